@@ -103,22 +103,26 @@ pub async fn audit(
         policy,
         facts: &claims,
         options,
-        cron_jobs: HashSet::new(),
-        all_cron_jobs: options.selector.is_none(),
+        parents: HashSet::new(),
+        all_parents: options.selector.is_none(),
     };
     let everywhere = [String::new()];
     // Parents first: their children are recognized by the uids.
-    let mut kinds: Vec<Kind> = Kind::all().collect();
-    kinds.sort_by_key(|kind| kind.children.is_empty());
+    let mut kinds: Vec<Kind> = Kind::all().filter(|kind| !kind.untested).collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse(generations(*kind)));
     for kind in kinds {
+        // Objects in no namespace are not those of some namespaces.
+        if kind.cluster_scoped && !namespaces.is_empty() {
+            continue;
+        }
         for namespace in if namespaces.is_empty() { &everywhere[..] } else { &namespaces } {
             match list(connection, kind, namespace, &judge, progress).await {
-                Ok(part) => part.join(&mut report, &mut impact, &mut judge.cron_jobs),
+                Ok(part) => part.join(&mut report, &mut impact, &mut judge.parents),
                 Err(Failure::NotFound | Failure::Foreign) if !kind.is_built_in() => {
-                    impact.unserved = Some(kind.as_str());
+                    impact.unserved.push(kind.title());
                 }
                 Err(failure) => {
-                    judge.all_cron_jobs &= kind.children.is_empty();
+                    judge.all_parents &= kind.children.is_empty();
                     impact.problems.push(explain(kind.resource, kind.group, namespace, &failure));
                 }
             }
@@ -182,6 +186,12 @@ struct PageMetadata {
 }
 
 /// Lists the objects of a kind, in one namespace or in all, and judges them.
+/// Returns how many generations of children the controllers of a kind may create.
+fn generations(kind: Kind) -> usize {
+    let below = kind.children.iter().filter_map(|children| Kind::named(children.group, children.name));
+    below.map(|child| 1 + generations(child)).max().unwrap_or(0)
+}
+
 async fn list(
     connection: &Connection,
     kind: Kind,

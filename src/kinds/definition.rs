@@ -125,6 +125,8 @@ pub struct Release {
     pub value: Released,
     /// Other fields of the limits that decide instead of it.
     pub unless: &'static [&'static str],
+    /// Another place of the same field, which the operator reads, too.
+    pub twin: Option<Path>,
     /// What runs on without it, to follow "so".
     pub holds: &'static str,
     /// What the value does, to follow it.
@@ -135,11 +137,11 @@ impl Release {
     /// Tells whether pods that still run are released when a run with these limits has ended; nothing if a
     /// placeholder or wrong type hides it.
     #[must_use]
-    pub fn releases(&self, limits: &Part<'_>) -> Option<bool> {
+    pub fn releases(&self, object: &Part<'_>, limits: &Part<'_>) -> Option<bool> {
         if self.unless.iter().any(|field| limits.get(field).is_set()) {
             return Some(true);
         }
-        let field = limits.get(self.field);
+        let field = self.place(object, limits);
         match self.value {
             Released::Word(_) => match field.text() {
                 Field::Unset | Field::Set("None") => Some(false),
@@ -148,6 +150,14 @@ impl Release {
             },
             Released::True => field.bool().or_default(false),
         }
+    }
+
+    /// Returns the place of the field that decides: in the limits, unless only its twin is set.
+    #[must_use]
+    pub fn place<'a>(&self, object: &Part<'a>, limits: &Part<'a>) -> Part<'a> {
+        let field = limits.get(self.field);
+        let twin = self.twin.map(|path| object.at(path)).filter(Part::is_set);
+        twin.filter(|_| !field.is_set()).unwrap_or(field)
     }
 
     /// Returns the value that releases the pods.

@@ -15,6 +15,7 @@ pub(super) const RELEASE: Release = Release {
     field: "cleanPodPolicy",
     value: Released::Word("Running"),
     unless: &[],
+    twin: None,
     holds: "the workers run on when the launcher has finished, and hold their GPUs",
     effect: "which deletes running pods and keeps finished ones with their logs",
 };

@@ -1,6 +1,6 @@
 //! `kubeflow.org/v1` `MPIJob`, of the training operator: the launcher is a pod (kinds.md §6).
 
-use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods};
+use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods, Release};
 use super::mpi_job::{RELEASE, unset};
 use super::py_torch_job::{RESTART, TTL};
 
@@ -12,7 +12,8 @@ pub(super) static MPI_JOB_V1: Definition = Definition {
     limits: &["spec", "runPolicy"],
     deadline: Deadline::Marks,
     ttl: TTL,
-    release: Some(RELEASE),
+    // The training operator reads both, and rejects a job in which they differ.
+    release: Some(Release { twin: Some(&["spec", "cleanPodPolicy"]), ..RELEASE }),
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],
         template: "template",

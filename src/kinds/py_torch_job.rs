@@ -22,6 +22,7 @@ pub(super) const RELEASE: Release = Release {
     field: "cleanPodPolicy",
     value: Released::Word("Running"),
     unless: &[],
+    twin: None,
     holds: "pods that still run when the job has ended keep running and hold their GPUs",
     effect: "which deletes running pods and keeps finished ones with their logs",
 };

@@ -17,6 +17,7 @@ pub(super) static RAY_JOB: Definition = Definition {
         value: Released::True,
         // With rules of its own, or a cluster of somebody else, the operator refuses the field.
         unless: &["deletionStrategy", "clusterSelector"],
+        twin: None,
         holds: "the Ray cluster runs on when the job has ended, and holds its GPUs",
         effect: "which deletes the cluster `ttlSecondsAfterFinished` seconds after the job has ended",
     }),

@@ -343,6 +343,9 @@ impl<'r> Writer<'r, '_> {
         if let Some(left_out) = self.report.impact.as_ref().and_then(Impact::left_out) {
             writeln!(self.out, "left out: {left_out}")?;
         }
+        if let Some(holding) = self.report.impact.as_ref().and_then(Impact::still_holding) {
+            writeln!(self.out, "{holding}")?;
+        }
         let rules = summary::by_rule(self.report);
         let Some((most, _)) = rules.first() else { return Ok(()) };
         if rules.len() > 1 && self.report.impact.is_none() {

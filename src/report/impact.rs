@@ -34,8 +34,10 @@ pub struct Impact {
     pub problems: Vec<String>,
     /// What makes the report say less than the webhook would, a line each.
     pub notices: Vec<String>,
-    /// A kind that the API server does not serve.
-    pub unserved: Option<&'static str>,
+    /// Finished objects that do not release their accelerators, by `kind/namespace/name`.
+    pub holding: BTreeSet<std::sync::Arc<str>>,
+    /// Kinds that the API server does not serve.
+    pub unserved: Vec<&'static str>,
 }
 
 /// A value of a live object that its author did not write, and that Jobgate fills in.
@@ -185,7 +187,7 @@ impl Impact {
             parts.push(format!("{} finished (`--include-finished`)", thousands(finished)));
         }
         if children > 0 {
-            parts.push(format!("{} owned by a CronJob, which is judged instead", thousands(children)));
+            parts.push(format!("{} owned by an object that is judged instead", thousands(children)));
         }
         if deleting > 0 {
             parts.push(format!("{} being deleted", thousands(deleting)));
@@ -194,6 +196,20 @@ impl Impact {
             parts.push(format!("{} in namespaces that the webhook excludes", thousands(system)));
         }
         (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// Returns a line about finished objects that may still hold accelerators, if there are any.
+    pub(super) fn still_holding(&self) -> Option<String> {
+        const SHOWN: usize = 5;
+        let names: Vec<&str> = self.holding.iter().take(SHOWN).map(|name| &**name).collect();
+        let more = match self.holding.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {} more", thousands(more)),
+        };
+        let what = plural(self.holding.len(), "finished object");
+        (!names.is_empty()).then(|| {
+            format!("{what} may still hold accelerators (`resources-released`): {}{more}", names.join(", "))
+        })
     }
 }
 
@@ -331,7 +347,8 @@ pub(super) struct Document<'r> {
     left_out: LeftOut,
     problems: &'r [String],
     notices: &'r [String],
-    unserved: Option<&'static str>,
+    holding: Vec<&'r str>,
+    unserved: &'r [&'static str],
 }
 
 #[derive(Serialize)]
@@ -379,7 +396,8 @@ impl<'r> Document<'r> {
             left_out: impact.left_out,
             problems: &impact.problems,
             notices: &impact.notices,
-            unserved: impact.unserved,
+            holding: impact.holding.iter().map(|name| &**name).collect(),
+            unserved: &impact.unserved,
         }
     }
 }

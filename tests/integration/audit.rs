@@ -90,7 +90,10 @@ async fn a_list_that_expires_is_read_anew_without_duplicates() {
     })
     .await;
     assert_eq!(names(&report), ["one", "two"]);
-    assert_eq!((total(&report).objects, diary.iter().filter(|uri| uri.contains("/jobs?")).count()), (2, 4));
+    assert_eq!(
+        (total(&report).objects, diary.iter().filter(|uri| uri.contains("/batch/v1/jobs?")).count()),
+        (2, 4)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,7 +137,11 @@ async fn what_is_forbidden_is_said_and_the_rest_is_judged() {
         "{:?}",
         impact.notices
     );
-    assert_eq!(impact.unserved, Some("PyTorchJob"));
+    assert!(
+        impact.unserved.contains(&"PyTorchJob") && impact.unserved.contains(&"TrainJob"),
+        "{:?}",
+        impact.unserved
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,14 +230,14 @@ async fn batch_kinds_that_are_not_judged_are_counted() {
     let (report, diary) = run(&Options::default(), |path, _| match path {
         "/apis" => {
             let group = |name: &str, version: &str| json!({"name": name, "preferredVersion": {"groupVersion": format!("{name}/{version}")}});
-            (200, json!({"groups": [group("apps", "v1"), group("jobset.x-k8s.io", "v1alpha2"), group("ray.io", "v1")]}))
+            (200, json!({"groups": [group("apps", "v1"), group("batch.x-k8s.io", "v1alpha1"), group("ray.io", "v1")]}))
         }
-        "/apis/jobset.x-k8s.io/v1alpha2" => {
+        "/apis/batch.x-k8s.io/v1alpha1" => {
             (200, json!({"resources": [{"name": "jobsets", "kind": "JobSet"}, {"name": "jobsets/status", "kind": "JobSet"}]}))
         }
-        "/apis/ray.io/v1" => (200, json!({"resources": [{"name": "rayjobs", "kind": "RayJob"}, {"name": "rayservices", "kind": "RayService"}]})),
-        "/apis/jobset.x-k8s.io/v1alpha2/jobsets?limit=1" => (200, json!({"metadata": {"remainingItemCount": 4}, "items": [{}]})),
-        "/apis/ray.io/v1/rayjobs?limit=1" => status(403, "Forbidden"),
+        "/apis/ray.io/v1" => (200, json!({"resources": [{"name": "rayclusters", "kind": "RayCluster"}, {"name": "rayservices", "kind": "RayService"}]})),
+        "/apis/batch.x-k8s.io/v1alpha1/jobsets?limit=1" => (200, json!({"metadata": {"remainingItemCount": 4}, "items": [{}]})),
+        "/apis/ray.io/v1/rayclusters?limit=1" => status(403, "Forbidden"),
         path if path.starts_with("/apis/batch/v1/jobs") => page(&[job("a", "one", json!({}))], ""),
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations" => status(403, "Forbidden"),
         _ => page(&[], ""),
@@ -240,14 +247,14 @@ async fn batch_kinds_that_are_not_judged_are_counted() {
     assert_eq!(
         said,
         [
-            "Jobgate does not judge the kind JobSet",
-            "cannot count rayjobs.ray.io, which are not judged: the API server forbids it",
+            "Jobgate does not judge the kind JobSet.batch.x-k8s.io",
+            "cannot count rayclusters.ray.io, which are not judged: the API server forbids it",
             "cannot list validatingwebhookconfigurations: the API server forbids it; whether jobs in these namespaces are denied or warned about is unknown",
         ]
     );
     assert_eq!(
         report.unjudged_in_short().as_deref(),
-        Some("5 objects not judged (JobSet 5); 2 look-ups failed")
+        Some("5 objects not judged (JobSet.batch.x-k8s.io 5); 2 look-ups failed")
     );
     assert!(!diary.iter().any(|path| path.contains("rayservices") || path.contains("status")), "{diary:?}");
 }

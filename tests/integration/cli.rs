@@ -96,8 +96,8 @@ fn a_path_that_cannot_be_read_is_in_every_format() {
 
 #[test]
 fn a_baseline_holds_what_was_not_judged() {
-    let mpi = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\n";
-    let place = Place::with(&[("k8s/job.yaml", &good()), ("k8s/mpi.yaml", mpi)]);
+    let experiment = "apiVersion: kubeflow.org/v1\nkind: Experiment\nmetadata: {name: a}\n";
+    let place = Place::with(&[("k8s/job.yaml", &good()), ("k8s/experiment.yaml", experiment)]);
     assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged"])), 1);
     let written = place.run(&["lint", "k8s", "--fail-on-unjudged", "--write-baseline", "known.json"]);
     assert_eq!(
@@ -109,7 +109,7 @@ fn a_baseline_holds_what_was_not_judged() {
         (code(&known), stdout(&known)),
         (0, "2 files, 2 documents, 1 job: nothing found; 1 not judged and baselined\n")
     );
-    fs::write(place.path().join("k8s/other.yaml"), mpi.replace("name: a", "name: b")).unwrap();
+    fs::write(place.path().join("k8s/other.yaml"), experiment.replace("name: a", "name: b")).unwrap();
     assert_eq!(code(&place.run(&["lint", "k8s", "--fail-on-unjudged", "--baseline", "known.json"])), 1);
 }
 
@@ -568,8 +568,8 @@ fn processor_seconds((arguments, name, manifest): &(&[&str], &str, String)) -> f
     stderr(&output).split_whitespace().map(|seconds| seconds.parse::<f64>().unwrap()).sum()
 }
 
-const MPI_JOB: &str =
-    "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: allreduce, namespace: ml}\n";
+const EXPERIMENT: &str =
+    "apiVersion: kubeflow.org/v1\nkind: Experiment\nmetadata: {name: sweep, namespace: ml}\n";
 const TEMPLATE: &str = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}-x\n{{- if .Values.a }}\n  labels: {}\n{{- end }}\n";
 
 /// Files of which no rule says anything, and of which most cannot be judged.
@@ -586,7 +586,7 @@ fn unjudged() -> Place {
         (
             "k8s/other.yaml",
             &format!(
-                "{MPI_JOB}---\n{unknown}---\nspec: {{template: {{spec: {{containers: [{{name: c}}]}}}}}}\n"
+                "{EXPERIMENT}---\n{unknown}---\nspec: {{template: {{spec: {{containers: [{{name: c}}]}}}}}}\n"
             ),
         ),
         ("over/kustomization.yaml", kustomization),
@@ -625,7 +625,7 @@ fn what_is_not_judged_is_said_with_the_reason() {
     assert_snapshot!(said.join("\n"), @"
     charts/train/templates/a.yaml null chart: the chart in charts/train is not rendered; lint the rendered manifests: `helm template charts/train | jobgate lint -`
     k8s/job.yaml 0 claim: the access modes of the claim `ckpt` are unknown; pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`
-    k8s/other.yaml 0 kind: Jobgate does not judge the kind MPIJob; review it by hand
+    k8s/other.yaml 0 kind: Jobgate does not judge the kind Experiment; review it by hand
     k8s/other.yaml 1 lookalike: Jobgate does not know the kind Trial, which runs batch pods; review it by hand
     k8s/other.yaml 2 partial: this is a partial object without `apiVersion` and `kind`; lint the whole object: `kubectl kustomize DIR | jobgate lint -`
     over/kustomization.yaml null kustomization: the kustomization in over is not rendered; lint the rendered manifests: `kubectl kustomize over | jobgate lint -`
@@ -643,7 +643,7 @@ fn what_is_not_judged_is_said_with_the_reason() {
     let human = place.run(&["lint", "k8s", "over"]);
     assert_snapshot!(stdout(&human), @"
     not judged: batch kinds that Jobgate does not judge
-      k8s/other.yaml:2:7  MPIJob ml/allreduce
+      k8s/other.yaml:2:7  Experiment ml/sweep
       = help: review it by hand
 
     not judged: unknown kinds that run batch pods
@@ -666,7 +666,7 @@ fn what_is_not_judged_is_said_with_the_reason() {
       k8s/job.yaml:17:62  claim ckpt of Job team-a/train
       = help: pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`
 
-    5 files, 7 documents, 2 jobs: no findings; 4 of 5 objects not judged (MPIJob 1, Trial 1, partial Job 1, without a kind 1); 1 kustomization not rendered; 1 claim unknown
+    5 files, 7 documents, 2 jobs: no findings; 4 of 5 objects not judged (Experiment 1, Trial 1, partial Job 1, without a kind 1); 1 kustomization not rendered; 1 claim unknown
     ");
     let coloured = place.run(&["lint", "k8s", "--color", "always"]);
     assert!(!stdout(&coloured).contains("\u{1b}[92m"), "no green: {}", stdout(&coloured));
@@ -690,7 +690,7 @@ fn what_a_chart_or_a_kustomization_takes_from_elsewhere_is_said() {
       in/chart/Chart.yaml
       = help: lint the rendered manifests: `helm template in/chart | jobgate lint -`
 
-    3 files, 3 documents: no Job, CronJob or PyTorchJob among them; 1 kustomization not rendered; 1 chart not rendered
+    3 files, 3 documents: no batch jobs among them; 1 kustomization not rendered; 1 chart not rendered
     ");
     assert_eq!(code(&place.run(&["lint", "in", "--fail-on-unjudged"])), 1);
     assert_eq!(
@@ -1016,7 +1016,7 @@ fn every_format_says_what_is_not_judged() {
     assert!(stdout(&junit).contains(r#"tests="3" skipped="3" failures="0""#), "{}", stdout(&junit));
     assert!(stdout(&of("junit", &["--fail-on-unjudged"])).contains(r#"tests="3" skipped="0" failures="3""#));
     assert!(stdout(&of("github", &[])).starts_with(
-        "::notice file=k8s/other.yaml,line=2,title=not judged%3A MPIJob ml/allreduce::Jobgate does not"
+        "::notice file=k8s/other.yaml,line=2,title=not judged%3A Experiment ml/sweep::Jobgate does not"
     ));
     assert!(stdout(&of("github", &["--fail-on-unjudged"])).starts_with("::error file="));
     let gitlab = json(&of("gitlab", &[]));
@@ -1275,8 +1275,8 @@ fn review_says_what_it_could_not_judge() {
         stderr(&output).to_owned()
     };
     assert_eq!(
-        review(r#"{"apiVersion":"kubeflow.org/v1","kind":"TFJob"}"#, "kubeflow.org", "TFJob"),
-        "jobgate: not judged: Jobgate does not judge the kind TFJob; review it by hand\n"
+        review(r#"{"apiVersion":"kubeflow.org/v1","kind":"Experiment"}"#, "kubeflow.org", "Experiment"),
+        "jobgate: not judged: Jobgate does not judge the kind Experiment; review it by hand\n"
     );
     let job = r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"parallelism":2,"completions":2,"activeDeadlineSeconds":9,"template":{"spec":{
         "restartPolicy":"Never","containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"ckpt"}}]}}}}"#;
@@ -1542,11 +1542,13 @@ fn only_pods_with_gpus_hold_gpus() {
         )
     };
     let place = Place::with(&[("cpu.yaml", &job("cpu: 4")), ("gpu.yaml", &job("nvidia.com/gpu: 4"))]);
-    for (file, holds) in [("cpu.yaml", false), ("gpu.yaml", true)] {
+    for (file, rule, words) in [
+        ("cpu.yaml", "deadline", "its pods keep running"),
+        ("gpu.yaml", "resources-released", "hold their GPUs"),
+    ] {
         let found = found_by_both(&place, file);
-        let message = &found.iter().find(|found| found.1 == "deadline").unwrap().2;
-        assert!(message.contains("its pods keep running"), "{message}");
-        assert_eq!(message.contains("hold their GPUs"), holds, "{message}");
+        let of_pods: Vec<_> = found.iter().filter(|found| found.2.contains("cleanPodPolicy")).collect();
+        assert!(of_pods.len() == 1 && of_pods[0].1 == rule && of_pods[0].2.contains(words), "{found:?}");
     }
 }
 

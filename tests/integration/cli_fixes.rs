@@ -289,7 +289,7 @@ fn a_dry_run_reports_verdicts() {
     let nothing = pipe(&place, &["dry-run", "-"], "kind: ConfigMap\n");
     assert_eq!(
         (code(&nothing), stdout(&nothing)),
-        (0, "no Job, CronJob or PyTorchJob found; nothing to judge in standard input\n")
+        (0, "no batch jobs found; nothing to judge in standard input\n")
     );
 }
 

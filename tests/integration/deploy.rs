@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use jobgate::admission::{Endpoint, Meta};
 use jobgate::judge::policy::Policy;
+use jobgate::kinds::Kind;
 use jobgate::serve::server::Metrics;
 use jobgate::text::value::{Value, json};
 
@@ -123,15 +124,16 @@ fn gp6_the_pods_have_time_to_drain_and_probes_on_the_plain_port() {
 
 #[test]
 fn gp7_gp9_only_the_kinds_that_are_judged_and_nothing_below_them() {
-    let judged: BTreeSet<(String, String, String)> =
-        [("batch", "v1", "jobs"), ("batch", "v1", "cronjobs"), ("kubeflow.org", "v1", "pytorchjobs")]
-            .map(|(g, v, r)| (g.into(), v.into(), r.into()))
-            .into();
+    let judged: BTreeSet<(String, String, String)> = Kind::all()
+        .filter(|kind| !kind.untested)
+        .map(|kind| (kind.group.into(), kind.version.into(), kind.resource.into()))
+        .collect();
     each_webhook(|webhook| {
         let mut matched = BTreeSet::new();
         for rule in webhook["rules"].as_array().unwrap() {
             assert_eq!(rule["operations"], json!(["CREATE", "UPDATE"]));
-            assert_eq!(rule["scope"], "Namespaced");
+            let cluster = words(&rule["resources"]) == ["clustertrainingruntimes"];
+            assert_eq!(rule["scope"], if cluster { "Cluster" } else { "Namespaced" });
             for group in words(&rule["apiGroups"]) {
                 for version in words(&rule["apiVersions"]) {
                     matched.extend(

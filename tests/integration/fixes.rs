@@ -4,7 +4,7 @@
 //! The fixtures of the rules, and real manifests where they are (`JOBGATE_SHARED`, default `../shared`);
 //! without those, a test prints a line and passes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -139,8 +139,18 @@ fn real_manifests_are_fixed_as_the_webhook_would() {
         .collect();
     assert_eq!(left, [""; 0], "what is filled in is still open");
 
+    // A fix at an alias would change what it stands for elsewhere.
+    let withheld: BTreeSet<String> = report
+        .findings
+        .iter()
+        .filter(|located| located.withheld.is_some())
+        .map(|located| located.location.file.to_string())
+        .collect();
     for (path, changed) in &changed {
         check_edits(path, changed);
+        if withheld.contains(path) {
+            continue;
+        }
         let wanted: Vec<Value> =
             workloads(&changed.old).iter().map(|object| fixed(&policy, object)).collect();
         assert_eq!(workloads(&changed.new), wanted, "{path}");

@@ -17,10 +17,10 @@ pub(super) struct Judge<'a> {
     pub(super) policy: &'a Policy,
     pub(super) facts: &'a (dyn Facts + Sync),
     pub(super) options: &'a Options,
-    /// The uids of the CronJobs that were read.
-    pub(super) cron_jobs: HashSet<Box<str>>,
-    /// Whether these are all CronJobs in the audited namespaces.
-    pub(super) all_cron_jobs: bool,
+    /// The uids of the objects that were read and whose controllers create others.
+    pub(super) parents: HashSet<Box<str>>,
+    /// Whether these are all of them in the audited namespaces.
+    pub(super) all_parents: bool,
 }
 
 /// What was done with an object.
@@ -76,7 +76,7 @@ impl Judge<'_> {
     }
 
     /// Returns whether the controller of another kind made an object. Anyone can write an owner reference; it
-    /// is only trusted if the named CronJob exists and is judged.
+    /// is only trusted if the named object exists and is judged.
     fn is_made_by(&self, parent: Kind, children: &Children, job: &Value) -> bool {
         let owners =
             job.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -92,6 +92,6 @@ impl Judge<'_> {
         let by_hand = children
             .by_hand
             .is_some_and(|(key, value)| annotations.and_then(|all| all.get(key)?.as_str()) == Some(value));
-        !by_hand && (!self.all_cron_jobs || self.cron_jobs.contains(&*text(owner, "uid")))
+        !by_hand && (!self.all_parents || self.parents.contains(&*text(owner, "uid")))
     }
 }

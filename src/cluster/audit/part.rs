@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::judge::Fate;
 use super::{Options, filled};
 use crate::judge::finding::{Finding, Level, Place};
-use crate::kinds::Kind;
+use crate::kinds::{Kind, PodTemplate, Workload};
 use crate::report::{Filled, Impact, LeftOut, Located, Location, ObjectId, Related, Report, Tally, span};
 use crate::text::lines::{Lines, Position};
 use crate::text::value::Value;
@@ -26,7 +26,8 @@ pub(super) struct Part {
     namespaces: BTreeMap<String, Tally>,
     left_out: LeftOut,
     filled: BTreeMap<Arc<str>, Vec<Filled>>,
-    cron_jobs: Vec<Box<str>>,
+    holding: BTreeSet<Arc<str>>,
+    parents: Vec<Box<str>>,
     /// Rules and levels with an example in `sources`.
     shown: BTreeSet<(&'static str, Level)>,
 }
@@ -36,7 +37,7 @@ impl Part {
         self.read += 1;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| !kind.children.is_empty())) {
-            self.cron_jobs.push(uid.into());
+            self.parents.push(uid.into());
         }
         // Finished objects are applied again, too; children of controllers never are.
         if matches!(fate, Fate::Judged(_) | Fate::Finished) {
@@ -52,7 +53,14 @@ impl Part {
         let verdict = match fate {
             Fate::Judged(verdict) => verdict,
             Fate::Child => return self.left_out.children += 1,
-            Fate::Finished => return self.left_out.finished += 1,
+            Fate::Finished => {
+                if holds_accelerators(object) {
+                    let identity = ObjectId::of(object);
+                    let name = format!("{}/{}", identity.kind.to_lowercase(), identity.full_name());
+                    self.holding.insert(name.into());
+                }
+                return self.left_out.finished += 1;
+            }
             Fate::Deleting => return self.left_out.deleting += 1,
             Fate::System => return self.left_out.system += 1,
         };
@@ -78,7 +86,7 @@ impl Part {
         }));
     }
 
-    pub(super) fn join(self, report: &mut Report, impact: &mut Impact, cron_jobs: &mut HashSet<Box<str>>) {
+    pub(super) fn join(self, report: &mut Report, impact: &mut Impact, parents: &mut HashSet<Box<str>>) {
         report.findings.extend(self.findings);
         report.suppressed += self.suppressed;
         report.sources.extend(self.sources);
@@ -87,8 +95,19 @@ impl Part {
         }
         impact.left_out += self.left_out;
         impact.filled.extend(self.filled);
-        cron_jobs.extend(self.cron_jobs);
+        impact.holding.extend(self.holding);
+        parents.extend(self.parents);
     }
+}
+
+/// Tells whether pods with accelerators may run on though the object has finished.
+fn holds_accelerators(object: &Value) -> bool {
+    Workload::of(object).is_some_and(|workload| {
+        workload.kind.release.is_some_and(|release| {
+            release.releases(&workload.object, &workload.limits) == Some(false)
+                && workload.pods.iter().any(PodTemplate::holds_accelerators)
+        })
+    })
 }
 
 /// An object without what its owner did not write, for excerpts.

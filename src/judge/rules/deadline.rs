@@ -72,7 +72,8 @@
 //! pods running, unless `runPolicy.cleanPodPolicy` is `Running` or `All`. They keep their nodes until
 //! `ttlSecondsAfterFinished`, or a user, deletes the job. Earlier releases always deleted the pods. A
 //! PyTorchJob with a deadline and without such a `cleanPodPolicy` gets a warning, whatever the rule's action,
-//! and is never denied for it. A policy exported for the API server does not have this warning.
+//! and is never denied for it; where its pods request accelerators, the finding is one of
+//! `resources-released`. A policy exported for the API server does not have this warning.
 //!
 //! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded,
 //! failed or timed out, and keeps finished pods with their logs. `All` deletes the finished pods as well. The
@@ -345,15 +346,15 @@ fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
 fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let Some(release) = cx.workload.kind.release else { return };
     let of_run = |pod: &&PodTemplate<'_>| pod.run == index;
-    // `resources-released` reports, and fills, where the pods hold accelerators.
+    // `resources-released` reports it where the pods hold accelerators.
     if cx.workload.kind.deadline != Deadline::Marks
         || cx.workload.pods.iter().filter(of_run).any(PodTemplate::holds_accelerators)
-        || release.releases(&run.limits) != Some(false)
+        || release.releases(&cx.workload.object, &run.limits) != Some(false)
     {
         return;
     }
     let limits = &run.limits;
-    let (name, field) = (release.field, limits.get(release.field));
+    let (name, field) = (release.field, release.place(&cx.workload.object, limits));
     let ttl = match cx.workload.kind.ttl {
         // A TTL of 0 deletes the pods with the job, at once.
         Ttl::Deletes { deletes_pods: true, .. } => limits.get("ttlSecondsAfterFinished").int().set(),

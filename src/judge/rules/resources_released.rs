@@ -90,6 +90,7 @@ use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::{PodTemplate, Ttl};
+use crate::text::patch::Op;
 use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
@@ -111,7 +112,9 @@ fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
     let Some(release) = workload.kind.release else { return };
     let limits = &workload.limits;
-    if release.releases(limits) != Some(false) || !workload.pods.iter().any(PodTemplate::holds_accelerators) {
+    if release.releases(&workload.object, limits) != Some(false)
+        || !workload.pods.iter().any(PodTemplate::holds_accelerators)
+    {
         return;
     }
     let ttl = limits.get("ttlSecondsAfterFinished").int().set();
@@ -119,7 +122,7 @@ fn check(cx: &mut Cx<'_>) {
     if deletes_all && ttl == Some(0) {
         return;
     }
-    let field = limits.get(release.field);
+    let field = release.place(&workload.object, limits);
     let value = release.value();
     let word = value.as_str().unwrap_or("true").to_owned();
     let what = match field.value.and_then(Value::as_str) {
@@ -133,11 +136,22 @@ fn check(cx: &mut Cx<'_>) {
     };
     let message = format!("{what}, so {}{until}", release.holds);
     let help = format!("write `{}: {word}`, {}", release.field, release.effect);
-    let Some(fix) = limits.set(release.field, value) else { return };
     if field.is_set() {
+        let fix = Op::Replace(field.pointer.clone(), value);
         let finding = cx.report(&field.pointer, message);
         finding.instead_of_fill(Level::Warn).help(help).fix(Safety::Unsafe, vec![fix]);
-    } else if let Some(finding) = cx.missing(&field.pointer, message) {
+        return;
+    }
+    let Some(fix) = limits.set(release.field, value) else { return };
+    // The author has a word for it, in a place where the API server drops it.
+    let misplaced = workload.object.at(workload.kind.body).get(release.field);
+    let is_misplaced = misplaced.is_set() && misplaced.pointer != field.pointer;
+    if let Some(finding) = cx.missing(&field.pointer, message) {
+        if is_misplaced {
+            finding.instead_of_fill(Level::Warn);
+            finding.help(format!("move `{}` to `{}`", misplaced.pointer, field.pointer));
+            return;
+        }
         finding.help(help).fix(Safety::Safe, vec![fix]);
         // A run that has ended would lose the pods that somebody may look at.
         if workload.has_finished() {
