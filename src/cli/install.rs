@@ -7,7 +7,7 @@ use crate::judge::cel;
 use crate::judge::policy::{BUILTINS, Policy};
 use crate::kinds::Kind;
 use crate::kinds::registration::{self, Target};
-use crate::text::value::{Value, json};
+use crate::text::value::{Map, Value, json};
 use crate::text::yaml;
 
 /// The namespace, and the name of all objects.
@@ -43,12 +43,20 @@ pub fn files() -> Vec<(String, String)> {
         ),
         file("helm/jobgate/files/grafana-dashboard.json", DASHBOARD.to_owned()),
         file("helm/jobgate/files/prometheus-rule.yaml", ALERTS.to_owned()),
-        file("helm/jobgate/files/rules.yaml", yaml::print(&Value::Array(registration::rules(Kind::all())))),
+        file("helm/jobgate/files/rules.yaml", yaml::print(&rules_by_kind())),
     ];
     files.extend(BUILTINS.iter().map(|builtin| {
         file(&format!("helm/jobgate/files/policies/{}.yaml", builtin.name), builtin.source.to_owned())
     }));
     files
+}
+
+/// Returns the webhook rules by kind, so that the chart can leave kinds out.
+fn rules_by_kind() -> Value {
+    let of_title = |title: &str| registration::rules(Kind::all().filter(|kind| kind.title() == title));
+    let by_kind = Kind::titles().into_iter().map(|title| (title.to_owned(), of_title(title)));
+    let by_kind = by_kind.filter(|(_, rules)| !rules.is_empty());
+    by_kind.map(|(title, rules)| (title, Value::Array(rules))).collect::<Map>().into()
 }
 
 /// Returns the ConfigMap with a built-in policy, including comments.

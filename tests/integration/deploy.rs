@@ -637,3 +637,31 @@ fn alerts_are_written_on_metrics_that_there_are() {
         }
     }
 }
+
+#[test]
+fn the_chart_leaves_out_any_kind() {
+    let Some(whole) = deploy::chart(&json!({})) else { return };
+    let registered = |rendering: &Rendering| -> BTreeSet<(String, String)> {
+        let rules = rendering
+            .webhooks()
+            .into_iter()
+            .flat_map(|webhook| webhook["rules"].as_array().expect("rules").clone());
+        rules
+            .flat_map(|rule| {
+                let group = words(&rule["apiGroups"])[0].to_owned();
+                words(&rule["resources"])
+                    .into_iter()
+                    .map(|name| (group.clone(), name.to_owned()))
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    };
+    let all = registered(&whole);
+    for kind in Kind::all().filter(|kind| !kind.untested) {
+        let Some(less) = deploy::chart(&json!({"kinds": {kind.title(): false}})) else { return };
+        let mut rest = all.clone();
+        assert!(rest.remove(&(kind.group.to_owned(), kind.resource.to_owned())), "{kind:?}");
+        assert_eq!(registered(&less), rest, "{kind:?}");
+    }
+    assert_eq!(deploy::chart_refuses(&json!({"kinds": {"Deployment": false}})), Some(true));
+}

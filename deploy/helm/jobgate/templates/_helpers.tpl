@@ -56,7 +56,11 @@ namespaceSelector:
     values: {{ toJson $values.webhooks.failClosedNamespaces }}
   {{- end }}
 rules:
-{{ .root.Files.Get "files/rules.yaml" | trim }}
+{{- range $kind, $rules := fromYaml (.root.Files.Get "files/rules.yaml") }}
+{{- if ne (toString (index $values.kinds $kind)) "false" }}
+{{ toYaml $rules }}
+{{- end }}
+{{- end }}
 sideEffects: None
 timeoutSeconds: {{ .timeout }}
 {{- end }}
