@@ -1,4 +1,4 @@
-//! The objects of a document, as kubectl takes lists apart.
+//! The objects of a document, as kubectl takes lists apart, and those of an OpenShift `Template`.
 
 use std::borrow::Cow;
 
@@ -34,16 +34,16 @@ pub(super) fn first(text: &[u8], limits: &Limits) -> Option<Document> {
 fn take_apart<'v>(at: Pointer, value: Cow<'v, Value>, found: &mut Vec<Object<'v>>) {
     match value {
         Cow::Borrowed(Value::Object(fields)) if list(fields).is_some() => {
-            let Some((items, version, kind)) = list(fields) else { return };
-            let place = at / "items";
+            let Some(List { field, items, version, kind }) = list(fields) else { return };
+            let place = at / field;
             for (index, item) in items.iter().enumerate() {
                 take_apart(&place / index, inheriting(item, version, kind), found);
             }
         }
         Cow::Owned(Value::Object(fields)) if list(&fields).is_some() => {
             // A list in a list of lists that took its kind from there.
-            let Some((items, version, kind)) = list(&fields) else { return };
-            let place = at / "items";
+            let Some(List { field, items, version, kind }) = list(&fields) else { return };
+            let place = at / field;
             for (index, item) in items.iter().enumerate() {
                 take_apart(&place / index, Cow::Owned(inheriting(item, version, kind).into_owned()), found);
             }
@@ -65,11 +65,32 @@ fn inheriting<'v>(item: &'v Value, version: &Value, kind: &str) -> Cow<'v, Value
     Cow::Owned(item)
 }
 
-/// Returns the items of a list, with the version and kind that they may inherit.
-fn list(fields: &Map) -> Option<(&[Value], &Value, &str)> {
-    let kind = fields.get("kind")?.as_str()?.strip_suffix("List")?;
-    let items = fields.get("items")?.as_array()?;
-    Some((items, fields.get("apiVersion").unwrap_or(&Value::Null), kind))
+/// A list of objects.
+struct List<'v> {
+    /// The field with the items.
+    field: &'static str,
+    items: &'v [Value],
+    /// The version and kind that items may inherit.
+    version: &'v Value,
+    kind: &'v str,
+}
+
+/// Returns the list that an object is.
+fn list(fields: &Map) -> Option<List<'_>> {
+    let kind = fields.get("kind")?.as_str()?;
+    let version = fields.get("apiVersion").unwrap_or(&Value::Null);
+    let list = |field, kind| {
+        let items = fields.get(field)?.as_array()?;
+        Some(List { field, items, version, kind })
+    };
+    // It was once a core kind. `oc process` puts values in the place of its parameters.
+    let of_openshift = version.as_str().is_some_and(|version| {
+        version == "v1" || version.strip_prefix("template.openshift.io/").is_some()
+    });
+    if kind == "Template" && of_openshift {
+        return list("objects", "");
+    }
+    list("items", kind.strip_suffix("List")?)
 }
 
 #[cfg(test)]
@@ -115,6 +136,18 @@ mod tests {
             ]
         );
         assert_eq!(places(json!({"apiVersion": "v1", "kind": "List", "items": []})), []);
+    }
+
+    #[test]
+    fn objects_of_a_template_are_judged_in_their_place() {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job"});
+        for version in ["template.openshift.io/v1", "v1"] {
+            let template = json!({"apiVersion": version, "kind": "Template", "objects": [{"kind": "Route"}, job]});
+            let found = places(template);
+            assert_eq!(found[1], ("/objects/1".to_owned(), "batch/v1/Job".to_owned()));
+        }
+        let other = json!({"apiVersion": "example.com/v1", "kind": "Template", "objects": [job]});
+        assert_eq!(places(other).len(), 1);
     }
 
     #[test]
