@@ -28,7 +28,7 @@ use others::has_image;
 pub(crate) use others::others;
 pub use others::{
     Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_other, looks_like_batch,
-    meant,
+    meant, successor,
 };
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
 

@@ -53,6 +53,25 @@ static OTHERS: &[(&str, &[&str])] = &[
     ("xgboostjob.kubeflow.org", &["XGBoostJob"]),
 ];
 
+/// Kinds that no maintained operator has any more, and the `apiVersion` and `kind` that took their place
+/// (kinds.md §11).
+static SUCCEEDED: &[((&str, &str), (&str, &str))] = &[
+    (("batch.paddlepaddle.org", "PaddleJob"), ("kubeflow.org/v1", "PaddleJob")),
+    (("batch.x-k8s.io", "JobSet"), ("jobset.x-k8s.io/v1alpha2", "JobSet")),
+    (("elastic.pytorch.org", "ElasticJob"), ("kubeflow.org/v1", "PyTorchJob")),
+    (("kubeflow.org", "ClusterTrainingRuntime"), ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime")),
+    (("kubeflow.org", "TrainJob"), ("trainer.kubeflow.org/v1alpha1", "TrainJob")),
+    (("kubeflow.org", "TrainingRuntime"), ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime")),
+    (("mcad.ibm.com", "AppWrapper"), ("workload.codeflare.dev/v1beta2", "AppWrapper")),
+    (("xgboostjob.kubeflow.org", "XGBoostJob"), ("kubeflow.org/v1", "XGBoostJob")),
+];
+
+/// Returns the `apiVersion` and `kind` that took the place of a kind.
+#[must_use]
+pub fn successor(group: &str, kind: &str) -> Option<(&'static str, &'static str)> {
+    SUCCEEDED.iter().find(|(old, _)| *old == (group, kind)).map(|(_, new)| *new)
+}
+
 /// Returns the groups, each with its kinds.
 pub(crate) fn others() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     OTHERS.iter().copied()
@@ -304,6 +323,11 @@ mod tests {
             );
         }
         assert!(is_other("xgboostjob.kubeflow.org", "XGBoostJob"));
+        for ((group, kind), (version, name)) in SUCCEEDED {
+            assert!(
+                is_other(group, kind) && Kind::typed(version, name).is_some_and(|kind| kind.knows(version))
+            );
+        }
         assert!(
             is_other("execution.furiko.io", "Job")
                 && !is_other("batch", "Job")

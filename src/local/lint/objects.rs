@@ -84,9 +84,9 @@ fn list(fields: &Map) -> Option<List<'_>> {
         Some(List { field, items, version, kind })
     };
     // It was once a core kind. `oc process` puts values in the place of its parameters.
-    let of_openshift = version.as_str().is_some_and(|version| {
-        version == "v1" || version.strip_prefix("template.openshift.io/").is_some()
-    });
+    let of_openshift = version
+        .as_str()
+        .is_some_and(|version| version == "v1" || version.strip_prefix("template.openshift.io/").is_some());
     if kind == "Template" && of_openshift {
         return list("objects", "");
     }
@@ -142,7 +142,8 @@ mod tests {
     fn objects_of_a_template_are_judged_in_their_place() {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job"});
         for version in ["template.openshift.io/v1", "v1"] {
-            let template = json!({"apiVersion": version, "kind": "Template", "objects": [{"kind": "Route"}, job]});
+            let template =
+                json!({"apiVersion": version, "kind": "Template", "objects": [{"kind": "Route"}, job]});
             let found = places(template);
             assert_eq!(found[1], ("/objects/1".to_owned(), "batch/v1/Job".to_owned()));
         }

@@ -3,7 +3,7 @@
 use crate::judge::api;
 use crate::judge::checks::{self, FIELD_TYPE, KNOWN_KIND};
 use crate::judge::finding::{Finding, Level, Safety};
-use crate::kinds::{Definition, Kind, has_batch_pod, has_pod, is_batch_group, is_other, meant};
+use crate::kinds::{Definition, Kind, has_batch_pod, has_pod, is_batch_group, is_other, meant, successor};
 use crate::report::Reason;
 use crate::text::patch::Op;
 use crate::text::placeholder::is_placeholder;
@@ -70,6 +70,12 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     }
     if let Some(version) = version.filter(|version| is_placeholder(version) && !of_batch) {
         return if meant(None, kind).is_some() { held("apiVersion", version) } else { None };
+    }
+    if let Some((version, name)) = of.and_then(|group| successor(group, kind)) {
+        let message = format!("no maintained operator has this `{kind}`; it was not checked");
+        let help = format!("write `apiVersion: {version}` and `kind: {name}`, whose fields may differ");
+        let finding = checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&["apiVersion"]), message, help);
+        return Some((Reason::Kind, finding));
     }
     if of.is_some_and(|group| is_other(group, kind)) {
         return None;
