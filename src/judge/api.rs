@@ -15,7 +15,8 @@ use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::judge::checks::{
-    self, API_SERVER, FIELD_TYPE, PLACEHOLDER, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR, UNKNOWN_FIELD,
+    self, API_SERVER, FIELD_TYPE, PLACEHOLDER, RAY_OPERATOR, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR,
+    UNKNOWN_FIELD,
 };
 use crate::judge::finding::{Finding, Level, Part, Safety};
 use crate::k8s::cron::Schedule;
@@ -191,7 +192,7 @@ fn report_causes(
 ) {
     for (causes, rule) in [
         (causes, API_SERVER),
-        (validate::operator_refusals(stored), TRAINING_OPERATOR),
+        (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
         (validate::pods_refused(stored), PODS),
     ] {
         add_findings(object, causes.into_iter().filter(&applies), rule, found);
@@ -302,6 +303,7 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     let (what, level) = match rule {
         API_SERVER => ("the API server rejects this", Level::Deny),
         PODS => ("the API server rejects the pods of this job", Level::Warn),
+        RAY_OPERATOR => ("KubeRay rejects this", Level::Warn),
         _ => ("the training operator rejects this", Level::Warn),
     };
     let message = format!("{what}: {}: {}", cause.path, cause.message);

@@ -50,6 +50,8 @@ pub const API_SERVER: &str = "api-server";
 /// A mapping has a field that the API does not know.
 pub const UNKNOWN_FIELD: &str = "unknown-field";
 /// The training operator's webhook would reject the object.
+pub const RAY_OPERATOR: &str = "ray-operator";
+/// See [`CHECKS`].
 pub const TRAINING_OPERATOR: &str = "training-operator";
 /// The schedule of a `CronJob` matches no date.
 pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
@@ -120,6 +122,13 @@ pub static CHECKS: &[Check] = &[
                object is also reported as not judged, unless only an image is a placeholder. Each \
                placeholder is reported once per object. Replace it with a value, or lint the rendered \
                template: `envsubst < job.yaml | jobgate lint -`.",
+    },
+    Check {
+        id: RAY_OPERATOR,
+        summary: "KubeRay accepts the RayJob",
+        page: "The API server accepts this object, but the controller of KubeRay rejects it: it writes \
+               `ValidationFailed` into the status and runs nothing. Most often, \
+               `ttlSecondsAfterFinished` is set without `shutdownAfterJobFinishes: true`.",
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,

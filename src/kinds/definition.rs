@@ -291,6 +291,8 @@ pub enum Operator {
         /// The name that one container of each role must have.
         container: &'static str,
     },
+    /// KubeRay, as its controller validates RayJobs.
+    Ray,
 }
 
 /// What may change on UPDATE.

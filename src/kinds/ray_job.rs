@@ -1,7 +1,7 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
 
 use super::definition::{
-    Api, CUSTOM, Children, Count, Deadline, Definition, Finished, Pods, Release, Released, Restart, Unset,
+    Api, CUSTOM, Children, Count, Deadline, Definition, Finished, Operator, Pods, Release, Released, Restart, Unset,
 };
 
 pub(super) static RAY_JOB: Definition = Definition {
@@ -45,7 +45,7 @@ pub(super) static RAY_JOB: Definition = Definition {
             },
         },
     ],
-    api: Api::Custom { schema: include_str!("ray_job.schema.json"), operator: None },
+    api: Api::Custom { schema: include_str!("ray_job.schema.json"), operator: Some(Operator::Ray) },
     finished: Finished::Field(&["status", "jobDeploymentStatus"], &["Complete", "Failed", "ValidationFailed"]),
     whole: &[&["spec", "clusterSelector"]],
     children: &[Children { group: "batch", name: "Job", by_hand: None }],

@@ -32,6 +32,7 @@ pub use cause::{Cause, Reason};
 use cron_job::cron_job;
 use job::job;
 use metadata::metadata;
+pub(super) use operator::check_of as operator_check;
 pub use operator::refusals as operator_refusals;
 use part::Part;
 pub use update::validate_update;

@@ -1,24 +1,74 @@
-//! The validation of a `PyTorchJob` by the training operator's webhook, since version 1.8 (kubernetes.md
-//! §4.1).
+//! The validation by operators: of a `PyTorchJob` by the training operator's webhook, since version 1.8
+//! (kubernetes.md §4.1), and of a `RayJob` by KubeRay's controller (kinds.md §7).
 
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;
 use crate::judge::api::stored::Stored;
+use crate::judge::checks::{RAY_OPERATOR, TRAINING_OPERATOR};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::kinds::{Api, Operator, Path};
+use crate::kinds::{Api, Kind, Operator, Path};
 
-/// Returns why the training operator's webhook rejects a new object; nothing for other kinds.
+/// Returns the check that reports what the operator of a kind rejects.
+pub(in crate::judge::api) fn check_of(kind: Option<Kind>) -> &'static str {
+    match kind.map(|kind| kind.api) {
+        Some(Api::Custom { operator: Some(Operator::Ray), .. }) => RAY_OPERATOR,
+        _ => TRAINING_OPERATOR,
+    }
+}
+
+/// Returns why the operator rejects a new object; nothing for other kinds.
 #[must_use]
 pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    if let Some(kind) = object.kind()
-        && let Api::Custom { operator: Some(Operator::Training { container }), .. } = kind.api
-        && let Some(roles) = kind.roles()
-    {
-        training(&Part::root(object), roles, container, &mut causes);
+    let kind = object.kind();
+    match kind.map(|kind| kind.api) {
+        Some(Api::Custom { operator: Some(Operator::Training { container }), .. }) => {
+            if let Some(roles) = kind.and_then(|kind| kind.roles()) {
+                training(&Part::root(object), roles, container, &mut causes);
+            }
+        }
+        Some(Api::Custom { operator: Some(Operator::Ray), .. }) => ray(&Part::root(object), &mut causes),
+        _ => {}
     }
     causes.into_vec()
+}
+
+fn ray(object: &Part<'_, '_>, causes: &mut Causes) {
+    let spec = object.get("spec");
+    let [shutdown, suspend, ttl] =
+        ["shutdownAfterJobFinishes", "suspend", "ttlSecondsAfterFinished"].map(|key| spec.get(key));
+    let rules = spec.at(&["deletionStrategy", "deletionRules"]);
+    if shutdown.is_true() && rules.is_set() {
+        causes.forbidden(&shutdown, "may not be set together with deletionStrategy.deletionRules");
+    }
+    if !shutdown.is_true() && !rules.is_set() {
+        if suspend.is_true() {
+            causes.required(&shutdown, "must be true in a job that can be suspended");
+        }
+        if ttl.number().is_some_and(|seconds| seconds > 0) {
+            causes.forbidden(&ttl, "may not be set unless shutdownAfterJobFinishes is true");
+        }
+    }
+    let deadline = spec.get("activeDeadlineSeconds");
+    if deadline.number().is_some_and(|seconds| seconds <= 0) {
+        causes.invalid(&deadline, "must be greater than 0");
+    }
+    let (mode, retries) = (spec.get("submissionMode"), spec.get("backoffLimit"));
+    if retries.number().is_some_and(|retries| retries > 0) {
+        if spec.get("clusterSelector").is_set() {
+            causes.forbidden(&retries, "may not be set together with clusterSelector");
+        } else if mode.text() == "InteractiveMode" {
+            causes.forbidden(&retries, "may not be set in InteractiveMode");
+        }
+    }
+    if mode.text() == "SidecarMode" {
+        for field in ["submitterPodTemplate", "submitterConfig"].map(|key| spec.get(key)) {
+            if field.is_set() {
+                causes.forbidden(&field, "may not be set in SidecarMode");
+            }
+        }
+    }
 }
 
 fn training(object: &Part<'_, '_>, roles: Path, container_name: &str, causes: &mut Causes) {
@@ -95,6 +145,34 @@ mod tests {
 
     fn job(name: &str, spec: Value) -> Value {
         json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name}, "spec": spec})
+    }
+
+    #[test]
+    fn a_ray_job_that_keeps_its_cluster_has_no_ttl_and_is_not_suspended() {
+        let ray = |spec: Value| {
+            said(
+                &json!({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r"}, "spec": spec}),
+            )
+        };
+        assert_eq!(
+            ray(json!({"shutdownAfterJobFinishes": true, "ttlSecondsAfterFinished": 60, "suspend": true})),
+            [""; 0]
+        );
+        assert_eq!(ray(json!({"ttlSecondsAfterFinished": 0, "activeDeadlineSeconds": 60})), [""; 0]);
+        assert_eq!(
+            ray(json!({"ttlSecondsAfterFinished": 60, "suspend": true, "activeDeadlineSeconds": 0})),
+            [
+                "spec.shutdownAfterJobFinishes: Required value: must be true in a job that can be suspended",
+                "spec.ttlSecondsAfterFinished: Forbidden: may not be set unless shutdownAfterJobFinishes is true",
+                "spec.activeDeadlineSeconds: Invalid value: 0: must be greater than 0",
+            ]
+        );
+        let rules = json!({"deletionRules": [{"policy": "DeleteCluster"}]});
+        assert_eq!(ray(json!({"deletionStrategy": rules, "suspend": true})), [""; 0]);
+        assert_eq!(ray(json!({"deletionStrategy": rules, "shutdownAfterJobFinishes": true})).len(), 1);
+        assert_eq!(ray(json!({"clusterSelector": {"a": "b"}, "backoffLimit": 1})).len(), 1);
+        assert_eq!(ray(json!({"submissionMode": "InteractiveMode", "backoffLimit": 1})).len(), 1);
+        assert_eq!(ray(json!({"submissionMode": "SidecarMode", "submitterConfig": {}})).len(), 1);
     }
 
     #[test]
