@@ -68,8 +68,8 @@ kinds! {
 pub struct Workload<'a> {
     /// Which kind.
     pub kind: Kind,
-    /// The kind of the object around it, if it is a component of one.
-    pub inside: Option<Kind>,
+    /// The object around it, if it is a component of one.
+    pub inside: Option<Part<'a>>,
     /// The whole object.
     pub object: Part<'a>,
     /// The mapping with the run limits, such as `ttlSecondsAfterFinished`.
@@ -200,10 +200,11 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// Returns an annotation of the object.
+    /// Returns an annotation of the object, or of the one around it.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.metadata("annotations")?.get(key)?.as_str()
+        let of = |object: &Part<'a>| object.value?.get("metadata")?.get("annotations")?.get(key)?.as_str();
+        of(&self.object).or_else(|| of(self.inside.as_ref()?))
     }
 
     /// Returns a label of the object.

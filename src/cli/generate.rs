@@ -32,6 +32,7 @@ pub struct Made {
 pub fn files() -> Vec<Made> {
     let made = |path: &str, contents: String| Made { path: path.to_owned(), contents };
     let mut files = vec![
+        made("docs/kinds.md", pages::kinds_file()),
         made("docs/rules/README.md", pages::index_file()),
         made("policies/policy.schema.json", format!("{:#}\n", policy::schema())),
         made(built_in::PATH, built_in::generate()),

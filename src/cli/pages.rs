@@ -9,10 +9,11 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 
 use crate::judge::checks::{CHECKS, Check};
+use crate::judge::finding::listed;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Exportable, Param, ParamDefault, Rule};
 use crate::judge::rules::{Entry, RULES};
-use crate::kinds::Kind;
+use crate::kinds::{Deadline, Kind, Restart, Ttl, Unset};
 
 const HEADING: Style = Style::new().bold();
 const CODE: Style = AnsiColor::Cyan.on_default();
@@ -297,7 +298,8 @@ pub fn index_file() -> String {
                    | Rule | Action | Kinds | What must hold |\n| --- | --- | --- | --- |\n"
         .to_owned();
     for Entry { rule, .. } in RULES {
-        let kinds: Vec<&str> = rule.kinds.iter().map(Kind::as_str).collect();
+        let mut kinds: Vec<&str> = rule.kinds.iter().map(Kind::title).collect();
+        kinds.dedup();
         let _ = writeln!(
             out,
             "| [{id}]({id}.md) | {} | {} | {} |",
@@ -312,6 +314,110 @@ pub fn index_file() -> String {
         let _ = write!(out, "\n## {}\n\n{}. {}\n", check.id, check.summary, check.page);
     }
     out
+}
+
+/// Returns the page of the kinds, as a Markdown file: what their definitions say.
+#[must_use]
+pub fn kinds_file() -> String {
+    let mut out = "<!-- Made by `jobgate generate` from src/kinds. Edit that. -->\n\n# Kinds\n\n\
+                   What Jobgate judges, and what each field means there. `*` stands for any role or item. Nothing is \
+                   filled in on UPDATE, but for a CronJob, whose next run it changes.\n"
+        .to_owned();
+    for kind in Kind::all() {
+        let _ = write!(out, "\n## {} ({})\n\n", kind.title(), kind.api_version());
+        for line in about(kind) {
+            let _ = writeln!(out, "* {line}");
+        }
+    }
+    out
+}
+
+fn about(kind: Kind) -> Vec<String> {
+    let path = |path: &[&str]| path.join(".");
+    let limits = path(kind.limits);
+    let mut lines = Vec::new();
+    if kind.untested {
+        lines.push("Only its vendor can run it: every finding is a warning, nothing is filled in, and no webhook is called for it.".to_owned());
+    }
+    if let Some(inside) = kind.components {
+        lines.push(format!(
+            "Judged is what is inside, in `{}`. Nothing is filled in there: an apply of the manifest would be rejected.",
+            path(inside)
+        ));
+    }
+    let pods: Vec<String> =
+        kind.pods.iter().map(|pods| format!("`{}.{}`", path(pods.at), pods.template)).collect();
+    if !pods.is_empty() {
+        lines.push(format!("Pod templates: {}.", pods.join(", ")));
+    }
+    lines.extend(match kind.deadline {
+        Deadline::Ends => Some(format!("`{limits}.activeDeadlineSeconds` ends a run and deletes its pods.")),
+        Deadline::Marks => Some(format!(
+            "`{limits}.activeDeadlineSeconds` marks a run as failed. Its pods are deleted only if they are released (below)."
+        )),
+        Deadline::EndsEachJob { .. } => Some(
+            "No field ends the whole: `activeDeadlineSeconds` ends one Job. A missing one is a warning, for the \
+             Jobs that hold accelerators if some do."
+                .to_owned(),
+        ),
+        Deadline::Missing { .. } => {
+            Some("There is no deadline: jobs that hold accelerators get a warning.".to_owned())
+        }
+        Deadline::OfOthers => None,
+    });
+    if let Some(release) = kind.release {
+        lines.push(format!(
+            "Without `{limits}.{}: {}`, {}. It is filled in where the pods ask for accelerators.",
+            release.field,
+            release.value().as_str().unwrap_or("true"),
+            release.holds
+        ));
+    }
+    match kind.ttl {
+        Ttl::Deletes { what, .. } => lines.push(format!(
+            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, {what} never deleted."
+        )),
+        Ttl::Harms(harm) => lines.push(format!("`ttlSecondsAfterFinished` {harm}.")),
+        Ttl::None => {}
+    }
+    if kind.has_jobs() {
+        lines.push("`podReplacementPolicy: Failed` is filled into its Job specs.".to_owned());
+    }
+    for pods in kind.pods {
+        let template = format!("`{}.{}`", path(pods.at), pods.template);
+        lines.extend(match pods.restart {
+            Restart::OfTemplate { unset: Unset::Always, always, .. } => Some(format!(
+                "{template} needs a `restartPolicy`: by default finished pods run again, {always}."
+            )),
+            Restart::OfTemplate { unset: Unset::Is(word), .. } => {
+                Some(format!("The operator writes `restartPolicy: {word}` into {template} if it has none."))
+            }
+            Restart::Beside { .. } => {
+                Some(format!("`restartPolicy` is beside the template: that in {template} has no effect."))
+            }
+            Restart::Free => None,
+        });
+        if pods.is_in_list() {
+            lines.push(format!(
+                "{template} is in a list, which an apply replaces as a whole: nothing is filled in there where the \
+                 object will be applied again."
+            ));
+        }
+    }
+    if !kind.makers.is_empty() {
+        let children: Vec<&str> = kind.children.iter().map(|child| child.name).collect();
+        let makers: Vec<String> = kind.makers.iter().map(|maker| format!("`{maker}`")).collect();
+        lines.push(format!(
+            "{} that {} makes for it are not judged again.",
+            listed_plural(&children),
+            makers.join(" or ")
+        ));
+    }
+    lines
+}
+
+fn listed_plural(names: &[&str]) -> String {
+    listed(&names.iter().map(|name| format!("{name}s")).collect::<Vec<_>>(), "and")
 }
 
 #[cfg(test)]

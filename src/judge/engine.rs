@@ -222,7 +222,7 @@ fn components(
         let Some(inner) = Workload::of(object).filter(|inner| inner.kind.components.is_none()) else {
             continue;
         };
-        let inner = Workload { inside: Some(workload.kind), ..inner };
+        let inner = Workload { inside: Some(workload.object.clone()), ..inner };
         let old = request.old.map(|old| part.pointer.find(old).unwrap_or(&Value::Null));
         let inner = judged(policy, facts, &Request { object, old, ..*request }, &inner);
         let below = |mut finding: Finding| {

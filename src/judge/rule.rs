@@ -10,7 +10,7 @@ use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::{Action, Effective};
-use crate::kinds::{Deadline, Kind, Ttl, Workload};
+use crate::kinds::{Deadline, Kind, Restart, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
@@ -70,6 +70,14 @@ impl Ratchet {
 pub enum Kinds {
     /// All.
     All,
+    /// Those with pods of their own.
+    WithPods,
+    /// Those with pods that should end by themselves.
+    WithRestart,
+    /// Those with runs of their own.
+    WithRuns,
+    /// Those with a `ttlSecondsAfterFinished` that deletes what has finished.
+    WithTtl,
     /// Those whose runs are batch/v1 Job specs.
     JobSpecs,
     /// Those with a pod template for each role.
@@ -86,6 +94,10 @@ impl Kinds {
     pub fn contains(self, kind: Kind) -> bool {
         match self {
             Self::All => true,
+            Self::WithPods => !kind.pods.is_empty(),
+            Self::WithRestart => kind.pods.iter().any(|pods| !matches!(pods.restart, Restart::Free)),
+            Self::WithRuns => kind.deadline != Deadline::OfOthers,
+            Self::WithTtl => kind.ttl != Ttl::None,
             Self::JobSpecs => kind.has_jobs(),
             Self::Roles => kind.roles().is_some(),
             Self::WithRelease => kind.release.is_some(),

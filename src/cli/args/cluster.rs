@@ -35,7 +35,7 @@ pub struct Audit {
     #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
     pub selector: Option<String>,
 
-    /// Also judge finished Jobs and PyTorchJobs, which cannot be fixed
+    /// Also judge finished jobs, which cannot be fixed
     #[arg(long, help_heading = "Cluster")]
     pub include_finished: bool,
 

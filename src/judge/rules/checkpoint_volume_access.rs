@@ -165,7 +165,7 @@ const WORDS: Strings = Strings::new(
 pub(super) static RULE: Rule = Rule {
     id: "checkpoint-volume-access",
     summary: "Pods that share a claim can all mount it: no single-node volume for pods on several nodes",
-    kinds: Kinds::All,
+    kinds: Kinds::WithPods,
     default: Action::Deny,
     fills: Fills::Nothing,
     params: &[WORDS.0],

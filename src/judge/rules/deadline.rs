@@ -108,7 +108,7 @@ const SUGGESTION: Number =
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
     summary: "Every run has a deadline: `activeDeadlineSeconds` is set and above zero",
-    kinds: Kinds::All,
+    kinds: Kinds::WithRuns,
     default: Action::Deny,
     fills: Fills::Nothing,
     params: &[KUEUE.0, MAXIMUM.0, SUGGESTION.0],

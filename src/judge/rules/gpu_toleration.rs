@@ -140,7 +140,7 @@ const TAINTS: Mapping = Mapping::new(
 pub(super) static RULE: Rule = Rule {
     id: "gpu-toleration",
     summary: "Pods that request an accelerator tolerate the taint of its nodes",
-    kinds: Kinds::All,
+    kinds: Kinds::WithPods,
     default: Action::Fill,
     fills: Fills::Pods("tolerations"),
     params: &[OWN_LISTS.0, TAINTS.0],

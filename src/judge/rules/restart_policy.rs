@@ -81,7 +81,7 @@ use crate::text::value::Value;
 pub(super) static RULE: Rule = Rule {
     id: "restart-policy",
     summary: "Batch pods end: `restartPolicy` is `Never` or `OnFailure`",
-    kinds: Kinds::All,
+    kinds: Kinds::WithRestart,
     default: Action::Deny,
     fills: Fills::Nothing,
     params: &[],

@@ -106,7 +106,7 @@ const SECONDS: Number = Number::new("seconds", "Seconds to keep a finished Job o
 pub(super) static RULE: Rule = Rule {
     id: "ttl-after-finished",
     summary: "Finished jobs are deleted: `ttlSecondsAfterFinished` is set",
-    kinds: Kinds::All,
+    kinds: Kinds::WithTtl,
     default: Action::Fill,
     fills: Fills::Ttl,
     params: &[CRON_SECONDS.0, GITOPS.0, SECONDS.0],
