@@ -16,7 +16,7 @@ pub mod registration;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, Children, Count, Deadline, Definition, EACH, Elastic, Entry, Finished, LabelValue, OnUpdate,
+    Api, CUSTOM, Children, Count, Deadline, Definition, EACH, Elastic, Entry, Finished, LabelValue, OnUpdate,
     Operator, Path, Pods, Release, Released, Restart, Retired, Times, Ttl, Unset, each_at,
 };
 pub(crate) use field::whole;
@@ -97,15 +97,21 @@ impl<'a> Workload<'a> {
     /// Returns the workload of an object; nothing for other kinds.
     #[must_use]
     pub fn of(object: &'a Value) -> Option<Self> {
-        let kind = Kind::of(object)?;
-        let object = Part::root(object);
+        Self::at(Part::root(object))
+    }
+
+    /// Returns the workload of an object inside another one, whose places are those in the other.
+    #[must_use]
+    pub fn at(object: Part<'a>) -> Option<Self> {
+        let kind = Kind::of(object.value?)?;
         let (limits, metadata) = (object.at(kind.limits), object.at(kind.run_metadata));
         let run = |limits: &Part<'a>, job_spec| Run {
             metadata: metadata.clone(),
             limits: limits.clone(),
             job_spec,
         };
-        let one_run = !matches!(kind.deadline, Deadline::EndsEachJob { .. });
+        // Each Job of a list is a run of its own.
+        let one_run = !kind.pods.iter().any(|form| form.is_job() && form.is_in_list());
         let mut runs = Vec::new();
         let mut pods = Vec::new();
         if one_run {

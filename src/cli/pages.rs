@@ -361,7 +361,7 @@ fn about(kind: Kind) -> Vec<String> {
                 .to_owned(),
         ),
         Deadline::Missing { .. } => {
-            Some("There is no deadline: jobs that hold accelerators get a warning.".to_owned())
+            Some("There is no deadline: a job whose pods have none of their own gets a warning.".to_owned())
         }
         Deadline::OfOthers => None,
     });

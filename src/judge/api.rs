@@ -20,7 +20,7 @@ use crate::judge::checks::{
 };
 use crate::judge::finding::{Finding, Level, Part, Safety};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Kind, Workload};
+use crate::kinds::{self, Kind, Workload};
 use crate::text::patch::Op;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
@@ -61,8 +61,28 @@ pub fn check(object: &Value) -> Vec<Finding> {
     let stored = defaults::stored(object);
     report_causes(object, validate::validate(&stored), &stored, applies, &mut found);
     found.extend(never_fires(object));
+    found.extend(of_components(object, check));
     dump::explain(object, &mut found);
     fold(found, object)
+}
+
+/// Returns the findings in the objects inside another one, which its operator creates as they are.
+fn of_components(object: &Value, check: impl Fn(&Value) -> Vec<Finding>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let Some(path) = Kind::of(object).and_then(|kind| kind.components) else { return found };
+    kinds::each_at(&kinds::Part::root(object), path, &mut |part| {
+        let Some(inner) =
+            part.value.filter(|inner| Kind::of(inner).is_some_and(|kind| kind.components.is_none()))
+        else {
+            return;
+        };
+        found.extend(check(inner).into_iter().map(|mut finding| {
+            finding.path = part.pointer.join(&finding.path);
+            finding.move_below(&part.pointer);
+            finding
+        }));
+    });
+    found
 }
 
 /// Merges the findings for a placeholder that is in several places.
@@ -126,7 +146,9 @@ pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Find
 /// Returns the findings of [`check`] that may have a fix, in a fraction of the time.
 #[must_use]
 pub fn fixable(object: &Value) -> Vec<Finding> {
-    structure::check(object, Reading::Manifest)
+    let mut found = structure::check(object, Reading::Manifest);
+    found.extend(of_components(object, fixable));
+    found
 }
 
 /// A request for an object of a known kind.

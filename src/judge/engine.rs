@@ -11,7 +11,7 @@ use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::policy::{Action, Exemption, OptOut, Policy, trusted_controllers};
 use crate::judge::rule::{Cx, Ratchet};
 use crate::judge::rules::{self, RULES};
-use crate::kinds::{self, Kind, OnUpdate, Path, Workload};
+use crate::kinds::{self, Kind, OnUpdate, Part, Path, Workload};
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
@@ -217,17 +217,13 @@ fn components(
     let mut inside = Vec::new();
     kinds::each_at(&workload.object, path, &mut |part| inside.push(part));
     for part in inside {
-        let Some(object) = part.value else { continue };
         // The operator rejects a wrapper in a wrapper.
-        let Some(inner) = Workload::of(object).filter(|inner| inner.kind.components.is_none()) else {
+        let Some(inner) = Workload::at(part).filter(|inner| inner.kind.components.is_none()) else {
             continue;
         };
         let inner = Workload { inside: Some(workload.object.clone()), ..inner };
-        let old = request.old.map(|old| part.pointer.find(old).unwrap_or(&Value::Null));
-        let inner = judged(policy, facts, &Request { object, old, ..*request }, &inner);
+        let inner = judged(policy, facts, request, &inner);
         let below = |mut finding: Finding| {
-            finding.path = part.pointer.join(&finding.path);
-            finding.move_below(&part.pointer);
             finding.instead_of_fill(Level::Warn);
             finding
         };
@@ -287,7 +283,8 @@ fn ratchet(
     if findings.iter().all(|finding| finding.level < Level::Deny) {
         return;
     }
-    let was = Workload::of(old);
+    let at = &workload.object.pointer;
+    let was = at.find(old).and_then(|value| Workload::at(Part { pointer: at.clone(), value: Some(value) }));
     let same_spec = old.get("spec") == request.object.get("spec");
     let finished = was.as_ref().is_some_and(Workload::has_finished);
     let of_rule =

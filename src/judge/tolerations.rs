@@ -41,12 +41,14 @@ pub(super) const GKE_TAINTS: [&str; 2] = ["google.com/tpu", "nvidia.com/gpu"];
 
 pub(super) const GKE_VALUE: &str = "present";
 
-const GKE_LABELS: &str = "cloud.google.com/gke-";
+fn is_gke(label: &str) -> bool {
+    label.starts_with("cloud.google.com/gke-") || label == "cloud.google.com/compute-class"
+}
 
 /// Tells whether the pods can only run on nodes of GKE: they select them by a label that GKE alone sets.
 pub(super) fn selects_gke(spec: &Part<'_>) -> bool {
     let selector = spec.get("nodeSelector");
-    if selector.entries().any(|(label, _)| label.starts_with(GKE_LABELS)) {
+    if selector.entries().any(|(label, _)| is_gke(label)) {
         return true;
     }
     let required = spec.at(&[
@@ -61,7 +63,7 @@ pub(super) fn selects_gke(spec: &Part<'_>) -> bool {
         && terms.all(|term| {
             let names = |expression: Part<'_>| {
                 let selects = matches!(expression.get("operator").text(), Field::Set("In" | "Exists"));
-                selects && expression.get("key").text().set().is_some_and(|key| key.starts_with(GKE_LABELS))
+                selects && expression.get("key").text().set().is_some_and(is_gke)
             };
             term.get("matchExpressions").items().any(names)
         })

@@ -37,6 +37,7 @@ impl PodCount {
             Count::Jobs(times) => {
                 let one = Self::of_job(around);
                 match (times, entry) {
+                    (Times::OfOthers, _) => Self { most: None, least: 0, said_by: None },
                     (Times::Replicas, Some(entry)) => one.times(&entry.part.get("replicas"), 1),
                     (Times::Field(path, default), _) => one.times(&object.at(path), default),
                     (Times::Once | Times::Replicas, _) => one,

@@ -17,6 +17,8 @@ pub struct Definition {
     pub group: &'static str,
     /// The version that API servers serve, and the webhook registers for.
     pub version: &'static str,
+    /// Other versions that are served, with the same fields.
+    pub also: &'static [&'static str],
     /// Versions that are no longer served.
     pub retired: &'static [Retired],
     /// The kind's name in manifests.
@@ -43,6 +45,10 @@ pub struct Definition {
     pub schedule: Option<Path>,
     /// How objects get defaults and are validated.
     pub api: Api,
+    /// Fields that earlier releases of its schema have, so that they are not unknown.
+    pub older_fields: &'static [Path],
+    /// Whether the operator adds volumes to pods, so that a mount may be of one that is not in the template.
+    pub adds_volumes: bool,
     /// How the status shows that an object has finished.
     pub finished: Finished,
     /// What may change on UPDATE.
@@ -84,10 +90,12 @@ pub enum Deadline {
     Marks,
     /// That of each batch/v1 Job ends this Job. No field ends them all, so a missing one is a warning.
     EndsEachJob {
-        /// What else may happen at a Job's deadline, and how the author prevents it.
+        /// The field with how often the whole may start again.
+        restarts: Path,
+        /// How the author prevents that at a Job's deadline.
         help: &'static str,
     },
-    /// There is no such field. Runs that hold accelerators get a warning.
+    /// There is no such field: a warning.
     Missing {
         /// What has none.
         what: &'static str,
@@ -231,6 +239,8 @@ pub enum Times {
     Once,
     /// `replicas` of the item around the Job.
     Replicas,
+    /// As many as an object says that refers to this one, with as many pods as it says.
+    OfOthers,
     /// A field of the object, and its default.
     Field(Path, i64),
 }
@@ -240,12 +250,15 @@ pub enum Times {
 pub enum Restart {
     /// That of the template.
     OfTemplate {
+        /// What to write.
+        help: &'static str,
         /// What an unset field means.
         unset: Unset,
         /// What happens with `Always`, after "a finished pod would run again".
         always: &'static str,
-        /// Tells whether another template ends the run, so that `Always` is only a warning.
-        ends_otherwise: Option<fn(&Value) -> bool>,
+        /// Tells of an object and an item around a template whether another ends the run, so that `Always` is
+        /// only a warning.
+        ends_otherwise: Option<fn(&Value, &Value) -> bool>,
     },
     /// That beside the template: the operator overwrites the template's.
     Beside {
@@ -374,9 +387,10 @@ pub enum LabelValue {
 }
 
 /// A definition with what most custom resources have, to start from.
-pub(super) const CUSTOM: Definition = Definition {
+pub const CUSTOM: Definition = Definition {
     group: "",
     version: "",
+    also: &[],
     retired: &[],
     name: "",
     title: None,
@@ -390,6 +404,8 @@ pub(super) const CUSTOM: Definition = Definition {
     pods: &[],
     schedule: None,
     api: Api::Custom { schema: "{}", operator: None },
+    older_fields: &[],
+    adds_volumes: true,
     finished: Finished::Conditions(&["Succeeded", "Failed"]),
     on_update: OnUpdate::Restarts,
     whole: &[],
@@ -425,6 +441,7 @@ impl Definition {
     #[must_use]
     pub fn knows(&self, api_version: &str) -> bool {
         api_version.split_once('/') == Some((self.group, self.version))
+            || self.also.contains(&api_version)
             || self.retired(api_version).is_some_and(|retired| retired.moved.is_none())
     }
 

@@ -20,5 +20,6 @@ pub(super) static JAX_JOB: Definition = Definition {
         restart: RESTART,
     }],
     api: Api::Custom { schema: include_str!("jax_job.schema.json"), operator: None },
+    adds_volumes: false,
     ..CUSTOM
 };

@@ -2,8 +2,13 @@
 
 use super::definition::{Api, CUSTOM, Count, Definition, Finished, LabelValue, OnUpdate, Pods, Restart, Times, Ttl, Unset};
 
+/// What to write where a Job's controller creates the pods.
+pub(super) const RESTART_HELP: &str = "write `restartPolicy: OnFailure` (restart a failed container in its pod) \
+                                       or `restartPolicy: Never` (create a new pod instead)";
+
 /// The `restartPolicy` of a Job's template.
 pub(super) const RESTART: Restart = Restart::OfTemplate {
+    help: RESTART_HELP,
     unset: Unset::Always,
     always: "and the API server refuses it",
     ends_otherwise: None,

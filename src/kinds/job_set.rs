@@ -1,22 +1,27 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
+use super::job::RESTART_HELP;
 use super::definition::{
     Api, CUSTOM, Children, Count, Deadline, Definition, Finished, OnUpdate, Pods, Restart, Times, Ttl, Unset,
 };
 
 /// JobSet writes `OnFailure` where a template says nothing.
 pub(super) const RESTART: Restart = Restart::OfTemplate {
+        help: RESTART_HELP,
     unset: Unset::Is("OnFailure"),
     always: "and the API server refuses the Jobs",
     ends_otherwise: None,
 };
 
+/// In its schema, the `name` of a failure policy's rule is not required: JobSet's webhook writes it before the API
+/// server looks.
 pub(super) static JOB_SET: Definition = Definition {
     group: "jobset.x-k8s.io",
     version: "v1alpha2",
     name: "JobSet",
     resource: "jobsets",
     deadline: Deadline::EndsEachJob {
+        restarts: &["spec", "failurePolicy", "maxRestarts"],
         help: "a rule of `failurePolicy` with `onJobFailureReasons: [DeadlineExceeded]` and \
                `action: FailJobSet` keeps the set from starting again, with a new clock, up to `maxRestarts` times",
     },

@@ -24,5 +24,6 @@ pub(super) static PADDLE_JOB: Definition = Definition {
         restart: RESTART,
     }],
     api: Api::Custom { schema: include_str!("paddle_job.schema.json"), operator: None },
+    adds_volumes: false,
     ..CUSTOM
 };

@@ -8,7 +8,8 @@ use super::definition::{
 const LIMITS: &str = ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`";
 
 /// Versions of all kinds of the training operator that it no longer has.
-pub(super) const RETIRED: [Retired; 3] = [
+pub(super) const RETIRED: [Retired; 4] = [
+    Retired { api_version: "kubeflow.org/v1alpha1", since: "", moved: Some(", and the fields of that version") },
     Retired { api_version: "kubeflow.org/v1alpha2", since: "", moved: Some(LIMITS) },
     Retired { api_version: "kubeflow.org/v1beta1", since: "", moved: Some(LIMITS) },
     Retired { api_version: "kubeflow.org/v1beta2", since: "", moved: Some(LIMITS) },
@@ -40,9 +41,9 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
             since: "",
             moved: Some(", and `spec.pytorchReplicaSpecs` instead of `spec.replicaSpecs[]`"),
         },
-        RETIRED[0],
         RETIRED[1],
         RETIRED[2],
+        RETIRED[3],
     ],
     name: "PyTorchJob",
     resource: "pytorchjobs",
@@ -72,5 +73,6 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
         ("training.kubeflow.org/job-name", LabelValue::NameOfRun),
         ("training.kubeflow.org/operator-name", LabelValue::Text("pytorchjob-controller")),
     ],
+    adds_volumes: false,
     ..CUSTOM
 };

@@ -1,5 +1,6 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
 
+use super::job::RESTART_HELP;
 use super::definition::{
     Api, CUSTOM, Children, Count, Deadline, Definition, Finished, Operator, Pods, Release, Released, Restart, Unset,
 };
@@ -7,6 +8,8 @@ use super::definition::{
 pub(super) static RAY_JOB: Definition = Definition {
     group: "ray.io",
     version: "v1",
+    also: &["ray.io/v1alpha1"],
+    older_fields: &[&["spec", "deletionPolicy"]],
     name: "RayJob",
     resource: "rayjobs",
     // It frees nothing by itself.
@@ -18,7 +21,7 @@ pub(super) static RAY_JOB: Definition = Definition {
         // With rules of its own, or a cluster of somebody else, the operator refuses the field.
         unless: &["deletionStrategy", "clusterSelector"],
         twin: None,
-        holds: "the Ray cluster runs on when the job has ended, and holds its GPUs",
+        holds: "the Ray cluster runs on when the job has ended, and holds its accelerators",
         effect: "which deletes the cluster `ttlSecondsAfterFinished` seconds after the job has ended",
     }),
     pods: &[
@@ -39,6 +42,7 @@ pub(super) static RAY_JOB: Definition = Definition {
             template: "submitterPodTemplate",
             count: Count::One,
             restart: Restart::OfTemplate {
+        help: RESTART_HELP,
                 unset: Unset::Always,
                 always: "so the API server refuses the Job that submits the work",
                 ends_otherwise: None,

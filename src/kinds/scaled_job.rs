@@ -1,5 +1,6 @@
 //! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives (kinds.md §12).
 
+use super::job::RESTART_HELP;
 use super::definition::{
     Api, CUSTOM, Children, Count, Definition, Finished, OnUpdate, Pods, Restart, Times, Ttl, Unset,
 };
@@ -17,6 +18,7 @@ pub(super) static SCALED_JOB: Definition = Definition {
         template: "template",
         count: Count::Jobs(Times::Field(&["spec", "maxReplicaCount"], 100)),
         restart: Restart::OfTemplate {
+        help: RESTART_HELP,
             unset: Unset::Is("OnFailure"),
             always: "and the API server refuses the Jobs",
             ends_otherwise: None,

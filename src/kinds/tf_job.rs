@@ -20,5 +20,6 @@ pub(super) static TF_JOB: Definition = Definition {
         restart: RESTART,
     }],
     api: Api::Custom { schema: include_str!("tf_job.schema.json"), operator: None },
+    adds_volumes: false,
     ..CUSTOM
 };

@@ -7,6 +7,12 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     version: "v1alpha1",
     name: "TrainJob",
     resource: "trainjobs",
+    older_fields: &[
+        &["spec", "annotations"],
+        &["spec", "labels"],
+        &["spec", "podSpecOverrides"],
+        &["spec", "podTemplateOverrides"],
+    ],
     // No release of the trainer has a TTL.
     api: Api::Custom { schema: include_str!("train_job.schema.json"), operator: None },
     finished: Finished::Conditions(&["Complete", "Failed"]),

@@ -21,10 +21,15 @@ pub(super) const RUNTIME: Definition = Definition {
     pods: &[Pods {
         at: &["spec", "template", "spec", "replicatedJobs", "*", "template", "spec"],
         template: "template",
-        count: Count::Jobs(Times::Once),
+        // The trainer overwrites `parallelism` and `completions`.
+        count: Count::Jobs(Times::OfOthers),
         restart: RESTART,
     }],
     api: Api::Custom { schema: include_str!("training_runtime.schema.json"), operator: None },
+    older_fields: &[
+        &["spec", "mlPolicy", "torch", "elasticPolicy"],
+        &["spec", "mlPolicy", "torch", "numProcPerNode"],
+    ],
     finished: Finished::Never,
     ..CUSTOM
 };

@@ -22,6 +22,8 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         template: "template",
         count: Count::Replicas { unset: |_| 0, elastic: None },
         restart: Restart::OfTemplate {
+            help: "write `restartPolicy: Never`, with which the events of `policies` follow, \
+                   or `OnFailure` (restart a failed container in its pod, without the event `PodFailed`)",
             unset: Unset::Always,
             always: "so the job never ends",
             ends_otherwise: Some(a_task_completes_the_job),
@@ -33,15 +35,17 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     ..CUSTOM
 };
 
-/// Tells whether the end of one task ends the job, so that the pods of others need not end by themselves.
-fn a_task_completes_the_job(object: &Value) -> bool {
-    let list = |value: &'_ Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    let Some(spec) = object.get("spec") else { return false };
-    let completes = |policy: &Value| {
-        let text = |key: &str| policy.get(key).and_then(Value::as_str);
-        let events = list(policy, "events");
-        text("action") == Some("CompleteJob")
-            && (text("event") == Some("TaskCompleted") || events.iter().any(|event| event.as_str() == Some("TaskCompleted")))
+/// Tells whether the end of another task ends the job, so that the pods of this one need not end by themselves.
+fn a_task_completes_the_job(object: &Value, own: &Value) -> bool {
+    let list = |value: &'_ Value, key: &str| {
+        value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
     };
-    list(spec, "tasks").iter().flat_map(|task| list(task, "policies")).any(|policy| completes(&policy))
+    let Some(tasks) = object.get("spec").and_then(|spec| spec.get("tasks")?.as_array()) else { return false };
+    let is_end = |event: Option<&Value>| event.and_then(Value::as_str) == Some("TaskCompleted");
+    let completes = |policy: &Value| {
+        policy.get("action").and_then(Value::as_str) == Some("CompleteJob")
+            && (is_end(policy.get("event")) || list(policy, "events").iter().any(|event| is_end(Some(event))))
+    };
+    let others = tasks.iter().filter(|task| !std::ptr::eq(*task, own));
+    others.flat_map(|task| list(task, "policies")).any(|policy| completes(&policy))
 }

@@ -20,5 +20,6 @@ pub(super) static XG_BOOST_JOB: Definition = Definition {
         restart: RESTART,
     }],
     api: Api::Custom { schema: include_str!("xg_boost_job.schema.json"), operator: None },
+    adds_volumes: false,
     ..CUSTOM
 };

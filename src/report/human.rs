@@ -447,7 +447,7 @@ mod tests {
         note[ttl-after-finished]: a finished Job is never deleted
          --> ./jobs/train.yaml:6:1
           = help: the webhook adds `ttlSecondsAfterFinished: 86400`
-          = why: Without this field, a finished Job or PyTorchJob is never deleted, and the finished runs of a CronJob are kept up to its history limits, each with its pods
+          = why: Without this field, a finished job is never deleted, and the finished runs of a CronJob are kept up to its history limits, each with its pods
           = rule: https://github.com/jobgate/jobgate/blob/main/docs/rules/ttl-after-finished.md
 
         error[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`, which one node can mount

@@ -74,7 +74,7 @@ pub fn help(text: &str) -> &'static str {
 pub fn is_shouted(text: &str) -> bool {
     let is_shouted =
         |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
-    text.starts_with(|first: char| first.is_ascii_uppercase())
+    text.trim_start_matches('_').starts_with(|first: char| first.is_ascii_uppercase())
         && text.len() > 1
         && text.bytes().all(is_shouted)
 }

@@ -8,7 +8,7 @@ use jobgate::cli::pages;
 use jobgate::judge::facts::NoFacts;
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::registration::{Target, configurations};
-use jobgate::kinds::{self, Api, Count, Deadline, Definition, Finished, OnUpdate, Pods, Restart, Ttl};
+use jobgate::kinds::{self, Api, CUSTOM, Count, Definition, Finished, Pods, Restart, Ttl};
 use jobgate::local::lint::{self, Claims, Input, Options};
 use jobgate::text::value::{Value, json};
 use libtest_mimic::Trial;
@@ -16,33 +16,19 @@ use libtest_mimic::Trial;
 static SWARM_JOB: Definition = Definition {
     group: "example.dev",
     version: "v1",
-    retired: &[],
     name: "SwarmJob",
     resource: "swarmjobs",
-    body: &["spec"],
-    run_metadata: &["metadata"],
     limits: &["spec", "policy"],
-    deadline: Deadline::Ends,
     ttl: Ttl::Deletes { what: "the finished swarm is", deletes_pods: true, of_job: None },
-    release: None,
     pods: &[Pods {
         at: &["spec", "tasks", "*"],
         template: "template",
         count: Count::Replicas { unset: |_| 1, elastic: None },
         restart: Restart::Beside { words: &["Never", "OnFailure"], ignored: None },
     }],
-    schedule: None,
     api: Api::Custom { schema: r#"{"type": "object"}"#, operator: None },
     finished: Finished::Conditions(&["Done"]),
-    on_update: OnUpdate::Restarts,
-    children: &[],
-    makers: &[],
-    pod_labels: &[],
-    title: None,
-    whole: &[],
-    components: None,
-    cluster_scoped: false,
-    untested: false,
+    ..CUSTOM
 };
 
 const MANIFEST: &str = "\

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::kinds::{Api, Kind};
+use crate::kinds::{Api, EACH, Kind};
 use crate::text::value;
 
 /// A node of the table.
@@ -211,7 +211,9 @@ impl Schema {
             .collect();
         for (kind, name) in &customs {
             if let Api::Custom { schema, .. } = kind.api {
-                definitions.insert(name.clone(), serde_json::from_str(schema).unwrap_or_default());
+                let mut schema = serde_json::from_str(schema).unwrap_or_default();
+                kind.older_fields.iter().for_each(|path| add_anything(&mut schema, path));
+                definitions.insert(name.clone(), schema);
             }
         }
         let mut builder = Builder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
@@ -219,6 +221,18 @@ impl Schema {
         let custom = customs.iter().map(|(kind, name)| (*kind, builder.named(name, ""))).collect();
         let defaulted = defaulted(&builder.shapes);
         Self { shapes: builder.shapes, defaulted, job, cron_job, claim, custom }
+    }
+}
+
+/// Adds a field that may hold anything to a schema; [`EACH`] in its path stands for the items of a list.
+fn add_anything(schema: &mut Value, path: &[&str]) {
+    let Some((last, around)) = path.split_last() else { return };
+    let found = around.iter().try_fold(schema, |schema, key| match *key {
+        EACH => schema.get_mut("items"),
+        key => schema.get_mut("properties")?.get_mut(key),
+    });
+    if let Some(Value::Object(fields)) = found.and_then(|schema| schema.get_mut("properties")) {
+        fields.insert((*last).to_owned(), Value::Object(serde_json::Map::new()));
     }
 }
 
@@ -319,7 +333,10 @@ impl<'d> Builder<'d> {
         let fields =
             properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let required = required.iter().filter_map(Value::as_str);
+        // What has a default is there when required fields are looked for.
+        let has_default =
+            |name: &&str| properties.get(*name).is_some_and(|field| field.get("default").is_some());
+        let required = required.iter().filter_map(Value::as_str).filter(|name| !has_default(name));
         let mut fields = Fields::of(fields, required.map(Into::into).collect());
         fields.defaults = properties
             .iter()

@@ -69,7 +69,7 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
 #[must_use]
 pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
-    let custom = object.kind().filter(|kind| !kind.is_built_in());
+    let custom = object.kind().filter(|kind| !kind.is_built_in() && !kind.adds_volumes);
     let object = Part::root(object);
     let mut check = |template: &'static str, around: &Part<'_, '_>| {
         let template = around.get(template);

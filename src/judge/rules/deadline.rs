@@ -43,7 +43,14 @@
 //! ## Details
 //!
 //! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a
-//! PyTorchJob.
+//! PyTorchJob; docs/kinds.md has the other kinds. A TrainJob has it since release 2.2 of the trainer.
+//!
+//! No field ends a whole JobSet: the deadline of each of its Jobs does, so a missing one is a warning, never a
+//! denial, for the Jobs that hold accelerators if some do. A Job that passes its deadline fails, and the set
+//! may start again, with a new clock, up to `failurePolicy.maxRestarts` times. A Volcano job has no such field
+//! either: its tasks' pod templates do, with a policy that ends the job. A RayJob's deadline counts for each
+//! attempt. What is in an AppWrapper is run again up to three times after it has failed, each with a new
+//! clock.
 //!
 //! The API server accepts 0, which ends the Job at its first sync. A value above 9223372036 overflows in the
 //! Job controller and ends the Job just as early. Both count as missing. `activeDeadlineSeconds` of the pod
@@ -165,7 +172,8 @@ fn check(cx: &mut Cx<'_>) {
     let begin = cx.findings.len();
     match cx.workload.kind.deadline {
         Deadline::Ends | Deadline::Marks => check_runs(cx),
-        Deadline::EndsEachJob { help } => {
+        Deadline::EndsEachJob { restarts, help } => {
+            let starts_again = !matches!(cx.workload.object.at(restarts).int(), Field::Unset | Field::Set(0));
             // A set is bounded when the Jobs that hold accelerators are.
             let holders: BTreeSet<usize> =
                 cx.workload.pods.iter().filter(|pod| pod.holds_accelerators()).map(|pod| pod.run).collect();
@@ -176,7 +184,9 @@ fn check(cx: &mut Cx<'_>) {
             }
             for finding in &mut cx.findings[begin..] {
                 finding.at_most(Level::Warn);
-                finding.help = format!("{}; {help}", finding.help).into();
+                if starts_again {
+                    finding.help = format!("{}; {help}", finding.help).into();
+                }
             }
         }
         Deadline::Missing { what, help } => no_field(cx, what, help),
@@ -190,12 +200,13 @@ fn check_runs(cx: &mut Cx<'_>) {
     }
 }
 
-/// Warns once of an object whose kind has no deadline, if it holds accelerators and not all of its pods have
-/// one of their own.
+/// Warns once of an object whose kind has no deadline, unless the pods have one of their own: those that hold
+/// accelerators, if some do.
 fn no_field(cx: &mut Cx<'_>, what: &str, help: &'static str) {
     let workload = cx.workload;
     let bounded = |pod: &PodTemplate<'_>| !pod.spec.get(FIELD).int().is_unset();
-    let unbounded = workload.pods.iter().find(|pod| pod.holds_accelerators() && !bounded(pod));
+    let holds = workload.pods.iter().any(PodTemplate::holds_accelerators);
+    let unbounded = workload.pods.iter().find(|pod| (!holds || pod.holds_accelerators()) && !bounded(pod));
     let Some(pod) = unbounded else { return };
     let field = pod.spec.get(FIELD);
     let message =

@@ -50,7 +50,9 @@
 //!
 //! ## Details
 //!
-//! Only for Jobs and CronJobs. A Job with a `podFailurePolicy` defaults to `Failed` and may have no other
+//! Only for Jobs, and kinds that Jobs are made from: CronJob, JobSet, ScaledJob and training runtimes. The
+//! Jobs of a JobSet and of a runtime are in a list, which an apply replaces as a whole: where the object will
+//! be applied again, the webhook warns, and `lint --fix` writes the field. A Job with a `podFailurePolicy` defaults to `Failed` and may have no other
 //! value.
 //!
 //! A `TerminatingOrFailed` that the author chose is kept. The API server writes the same value into every Job
@@ -98,7 +100,9 @@ const HELP: &str = "write `podReplacementPolicy: Failed`; \
 fn check(cx: &mut Cx<'_>) {
     // An apply sends a list around the Job as a whole, without what was filled in.
     let in_list = cx.workload.kind.pods.iter().any(|pods| pods.is_job() && pods.is_in_list());
-    let is_lost = in_list && cx.request.origin == Origin::Admission && applied_again(cx.workload).is_some();
+    let from_file =
+        || cx.request.origin == Origin::File && cx.workload.object.at(&["metadata", "name"]).is_set();
+    let is_lost = in_list && (from_file() || applied_again(cx.workload).is_some());
     for run in &cx.workload.runs {
         if let Some(spec) = &run.job_spec {
             check_run(cx, spec, is_lost);
@@ -133,7 +137,7 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool) {
                     None => {
                         finding.help(HELP).fix(Safety::Safe, vec![fix]);
                         if is_lost {
-                            finding.instead_of_fill(Level::Note);
+                            finding.instead_of_fill(Level::Warn);
                         }
                     }
                 }

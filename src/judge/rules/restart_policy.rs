@@ -76,7 +76,6 @@ use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::{Field, PodTemplate, Restart, Unset};
 use crate::text::lines::cut;
 use crate::text::patch::Op;
-use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "restart-policy",
@@ -101,31 +100,23 @@ pub(super) static RULE: Rule = Rule {
 fn check(cx: &mut Cx<'_>) {
     for pod in &cx.workload.pods {
         match pod.form.restart {
-            Restart::OfTemplate { unset, always, ends_otherwise } => {
-                check_template(cx, pod, unset, always, ends_otherwise);
-            }
+            Restart::OfTemplate { .. } => check_template(cx, pod),
             Restart::Beside { words, ignored } => check_beside(cx, pod, words, ignored),
             Restart::Free => {}
         }
     }
 }
 
-fn check_template(
-    cx: &mut Cx<'_>,
-    pod: &PodTemplate<'_>,
-    unset: Unset,
-    always: &str,
-    ends_otherwise: Option<fn(&Value) -> bool>,
-) {
+fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
+    let Restart::OfTemplate { help, unset, always, ends_otherwise } = pod.form.restart else { return };
     let field = pod.spec.get("restartPolicy");
     let needs_never = cx.workload.run_of(pod).job_spec.as_ref().and_then(|spec| {
         ["podFailurePolicy", "backoffLimitPerIndex"].into_iter().find(|name| spec.get(name).is_set())
     });
     let policy = if needs_never.is_some() { "Never" } else { "OnFailure" };
-    let help = "write `restartPolicy: OnFailure` (restart a failed container in its pod) \
-                or `restartPolicy: Never` (create a new pod instead)";
     let fix = vec![Op::Add(field.pointer.clone(), policy.into())];
-    let ends = ends_otherwise.is_some_and(|ends| ends(cx.request.object));
+    let around = cx.workload.object.value.zip(pod.around.value);
+    let ends = ends_otherwise.zip(around).is_some_and(|(ends, (object, around))| ends(object, around));
     match (field.text(), unset) {
         (Field::Unset, Unset::Always) => {
             let message = format!(

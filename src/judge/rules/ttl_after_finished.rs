@@ -2,7 +2,7 @@
 //!
 //! ## Why
 //!
-//! Without this field, a finished Job or PyTorchJob is never deleted, and the finished runs of a CronJob are
+//! Without this field, a finished job is never deleted, and the finished runs of a CronJob are
 //! kept up to its history limits, each with its pods. They fill etcd, slow every list request, and keep
 //! volumes in use.
 //!
@@ -74,6 +74,12 @@
 //! original manifest.
 //!
 //! A Job that is controlled by an object other than a CronJob is left alone: its owner cleans it up.
+//!
+//! The field deletes a finished Job, PyTorchJob or JobSet with its pods, and of an MPIJob
+//! (`kubeflow.org/v2beta1`) the launcher only. A RayJob keeps its cluster for so many seconds, so there the
+//! field is never filled in. In a Job of a JobSet or of a training runtime it is reported: the deleted Job
+//! would be created and run again. So is one below a minute in what an AppWrapper contains: a component that
+//! is gone before the wrapper has seen its end has failed.
 //!
 //! The webhook never sets the field on UPDATE of a Job or PyTorchJob: a finished one would be deleted at
 //! once. The training operator ignores the field while a PyTorchJob is suspended, and release 1.9 never
