@@ -53,9 +53,12 @@ static OTHERS: &[(&str, &[&str])] = &[
     ("xgboostjob.kubeflow.org", &["XGBoostJob"]),
 ];
 
+/// A group or `apiVersion`, and a kind.
+type Named = (&'static str, &'static str);
+
 /// Kinds that no maintained operator has any more, and the `apiVersion` and `kind` that took their place
 /// (kinds.md §11).
-static SUCCEEDED: &[((&str, &str), (&str, &str))] = &[
+static SUCCEEDED: &[(Named, Named)] = &[
     (("batch.paddlepaddle.org", "PaddleJob"), ("kubeflow.org/v1", "PaddleJob")),
     (("batch.x-k8s.io", "JobSet"), ("jobset.x-k8s.io/v1alpha2", "JobSet")),
     (("elastic.pytorch.org", "ElasticJob"), ("kubeflow.org/v1", "PyTorchJob")),
