@@ -12,5 +12,6 @@ mod nodes;
 pub mod policy;
 pub mod rule;
 pub mod rules;
+mod runtimes;
 mod tolerations;
 mod words;

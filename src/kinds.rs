@@ -11,13 +11,14 @@ mod field;
 mod kind;
 mod others;
 mod pod;
+mod pods;
 pub mod registration;
 
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Count, Deadline, Definition, EACH, Elastic, Entry, Finished, LabelValue, OnUpdate,
-    Operator, Path, Pods, Release, Released, Restart, Retired, Times, Ttl, Unset, each_at,
+    Api, CUSTOM, Children, Deadline, Definition, Finished, LabelValue, OnUpdate, Operator, Path, Reference,
+    Release, Released, Retired, Ttl,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};
@@ -31,6 +32,7 @@ pub use others::{
     meant, successor,
 };
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
+pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at};
 
 use crate::text::value::Value;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::judge::finding::Source;
+use crate::kinds::{Deadline, PodTemplate, Workload};
 use crate::text::placeholder;
 use crate::text::value::Value;
 
@@ -49,6 +50,38 @@ impl Claim {
     #[must_use]
     pub fn has(&self, mode: &str) -> bool {
         self.access_modes.iter().any(|have| have == mode)
+    }
+}
+
+/// A training runtime, as far as rules care.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runtime {
+    /// The pod specs of the Jobs whose pods train, or of all if none is marked so.
+    pub pods: Vec<Value>,
+    /// Where it is defined, for the report.
+    pub source: Source,
+}
+
+impl Runtime {
+    /// The label of the Job whose pods train (kinds.md §5).
+    const STEP: (&'static str, &'static str) = ("trainer.kubeflow.org/trainjob-ancestor-step", "trainer");
+
+    /// Reads a runtime; nothing for other kinds.
+    #[must_use]
+    pub fn from_object(object: &Value, source: Source) -> Option<Self> {
+        let workload =
+            Workload::of(object).filter(|workload| workload.kind.deadline == Deadline::OfOthers)?;
+        let trains = |pod: &&PodTemplate<'_>| {
+            let item = pod.entry.as_ref().and_then(|entry| entry.part.value);
+            let labels = item.and_then(|item| item.pointer("/template/metadata/labels"));
+            labels.and_then(|labels| labels.get(Self::STEP.0)?.as_str()) == Some(Self::STEP.1)
+        };
+        let specs = |pods: Vec<&PodTemplate<'_>>| -> Vec<Value> {
+            pods.into_iter().filter_map(|pod| pod.spec.value.cloned()).collect()
+        };
+        let marked = specs(workload.pods.iter().filter(trains).collect());
+        let pods = if marked.is_empty() { specs(workload.pods.iter().collect()) } else { marked };
+        Some(Self { pods, source })
     }
 }
 
@@ -155,6 +188,11 @@ pub trait Facts {
     /// Returns the volume behind a claim.
     fn volume(&self, _namespace: &str, _name: &str) -> Volume {
         Volume::OfCluster
+    }
+
+    /// Returns the object that a TrainJob names in `runtimeRef`.
+    fn runtime(&self, _kind: &str, _namespace: &str, _name: &str) -> Fact<Runtime> {
+        Fact::Unknown
     }
 
     /// Returns one line for the author about claims that may decide and could not be looked up, if any.

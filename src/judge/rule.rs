@@ -70,7 +70,7 @@ impl Ratchet {
 pub enum Kinds {
     /// All.
     All,
-    /// Those with pods of their own.
+    /// Those with pods of their own, or of an object that they name.
     WithPods,
     /// Those with pods that should end by themselves.
     WithRestart,
@@ -94,7 +94,7 @@ impl Kinds {
     pub fn contains(self, kind: Kind) -> bool {
         match self {
             Self::All => true,
-            Self::WithPods => !kind.pods.is_empty(),
+            Self::WithPods => !kind.pods.is_empty() || kind.runs_in.is_some(),
             Self::WithRestart => kind.pods.iter().any(|pods| !matches!(pods.restart, Restart::Free)),
             Self::WithRuns => kind.deadline != Deadline::OfOthers,
             Self::WithTtl => kind.ttl != Ttl::None,

@@ -1,7 +1,8 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
 use super::job::{POD_LABELS, RESTART};
-use super::definition::{Api, CUSTOM, Children, Count, Definition, Finished, OnUpdate, Pods, Retired, Times, Ttl};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired, Ttl};
+use super::pods::{Count, Pods, Times};
 
 pub(super) static CRON_JOB: Definition = Definition {
     group: "batch",

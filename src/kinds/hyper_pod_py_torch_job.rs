@@ -1,7 +1,8 @@
 //! `sagemaker.amazonaws.com` `HyperPodPyTorchJob`: a list of replica specs (kinds.md §10). Its operator and
 //! schema are not public.
 
-use super::definition::{Api, CUSTOM, Count, Definition, Pods, Restart};
+use super::definition::{Api, CUSTOM, Definition};
+use super::pods::{Count, Pods, Restart};
 
 pub(super) static HYPER_POD_PY_TORCH_JOB: Definition = Definition {
     group: "sagemaker.amazonaws.com",

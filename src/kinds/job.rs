@@ -1,6 +1,7 @@
 //! `batch` `Job`.
 
-use super::definition::{Api, CUSTOM, Count, Definition, Finished, LabelValue, OnUpdate, Pods, Restart, Times, Ttl, Unset};
+use super::definition::{Api, CUSTOM, Definition, Finished, LabelValue, OnUpdate, Ttl};
+use super::pods::{Count, Pods, Restart, Times, Unset};
 
 /// What to write where a Job's controller creates the pods.
 pub(super) const RESTART_HELP: &str = "write `restartPolicy: OnFailure` (restart a failed container in its pod) \

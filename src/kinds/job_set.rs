@@ -1,9 +1,8 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
 use super::job::RESTART_HELP;
-use super::definition::{
-    Api, CUSTOM, Children, Count, Deadline, Definition, Finished, OnUpdate, Pods, Restart, Times, Ttl, Unset,
-};
+use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::pods::{Count, Pods, Restart, Times, Unset};
 
 /// JobSet writes `OnFailure` where a template says nothing.
 pub(super) const RESTART: Restart = Restart::OfTemplate {

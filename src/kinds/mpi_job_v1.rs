@@ -1,6 +1,7 @@
 //! `kubeflow.org/v1` `MPIJob`, of the training operator: the launcher is a pod (kinds.md §6).
 
-use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods, Release};
+use super::definition::{Api, CUSTOM, Deadline, Definition, Release};
+use super::pods::{Count, Pods};
 use super::mpi_job::{RELEASE, unset};
 use super::py_torch_job::{RESTART, TTL};
 

@@ -1,6 +1,7 @@
 //! `kubeflow.org` `PaddleJob`: a pod template for each of Master and Worker (kinds.md §6b).
 
-use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Elastic, Pods};
+use super::definition::{Api, CUSTOM, Deadline, Definition};
+use super::pods::{Count, Elastic, Pods};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
 
 pub(super) static PADDLE_JOB: Definition = Definition {

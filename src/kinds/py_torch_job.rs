@@ -1,8 +1,7 @@
 //! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`.
 
-use super::definition::{
-    Api, CUSTOM, Count, Deadline, Definition, Elastic, LabelValue, Operator, Pods, Release, Released, Restart, Retired, Ttl,
-};
+use super::definition::{Api, CUSTOM, Deadline, Definition, LabelValue, Operator, Release, Released, Retired, Ttl};
+use super::pods::{Count, Elastic, Pods, Restart};
 
 /// What moved since versions with run limits in `spec`.
 const LIMITS: &str = ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`";

@@ -1,9 +1,8 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
 
 use super::job::RESTART_HELP;
-use super::definition::{
-    Api, CUSTOM, Children, Count, Deadline, Definition, Finished, Operator, Pods, Release, Released, Restart, Unset,
-};
+use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, Operator, Release, Released};
+use super::pods::{Count, Pods, Restart, Unset};
 
 pub(super) static RAY_JOB: Definition = Definition {
     group: "ray.io",

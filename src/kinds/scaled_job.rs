@@ -1,9 +1,8 @@
 //! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives (kinds.md §12).
 
 use super::job::RESTART_HELP;
-use super::definition::{
-    Api, CUSTOM, Children, Count, Definition, Finished, OnUpdate, Pods, Restart, Times, Ttl, Unset,
-};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Ttl};
+use super::pods::{Count, Pods, Restart, Times, Unset};
 
 pub(super) static SCALED_JOB: Definition = Definition {
     group: "keda.sh",

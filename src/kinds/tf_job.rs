@@ -1,6 +1,7 @@
 //! `kubeflow.org` `TFJob`: a pod template for each of Chief, Worker, PS and Evaluator (kinds.md §6b).
 
-use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods};
+use super::definition::{Api, CUSTOM, Deadline, Definition};
+use super::pods::{Count, Pods};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
 
 pub(super) static TF_JOB: Definition = Definition {

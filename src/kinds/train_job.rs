@@ -1,6 +1,6 @@
 //! `trainer.kubeflow.org` `TrainJob`: a run of a training runtime, which has the pods (kinds.md §5).
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, Reference};
 
 pub(super) static TRAIN_JOB: Definition = Definition {
     group: "trainer.kubeflow.org",
@@ -17,6 +17,25 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     api: Api::Custom { schema: include_str!("train_job.schema.json"), operator: None },
     finished: Finished::Conditions(&["Complete", "Failed"]),
     whole: &[&["spec", "runtimeRef"]],
+    runs_in: Some(Reference {
+        at: &["spec", "runtimeRef"],
+        kind: "ClusterTrainingRuntime",
+        resources: &["spec", "trainer", "resourcesPerNode"],
+        patches: &[
+            "spec",
+            "runtimePatches",
+            "*",
+            "trainingRuntimeSpec",
+            "template",
+            "spec",
+            "replicatedJobs",
+            "*",
+            "template",
+            "spec",
+            "template",
+            "spec",
+        ],
+    }),
     children: &[Children { group: "jobset.x-k8s.io", name: "JobSet", by_hand: None }],
     makers: &["system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager"],
     ..CUSTOM

@@ -2,7 +2,8 @@
 //! §5).
 
 use super::job_set::RESTART;
-use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Finished, Pods, Times, Ttl};
+use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, Ttl};
+use super::pods::{Count, Pods, Times};
 
 pub(super) static TRAINING_RUNTIME: Definition = Definition {
     name: "TrainingRuntime",

@@ -1,8 +1,7 @@
 //! `batch.volcano.sh` `Job`: tasks that are scheduled together (kinds.md §8).
 
-use super::definition::{
-    Api, CUSTOM, Count, Deadline, Definition, Finished, OnUpdate, Pods, Restart, Ttl, Unset,
-};
+use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::pods::{Count, Pods, Restart, Unset};
 use crate::text::value::Value;
 
 pub(super) static VOLCANO_JOB: Definition = Definition {

@@ -1,6 +1,7 @@
 //! `kubeflow.org` `XGBoostJob`: a pod template for each of Master and Worker (kinds.md §6b).
 
-use super::definition::{Api, CUSTOM, Count, Deadline, Definition, Pods};
+use super::definition::{Api, CUSTOM, Deadline, Definition};
+use super::pods::{Count, Pods};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
 
 pub(super) static XG_BOOST_JOB: Definition = Definition {

@@ -48,7 +48,7 @@ impl Identity {
             return None;
         }
         let path = match &unjudged.reason {
-            Reason::Claim(claim) => claim.to_string(),
+            Reason::Claim(name) | Reason::Runtime(name) => name.to_string(),
             _ => String::new(),
         };
         Some(Self {

@@ -72,6 +72,7 @@ impl Unjudged {
             (Reason::InCluster(kind, Some(count)), _) => format!("{count} {kind}"),
             (Reason::InCluster(kind, None), _) => kind.to_string(),
             (Reason::Claim(claim), Some(object)) => format!("claim {claim} of {object}"),
+            (Reason::Runtime(runtime), Some(object)) => format!("runtime {runtime} of {object}"),
             (Reason::Chart(dir) | Reason::ChartParts(dir), _) => dir.to_string(),
             (Reason::Kustomization(kustomized), _) => kustomized.dir().to_owned(),
             (_, Some(object)) if object.kind.is_empty() => {
@@ -126,6 +127,9 @@ impl Unjudged {
                 None => "there is nothing to judge".into(),
             },
             Reason::Claim(claim) => format!("the access modes of the claim `{claim}` are unknown").into(),
+            Reason::Runtime(runtime) => {
+                format!("the runtime `{runtime}` is unknown, and the pods are in it").into()
+            }
             Reason::Excluded(why) => why.to_string().into(),
             Reason::InCluster(kind, _) => format!("Jobgate does not judge the kind {kind}").into(),
             Reason::Unknown(what) | Reason::NotListed(what) => what.to_string().into(),
@@ -154,6 +158,9 @@ impl Unjudged {
             }
             Reason::Claim(_) => {
                 "pass the claim's manifest, or `kubectl get pvc -A -o yaml`, with `--facts`".into()
+            }
+            Reason::Runtime(_) => {
+                "lint the runtime together with the job, or pass its manifest with `--facts`".into()
             }
             Reason::Unreadable | Reason::Nothing | Reason::Excluded(_) | Reason::Unknown(_) => "".into(),
             Reason::UnreadablePath(_) | Reason::NotWritten(_) | Reason::NotListed(_) => "".into(),

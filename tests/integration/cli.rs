@@ -1552,6 +1552,53 @@ fn only_pods_with_gpus_hold_gpus() {
     }
 }
 
+#[test]
+fn a_train_job_is_judged_with_its_runtime() {
+    let job = |more: &str| {
+        format!(
+            "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {{name: t, namespace: ml}}\nspec:\n  \
+             activeDeadlineSeconds: 60\n  runtimeRef: {{name: torch}}\n  \
+             trainer: {{resourcesPerNode: {{limits: {{nvidia.com/gpu: 8}}}}}}\n{more}"
+        )
+    };
+    let runtime = |kind: &str, pod: &str| {
+        format!(
+            "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: {kind}\nmetadata: {{name: torch}}\nspec: {{template: {{spec: \
+             {{replicatedJobs: [{{name: node, template: {{spec: {{podReplacementPolicy: Failed, template: {{spec: {{{pod} \
+             containers: [{{name: node, image: 'example.com/t:1'}}]}}}}}}}}}}]}}}}}}\n"
+        )
+    };
+    const TOLERATION: &str = "tolerations: [{key: nvidia.com/gpu, operator: Exists}]";
+    let bare = runtime("ClusterTrainingRuntime", "");
+    let patch = format!(
+        "  runtimePatches: [{{manager: a.example.com/b, trainingRuntimeSpec: {{template: {{spec: {{replicatedJobs: \
+         [{{name: node, template: {{spec: {{template: {{spec: {{{TOLERATION}}}}}}}}}}}]}}}}}}}}]\n"
+    );
+    for (job, runtime, found, unknown) in [
+        (job(""), bare.clone(), 1, 0),
+        (job(""), runtime("ClusterTrainingRuntime", &format!("{TOLERATION},")), 0, 0),
+        (job(&patch), bare.clone(), 0, 0),
+        (job("").replace("nvidia.com/gpu: 8", "cpu: 8"), bare, 0, 0),
+        // A runtime of a namespace is meant only where the job says so.
+        (job(""), runtime("TrainingRuntime", ""), 0, 1),
+    ] {
+        let place = Place::with(&[("job.yaml", &job), ("runtime.yaml", &runtime)]);
+        let document = json(&place.run(&["lint", "--format", "json"]));
+        let rules: Vec<&Value> =
+            document["findings"].as_array().unwrap().iter().map(|finding| &finding["rule"]).collect();
+        assert_eq!(rules, vec!["gpu-toleration"; found], "{document:#}");
+        let reasons: Vec<&Value> = document["unjudged"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|unjudged| &unjudged["reason"])
+            .collect();
+        assert_eq!(reasons, vec!["runtime"; unknown], "{document:#}");
+        let facts = place.run(&["dry-run", "job.yaml", "--facts", "runtime.yaml"]);
+        assert_eq!(stdout(&facts).contains("warning[gpu-toleration]"), found > 0, "{}", stdout(&facts));
+    }
+}
+
 /// Returns the findings of files, as JSON.
 fn findings(place: &Place, arguments: &[&str]) -> Vec<Value> {
     json(&place.run(&[&["lint", "--format", "json"], arguments].concat()))["findings"]

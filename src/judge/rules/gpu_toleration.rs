@@ -104,6 +104,11 @@
 //! author applied. Nothing is restored in a suspended object, because queues such as Kueue add and remove
 //! their own tolerations there. A warning names what was restored.
 //!
+//! A TrainJob has no pods of its own: those of its runtime request what the job says in
+//! `spec.trainer.resourcesPerNode`. If neither the runtime nor a patch of the job tolerates the taint, the job
+//! gets a warning; nothing is filled in. The linter finds the runtime in the linted files and in `--facts`;
+//! where it finds none, it says that the runtime is unknown. The webhook does not look runtimes up.
+//!
 //! ## References
 //!
 //! * <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
@@ -118,6 +123,7 @@ use crate::judge::engine::{KEEP, Operation, Origin};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety, listed};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Ratchet, Rule};
+use crate::judge::runtimes;
 use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, selects_gke};
 use crate::kinds::accelerator::{self, toleration};
 use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload};
@@ -157,6 +163,9 @@ fn check(cx: &mut Cx<'_>) {
     let mut author = None;
     for pod in &cx.workload.pods {
         check_pod(cx, pod, &taints, &mut author);
+    }
+    if let Some(reference) = cx.workload.kind.runs_in {
+        runtimes::check(cx, reference, &taints);
     }
 }
 

@@ -10,7 +10,7 @@ use super::objects::objects;
 use super::source;
 use super::{FactsError, Options};
 use crate::admission::dry_run::{self, Prediction, Question};
-use crate::judge::facts::{Claim, Fact, FactTable, Facts, Volume};
+use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, Volume};
 use crate::judge::finding::Source;
 use crate::judge::policy::Policy;
 use crate::kinds::Kind;
@@ -75,22 +75,36 @@ impl Facts for Layered<'_> {
             _ => self.files.volume(namespace, name),
         }
     }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        self.files.runtime(kind, namespace, name)
+    }
 }
 
 /// Claims, with unknown ones as if only one pod could mount them.
 pub(super) struct Worst<'a> {
     known: Layered<'a>,
     made_up: RefCell<BTreeSet<String>>,
+    unknown_runtime: RefCell<Option<String>>,
 }
 
 impl<'a> Worst<'a> {
     pub(super) fn new(files: &'a dyn Facts, cluster: Option<&'a FactTable>) -> Self {
-        Self { known: Layered { cluster, files }, made_up: RefCell::default() }
+        Self {
+            known: Layered { cluster, files },
+            made_up: RefCell::default(),
+            unknown_runtime: RefCell::default(),
+        }
     }
 
     /// Tells whether an unknown claim was looked up.
     pub(super) fn is_asked(&self) -> bool {
         !self.made_up.borrow().is_empty()
+    }
+
+    /// Returns the unknown runtime that was looked up, if there was one.
+    pub(super) fn unknown_runtime(&self) -> Option<String> {
+        self.unknown_runtime.borrow().clone()
     }
 
     /// Tells whether a claim is unknown.
@@ -115,6 +129,14 @@ impl Facts for Worst<'_> {
 
     fn volume(&self, namespace: &str, name: &str) -> Volume {
         self.known.volume(namespace, name)
+    }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        let found = self.known.runtime(kind, namespace, name);
+        if found == Fact::Unknown {
+            *self.unknown_runtime.borrow_mut() = Some(name.to_owned());
+        }
+        found
     }
 }
 

@@ -14,7 +14,7 @@ use super::input::{Input, Unreadable};
 use super::near::{Near, Said};
 use super::objects::{Object, objects};
 use super::source::{self, Loaded, TooLarge};
-use crate::judge::facts::{Claim, Fact, Facts, Volume, VolumeName};
+use crate::judge::facts::{Claim, Fact, Facts, Runtime, Volume, VolumeName};
 use crate::judge::finding::Source;
 use crate::report::Location;
 use crate::text::lines::Lines;
@@ -28,6 +28,8 @@ pub struct Claims {
     by_file: BTreeMap<Arc<str>, InFile>,
     /// `PersistentVolume`s by name.
     volumes: BTreeMap<String, Near<Volume>>,
+    /// Training runtimes by kind and name.
+    runtimes: BTreeMap<(String, String), Near<Runtime>>,
 }
 
 /// The claims of one file.
@@ -53,6 +55,13 @@ struct Entry {
 enum Read {
     Claim(String, Entry, Arc<Input>),
     Volume(String, Volume, Location, Arc<Input>),
+    Runtime {
+        key: (String, String),
+        namespace: String,
+        runtime: Runtime,
+        location: Location,
+        input: Arc<Input>,
+    },
 }
 
 /// A `--facts` file that cannot be used.
@@ -81,8 +90,15 @@ pub enum FactsError {
     },
 }
 
-/// What both kinds begin with, `PersistentVolume` and `PersistentVolumeClaim`.
-static KIND: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("PersistentVolume"));
+/// What the kinds contain: `PersistentVolume`, `PersistentVolumeClaim`, `TrainingRuntime` and
+/// `ClusterTrainingRuntime`.
+static KINDS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| ["PersistentVolume", "TrainingRuntime"].map(Finder::new));
+
+/// Tells whether a text may have one of them.
+fn is_mentioned(text: &[u8]) -> bool {
+    KINDS.iter().any(|kind| kind.find(text).is_some())
+}
 
 impl Claims {
     /// Reads the claims of `--facts` files.
@@ -123,8 +139,8 @@ impl Claims {
     pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Options<'_>) -> Self {
         let read = |input: &Input| -> Vec<Read> {
             let mentions = match alone {
-                Some(loaded) => KIND.find(loaded.bytes()).is_some(),
-                None => source::mentions(input, &KIND, options.max_file_size),
+                Some(loaded) => is_mentioned(loaded.bytes()),
+                None => source::mentions(input, &*KINDS, options.max_file_size),
             };
             if !mentions {
                 return Vec::new();
@@ -138,7 +154,7 @@ impl Claims {
             let limits = options.limits();
             let chunks = yaml::split(source, &limits)
                 .flatten()
-                .filter(|chunk| KIND.find(&source[chunk.span.clone()]).is_some());
+                .filter(|chunk| is_mentioned(&source[chunk.span.clone()]));
             let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, &limits).ok());
             documents.flat_map(|document| entries(&input, &lines, &document)).collect()
         };
@@ -158,6 +174,10 @@ impl Claims {
                 }
                 Read::Volume(name, volume, location, input) => {
                     self.volumes.entry(name).or_default().push(&input.path, "", volume);
+                    (location, input)
+                }
+                Read::Runtime { key, namespace, runtime, location, input } => {
+                    self.runtimes.entry(key).or_default().push(&input.path, &namespace, runtime);
                     (location, input)
                 }
             };
@@ -197,6 +217,12 @@ impl Said for Entry {
     }
 }
 
+impl Said for Runtime {
+    fn agrees(&self, other: &Self) -> [bool; 2] {
+        [self.pods == other.pods; 2]
+    }
+}
+
 impl Said for Volume {
     fn agrees(&self, other: &Self) -> [bool; 2] {
         [self == other; 2]
@@ -210,13 +236,25 @@ fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<Re
 
 fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object<'_>) -> Option<Read> {
     let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
-    let (Some(kind @ ("PersistentVolume" | "PersistentVolumeClaim")), Some("v1")) =
-        (text("/kind"), text("/apiVersion"))
-    else {
-        return None;
-    };
     let name = text("/metadata/name")?.to_owned();
     let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
+    let (kind, version) = (text("/kind")?, text("/apiVersion")?);
+    if kind.ends_with("TrainingRuntime") {
+        let span = document.locate(&(&object.at / "kind")).map(|span| span.value)?;
+        let location = Location {
+            file: Arc::clone(&input.path),
+            start: lines.position(span.start),
+            end: lines.position(span.end),
+            span: span.clone(),
+        };
+        let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
+        let runtime = Runtime::from_object(&object.value, source)?;
+        let key = (kind.to_owned(), name);
+        return Some(Read::Runtime { key, namespace, runtime, location, input: Arc::clone(input) });
+    }
+    if !matches!((kind, version), ("PersistentVolume" | "PersistentVolumeClaim", "v1")) {
+        return None;
+    }
     let spec = &object.at / "spec";
     let found = match kind {
         "PersistentVolume" => {
@@ -255,6 +293,27 @@ impl Facts for Claims {
     fn volume(&self, namespace: &str, name: &str) -> Volume {
         volume(self.stated(namespace, name), |name| self.volumes(name))
     }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        let key = (kind.to_owned(), name.to_owned());
+        let found = self.runtimes.get(&key);
+        one_of(found.map_or_else(Vec::new, |entries| entries.stated(namespace_of(kind, namespace))))
+    }
+}
+
+/// Returns the namespace of a runtime: a `ClusterTrainingRuntime` has none.
+fn namespace_of<'n>(kind: &str, namespace: &'n str) -> &'n str {
+    if kind == "ClusterTrainingRuntime" { "" } else { namespace }
+}
+
+/// Returns the runtime that all candidates are alike to; unknown if they differ.
+fn one_of(candidates: Vec<&Runtime>) -> Fact<Runtime> {
+    match candidates.as_slice() {
+        [first, rest @ ..] if rest.iter().all(|other| other.pods == first.pods) => {
+            Fact::Known((*first).clone())
+        }
+        _ => Fact::Unknown,
+    }
 }
 
 /// The claims as one file sees them.
@@ -279,6 +338,19 @@ impl Facts for Scope<'_> {
         let stated = self.facts.stated(namespace, name);
         let claims = if stated.is_empty() { self.nearest(namespace, name) } else { stated };
         volume(claims, |name| self.volumes(name))
+    }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        match self.facts.runtime(kind, namespace, name) {
+            Fact::Unknown => {
+                let key = (kind.to_owned(), name.to_owned());
+                let near = |entries: &'_ Near<Runtime>| {
+                    one_of(entries.nearest(&self.file.path, namespace_of(kind, namespace)))
+                };
+                self.linted.runtimes.get(&key).map_or(Fact::Unknown, near)
+            }
+            known => known,
+        }
     }
 }
 

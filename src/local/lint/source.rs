@@ -74,16 +74,17 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
 }
 
 /// Tells whether a file has a text, with only a window of it in memory.
-pub(super) fn mentions(input: &Input, finder: &Finder<'_>, limit: u64) -> bool {
+pub(super) fn mentions(input: &Input, any: &[Finder<'_>], limit: u64) -> bool {
     match &input.content {
-        Content::Bytes(bytes) => finder.find(bytes).is_some(),
+        Content::Bytes(bytes) => any.iter().any(|finder| finder.find(bytes).is_some()),
         Content::File(path) => {
-            File::open(path).and_then(|file| search(file.take(limit), finder)).unwrap_or(false)
+            File::open(path).and_then(|file| search(file.take(limit), any)).unwrap_or(false)
         }
     }
 }
 
-fn search(mut reader: impl Read, finder: &Finder<'_>) -> io::Result<bool> {
+fn search(mut reader: impl Read, any: &[Finder<'_>]) -> io::Result<bool> {
+    let longest = any.iter().map(|finder| finder.needle().len()).max().unwrap_or(1);
     let mut window = vec![0; 64 << 10];
     let mut kept = 0;
     loop {
@@ -95,11 +96,11 @@ fn search(mut reader: impl Read, finder: &Finder<'_>) -> io::Result<bool> {
             return Ok(false);
         }
         let filled = kept + read;
-        if finder.find(&window[..filled]).is_some() {
+        if any.iter().any(|finder| finder.find(&window[..filled]).is_some()) {
             return Ok(true);
         }
         // The text may cross the end of the window.
-        let keep = filled.min(finder.needle().len() - 1);
+        let keep = filled.min(longest - 1);
         window.copy_within(filled - keep..filled, 0);
         kept = keep;
     }

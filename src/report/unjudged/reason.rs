@@ -44,6 +44,8 @@ pub enum Reason {
     Nothing,
     /// A claim of this name with unknown access modes that may matter.
     Claim(Box<str>),
+    /// A training runtime of this name that is unknown, and has the job's pods.
+    Runtime(Box<str>),
     /// A namespace that the registration of the webhook excludes: what would keep it out.
     Excluded(Box<str>),
     /// Objects of a batch kind in a cluster, with their number if known.
@@ -122,6 +124,7 @@ impl Reason {
             Self::NotWritten(_) => "not-written",
             Self::Nothing => "nothing",
             Self::Claim(_) => "claim",
+            Self::Runtime(_) => "runtime",
             Self::Excluded(_) => "namespace",
             Self::InCluster(..) => "kind-in-cluster",
             Self::Unknown(_) => "not-looked-up",
@@ -175,6 +178,7 @@ impl Reason {
             Self::NotWritten(_) => "files that cannot be written",
             Self::Nothing => "paths with nothing to judge",
             Self::Claim(_) => "claims with unknown access modes",
+            Self::Runtime(_) => "runtimes that are unknown",
             Self::Excluded(_) => "namespaces that the webhook excludes",
             Self::Unknown(_) => "what could not be looked up",
             Self::NotListed(_) => "what could not be listed",
@@ -205,6 +209,7 @@ impl Reason {
             Self::NotWritten(_) => ("file", "not written"),
             Self::Nothing => ("path", "with nothing to judge"),
             Self::Claim(_) => ("claim", "unknown"),
+            Self::Runtime(_) => ("runtime", "unknown"),
             Self::Excluded(_) => ("namespace", "left out"),
             Self::Unknown(_) => ("look-up", "failed"),
             Self::NotListed(_) => ("list", "not readable"),
@@ -219,7 +224,7 @@ impl Reason {
             Self::Placeholder(_) => 8,
             Self::Unreadable => 3,
             Self::TooLarge | Self::UnreadablePath(_) | Self::NotWritten(_) => 4,
-            Self::Claim(_) => 5,
+            Self::Claim(_) | Self::Runtime(_) => 5,
             Self::Excluded(_) => 6,
             Self::Unknown(_) | Self::NotListed(_) => 7,
             _ => 9,

@@ -232,8 +232,9 @@ impl View<'_> {
         workload: &Workload<'_>,
         dry_run: Option<&DryRun<'_>>,
     ) {
-        if matches!(self.depth, Depth::Fixes) || workload.pods.iter().all(|pod| pod.claims().next().is_none())
-        {
+        let runs_in = workload.kind.runs_in;
+        let has_claims = || workload.pods.iter().any(|pod| pod.claims().next().is_some());
+        if matches!(self.depth, Depth::Fixes) || runs_in.is_none() && !has_claims() {
             return;
         }
         let worst = answers::Worst::new(self.context.scope, dry_run.and_then(|dry_run| dry_run.cluster));
@@ -242,6 +243,11 @@ impl View<'_> {
             request.namespace = dry_run.namespace;
         }
         let verdict = engine::evaluate(self.context.policy, &worst, &request);
+        if let Some((reference, name)) = runs_in.zip(worst.unknown_runtime()) {
+            let at = workload.object.at(reference.at).get("name").pointer;
+            let reason = Reason::Runtime(name.into());
+            self.unjudged_at(identity, &object.at.join(&at), Part::Value, reason);
+        }
         if !worst.is_asked() {
             return;
         }

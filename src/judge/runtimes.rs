@@ -1,0 +1,65 @@
+//! What a job requests for the pods of its runtime, and what the runtime tolerates.
+
+use std::collections::BTreeMap;
+
+use crate::judge::facts::Fact;
+use crate::judge::finding::{Level, Place};
+use crate::judge::rule::Cx;
+use crate::judge::tolerations::Covered;
+use crate::k8s::quantity::Quantity;
+use crate::kinds::accelerator::taint_of;
+use crate::kinds::{Part, Reference, each_at};
+use crate::text::lines::cut;
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+
+/// Warns of accelerators that an object requests for the pods of another, without a toleration in either.
+/// Nothing can be filled in: the list would be one of a patch, or of an object of others.
+pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str)]) {
+    let object = &cx.workload.object;
+    let resources = object.at(reference.resources);
+    let mut wanted: BTreeMap<&str, (&str, Pointer)> = BTreeMap::new();
+    for list in ["limits", "requests"] {
+        for (resource, amount) in resources.get(list).entries() {
+            let is_some = amount.value.and_then(|value| Quantity::from_json(value).ok());
+            if let Some(taint) = taint_of(resource, taints)
+                && is_some.is_some_and(|quantity| quantity.is_positive())
+            {
+                wanted.entry(taint).or_insert((resource, amount.pointer));
+            }
+        }
+    }
+    each_at(object, reference.patches, &mut |pod| {
+        let covered = Covered::by(&pod.get("tolerations"));
+        wanted.retain(|taint, _| !covered.all && !covered.whole.contains(taint));
+    });
+    let name = object.at(reference.at).get("name");
+    let Some(runtime_name) = name.text().set().filter(|_| !wanted.is_empty()) else { return };
+    let kind = object.at(reference.at).get("kind").text().set().unwrap_or(reference.kind);
+    let shown = |name: &str| cut(name, MAX_NAME_BYTES, "…").into_owned();
+    let Fact::Known(runtime) = cx.facts().runtime(kind, cx.request.namespace, runtime_name) else { return };
+    for (taint, (resource, place)) in wanted {
+        let lacks = |pod: &Value| {
+            let list = Part { pointer: Pointer::root(), value: pod.get("tolerations") };
+            let covered = Covered::by(&list);
+            !covered.all && !covered.whole.contains(taint)
+        };
+        if !runtime.pods.iter().any(lacks) {
+            continue;
+        }
+        let message = format!(
+            "the runtime `{}` has no toleration `{{key: {taint}, operator: Exists, effect: NoSchedule}}`: \
+             a pod that requests `{resource}` stays Pending if the nodes have this taint",
+            shown(runtime_name)
+        );
+        let finding = cx.report(&place, message);
+        finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
+        finding.help("add the toleration to the runtime, or to this job in `spec.runtimePatches`");
+        let object = format!("{} {}", shown(kind), shown(runtime_name));
+        let source = runtime.source.clone();
+        finding.label(Place::Elsewhere { object, source }, "its pods have no such toleration");
+    }
+}
+
+/// The longest name of an object that can exist, in bytes.
+const MAX_NAME_BYTES: usize = 253;

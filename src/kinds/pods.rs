@@ -1,0 +1,162 @@
+//! Where the pods of a kind are, how many there are, and when they end: the parts of [`Pods`].
+
+use super::{Part, Path};
+use crate::text::value::Value;
+
+/// Any item of a list or entry of a mapping, in the path of [`Pods`].
+pub const EACH: &str = "*";
+
+/// Pod templates in one sort of place.
+#[derive(Clone, Copy, Debug)]
+pub struct Pods {
+    /// The mapping around the template; [`EACH`] stands for any item or entry.
+    pub at: Path,
+    /// The template's name in it.
+    pub template: &'static str,
+    /// How many pods of it run at once.
+    pub count: Count,
+    /// Which `restartPolicy` they have.
+    pub restart: Restart,
+}
+
+/// How many pods of a template run at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    /// The mapping around the template is a batch/v1 Job spec, and there may be several Jobs.
+    Jobs(Times),
+    /// `replicas` beside the template.
+    Replicas {
+        /// How many there are of a role where the field is unset.
+        unset: fn(&str) -> i64,
+        /// A role that may scale.
+        elastic: Option<Elastic>,
+    },
+    /// `replicas`, `minReplicas` and `maxReplicas` of a group of Ray workers, each of `numOfHosts` pods.
+    RayWorkers {
+        /// The field that lets Ray add workers up to `maxReplicas`.
+        autoscales: Path,
+    },
+    /// One, if the object has the template.
+    One,
+}
+
+/// A role whose number of pods may change without an admission review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elastic {
+    /// The role.
+    pub role: &'static str,
+    /// The field with its minimum of pods.
+    pub least: Path,
+    /// The field with its maximum of pods.
+    pub most: Path,
+}
+
+/// How many Jobs are made from a Job spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// One at a time, or as many as a schedule starts.
+    Once,
+    /// `replicas` of the item around the Job.
+    Replicas,
+    /// As many as an object says that refers to this one, with as many pods as it says.
+    OfOthers,
+    /// A field of the object, and its default.
+    Field(Path, i64),
+}
+
+/// Which `restartPolicy` pods have.
+#[derive(Clone, Copy, Debug)]
+pub enum Restart {
+    /// That of the template.
+    OfTemplate {
+        /// What to write.
+        help: &'static str,
+        /// What an unset field means.
+        unset: Unset,
+        /// What happens with `Always`, after "a finished pod would run again".
+        always: &'static str,
+        /// Tells of an object and an item around a template whether another ends the run, so that `Always` is
+        /// only a warning.
+        ends_otherwise: Option<fn(&Value, &Value) -> bool>,
+    },
+    /// That beside the template: the operator overwrites the template's.
+    Beside {
+        /// The words that end.
+        words: &'static [&'static str],
+        /// What happens with any other word; nothing if only `Always` is wrong.
+        ignored: Option<&'static str>,
+    },
+    /// These pods are not meant to end by themselves.
+    Free,
+}
+
+/// What an unset `restartPolicy` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unset {
+    /// `Always`, the default of pods.
+    Always,
+    /// The operator writes this word.
+    Is(&'static str),
+}
+
+/// An item of a list or entry of a mapping above a pod template.
+#[derive(Clone, Debug)]
+pub struct Entry<'a> {
+    /// The entry's key, or the item's name.
+    pub name: Option<&'a str>,
+    /// The item or entry.
+    pub part: Part<'a>,
+}
+
+/// Calls a function with each place of a path, in which [`EACH`] stands for any item or entry.
+pub fn each_at<'a>(object: &Part<'a>, path: &[&'static str], found: &mut dyn FnMut(Part<'a>)) {
+    each(object.clone(), path, None, &mut |part, _| found(part));
+}
+
+fn each<'a>(
+    part: Part<'a>,
+    path: &[&'static str],
+    entry: Option<Entry<'a>>,
+    found: &mut dyn FnMut(Part<'a>, Option<Entry<'a>>),
+) {
+    let Some(at) = path.iter().position(|key| *key == EACH) else {
+        return found(part.at(path), entry);
+    };
+    let (around, below) = (part.at(&path[..at]), &path[at + 1..]);
+    for (name, part) in around.entries() {
+        each(part.clone(), below, Some(Entry { name: Some(name), part }), found);
+    }
+    for part in around.items() {
+        let name = ["name", "groupName"].iter().find_map(|key| part.get(key).value?.as_str());
+        each(part.clone(), below, Some(Entry { name, part }), found);
+    }
+}
+
+impl Pods {
+    /// Tells whether the mapping around the template is a batch/v1 Job spec.
+    #[must_use]
+    pub fn is_job(&self) -> bool {
+        matches!(self.count, Count::Jobs(_))
+    }
+
+    /// Calls a function with the mapping around each template of an object, and the last item or entry above
+    /// it.
+    pub(super) fn each<'a>(&self, object: &Part<'a>, found: &mut dyn FnMut(Part<'a>, Option<Entry<'a>>)) {
+        each(object.clone(), self.at, None, found);
+    }
+
+    /// Tells whether the templates are below a list, which an apply replaces as a whole.
+    #[must_use]
+    pub fn is_in_list(&self) -> bool {
+        self.at.contains(&EACH) && self.roles().is_none()
+    }
+
+    /// Returns the mapping of roles that the templates are in.
+    #[must_use]
+    pub fn roles(&self) -> Option<Path> {
+        match (self.restart, self.at.split_last()) {
+            (Restart::Beside { .. }, Some((&EACH, roles))) => Some(roles),
+            _ => None,
+        }
+    }
+}
