@@ -75,9 +75,9 @@ pub enum Restart {
         unset: Unset,
         /// What happens with `Always`, after "a finished pod would run again".
         always: &'static str,
-        /// Tells of an object and an item around a template whether another ends the run, so that `Always` is
-        /// only a warning.
-        ends_otherwise: Option<fn(&Value, &Value) -> bool>,
+        /// Tells of the mapping around a template whether the end of its pods ends the run, so that `Always` is
+        /// only a warning in other templates.
+        ends_run: Option<fn(&Value) -> bool>,
     },
     /// That beside the template: the operator overwrites the template's.
     Beside {
