@@ -31,6 +31,8 @@ pub enum Count {
         /// A role that may scale.
         elastic: Option<Elastic>,
     },
+    /// `replicas` beside the template, up to `maxReplicas`.
+    Range,
     /// `replicas`, `minReplicas` and `maxReplicas` of a group of Ray workers, each of `numOfHosts` pods.
     RayWorkers {
         /// The field that lets Ray add workers up to `maxReplicas`.
