@@ -225,7 +225,8 @@ fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     }
     // Whether it is shared, and whether it is for checkpoints, in either object.
     let mut wanted: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
-    for workload in [Some(&change.object), change.old.as_ref()].into_iter().flatten().filter_map(Workload::of)
+    for workload in
+        [Some(&change.object), change.old.as_ref()].into_iter().flatten().flat_map(Workload::all_in)
     {
         for (name, usage) in usages(&workload) {
             let (shared, for_checkpoints) = wanted.entry(name).or_default();

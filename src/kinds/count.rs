@@ -53,6 +53,7 @@ impl PodCount {
                     None => count,
                 }
             }
+            Count::Range => Self::of_field(&around.get("replicas"), 0).or_more(&around.get("maxReplicas")),
             Count::RayWorkers { autoscales } => Self::of_ray_workers(around, &object.at(autoscales)),
             Count::One => Self::certain(1, None),
         }

@@ -14,7 +14,7 @@ pub(super) static HYPER_POD_PY_TORCH_JOB: Definition = Definition {
     pods: &[Pods {
         at: &["spec", "replicaSpecs", "*"],
         template: "template",
-        count: Count::Replicas { unset: |_| 0, elastic: None },
+        count: Count::Range,
         restart: Restart::Free,
     }],
     api: Api::Custom { schema: "{}", operator: None },

@@ -12,7 +12,7 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
     help: RESTART_HELP,
     unset: Unset::Always,
     always: "and the API server refuses it",
-    ends_otherwise: None,
+    ends_run: None,
 };
 
 /// Labels that the Job controller sets.

@@ -9,7 +9,7 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
         help: RESTART_HELP,
     unset: Unset::Is("OnFailure"),
     always: "and the API server refuses the Jobs",
-    ends_otherwise: None,
+    ends_run: None,
 };
 
 /// In its schema, the `name` of a failure policy's rule is not required: JobSet's webhook writes it before the API

@@ -31,6 +31,8 @@ pub enum Count {
         /// A role that may scale.
         elastic: Option<Elastic>,
     },
+    /// `replicas` beside the template, up to `maxReplicas`.
+    Range,
     /// `replicas`, `minReplicas` and `maxReplicas` of a group of Ray workers, each of `numOfHosts` pods.
     RayWorkers {
         /// The field that lets Ray add workers up to `maxReplicas`.
@@ -75,9 +77,9 @@ pub enum Restart {
         unset: Unset,
         /// What happens with `Always`, after "a finished pod would run again".
         always: &'static str,
-        /// Tells of an object and an item around a template whether another ends the run, so that `Always` is
-        /// only a warning.
-        ends_otherwise: Option<fn(&Value, &Value) -> bool>,
+        /// Tells of the mapping around a template whether the end of its pods ends the run, so that `Always` is
+        /// only a warning in other templates.
+        ends_run: Option<fn(&Value) -> bool>,
     },
     /// That beside the template: the operator overwrites the template's.
     Beside {

@@ -44,7 +44,7 @@ pub(super) static RAY_JOB: Definition = Definition {
         help: RESTART_HELP,
                 unset: Unset::Always,
                 always: "so the API server refuses the Job that submits the work",
-                ends_otherwise: None,
+                ends_run: None,
             },
         },
     ],

@@ -20,7 +20,7 @@ pub(super) static SCALED_JOB: Definition = Definition {
         help: RESTART_HELP,
             unset: Unset::Is("OnFailure"),
             always: "and the API server refuses the Jobs",
-            ends_otherwise: None,
+            ends_run: None,
         },
     }],
     api: Api::Custom { schema: include_str!("scaled_job.schema.json"), operator: None },

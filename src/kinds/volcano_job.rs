@@ -25,7 +25,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
                    or `OnFailure` (restart a failed container in its pod, without the event `PodFailed`)",
             unset: Unset::Always,
             always: "so the job never ends",
-            ends_otherwise: Some(a_task_completes_the_job),
+            ends_run: Some(completes_the_job),
         },
     }],
     api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: None },
@@ -34,17 +34,18 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     ..CUSTOM
 };
 
-/// Tells whether the end of another task ends the job, so that the pods of this one need not end by themselves.
-fn a_task_completes_the_job(object: &Value, own: &Value) -> bool {
-    let list = |value: &'_ Value, key: &str| {
-        value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
-    };
-    let Some(tasks) = object.get("spec").and_then(|spec| spec.get("tasks")?.as_array()) else { return false };
-    let is_end = |event: Option<&Value>| event.and_then(Value::as_str) == Some("TaskCompleted");
-    let completes = |policy: &Value| {
-        policy.get("action").and_then(Value::as_str) == Some("CompleteJob")
-            && (is_end(policy.get("event")) || list(policy, "events").iter().any(|event| is_end(Some(event))))
-    };
-    let others = tasks.iter().filter(|task| !std::ptr::eq(*task, own));
-    others.flat_map(|task| list(task, "policies")).any(|policy| completes(&policy))
+/// The event of a task all of whose pods have succeeded.
+const COMPLETED: &str = "TaskCompleted";
+
+/// Tells whether the job ends with a task.
+fn completes_the_job(task: &Value) -> bool {
+    fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+        value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+    let is = |policy: &Value, key: &str, word: &str| policy.get(key).and_then(Value::as_str) == Some(word);
+    list(task, "policies").iter().any(|policy| {
+        is(policy, "action", "CompleteJob")
+            && (is(policy, "event", COMPLETED)
+                || list(policy, "events").iter().any(|event| event.as_str() == Some(COMPLETED)))
+    })
 }

@@ -26,7 +26,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jobgate::judge::finding::Safety;
-use jobgate::local::lint::Input;
+use jobgate::judge::rules::RULES;
+use jobgate::local::lint::{self, Input};
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::fixing;
 use support::fixture::{self, Fixture};
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = new_kind::trials();
     trials.extend(golden::trials());
-    for entry in jobgate::judge::rules::RULES {
+    for entry in RULES {
         let rule = entry.rule;
         let fixtures = fixture::of_rule(rule);
         for sort in ["bad-", "good-", "edge-"] {
@@ -56,6 +57,10 @@ fn main() -> ExitCode {
                 fixture.path.clone(),
                 fixture.policy.clone(),
             );
+            if fixture.case.starts_with("good-") {
+                let (path, policy) = (path.clone(), policy.clone());
+                trials.push(Trial::test(name.replace("::fixed", "::valid"), move || valid(&path, &policy)));
+            }
             trials.push(Trial::test(name, move || fixed(&path, &policy)));
             trials.push(Trial::test(format!("{}::{}", rule.file(), fixture.case), move || check(&fixture)));
         }
@@ -82,6 +87,16 @@ fn check(fixture: &Fixture) -> Result<(), Failed> {
     } else {
         Err(format!("expected {:#?}\nfound {found:#?}", fixture.expected).into())
     }
+}
+
+/// Fails for a good fixture that the linter takes for something that the API server would reject.
+fn valid(path: &Path, policy: &jobgate::judge::policy::Policy) -> Result<(), Failed> {
+    let options = lint::Options::default();
+    let report = lint::lint(&[Input::named(path)], policy, &lint::Claims::default(), &options).report;
+    let findings = report.findings.iter().map(|located| &located.finding);
+    let others: Vec<_> =
+        findings.filter(|finding| !RULES.iter().any(|entry| entry.rule.id == finding.rule)).collect();
+    if others.is_empty() { Ok(()) } else { Err(format!("{others:#?}").into()) }
 }
 
 /// Fixes the fixture's file, and holds what comes out against the files beside it.

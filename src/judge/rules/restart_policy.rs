@@ -54,8 +54,8 @@
 //! ## Fix
 //!
 //! Unsafe: writes `OnFailure`, or `Never` if the Job has a `podFailurePolicy` or a `backoffLimitPerIndex`,
-//! which require it. `OnFailure` restarts a failed container in the same pod, with the same volumes. `Never`
-//! keeps the failed pod and its logs and creates another pod.
+//! which require it, and in a Volcano job or RayJob. `OnFailure` restarts a failed container in the same pod,
+//! with the same volumes. `Never` keeps the failed pod and its logs and creates another pod.
 //!
 //! ## Details
 //!
@@ -98,25 +98,42 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn check(cx: &mut Cx<'_>) {
+    let ending = cx.workload.pods.iter().filter(|pod| ends_run(pod)).count();
     for pod in &cx.workload.pods {
         match pod.form.restart {
-            Restart::OfTemplate { .. } => check_template(cx, pod),
+            Restart::OfTemplate { help, unset, always, .. } => {
+                let others_end = ending > usize::from(ends_run(pod));
+                let always = if others_end { "until other pods end the job" } else { always };
+                check_template(cx, pod, (help, unset, always), others_end);
+            }
             Restart::Beside { words, ignored } => check_beside(cx, pod, words, ignored),
             Restart::Free => {}
         }
     }
 }
 
-fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
-    let Restart::OfTemplate { help, unset, always, ends_otherwise } = pod.form.restart else { return };
+/// Tells whether the end of a template's pods ends the run.
+fn ends_run(pod: &PodTemplate<'_>) -> bool {
+    match (pod.form.restart, pod.around.value) {
+        (Restart::OfTemplate { ends_run: Some(ends_run), .. }, Some(around)) => ends_run(around),
+        _ => false,
+    }
+}
+
+fn check_template(
+    cx: &mut Cx<'_>,
+    pod: &PodTemplate<'_>,
+    (help, unset, always): (&'static str, Unset, &str),
+    others_end: bool,
+) {
     let field = pod.spec.get("restartPolicy");
     let needs_never = cx.workload.run_of(pod).job_spec.as_ref().and_then(|spec| {
         ["podFailurePolicy", "backoffLimitPerIndex"].into_iter().find(|name| spec.get(name).is_set())
     });
-    let policy = if needs_never.is_some() { "Never" } else { "OnFailure" };
+    // With `OnFailure` no pod of a Volcano job fails, so that its policies never act.
+    let is_never = needs_never.is_some() || (unset == Unset::Always && !cx.workload.kind.is_built_in());
+    let policy = if is_never { "Never" } else { "OnFailure" };
     let fix = vec![Op::Add(field.pointer.clone(), policy.into())];
-    let around = cx.workload.object.value.zip(pod.around.value);
-    let ends = ends_otherwise.zip(around).is_some_and(|(ends, (object, around))| ends(object, around));
     match (field.text(), unset) {
         (Field::Unset, Unset::Always) => {
             let message = format!(
@@ -124,7 +141,7 @@ fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
             );
             if let Some(finding) = cx.missing(&field.pointer, message) {
                 finding.help(help);
-                if ends {
+                if others_end {
                     finding.at_most(Level::Warn);
                 }
                 if pod.spec.is_mapping() {
@@ -148,7 +165,7 @@ fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
         (Field::Set("Always"), _) => {
             let message = format!("`restartPolicy` is `Always`: a finished pod would run again, {always}");
             let finding = cx.report(&field.pointer, message).help(help).fix(Safety::Unsafe, fix);
-            if ends {
+            if others_end {
                 finding.at_most(Level::Warn);
             }
         }

@@ -61,8 +61,9 @@
 //! its next run, and the training runs again. Any label or annotation of Argo CD or Flux counts
 //! (`argocd.argoproj.io/sync-wave`, `kustomize.toolkit.fluxcd.io/ssa`). Most files in git have no such mark;
 //! if such a tool applies all manifests, set the parameter `gitops: true`. The field is still filled into a
-//! CronJob: the tool tracks the CronJob, and its runs are not created again. The exception is a CronJob of
-//! Terraform, which gets a warning instead: every plan would show the field as a change.
+//! CronJob or ScaledJob: the tool tracks that, and its runs are not created again. Likewise into an MPIJob of
+//! `kubeflow.org/v2beta1`, which stays when its launcher is deleted. The exception is an object of Terraform,
+//! which gets a warning instead: every plan would show the field as a change.
 //!
 //! Hooks of Helm or Argo CD are not filled either. A hook is not created again before the next release, and
 //! the tool deletes it according to its deletion policy (`helm.sh/hook-delete-policy`,
@@ -94,7 +95,7 @@ use crate::judge::appliers::{hook, tracker, writes_whole};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Number, Ratchet, Rule};
-use crate::kinds::{Field, Part, Ttl, Workload};
+use crate::kinds::{Field, Finished, Part, Ttl, Workload};
 use crate::text::patch::Op;
 
 const CRON_SECONDS: Number = Number::new(
@@ -128,12 +129,13 @@ const FIELD: &str = "ttlSecondsAfterFinished";
 
 fn check(cx: &mut Cx<'_>) {
     let field = cx.workload.limits.get(FIELD);
-    if cx.workload.inside.is_some() {
-        return check_inside(cx, &field);
-    }
     match cx.workload.kind.ttl {
-        Ttl::Deletes { what, of_job, .. } => {
-            check_limits(cx, &field, what);
+        Ttl::Deletes { what, of_job, deletes_pods } => {
+            if cx.workload.inside.is_none() {
+                check_limits(cx, &field, what, deletes_pods);
+            } else if deletes_pods {
+                check_inside(cx, &field);
+            }
             if let Some(harm) = of_job {
                 let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
                 for field in jobs.map(|spec| spec.get(FIELD)).filter(Part::is_set) {
@@ -173,18 +175,19 @@ fn report_harm(cx: &mut Cx<'_>, field: &Part<'_>, harm: &str) {
     finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
 }
 
-fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str) {
+fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: bool) {
     let workload = cx.workload;
     if !field.int().is_unset() || is_owned(workload) {
         return;
     }
-    // Tools track the CronJob and do not create its runs again.
     let is_template = workload.schedule.is_some();
+    // Tools track the object, and do not create again what its controller creates.
+    let stays = is_template || workload.kind.finished == Finished::Never || !deletes_pods;
     let kept = workload.schedule.as_ref().map(Kept::of);
     if kept == Some(Kept { successful: Some(0), failed: Some(0) }) {
         return;
     }
-    if let Some(hook) = hook(workload).filter(|_| !is_template) {
+    if let Some(hook) = hook(workload).filter(|_| !stays) {
         if !hook.has_policy {
             let message = format!(
                 "`{FIELD}` and a deletion policy are not set, \
@@ -200,7 +203,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str) {
     }
     let tracker =
         if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
-    if let Some(tracker) = tracker.filter(|_| !is_template) {
+    if let Some(tracker) = tracker.filter(|_| !stays) {
         let message = format!(
             "`{FIELD}` is not set, so the finished job is never deleted; it is not filled in, \
              because {tracker} would create the job again, and it would run again"
@@ -227,7 +230,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str) {
     }
     let seconds = cx.number(if is_template { &CRON_SECONDS } else { &SECONDS });
     if let Some(tool) = writes_whole(workload) {
-        let kept = kept.map(|kept| kept.words()).unwrap_or_default();
+        let kept = kept.map_or_else(|| format!("{what} never deleted"), Kept::words);
         let message =
             format!("`{FIELD}` is not set: {kept}; it is not filled in, because {tool} would remove it");
         if let Some(finding) = cx.missing(&field.pointer, message) {

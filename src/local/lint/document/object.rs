@@ -233,7 +233,10 @@ impl View<'_> {
         dry_run: Option<&DryRun<'_>>,
     ) {
         let runs_in = workload.kind.runs_in;
-        let has_claims = || workload.pods.iter().any(|pod| pod.claims().next().is_some());
+        let has_claims = || {
+            workload.kind.components.is_some()
+                || workload.pods.iter().any(|pod| pod.claims().next().is_some())
+        };
         if matches!(self.depth, Depth::Fixes) || runs_in.is_none() && !has_claims() {
             return;
         }
