@@ -122,7 +122,8 @@ impl<'a> Workload<'a> {
                 if matches!(form.count, Count::One) && !around.get(form.template).is_set() {
                     return;
                 }
-                let job_spec = form.is_job().then(|| around.clone());
+                // Without a mapping there is no Job, and nothing can be added.
+                let job_spec = form.is_job().then(|| around.clone()).filter(Part::is_mapping);
                 if one_run {
                     runs[0].job_spec = job_spec;
                 } else {
@@ -223,5 +224,24 @@ impl<'a> Workload<'a> {
     #[must_use]
     pub fn metadata(&self, field: &str) -> Option<&'a Value> {
         self.object.value?.get("metadata")?.get(field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn an_item_without_a_job_spec_has_no_job() {
+        for template in [json!(null), json!(true), json!({}), json!({"spec": null}), json!({"spec": "x"})] {
+            let object = json!({
+                "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+                "spec": {"replicatedJobs": [{"template": template}, {"template": {"spec": {}}}]},
+            });
+            let workload = Workload::of(&object).expect("a JobSet");
+            let has_job: Vec<bool> = workload.runs.iter().map(|run| run.job_spec.is_some()).collect();
+            assert_eq!(has_job, [false, true], "{template}");
+        }
     }
 }

@@ -138,7 +138,7 @@ impl Patterns {
         self.0.iter().any(|pattern| pattern.len() <= at.len() && pattern.iter().zip(at).all(fits))
     }
 
-    /// Tells whether two values differ in covered places only. Lists may only grow at their end.
+    /// Tells whether two values differ in covered places only. Lists may only grow, at their end.
     fn allow(&self, at: &mut Vec<Token>, before: Option<&Value>, after: Option<&Value>) -> bool {
         match (before, after) {
             (before, after) if before == after => true,
@@ -147,12 +147,11 @@ impl Patterns {
                 .chain(after.keys().filter(|key| !before.contains_key(key)))
                 .all(|key| self.step(at, Token::Key(key.to_owned().into()), before.get(key), after.get(key))),
             (Some(Value::Array(before)), Some(Value::Array(after))) => {
-                after.starts_with(before)
-                    && after
-                        .iter()
-                        .enumerate()
-                        .skip(before.len())
-                        .all(|(index, item)| self.step(at, Token::Index(index), None, Some(item)))
+                before.len() <= after.len()
+                    && after.iter().enumerate().all(|(index, item)| match before.get(index) {
+                        Some(before) => before == item || self.within(at, index, before, item),
+                        None => self.step(at, Token::Index(index), None, Some(item)),
+                    })
             }
             // A mapping or list that is new or replaces null is checked by its contents; an empty one by
             // itself.
@@ -171,6 +170,15 @@ impl Patterns {
             }
             _ => self.cover(at),
         }
+    }
+
+    /// Tells whether an item that was in a list before differs in covered places only, which are below it: an
+    /// item that may be new may not replace another.
+    fn within(&self, at: &mut Vec<Token>, index: usize, before: &Value, after: &Value) -> bool {
+        at.push(Token::Index(index));
+        let allowed = !self.cover(at) && self.allow(at, Some(before), Some(after));
+        at.pop();
+        allowed
     }
 
     fn step(&self, at: &mut Vec<Token>, token: Token, before: Option<&Value>, after: Option<&Value>) -> bool {
@@ -230,6 +238,29 @@ mod tests {
         assert!(!change(&|v| v["spec"]["x"]["tolerations"] = json!([])), "nor taken out");
         assert!(!change(&|v| v["spec"] = Value::Null));
         assert!(!change(&|v| *v = json!([])));
+    }
+
+    #[test]
+    fn items_of_lists_may_change_in_listed_places_below_them() {
+        let list = ["/spec/tasks/*/ttl", "/spec/tasks/*/tolerations", "/spec/tasks/*/tolerations/*"];
+        let before =
+            json!({"spec": {"tasks": [{"name": "a"}, {"name": "b", "tolerations": [{"key": "x"}]}]}});
+        let change = |edit: &dyn Fn(&mut Value)| {
+            let mut after = before.clone();
+            edit(&mut after["spec"]["tasks"]);
+            allows(&list, &before, &after)
+        };
+        assert!(change(&|tasks| tasks[0]["ttl"] = 1.into()));
+        assert!(change(&|tasks| tasks[0]["tolerations"] = json!([{"key": "y"}])));
+        assert!(change(&|tasks| tasks[1]["tolerations"] = json!([{"key": "x"}, {"key": "y"}])));
+        assert!(!change(&|tasks| tasks[1]["tolerations"] = json!([{"key": "y"}])));
+        assert!(!change(&|tasks| tasks[1]["tolerations"][0]["operator"] = "Exists".into()));
+        assert!(!change(&|tasks| tasks[0]["name"] = "b".into()));
+        assert!(!change(
+            &|tasks| *tasks = json!([{"name": "b", "tolerations": [{"key": "x"}]}, {"name": "a"}])
+        ));
+        assert!(!change(&|tasks| *tasks = json!([{"name": "a"}])));
+        assert!(!change(&|tasks| tasks.as_array_mut().expect("a list").push(json!({"name": "c"}))));
     }
 
     #[test]
