@@ -144,6 +144,18 @@ impl<'a> Workload<'a> {
         })
     }
 
+    /// Returns the workloads of an object: its own, and those of the objects inside it, which are judged in its place.
+    #[must_use]
+    pub fn all_of(object: &'a Value) -> Vec<Self> {
+        let Some(own) = Self::of(object) else { return Vec::new() };
+        let mut all = Vec::new();
+        if let Some(path) = own.kind.components {
+            each_at(&own.object, path, &mut |part| all.extend(Self::at(part)));
+        }
+        all.push(own);
+        all
+    }
+
     /// Tells whether the object is partial, such as a kustomize patch: what it lacks is unknown.
     ///
     /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs). Only for

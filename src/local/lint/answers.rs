@@ -13,7 +13,7 @@ use crate::admission::dry_run::{self, Prediction, Question};
 use crate::judge::facts::{Claim, Fact, FactTable, Facts, Volume};
 use crate::judge::finding::Source;
 use crate::judge::policy::Policy;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Workload};
 use crate::text::lines::Lines;
 use crate::text::value::Value;
 use crate::text::yaml;
@@ -233,15 +233,18 @@ pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Me
                 if (text("/apiVersion"), text("/kind")) == (Some("v1"), Some("Namespace")) {
                     brought.extend(text("/metadata/name").map(str::to_owned));
                 }
-                let Some(workload) = crate::kinds::Workload::of(&object.value) else { continue };
+                let workloads = Workload::all_of(&object.value);
+                if workloads.is_empty() {
+                    continue;
+                }
                 found.objects.extend(Key::of(&object.value, namespace));
                 let own =
                     object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
                 found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));
                 found.claims.extend(
-                    workload
-                        .pods
+                    workloads
                         .iter()
+                        .flat_map(|workload| &workload.pods)
                         .flat_map(|pod| pod.claims())
                         .map(|used| (own.to_owned(), used.claim.to_owned())),
                 );

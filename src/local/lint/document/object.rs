@@ -232,8 +232,9 @@ impl View<'_> {
         workload: &Workload<'_>,
         dry_run: Option<&DryRun<'_>>,
     ) {
-        if matches!(self.depth, Depth::Fixes) || workload.pods.iter().all(|pod| pod.claims().next().is_none())
-        {
+        let has_claims = workload.kind.components.is_some()
+            || workload.pods.iter().any(|pod| pod.claims().next().is_some());
+        if matches!(self.depth, Depth::Fixes) || !has_claims {
             return;
         }
         let worst = answers::Worst::new(self.context.scope, dry_run.and_then(|dry_run| dry_run.cluster));
