@@ -219,8 +219,9 @@ struct Usage {
 /// with no pods.
 fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     let Subject::Object(change) = subject else { return Vec::new() };
-    // Nothing is in a namespace that cannot exist; and its name is repeated for each claim.
-    if head.namespace.len() > LONGEST_NAMESPACE {
+    // Nothing is in a namespace that cannot exist; and its name is repeated for each claim. What is in no
+    // namespace runs in any.
+    if change.kind.cluster_scoped || head.namespace.len() > LONGEST_NAMESPACE {
         return Vec::new();
     }
     // Whether it is shared, and whether it is for checkpoints, in either object.
@@ -773,6 +774,30 @@ mod tests {
             let body = request(&format!(r#""namespace":"{}","object":{job}"#, "n".repeat(length)));
             assert_eq!(Review::read(body.as_bytes()).expect("a review").claims.len(), claims);
         }
+    }
+
+    /// Returns the names of the claims that an object in a namespace asks for.
+    fn claims_of(kind: (&str, &str, &str), spec: &Value) -> Vec<String> {
+        let (group, version, kind) = kind;
+        let object = json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "spec": spec});
+        let body = body(&format!(
+            r#"{{"uid":"u","kind":{{"group":"{group}","kind":"{kind}"}},"operation":"CREATE","namespace":"n","object":{object}}}"#
+        ));
+        Review::read(body.as_bytes()).expect("a review").claims.into_iter().map(|claim| claim.name).collect()
+    }
+
+    #[test]
+    fn claims_of_wrapped_objects_are_asked_for_and_those_of_no_namespace_are_not() {
+        let template =
+            json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}});
+        let wrapper = json!({"components": [{"template": job}]});
+        assert_eq!(claims_of(("workload.codeflare.dev", "v1beta2", "AppWrapper"), &wrapper), ["c"]);
+        let jobs = json!([{"name": "node", "template": {"spec": {"template": template}}}]);
+        let runtime = json!({"template": {"spec": {"replicatedJobs": jobs}}});
+        let group = "trainer.kubeflow.org";
+        assert_eq!(claims_of((group, "v1alpha1", "TrainingRuntime"), &runtime), ["c"]);
+        assert_eq!(claims_of((group, "v1alpha1", "ClusterTrainingRuntime"), &runtime), [""; 0]);
     }
 
     #[test]

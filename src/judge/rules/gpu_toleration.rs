@@ -439,8 +439,10 @@ impl<'a> Change<'a> {
         // Kubernetes.md §2.2: only a suspended Job that has not started can be changed; 1.35 and later
         // require less.
         let started = old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
+        // JobSet accepts a change also in the update that suspends it.
+        let is_open = suspended(old) || (!cx.workload.kind.is_built_in() && suspended(cx.request.object));
         match cx.workload.kind.on_update {
-            OnUpdate::TemplateImmutable if !suspended(old) || started => return Self::Rejected,
+            OnUpdate::TemplateImmutable if !is_open || started => return Self::Rejected,
             OnUpdate::StopsRuns => return Self::Rejected,
             _ => {}
         }

@@ -74,7 +74,7 @@ use crate::judge::engine::Origin;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::kinds::{Api, Field, Part};
+use crate::kinds::{Api, Field, OnUpdate, Part};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -89,7 +89,7 @@ pub(super) static RULE: Rule = Rule {
         "the API server has set the field by then, so that an author's choice cannot be told from its default",
     ),
     check,
-    restore: None,
+    restore: Some(restore),
     ratchet: Ratchet::BY_PLACE,
 };
 
@@ -160,6 +160,26 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool) {
         }
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }
+}
+
+/// Returns the operations that restore the field where an apply of the list around a Job removes it, and nothing
+/// else that is the Job's: the operator would reject that.
+fn restore(cx: &Cx<'_>) -> Vec<Op> {
+    let in_list = cx.workload.kind.pods.iter().any(|pods| pods.is_job() && pods.is_in_list());
+    let Some(old) = cx.request.old.filter(|_| in_list) else { return Vec::new() };
+    if cx.workload.kind.on_update != OnUpdate::TemplateImmutable {
+        return Vec::new();
+    }
+    let lost = |spec: &Part<'_>| {
+        let (before, after) = (spec.pointer.find(old)?.as_object()?, spec.value?.as_object()?);
+        // Tolerations in the template are restored by their own rule.
+        let same = before
+            .iter()
+            .all(|(key, value)| [FIELD, "template"].contains(&key) || after.get(key) == Some(value));
+        let is_lost = before.get(FIELD)?.as_str() == Some("Failed") && !after.contains_key(FIELD);
+        if same && is_lost { spec.set(FIELD, "Failed".into()) } else { None }
+    };
+    cx.workload.runs.iter().filter_map(|run| lost(run.job_spec.as_ref()?)).collect()
 }
 
 /// Tells whether the author of a Job chose its `podReplacementPolicy` (kubernetes.md §7.3). `Update` entries

@@ -162,6 +162,14 @@ fn check_template(
                 }
             }
         }
+        // The operator's webhook may have written its default already.
+        (Field::Set("OnFailure"), Unset::Is(_)) => {
+            let Some(needs_never) = needs_never else { return };
+            let message = format!(
+                "`restartPolicy` is `OnFailure`: the API server refuses the Jobs, because `{needs_never}` needs `Never`"
+            );
+            cx.report(&field.pointer, message).help("write `restartPolicy: Never`").fix(Safety::Unsafe, fix);
+        }
         (Field::Set("Always"), _) => {
             let message = format!("`restartPolicy` is `Always`: a finished pod would run again, {always}");
             let finding = cx.report(&field.pointer, message).help(help).fix(Safety::Unsafe, fix);

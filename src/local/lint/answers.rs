@@ -13,7 +13,7 @@ use crate::admission::dry_run::{self, Prediction, Question};
 use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, Volume};
 use crate::judge::finding::Source;
 use crate::judge::policy::Policy;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Workload};
 use crate::text::lines::Lines;
 use crate::text::value::Value;
 use crate::text::yaml;
@@ -255,7 +255,7 @@ pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Me
                 if (text("/apiVersion"), text("/kind")) == (Some("v1"), Some("Namespace")) {
                     brought.extend(text("/metadata/name").map(str::to_owned));
                 }
-                let workloads = crate::kinds::Workload::all_in(&object.value);
+                let workloads = Workload::all_in(&object.value);
                 if workloads.is_empty() {
                     continue;
                 }
