@@ -20,6 +20,7 @@ mod fault;
 mod respond;
 mod review;
 mod skim;
+mod wanted;
 mod weight;
 
 use std::borrow::Cow;

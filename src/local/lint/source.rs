@@ -175,10 +175,14 @@ mod tests {
         let finder = Finder::new("needle");
         for before in [0, 1, 65_530, 65_531, 65_535, 65_536, 200_000] {
             let text = "x".repeat(before) + "needle" + &"y".repeat(100);
-            assert!(search(text.as_bytes(), &finder).unwrap(), "{before}");
-            assert!(!search(text.replace("ee", "e e").as_bytes(), &finder).unwrap());
+            assert!(search(text.as_bytes(), std::slice::from_ref(&finder)).unwrap(), "{before}");
+            assert!(!search(text.replace("ee", "e e").as_bytes(), std::slice::from_ref(&finder)).unwrap());
             // A reader that hands out a few bytes at a time.
-            assert!(search(io::BufReader::with_capacity(5, text.as_bytes()), &finder).unwrap(), "{before}");
+            assert!(
+                search(io::BufReader::with_capacity(5, text.as_bytes()), std::slice::from_ref(&finder))
+                    .unwrap(),
+                "{before}"
+            );
         }
     }
 

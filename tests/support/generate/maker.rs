@@ -208,7 +208,7 @@ impl Maker<'_> {
         }
         match pods.count {
             Count::Jobs(_) => self.job(defaulted, place.is_limits, fields),
-            Count::Replicas { .. } | Count::RayWorkers { .. } => {
+            Count::Replicas { .. } | Count::Range | Count::RayWorkers { .. } => {
                 for name in ["name", "groupName", "replicas", "restartPolicy", "maxReplicas"] {
                     self.maybe(fields, 50, name, |maker| maker.typed(name, &Value::Null, 0));
                 }

@@ -110,7 +110,7 @@ fn named(kind: &Definition) -> Vec<Path> {
         match pods.count {
             Count::Jobs(Times::Field(path, _)) | Count::RayWorkers { autoscales: path } => named.push(path),
             Count::Replicas { elastic: Some(elastic), .. } => named.extend([elastic.least, elastic.most]),
-            Count::Jobs(_) | Count::Replicas { .. } | Count::One => {}
+            Count::Jobs(_) | Count::Replicas { .. } | Count::Range | Count::One => {}
         }
     }
     named
