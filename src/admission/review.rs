@@ -700,7 +700,7 @@ mod tests {
     fn a_namespace_that_cannot_exist_has_no_claims() {
         let spec = r#"{"template":{"spec":{"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
         let job = format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#);
-        for (length, claims) in [(LONGEST_NAMESPACE, 1), (LONGEST_NAMESPACE + 1, 0)] {
+        for (length, claims) in [(wanted::LONGEST_NAMESPACE, 1), (wanted::LONGEST_NAMESPACE + 1, 0)] {
             let body = request(&format!(r#""namespace":"{}","object":{job}"#, "n".repeat(length)));
             assert_eq!(Review::read(body.as_bytes()).expect("a review").claims.len(), claims);
         }

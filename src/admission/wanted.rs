@@ -8,7 +8,7 @@ use crate::judge::rules;
 use crate::kinds::Workload;
 
 /// The longest name of a namespace, in bytes.
-const LONGEST_NAMESPACE: usize = 63;
+pub(super) const LONGEST_NAMESPACE: usize = 63;
 
 /// How an object, new or old, uses one claim.
 #[derive(Clone, Copy, Debug)]
