@@ -64,9 +64,9 @@ fn main() -> ExitCode {
         );
         return ExitCode::SUCCESS;
     };
-    let shared = cluster::pytorch_crd();
-    if shared.is_none() {
-        println!("skipped: scenarios with PyTorchJobs need `crds/pytorchjobs.yaml` in JOBGATE_SHARED");
+    let definitions = cluster::definitions();
+    if definitions.is_empty() {
+        println!("skipped: scenarios with custom resources need `crds` in JOBGATE_SHARED");
     }
     if !assets.has_controllers() {
         println!("skipped: scenarios with controllers need kube-controller-manager beside kube-apiserver");
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     let can = |scenario: &Scenario| match scenario.needs {
         Needs::Nothing => true,
         Needs::Controllers => assets.has_controllers(),
-        Needs::PyTorchJobs => shared.is_some(),
+        Needs::CustomResources => !definitions.is_empty(),
     };
     let all = [
         attack::SCENARIOS,
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         closed::SCENARIOS,
         doctor::SCENARIOS,
     ];
-    let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
+    let cluster = Arc::new(Lazy::new(assets.clone(), definitions.clone()));
     let trials = all
         .into_iter()
         .flatten()
