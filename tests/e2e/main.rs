@@ -30,11 +30,13 @@ mod gate;
 mod install;
 mod installation;
 mod jobs;
+mod kinds;
 mod kubectl;
 mod load;
 mod manifests;
 mod mutated;
 mod mutator;
+mod operators;
 mod own_certificates;
 mod permissions;
 mod process;
@@ -42,8 +44,10 @@ mod pytorch_jobs;
 mod reapply;
 #[path = "../support/refusals.rs"]
 mod refusals;
+mod samples;
 mod scenario;
 mod updates;
+mod wrong_types;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -94,6 +98,9 @@ fn main() -> ExitCode {
         permissions::SCENARIOS,
         closed::SCENARIOS,
         doctor::SCENARIOS,
+        kinds::SCENARIOS,
+        operators::SCENARIOS,
+        wrong_types::SCENARIOS,
     ];
     let cluster = Arc::new(Lazy::new(assets.clone(), definitions.clone()));
     let trials = all
