@@ -80,7 +80,7 @@ pub enum Kinds {
     WithTtl,
     /// Those whose runs are batch/v1 Job specs.
     JobSpecs,
-    /// Those with a pod template for each role.
+    /// Those with a pod template for each role, whose operator runs pods that restart always.
     Roles,
     /// Those whose pods may run on when the run has ended.
     WithRelease,
@@ -99,7 +99,9 @@ impl Kinds {
             Self::WithRuns => kind.deadline != Deadline::OfOthers,
             Self::WithTtl => kind.ttl != Ttl::None,
             Self::JobSpecs => kind.has_jobs(),
-            Self::Roles => kind.roles().is_some(),
+            Self::Roles => {
+                kind.pods.iter().any(|pods| matches!(pods.restart, Restart::Beside { ignored: None, .. }))
+            }
             Self::WithRelease => kind.release.is_some(),
             Self::WithDeadline => matches!(kind.deadline, Deadline::Ends | Deadline::Marks),
         }

@@ -73,13 +73,16 @@ impl Api {
         (status, answer)
     }
 
+    /// Has an object created without effect, unknown fields treated as said, and returns the status, the
+    /// warnings and the body; a status of 0 where no answer came.
     #[track_caller]
-    fn create_without_effect(&self, namespace: &str, object: &Value, fields: &str) -> (u16, String, Value) {
-        let adapter = Kind::of(object).expect("a kind of ours");
-        let list = format!(
-            "/apis/{}/{}/namespaces/{namespace}/{}",
-            adapter.group, adapter.version, adapter.resource
-        );
+    pub(crate) fn create_without_effect(
+        &self,
+        namespace: &str,
+        object: &Value,
+        fields: &str,
+    ) -> (u16, String, Value) {
+        let list = list_of(namespace, object);
         let request = Request::post(format!("{list}?dryRun=All&fieldValidation={fields}"))
             .header("content-type", "application/json");
         let request = request.body(Body::from(object.to_string().into_bytes())).expect("a request");
@@ -102,11 +105,7 @@ impl Api {
     /// Has an object replaced without effect, unknown fields rejected, and returns the status with the body;
     /// a status of 0 where no answer came.
     pub(crate) fn strict_update(&self, namespace: &str, name: &str, object: &Value) -> (u16, Value) {
-        let adapter = Kind::of(object).expect("a kind of ours");
-        let uri = format!(
-            "/apis/{}/{}/namespaces/{namespace}/{}/{name}?dryRun=All&fieldValidation=Strict",
-            adapter.group, adapter.version, adapter.resource
-        );
+        let uri = format!("{}/{name}?dryRun=All&fieldValidation=Strict", list_of(namespace, object));
         self.wait(send(&self.client, Method::PUT, &uri, "application/json", object.to_string()))
             .unwrap_or((0, Value::Null))
     }
@@ -116,6 +115,20 @@ impl Api {
     pub(crate) fn patch(&self, path: &str, kind: &str, patch: &Value) -> Answer {
         let kind = format!("application/{}patch+json", if kind == "merge" { "merge-" } else { "json-" });
         self.wait(send(&self.client, Method::PATCH, path, &kind, patch.to_string())).expect("patch an object")
+    }
+
+    /// Sends a request of a user, who may do everything: `POST` and `PUT` objects, or `PATCH` by merging.
+    #[track_caller]
+    pub(crate) fn send_as(&self, user: &str, method: Method, path: &str, body: &Value) -> Answer {
+        let kind = if method == Method::PATCH { "merge-patch+json" } else { "json" };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", format!("application/{kind}"))
+            .header("impersonate-user", user)
+            .header("impersonate-group", "system:masters");
+        let request = request.body(Body::from(body.to_string().into_bytes())).expect("a request");
+        self.wait(exchange(&self.client, request)).expect("an answer")
     }
 
     /// Collects what a value of an object has been, from the version that is there now on.
@@ -161,6 +174,13 @@ impl Drop for Values {
     }
 }
 
+/// Returns the path of the objects of a kind, in a namespace unless they are in none.
+pub(crate) fn list_of(namespace: &str, object: &Value) -> String {
+    let kind = Kind::of(object).expect("a kind of ours");
+    let within = if kind.cluster_scoped { String::new() } else { format!("namespaces/{namespace}/") };
+    format!("/apis/{}/{}/{within}{}", kind.group, kind.version, kind.resource)
+}
+
 /// Sends one request; the answer must come within 10 s.
 pub(crate) async fn send(
     client: &Client,
@@ -173,7 +193,10 @@ pub(crate) async fn send(
     if !kind.is_empty() {
         request = request.header("content-type", kind);
     }
-    let request = request.body(Body::from(body.into_bytes())).map_err(|e| e.to_string())?;
+    exchange(client, request.body(Body::from(body.into_bytes())).map_err(|e| e.to_string())?).await
+}
+
+async fn exchange(client: &Client, request: Request<Body>) -> Result<Answer, String> {
     let exchange = async {
         let response = client.send(request).await.map_err(|e| format!("{e:?}"))?;
         let status = response.status().as_u16();

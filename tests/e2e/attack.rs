@@ -26,7 +26,7 @@ use crate::scenario::{Needs, Place, Scenario};
 pub(crate) const SCENARIOS: &[Scenario] =
     &[Scenario::new("costly_objects_of_a_plain_user_do_not_open_the_gate", costly_objects)
         .ungated()
-        .needs(Needs::PyTorchJobs)];
+        .needs(Needs::CustomResources)];
 
 /// Jobs without a deadline that are created in a second.
 const ENDLESS_PER_SECOND: u32 = 20;

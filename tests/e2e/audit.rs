@@ -9,7 +9,7 @@ use crate::scenario::{Needs, Place, Scenario, is};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("audit_says_what_would_be_denied_and_patched", says_what).ungated(),
-    Scenario::new("audit_of_pytorch_jobs", pytorch_jobs).needs(Needs::PyTorchJobs).ungated(),
+    Scenario::new("audit_of_pytorch_jobs", pytorch_jobs).needs(Needs::CustomResources).ungated(),
     Scenario::new("audit_judges_the_cron_job_and_not_its_runs", runs).ungated(),
     Scenario::new("audit_lists_what_was_filled_in", filled_in),
     Scenario::new("audit_without_permission_says_so", without_permission).ungated(),

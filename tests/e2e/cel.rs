@@ -9,6 +9,8 @@ use jobgate::judge::engine::{self, Origin, Request};
 use jobgate::judge::facts::NoFacts;
 use jobgate::judge::finding::Level;
 use jobgate::judge::policy::Policy;
+use jobgate::judge::rule::Exportable;
+use jobgate::judge::rules;
 use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 use jobgate::text::yaml;
@@ -22,33 +24,33 @@ use crate::scenario::{Needs, Place, Scenario};
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("policies_in_the_api_server_agree_on_fixtures_and_corpus", default_policy)
         .ungated()
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_know_overrides_and_exemptions", own_policy)
         .ungated()
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_let_old_violators_be", updates)
         .ungated()
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_know_what_has_grown", grown)
         .ungated()
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_know_no_label_of_kueue", |place| parameters(place, PLAIN))
         .ungated()
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_know_labels_of_kueue", |place| parameters(place, KUEUE))
         .ungated()
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_know_a_maximum", |place| parameters(place, MAXIMUM))
         .ungated()
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_know_parameters_of_overrides", |place| {
         parameters(place, OVERRIDES);
     })
     .ungated()
-    .needs(Needs::PyTorchJobs),
+    .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_trust_controllers", trusted)
         .ungated()
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
 ];
 
 const RULES: [&str; 2] = ["deadline", "restart-policy"];
@@ -142,8 +144,14 @@ impl<'p> InForce<'p> {
         denied.or_else(|| text.contains(&by("-warn")).then_some(Level::Warn))
     }
 
-    /// Returns what Jobgate says of an object by a rule.
+    /// Returns what Jobgate says of an object by a rule, if the policies have the rule for its kind.
     fn ours(&self, object: &Value, rule: &str) -> Option<Level> {
+        let kind = Kind::of(object)?;
+        let is_exported =
+            |export: &Exportable| matches!(export, Exportable::Cel(cel) if cel.kinds.contains(kind));
+        if !kind.is_built_in() && !is_exported(&rules::find(rule)?.rule.export) {
+            return None;
+        }
         let request = Request {
             namespace: &self.place.namespace,
             origin: Origin::Admission,

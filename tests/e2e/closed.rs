@@ -16,7 +16,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("closed_by_server_side_apply_and_back", |place| there_and_back(place, &["--server-side"]))
         .ungated(),
     Scenario::new("closed_refuses_the_kinds_and_nothing_else", down).ungated(),
-    Scenario::new("closed_refuses_pytorch_jobs", pytorch_jobs).needs(Needs::PyTorchJobs).ungated(),
+    Scenario::new("closed_refuses_pytorch_jobs", pytorch_jobs).needs(Needs::CustomResources).ungated(),
 ];
 
 fn installed<'c>(place: &Place<'c>, overlay: &str, arguments: &[&str]) -> Installation<'c> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use jobgate::text::value::json;
+use jobgate::text::value::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates::{self, Authority};
@@ -49,28 +49,58 @@ pub(crate) fn shared(what: &str) -> Option<PathBuf> {
     Some(place.join(what)).filter(|path| path.exists())
 }
 
-/// Returns the definition of PyTorchJobs, if it is there.
-pub(crate) fn pytorch_crd() -> Option<PathBuf> {
-    shared("crds/pytorchjobs.yaml")
+/// The definition of MPIJobs of the training operator. A cluster has one definition of a resource.
+pub(crate) const OTHER_MPI_JOBS: &str = "mpijobs.yaml";
+
+/// Returns the definitions of custom resources that are there, one for each resource: of the two of MPIJobs,
+/// that of the newer operator.
+pub(crate) fn definitions() -> Vec<Value> {
+    let Some(folder) = shared("crds") else { return Vec::new() };
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).expect("read a folder").map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|path| !path.ends_with(OTHER_MPI_JOBS));
+    files.sort();
+    files.iter().map(|path| definition(path)).collect()
+}
+
+/// Reads a definition, without the descriptions of its fields: they are most of it, and the API server
+/// publishes them again at each new definition.
+pub(crate) fn definition(path: &Path) -> Value {
+    let text = fs::read(path).expect("read a definition");
+    let mut definition =
+        jobgate::text::yaml::documents(&text).next().expect("a document").expect("YAML").value;
+    without_descriptions(&mut definition);
+    definition
+}
+
+fn without_descriptions(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, value| !(key == "description" && value.is_string()));
+            map.values_mut().for_each(without_descriptions);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_descriptions),
+        _ => {}
+    }
 }
 
 /// A cluster that starts when it is first needed.
 pub(crate) struct Lazy {
     assets: Assets,
-    crd: Option<PathBuf>,
+    definitions: Vec<Value>,
     cluster: OnceLock<Result<Cluster, String>>,
     starting: Mutex<()>,
 }
 
 impl Lazy {
-    pub(crate) fn new(assets: Assets, crd: Option<PathBuf>) -> Self {
-        Self { assets, crd, cluster: OnceLock::new(), starting: Mutex::new(()) }
+    pub(crate) fn new(assets: Assets, definitions: Vec<Value>) -> Self {
+        Self { assets, definitions, cluster: OnceLock::new(), starting: Mutex::new(()) }
     }
 
     pub(crate) fn get(&self) -> Result<&Cluster, String> {
         if self.cluster.get().is_none() {
             let _one = self.starting.lock();
-            self.cluster.get_or_init(|| Cluster::start(&self.assets, self.crd.as_deref()));
+            self.cluster.get_or_init(|| Cluster::start(&self.assets, &self.definitions));
         }
         match self.cluster.get() {
             Some(Ok(cluster)) => Ok(cluster),
@@ -86,6 +116,7 @@ pub(crate) struct Cluster {
     pub(crate) admin: Kubectl,
     _processes: Vec<Process>,
     pub(crate) dir: TempDir,
+    assets: Assets,
     url: String,
     authority: Authority,
     serial: AtomicU32,
@@ -101,7 +132,7 @@ const USERS: [(&str, &str, &str); 5] = [
 ];
 
 impl Cluster {
-    fn start(assets: &Assets, crd: Option<&Path>) -> Result<Self, String> {
+    fn start(assets: &Assets, definitions: &[Value]) -> Result<Self, String> {
         let dir = tempfile::Builder::new()
             .prefix("jobgate-e2e-")
             .tempdir()
@@ -172,6 +203,7 @@ impl Cluster {
                 cache: at("kubectl"),
             },
             _processes: Vec::new(),
+            assets: assets.clone(),
             url,
             authority,
             serial: AtomicU32::new(0),
@@ -192,12 +224,21 @@ impl Cluster {
             processes.push(cluster.controllers(assets)?);
         }
         let cluster = Self { _processes: processes, ..cluster };
-        cluster.prepare(crd)?;
+        cluster.prepare(definitions)?;
         let gate = Gate::start(
             &cluster,
-            &Setup { selector: json!({"matchLabels": {GATED: "yes"}}), ..Setup::named("everywhere") },
+            &Setup {
+                selector: json!({"matchLabels": {GATED: "yes"}}),
+                cluster_scoped: true,
+                ..Setup::named("everywhere")
+            },
         )?;
         Ok(Self { gate: Some(gate), ..cluster })
+    }
+
+    /// Starts another cluster, with other custom resources.
+    pub(crate) fn another(&self, definitions: &[Value]) -> Result<Self, String> {
+        Self::start(&self.assets, definitions)
     }
 
     fn controllers(&self, assets: &Assets) -> Result<Process, String> {
@@ -222,7 +263,7 @@ impl Cluster {
     }
 
     /// What every scenario may rely on.
-    fn prepare(&self, crd: Option<&Path>) -> Result<(), String> {
+    fn prepare(&self, definitions: &[Value]) -> Result<(), String> {
         let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "jobgate"},
@@ -238,19 +279,22 @@ impl Cluster {
         if !output.success {
             return Err(output.to_string());
         }
-        if let Some(crd) = crd {
-            let path = crd.display().to_string();
-            // The definition is too large for the annotation that client-side apply writes.
-            let output = self.admin.run(&["create", "-f", &path], "");
-            if !output.success {
-                return Err(output.to_string());
-            }
-            eventually(Duration::from_secs(30), || {
-                let output = self.admin.run(&["get", "pytorchjobs", "-A"], "");
-                if output.success { Ok(()) } else { Err(output.to_string()) }
-            })?;
+        if definitions.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": definitions});
+        // Definitions are too large for the annotation that client-side apply writes.
+        let output = self.admin.run(&["create", "-f", "-"], &list.to_string());
+        if !output.success {
+            return Err(output.to_string());
+        }
+        let names: Vec<&str> =
+            definitions.iter().filter_map(|definition| definition["metadata"]["name"].as_str()).collect();
+        eventually(Duration::from_secs(60), || {
+            let output = self.admin.run(&["get", &names.join(","), "-A"], "");
+            if output.success { Ok(()) } else { Err(output.to_string()) }
+        })
+        .map(drop)
     }
 
     /// Writes a kubeconfig for a user and a server.

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
+use jobgate::kinds::registration::{Target, configurations};
 use jobgate::text::value::{Value, json};
 
 use crate::cluster::Cluster;
@@ -33,6 +34,8 @@ pub(crate) struct Setup {
     pub(crate) timeout: u32,
     /// Whether it runs with [`PATIENT`].
     pub(crate) patient: bool,
+    /// Whether it is called for objects in no namespace, too: selectors do not keep it from those of others.
+    pub(crate) cluster_scoped: bool,
 }
 
 /// Lets a Jobgate wait for a claim nearly as long as the API server waits for the Jobgate. In production it
@@ -51,6 +54,7 @@ impl Setup {
             failure_policy: "Fail",
             timeout: 10,
             patient: true,
+            cluster_scoped: false,
         }
     }
 
@@ -184,17 +188,23 @@ pub(crate) fn filled(cluster: &Cluster, namespace: &str) -> Result<(), String> {
     if output.success && output.stdout == "Failed" { Ok(()) } else { Err(output.to_string()) }
 }
 
+/// Returns the rules of Jobgate's own registration.
+fn rules(cluster_scoped: bool) -> Vec<Value> {
+    let [mutating, _] = configurations("e2e", &Target::Url("https://127.0.0.1".to_owned()), None);
+    let mut rules = mutating["webhooks"][0]["rules"].as_array().expect("rules").clone();
+    rules.retain(|rule| cluster_scoped || rule["scope"] != "Cluster");
+    rules
+}
+
 /// Registers webhooks on a port of this machine.
 pub(crate) fn register(cluster: &Cluster, setup: &Setup, port: u16) -> Result<(), String> {
     let ca = base64::engine::general_purpose::STANDARD.encode(cluster.authority().certificate());
+    let rules = rules(setup.cluster_scoped);
     let webhook = |path: &str, timeout: u32, extra: Value| {
         let base = json!({
             "name": format!("{path}.{}.jobgate.dev", setup.name),
             "clientConfig": {"url": format!("https://127.0.0.1:{port}/{path}"), "caBundle": ca},
-            "rules": [
-                {"apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs", "cronjobs"], "operations": ["CREATE", "UPDATE"]},
-                {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "resources": ["pytorchjobs"], "operations": ["CREATE", "UPDATE"]},
-            ],
+            "rules": rules,
             "namespaceSelector": setup.selector,
             "failurePolicy": setup.failure_policy,
             "timeoutSeconds": timeout,

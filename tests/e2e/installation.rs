@@ -384,6 +384,8 @@ fn adapt(object: &mut Value, name: &str, closed: &str, port: u16) {
             }
         }
         expressions.push(json!({"key": FOR, "operator": "In", "values": [name]}));
+        // The label does not keep it from objects in no namespace, which are those of others.
+        webhook["rules"].as_array_mut().expect("rules").retain(|rule| rule["scope"] != "Cluster");
     }
 }
 

@@ -30,11 +30,13 @@ mod gate;
 mod install;
 mod installation;
 mod jobs;
+mod kinds;
 mod kubectl;
 mod load;
 mod manifests;
 mod mutated;
 mod mutator;
+mod operators;
 mod own_certificates;
 mod permissions;
 mod process;
@@ -42,8 +44,10 @@ mod pytorch_jobs;
 mod reapply;
 #[path = "../support/refusals.rs"]
 mod refusals;
+mod samples;
 mod scenario;
 mod updates;
+mod wrong_types;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -64,9 +68,9 @@ fn main() -> ExitCode {
         );
         return ExitCode::SUCCESS;
     };
-    let shared = cluster::pytorch_crd();
-    if shared.is_none() {
-        println!("skipped: scenarios with PyTorchJobs need `crds/pytorchjobs.yaml` in JOBGATE_SHARED");
+    let definitions = cluster::definitions();
+    if definitions.is_empty() {
+        println!("skipped: scenarios with custom resources need `crds` in JOBGATE_SHARED");
     }
     if !assets.has_controllers() {
         println!("skipped: scenarios with controllers need kube-controller-manager beside kube-apiserver");
@@ -74,7 +78,7 @@ fn main() -> ExitCode {
     let can = |scenario: &Scenario| match scenario.needs {
         Needs::Nothing => true,
         Needs::Controllers => assets.has_controllers(),
-        Needs::PyTorchJobs => shared.is_some(),
+        Needs::CustomResources => !definitions.is_empty(),
     };
     let all = [
         attack::SCENARIOS,
@@ -94,8 +98,11 @@ fn main() -> ExitCode {
         permissions::SCENARIOS,
         closed::SCENARIOS,
         doctor::SCENARIOS,
+        kinds::SCENARIOS,
+        operators::SCENARIOS,
+        wrong_types::SCENARIOS,
     ];
-    let cluster = Arc::new(Lazy::new(assets.clone(), shared.clone()));
+    let cluster = Arc::new(Lazy::new(assets.clone(), definitions.clone()));
     let trials = all
         .into_iter()
         .flatten()

@@ -17,7 +17,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::cluster::Cluster;
 use crate::gate::one;
 
-/// A webhook that adds things to Jobs; it ends when this is dropped.
+/// A webhook that adds things to objects as they are created; it ends when this is dropped.
 pub(crate) struct Mutator {
     stop: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
@@ -26,12 +26,23 @@ pub(crate) struct Mutator {
 }
 
 impl Mutator {
-    /// Starts one for a namespace. Its configuration's name decides whether it is called before Jobgate or
-    /// after.
+    /// Starts one for the Jobs of a namespace. Its configuration's name decides whether it is called before
+    /// Jobgate or after.
     pub(crate) fn start(
         cluster: &Cluster,
         name: &str,
         namespace: &str,
+        patch: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(cluster, name, namespace, &[("batch", "jobs")], patch)
+    }
+
+    /// Starts one for resources, each with its group.
+    pub(crate) fn of(
+        cluster: &Cluster,
+        name: &str,
+        namespace: &str,
+        resources: &[(&str, &str)],
         patch: impl Fn(&Value) -> Value + Send + Sync + 'static,
     ) -> Self {
         let pair = cluster.authority().server();
@@ -61,11 +72,13 @@ impl Mutator {
                 });
             }
         });
-        mutator.register(cluster, namespace);
+        mutator.register(cluster, namespace, resources);
         mutator
     }
 
-    fn register(&self, cluster: &Cluster, namespace: &str) {
+    fn register(&self, cluster: &Cluster, namespace: &str, resources: &[(&str, &str)]) {
+        let rule = |(group, resource): &(&str, &str)| json!({"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], "operations": ["CREATE"]});
+        let rules: Vec<Value> = resources.iter().map(rule).collect();
         let configuration = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": self.name},
             "webhooks": [{
@@ -74,7 +87,7 @@ impl Mutator {
                     "url": format!("https://127.0.0.1:{}/", self.port),
                     "caBundle": STANDARD.encode(cluster.authority().certificate()),
                 },
-                "rules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"], "operations": ["CREATE"]}],
+                "rules": rules,
                 "namespaceSelector": one(namespace),
                 "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 10, "reinvocationPolicy": "Never",
             }],

@@ -6,27 +6,28 @@ use crate::manifests::{asking, claim, mounts, over, pytorch_job, toleration};
 use crate::scenario::{Needs, Place, Scenario, is};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    Scenario::new("pytorch_job_create_is_filled", create_is_filled).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_apply_in_both_flavours", apply).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_with_gpus_gets_tolerations", gpus).needs(Needs::PyTorchJobs),
+    Scenario::new("pytorch_job_create_is_filled", create_is_filled).needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_apply_in_both_flavours", apply).needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_with_gpus_gets_tolerations", gpus).needs(Needs::CustomResources),
     Scenario::new("pytorch_job_with_gpus_as_string_gets_tolerations", gpus_as_string)
-        .needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_without_deadline_is_denied", without_deadline).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_without_run_policy_is_denied", without_run_policy).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_restart_always_is_denied", restart_always).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_restart_unset_is_admitted", restart_unset).needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_without_deadline_is_denied", without_deadline).needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_without_run_policy_is_denied", without_run_policy)
+        .needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_restart_always_is_denied", restart_always).needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_restart_unset_is_admitted", restart_unset).needs(Needs::CustomResources),
     Scenario::new("pytorch_job_restart_in_the_template_is_a_warning", restart_in_the_template)
-        .needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
     Scenario::new("pytorch_job_with_a_claim_of_one_node_is_denied", claim_of_one_node)
-        .needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_with_a_shared_claim_is_admitted", shared_claim).needs(Needs::PyTorchJobs),
+        .needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_with_a_shared_claim_is_admitted", shared_claim).needs(Needs::CustomResources),
     Scenario::new("pytorch_job_label_edit_changes_nothing_else", label_edit)
-        .needs(Needs::PyTorchJobs)
+        .needs(Needs::CustomResources)
         .ungated(),
-    Scenario::new("pytorch_job_scale_up_through_the_scale_subresource", scale).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_finalizer_removal", finalizer_removal).needs(Needs::PyTorchJobs).ungated(),
-    Scenario::new("pytorch_job_with_wrong_types_is_never_a_fault", wrong_types).needs(Needs::PyTorchJobs),
-    Scenario::new("pytorch_job_of_helm_gets_no_ttl", helm).needs(Needs::PyTorchJobs),
+    Scenario::new("pytorch_job_scale_up_through_the_scale_subresource", scale).needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_finalizer_removal", finalizer_removal).needs(Needs::CustomResources).ungated(),
+    Scenario::new("pytorch_job_with_wrong_types_is_never_a_fault", wrong_types).needs(Needs::CustomResources),
+    Scenario::new("pytorch_job_of_helm_gets_no_ttl", helm).needs(Needs::CustomResources),
 ];
 
 const TTL: &str = "/spec/runPolicy/ttlSecondsAfterFinished";

@@ -13,13 +13,13 @@ use crate::process::eventually;
 use crate::scenario::{Needs, Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    Scenario::new("reapply_with_jobgate_up", up).needs(Needs::PyTorchJobs).ungated(),
-    Scenario::new("reapply_with_jobgate_down", down).needs(Needs::PyTorchJobs).ungated(),
-    Scenario::new("reapply_with_jobgate_removed", removed).needs(Needs::PyTorchJobs).ungated(),
-    Scenario::new("reapply_with_another_policy", another_policy).needs(Needs::PyTorchJobs).ungated(),
-    Scenario::new("reapply_with_values_kept", kept).needs(Needs::PyTorchJobs).ungated(),
+    Scenario::new("reapply_with_jobgate_up", up).needs(Needs::CustomResources).ungated(),
+    Scenario::new("reapply_with_jobgate_down", down).needs(Needs::CustomResources).ungated(),
+    Scenario::new("reapply_with_jobgate_removed", removed).needs(Needs::CustomResources).ungated(),
+    Scenario::new("reapply_with_another_policy", another_policy).needs(Needs::CustomResources).ungated(),
+    Scenario::new("reapply_with_values_kept", kept).needs(Needs::CustomResources).ungated(),
     Scenario::new("reapply_of_what_an_earlier_version_filled_in", filled_by_an_earlier_version)
-        .needs(Needs::PyTorchJobs)
+        .needs(Needs::CustomResources)
         .ungated(),
 ];
 

@@ -15,8 +15,8 @@ pub(crate) enum Needs {
     Nothing,
     /// kube-controller-manager.
     Controllers,
-    /// The definition of PyTorchJobs.
-    PyTorchJobs,
+    /// The definitions of custom resources.
+    CustomResources,
 }
 
 pub(crate) struct Scenario {
@@ -50,10 +50,7 @@ pub(crate) struct Place<'c> {
 
 pub(crate) fn run(scenario: &Scenario, cluster: &Lazy) -> Result<(), libtest_mimic::Failed> {
     let cluster = cluster.get()?;
-    let place = Place { cluster, namespace: cluster.unique("team") };
-    let labels = if scenario.gated { json!({GATED: "yes"}) } else { json!({}) };
-    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place.namespace, "labels": labels}});
-    cluster.admin.run(&["create", "-f", "-"], &object.to_string()).ok();
+    let place = Place::new(cluster, scenario.gated);
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (scenario.run)(&place)));
     if let Err(panic) = outcome {
         if let Some(gate) = &cluster.gate {
@@ -62,6 +59,22 @@ pub(crate) fn run(scenario: &Scenario, cluster: &Lazy) -> Result<(), libtest_mim
         std::panic::resume_unwind(panic);
     }
     Ok(())
+}
+
+impl<'c> Place<'c> {
+    /// Returns a new namespace, which the cluster's own Jobgate looks after, or nobody.
+    pub(crate) fn new(cluster: &'c Cluster, gated: bool) -> Self {
+        let namespace = cluster.unique("team");
+        let labels = if gated { json!({GATED: "yes"}) } else { json!({}) };
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
+        cluster.admin.run(&["create", "-f", "-"], &object.to_string()).ok();
+        Self { cluster, namespace }
+    }
+
+    /// Returns another namespace, which nobody looks after.
+    pub(crate) fn beside(&self) -> Self {
+        Self::new(self.cluster, false)
+    }
 }
 
 impl Place<'_> {

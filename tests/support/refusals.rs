@@ -32,19 +32,26 @@ fn brief(message: &str) -> String {
     }
 }
 
-/// The validation of custom resources writes all paths with dots.
+/// The validation of custom resources writes all paths with dots, but for the items of lists.
 pub fn plain(path: &str) -> String {
-    path.replace("pytorchReplicaSpecs[", "pytorchReplicaSpecs.")
-        .replace("limits[", "limits.")
-        .replace("].", ".")
-        .trim_end_matches(']')
-        .to_owned()
+    let mut parts = path.split('[');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let key = part.split_once(']').filter(|(key, _)| !key.bytes().all(|byte| byte.is_ascii_digit()));
+        plain += &key.map_or_else(|| format!("[{part}"), |(key, rest)| format!(".{key}{rest}"));
+    }
+    plain
+}
+
+/// Tells whether a definition in the cluster says what is valid.
+pub fn is_custom(object: &Value) -> bool {
+    Kind::of(object).is_some_and(|kind| !kind.is_built_in())
 }
 
 /// Returns what Jobgate says; `old` is what the object replaces.
 pub fn ours(object: &Value, old: Option<&Value>) -> Answer {
     let found = api::check(object);
-    let custom = Kind::of(object) == Some(Kind::PY_TORCH_JOB);
+    let custom = is_custom(object);
     if found.iter().any(|finding| {
         finding.rule == UNKNOWN_FIELD || finding.rule == FIELD_TYPE && finding.level == Level::Deny && !custom
     }) {

@@ -162,8 +162,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool) {
     }
 }
 
-/// Returns the operations that restore the field where an apply of the list around a Job removes it, and nothing
-/// else that is the Job's: the operator would reject that.
+/// Returns the operations that restore the field where an apply of the list around a Job removes it, and
+/// nothing else that is the Job's: the operator would reject that.
 fn restore(cx: &Cx<'_>) -> Vec<Op> {
     let in_list = cx.workload.kind.pods.iter().any(|pods| pods.is_job() && pods.is_in_list());
     let Some(old) = cx.request.old.filter(|_| in_list) else { return Vec::new() };

@@ -166,7 +166,8 @@ fn check_template(
         (Field::Set("OnFailure"), Unset::Is(_)) => {
             let Some(needs_never) = needs_never else { return };
             let message = format!(
-                "`restartPolicy` is `OnFailure`: the API server refuses the Jobs, because `{needs_never}` needs `Never`"
+                "`restartPolicy` is `OnFailure`: the API server refuses the Jobs, \
+                 because `{needs_never}` needs `Never`"
             );
             cx.report(&field.pointer, message).help("write `restartPolicy: Never`").fix(Safety::Unsafe, fix);
         }
