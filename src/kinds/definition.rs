@@ -256,9 +256,9 @@ pub enum Restart {
         unset: Unset,
         /// What happens with `Always`, after "a finished pod would run again".
         always: &'static str,
-        /// Tells of an object and an item around a template whether another ends the run, so that `Always` is
+        /// Tells of an item around a template whether its end ends the run, so that `Always` in any other is
         /// only a warning.
-        ends_otherwise: Option<fn(&Value, &Value) -> bool>,
+        ends_otherwise: Option<fn(&Part<'_>) -> bool>,
     },
     /// That beside the template: the operator overwrites the template's.
     Beside {

@@ -3,7 +3,7 @@
 use super::definition::{
     Api, CUSTOM, Count, Deadline, Definition, Finished, OnUpdate, Pods, Restart, Ttl, Unset,
 };
-use crate::text::value::Value;
+use super::field::{Field, Part};
 
 pub(super) static VOLCANO_JOB: Definition = Definition {
     group: "batch.volcano.sh",
@@ -26,7 +26,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
                    or `OnFailure` (restart a failed container in its pod, without the event `PodFailed`)",
             unset: Unset::Always,
             always: "so the job never ends",
-            ends_otherwise: Some(a_task_completes_the_job),
+            ends_otherwise: Some(completes_the_job),
         },
     }],
     api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: None },
@@ -35,17 +35,11 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     ..CUSTOM
 };
 
-/// Tells whether the end of another task ends the job, so that the pods of this one need not end by themselves.
-fn a_task_completes_the_job(object: &Value, own: &Value) -> bool {
-    let list = |value: &'_ Value, key: &str| {
-        value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
-    };
-    let Some(tasks) = object.get("spec").and_then(|spec| spec.get("tasks")?.as_array()) else { return false };
-    let is_end = |event: Option<&Value>| event.and_then(Value::as_str) == Some("TaskCompleted");
-    let completes = |policy: &Value| {
-        policy.get("action").and_then(Value::as_str) == Some("CompleteJob")
-            && (is_end(policy.get("event")) || list(policy, "events").iter().any(|event| is_end(Some(event))))
-    };
-    let others = tasks.iter().filter(|task| !std::ptr::eq(*task, own));
-    others.flat_map(|task| list(task, "policies")).any(|policy| completes(&policy))
+/// Tells whether the end of a task ends the job, so that the pods of others need not end by themselves.
+fn completes_the_job(task: &Part<'_>) -> bool {
+    let is_end = |event: &Part<'_>| event.text() == Field::Set("TaskCompleted");
+    task.get("policies").items().any(|policy| {
+        policy.get("action").text() == Field::Set("CompleteJob")
+            && (is_end(&policy.get("event")) || policy.get("events").items().any(|event| is_end(&event)))
+    })
 }

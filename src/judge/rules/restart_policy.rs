@@ -98,25 +98,31 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn check(cx: &mut Cx<'_>) {
+    // How many end the run, once for all: there may be many.
+    let ending = cx.workload.pods.iter().filter(|pod| ends_the_run(pod)).count();
     for pod in &cx.workload.pods {
         match pod.form.restart {
-            Restart::OfTemplate { .. } => check_template(cx, pod),
+            Restart::OfTemplate { .. } => check_template(cx, pod, ending > usize::from(ends_the_run(pod))),
             Restart::Beside { words, ignored } => check_beside(cx, pod, words, ignored),
             Restart::Free => {}
         }
     }
 }
 
-fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>) {
-    let Restart::OfTemplate { help, unset, always, ends_otherwise } = pod.form.restart else { return };
+/// Tells whether the end of these pods ends the run.
+fn ends_the_run(pod: &PodTemplate<'_>) -> bool {
+    matches!(pod.form.restart, Restart::OfTemplate { ends_otherwise: Some(ends), .. } if ends(&pod.around))
+}
+
+/// Checks a template; `ends` tells whether the end of others ends the run.
+fn check_template(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, ends: bool) {
+    let Restart::OfTemplate { help, unset, always, .. } = pod.form.restart else { return };
     let field = pod.spec.get("restartPolicy");
     let needs_never = cx.workload.run_of(pod).job_spec.as_ref().and_then(|spec| {
         ["podFailurePolicy", "backoffLimitPerIndex"].into_iter().find(|name| spec.get(name).is_set())
     });
     let policy = if needs_never.is_some() { "Never" } else { "OnFailure" };
     let fix = vec![Op::Add(field.pointer.clone(), policy.into())];
-    let around = cx.workload.object.value.zip(pod.around.value);
-    let ends = ends_otherwise.zip(around).is_some_and(|(ends, (object, around))| ends(object, around));
     match (field.text(), unset) {
         (Field::Unset, Unset::Always) => {
             let message = format!(
