@@ -187,6 +187,14 @@ impl<'a> Workload<'a> {
         self.object.at(self.kind.body).is_mapping()
     }
 
+    /// Returns the pod templates of a run.
+    #[must_use]
+    pub fn pods_of(&self, run: usize) -> &[PodTemplate<'a>] {
+        let begin = self.pods.partition_point(|pod| pod.run < run);
+        let end = self.pods.partition_point(|pod| pod.run <= run);
+        &self.pods[begin..end]
+    }
+
     /// Returns the run of a pod template.
     #[must_use]
     pub fn run_of(&self, pod: &PodTemplate<'a>) -> &Run<'a> {
@@ -225,8 +233,13 @@ impl<'a> Workload<'a> {
     /// Returns an annotation of the object, or of the one around it.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        let of = |object: &Part<'a>| object.value?.get("metadata")?.get("annotations")?.get(key)?.as_str();
-        of(&self.object).or_else(|| of(self.inside.as_ref()?))
+        self.own_annotation(key).or_else(|| annotation(self.inside.as_ref()?, key))
+    }
+
+    /// Returns an annotation of the object itself.
+    #[must_use]
+    pub fn own_annotation(&self, key: &str) -> Option<&'a str> {
+        annotation(&self.object, key)
     }
 
     /// Returns a label of the object.
@@ -240,6 +253,10 @@ impl<'a> Workload<'a> {
     pub fn metadata(&self, field: &str) -> Option<&'a Value> {
         self.object.value?.get("metadata")?.get(field)
     }
+}
+
+fn annotation<'a>(object: &Part<'a>, key: &str) -> Option<&'a str> {
+    object.value?.get("metadata")?.get("annotations")?.get(key)?.as_str()
 }
 
 #[cfg(test)]

@@ -235,7 +235,8 @@ pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> 
     let unknown = |key: &'static str| {
         let mut named: Vec<&str> = Vec::new();
         let mut more = 0_usize;
-        for name in annotation_names(workload.annotation(key)).filter(|name| rules::find(name).is_none()) {
+        for name in annotation_names(workload.own_annotation(key)).filter(|name| rules::find(name).is_none())
+        {
             if named.contains(&name) {
                 continue;
             }
@@ -252,7 +253,7 @@ pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> 
             1 => format!("`{key}` names {names}, which is not a rule"),
             _ => format!("`{key}` names {names}, which are not rules"),
         };
-        let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
+        let pointer = workload.object.at(&["metadata", "annotations"]).pointer.key(key);
         Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"))
     };
     [KEEP, IGNORE].into_iter().filter_map(unknown).chain(unknown_annotations(workload)).collect()
@@ -273,20 +274,23 @@ fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
         0 => format!("`{}` is not a Jobgate annotation", name.escape_debug()),
         more => format!("`{}` and {more} more are not Jobgate annotations", name.escape_debug()),
     };
-    let pointer = Pointer::of(&["metadata", "annotations"]).key(first);
+    let pointer = workload.object.at(&["metadata", "annotations"]).pointer.key(first);
     Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, format!("write `{KEEP}` or `{IGNORE}`")))
 }
 
 /// Returns a finding for each annotation of Jobgate that has no effect on a rule: an `ignore` that suppresses
 /// nothing, or a `keep` for a rule that fills nothing.
 pub(crate) fn annotations_without_effect(
+    workload: &Workload<'_>,
     denied: &BTreeSet<&'static str>,
     unused: &BTreeSet<&'static str>,
 ) -> Vec<Finding> {
     let one = |key: &'static str, rules: &BTreeSet<&'static str>, why: &str, help: &'static str| {
         let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
         let message = format!("`{key}` has no effect on {}: {why}", listed(&names, "and"));
-        let pointer = Pointer::of(&["metadata", "annotations"]).key(key);
+        let around = workload.inside.as_ref().filter(|_| workload.own_annotation(key).is_none());
+        let object = around.unwrap_or(&workload.object);
+        let pointer = object.at(&["metadata", "annotations"]).pointer.key(key);
         (!rules.is_empty()).then(|| finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, pointer, message, help))
     };
     let ignore = one(
@@ -422,9 +426,11 @@ mod tests {
 
     #[test]
     fn rules_without_effect_are_one_finding_for_each_annotation() {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job"});
+        let workload = Workload::of(&job).expect("a Job");
         let found = |not_suppressed: &[&'static str], unused: &[&'static str]| {
             let set = |rules: &[&'static str]| rules.iter().copied().collect();
-            let found = annotations_without_effect(&set(not_suppressed), &set(unused));
+            let found = annotations_without_effect(&workload, &set(not_suppressed), &set(unused));
             found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(found(&[], &[]), [""; 0]);

@@ -181,12 +181,43 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     if let Some(path) = workload.kind.components {
         return components(policy, facts, request, &workload, path);
     }
-    judged(policy, facts, request, &workload)
+    judged(policy, facts, request, &workload, &Wishes::of(&workload))
+}
+
+/// What an author asks for in annotations, as ids of rules.
+#[derive(Clone, Debug, Default)]
+struct Wishes {
+    /// The annotation [`KEEP`], if there is one.
+    kept: Option<BTreeSet<&'static str>>,
+    /// The annotation [`IGNORE`], if there is one.
+    ignored: Option<BTreeSet<&'static str>>,
+}
+
+impl Wishes {
+    /// Returns those of the object itself.
+    fn of(workload: &Workload<'_>) -> Self {
+        let of = |key| workload.own_annotation(key).map(rules_named);
+        Self { kept: of(KEEP), ignored: of(IGNORE) }
+    }
+
+    fn keeps(&self, rule: &str) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.contains(rule))
+    }
+
+    fn ignores(&self, rule: &str) -> bool {
+        self.ignored.as_ref().is_some_and(|ignored| ignored.contains(rule))
+    }
 }
 
 /// Judges an object that is neither skipped nor made of others.
-fn judged(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Verdict {
-    let mut findings = run(policy, facts, request, workload);
+fn judged(
+    policy: &Policy,
+    facts: &dyn Facts,
+    request: &Request<'_>,
+    workload: &Workload<'_>,
+    wishes: &Wishes,
+) -> Verdict {
+    let mut findings = run(policy, facts, request, workload, wishes);
     if let Some(old) = request.old {
         ratchet(policy, facts, request, workload, old, &mut findings);
     }
@@ -194,12 +225,14 @@ fn judged(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &
     if request.operation == Operation::Update && workload.kind.on_update != OnUpdate::NextRuns {
         // A change of a running Job is rejected as immutable or deletes it (a TTL on a finished one):
         // kubernetes.md §2.3.
-        verdict.restore = restore(policy, facts, request, workload);
+        if workload.inside.is_none() {
+            verdict.restore = restore(policy, facts, request, workload);
+        }
         for finding in &mut findings {
             finding.fills = false;
         }
     }
-    lift(policy, request, workload, findings, &mut verdict);
+    lift(policy, request, workload, wishes, findings, &mut verdict);
     sort(&mut verdict.findings);
     verdict
 }
@@ -214,6 +247,9 @@ fn components(
     path: Path,
 ) -> Verdict {
     let mut verdict = Verdict::default();
+    verdict.findings.extend(checks::unknown_annotation_names(workload));
+    // Read once: there may be many objects inside, and the annotation may be long.
+    let outer = Wishes::of(workload);
     let mut inside = Vec::new();
     kinds::each_at(&workload.object, path, &mut |part| inside.push(part));
     for part in inside {
@@ -222,7 +258,12 @@ fn components(
             continue;
         };
         let inner = Workload { inside: Some(workload.object.clone()), ..inner };
-        let inner = judged(policy, facts, request, &inner);
+        let own = Wishes::of(&inner);
+        let wishes = Wishes {
+            kept: own.kept.or_else(|| outer.kept.clone()),
+            ignored: own.ignored.or_else(|| outer.ignored.clone()),
+        };
+        let inner = judged(policy, facts, request, &inner, &wishes);
         let below = |mut finding: Finding| {
             finding.instead_of_fill(Level::Warn);
             finding
@@ -236,12 +277,19 @@ fn components(
         );
     }
     sort(&mut verdict.findings);
+    // Each object inside may say the same of an annotation around them.
+    verdict.findings.dedup();
     verdict
 }
 
 /// Runs the rules of the object's kind, with the policy's settings for this object.
-fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Finding> {
-    let kept = rules_named(workload.annotation(KEEP));
+fn run(
+    policy: &Policy,
+    facts: &dyn Facts,
+    request: &Request<'_>,
+    workload: &Workload<'_>,
+    wishes: &Wishes,
+) -> Vec<Finding> {
     // An object that an API server sends is all there is of it.
     let partial = !workload.has_spec() || (request.origin == Origin::File && workload.is_partial());
     let scope = policy.scope(request, workload);
@@ -252,7 +300,7 @@ fn run(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Wor
             continue;
         }
         let settings = scope.settings(rule);
-        if settings.action == Action::Ignore || (settings.action == Action::Fill && kept.contains(rule.id)) {
+        if settings.action == Action::Ignore || (settings.action == Action::Fill && wishes.keeps(rule.id)) {
             continue;
         }
         let mut cx = Cx { rule, request, workload, facts, settings: &settings, findings, partial };
@@ -284,8 +332,9 @@ fn ratchet(
         return;
     }
     let at = &workload.object.pointer;
-    let was = at.find(old).and_then(|value| Workload::at(Part { pointer: at.clone(), value: Some(value) }));
-    let same_spec = old.get("spec") == request.object.get("spec");
+    let before = at.find(old);
+    let was = before.and_then(|value| Workload::at(Part { pointer: at.clone(), value: Some(value) }));
+    let same_spec = before.and_then(|value| value.get("spec")) == workload.object.get("spec").value;
     let finished = was.as_ref().is_some_and(Workload::has_finished);
     let of_rule =
         |finding: &Finding| rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
@@ -300,7 +349,8 @@ fn ratchet(
     let before = Request { object: old, old: None, ..*request };
     let known = match &was {
         Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => {
-            run(policy, facts, &before, was)
+            // What is not filled in is not denied either.
+            run(policy, facts, &before, was, &Wishes::default())
         }
         _ => Vec::new(),
     };
@@ -386,8 +436,8 @@ fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<
 }
 
 /// Returns the rules that an annotation lists.
-fn rules_named(annotation: Option<&str>) -> BTreeSet<&'static str> {
-    checks::annotation_names(annotation).filter_map(|name| Some(rules::find(name)?.rule.id)).collect()
+fn rules_named(annotation: &str) -> BTreeSet<&'static str> {
+    checks::annotation_names(Some(annotation)).filter_map(|name| Some(rules::find(name)?.rule.id)).collect()
 }
 
 /// Moves suppressed findings out of the list and adds findings about exemptions and annotations.
@@ -395,10 +445,10 @@ fn lift(
     policy: &Policy,
     request: &Request<'_>,
     workload: &Workload<'_>,
+    wishes: &Wishes,
     findings: Vec<Finding>,
     verdict: &mut Verdict,
 ) {
-    let ignored = rules_named(workload.annotation(IGNORE));
     let exemptions = policy.exemptions_for(request, workload);
     let mut ended: Vec<(&Exemption, &str)> = Vec::new();
     for finding in findings {
@@ -410,7 +460,7 @@ fn lift(
         };
         let reason = match covering().find(|exemption| exemption.holds_on(request.today)) {
             Some(exemption) => format!("exempted by the policy: {}", exemption.reason),
-            None if may_ignore && ignored.contains(finding.rule) => {
+            None if may_ignore && wishes.ignores(finding.rule) => {
                 format!("suppressed by the annotation `{IGNORE}`")
             }
             None => {
@@ -433,15 +483,22 @@ fn lift(
         !trusted_controllers().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
     verdict.findings.extend(checks::misplaced_annotations(workload, jobs_are_judged));
     let not_suppressed =
-        verdict.findings.iter().map(|finding| finding.rule).filter(|rule| ignored.contains(rule)).collect();
-    let unused =
-        workload.annotation(KEEP).map(|_| fills_nothing(policy, request, workload)).unwrap_or_default();
-    verdict.findings.extend(checks::annotations_without_effect(&not_suppressed, &unused));
+        verdict.findings.iter().map(|finding| finding.rule).filter(|rule| wishes.ignores(rule)).collect();
+    let unused = wishes
+        .kept
+        .as_ref()
+        .map(|kept| fills_nothing(policy, request, workload, kept.clone()))
+        .unwrap_or_default();
+    verdict.findings.extend(checks::annotations_without_effect(workload, &not_suppressed, &unused));
 }
 
 /// Returns the rules that the author keeps from filling, and that fill nothing but do something else.
-fn fills_nothing(policy: &Policy, request: &Request<'_>, workload: &Workload<'_>) -> BTreeSet<&'static str> {
-    let mut kept = rules_named(workload.annotation(KEEP));
+fn fills_nothing(
+    policy: &Policy,
+    request: &Request<'_>,
+    workload: &Workload<'_>,
+    mut kept: BTreeSet<&'static str>,
+) -> BTreeSet<&'static str> {
     let scope = policy.scope(request, workload);
     for rule in RULES.iter().map(|entry| entry.rule) {
         let action = scope.settings(rule).action;
@@ -626,5 +683,71 @@ mod tests {
     fn what_was_a_warning_and_is_a_denial_now_is_new() {
         let old = job(&[("vol", "data")]);
         assert_eq!(denials(&job(&[("vol", "checkpoints")]), &old).len(), 1);
+    }
+
+    /// An AppWrapper with these annotations around Jobs without a deadline, which have others.
+    fn wrapper(annotations: &Value, of_jobs: &[Value]) -> Value {
+        let component = |own: &Value| {
+            let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+            json!({"template": {
+                "apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": own},
+                "spec": {"template": {"spec": spec}},
+            }})
+        };
+        json!({
+            "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper",
+            "metadata": {"name": "w", "annotations": annotations},
+            "spec": {"components": of_jobs.iter().map(component).collect::<Vec<_>>()},
+        })
+    }
+
+    fn findings(object: &Value) -> Vec<(&'static str, String)> {
+        let policy = Policy::builtin("default").expect("a policy");
+        let verdict = evaluate(&policy, &FactTable::default(), &Request::of_file(object, None));
+        verdict.findings.iter().map(|finding| (finding.rule, finding.path.to_path())).collect()
+    }
+
+    #[test]
+    fn annotations_around_several_objects_are_reported_once_and_in_their_place() {
+        let of_annotations = |object: &Value| {
+            let mut found = findings(object);
+            found.retain(|(_, path)| path.contains("annotations"));
+            found
+        };
+        let typo = json!({"jobgate.dev/ignore": "deadlin"});
+        let around = of_annotations(&wrapper(&typo, &[json!({}), json!({})]));
+        assert_eq!(around, [("unknown-rule", "metadata.annotations[jobgate.dev/ignore]".to_owned())]);
+        let inside = of_annotations(&wrapper(&json!({}), &[json!({}), typo]));
+        let place = "spec.components[1].template.metadata.annotations[jobgate.dev/ignore]";
+        assert_eq!(inside, [("unknown-rule", place.to_owned())]);
+        let denied = json!({"jobgate.dev/ignore": "deadline"});
+        let around = of_annotations(&wrapper(&denied, &[json!({}), json!({})]));
+        let expected = "metadata.annotations[jobgate.dev/ignore]".to_owned();
+        assert_eq!(around, [("annotation-without-effect", expected)]);
+    }
+
+    #[test]
+    fn an_object_inside_is_judged_anew_only_if_it_changes() {
+        let level = |object: &Value, old: &Value| {
+            let policy = Policy::builtin("default").expect("a policy");
+            let request = Request {
+                operation: Operation::Update,
+                origin: Origin::Admission,
+                object,
+                old: Some(old),
+                namespace: "team",
+                user: None,
+                today: None,
+            };
+            evaluate(&policy, &FactTable::default(), &request).level()
+        };
+        let old = wrapper(&json!({}), &[json!({}), json!({})]);
+        let mut other = old.clone();
+        other["spec"]["suspend"] = true.into();
+        assert_eq!(level(&other, &old), Some(Level::Warn));
+        let mut worse = old.clone();
+        worse["spec"]["components"][1]["template"]["spec"]["template"]["spec"]["restartPolicy"] =
+            "Always".into();
+        assert_eq!(level(&worse, &old), Some(Level::Deny));
     }
 }

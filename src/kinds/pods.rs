@@ -1,7 +1,6 @@
 //! Where the pods of a kind are, how many there are, and when they end: the parts of [`Pods`].
 
 use super::{Part, Path};
-use crate::text::value::Value;
 
 /// Any item of a list or entry of a mapping, in the path of [`Pods`].
 pub const EACH: &str = "*";
@@ -79,7 +78,7 @@ pub enum Restart {
         always: &'static str,
         /// Tells of the mapping around a template whether the end of its pods ends the run, so that `Always` is
         /// only a warning in other templates.
-        ends_run: Option<fn(&Value) -> bool>,
+        ends_run: Option<fn(&Part<'_>) -> bool>,
     },
     /// That beside the template: the operator overwrites the template's.
     Beside {

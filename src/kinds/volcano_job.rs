@@ -1,8 +1,8 @@
 //! `batch.volcano.sh` `Job`: tasks that are scheduled together (kinds.md §8).
 
 use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::field::{Field, Part};
 use super::pods::{Count, Pods, Restart, Unset};
-use crate::text::value::Value;
 
 pub(super) static VOLCANO_JOB: Definition = Definition {
     group: "batch.volcano.sh",
@@ -34,18 +34,11 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     ..CUSTOM
 };
 
-/// The event of a task all of whose pods have succeeded.
-const COMPLETED: &str = "TaskCompleted";
-
-/// Tells whether the job ends with a task.
-fn completes_the_job(task: &Value) -> bool {
-    fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-        value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-    }
-    let is = |policy: &Value, key: &str, word: &str| policy.get(key).and_then(Value::as_str) == Some(word);
-    list(task, "policies").iter().any(|policy| {
-        is(policy, "action", "CompleteJob")
-            && (is(policy, "event", COMPLETED)
-                || list(policy, "events").iter().any(|event| event.as_str() == Some(COMPLETED)))
+/// Tells whether the end of a task ends the job, so that the pods of others need not end by themselves.
+fn completes_the_job(task: &Part<'_>) -> bool {
+    let is_end = |event: &Part<'_>| event.text() == Field::Set("TaskCompleted");
+    task.get("policies").items().any(|policy| {
+        policy.get("action").text() == Field::Set("CompleteJob")
+            && (is_end(&policy.get("event")) || policy.get("events").items().any(|event| is_end(&event)))
     })
 }

@@ -26,9 +26,6 @@ mod attackers;
 mod claim_cache;
 mod claims;
 mod client;
-#[path = "../support/evanphx.rs"]
-#[allow(unreachable_pub, reason = "it serves other test programs, too")]
-mod evanphx;
 mod hostile;
 #[path = "../e2e/process.rs"]
 #[allow(dead_code, reason = "it serves the end-to-end tests, too")]

@@ -279,9 +279,8 @@ fn is_missing(
 ) {
     let workload = cx.workload;
     let of_pods: Vec<Pointer> = workload
-        .pods
+        .pods_of(index)
         .iter()
-        .filter(|pod| pod.run == index)
         .map(|pod| pod.spec.get(FIELD))
         .filter(Part::is_set)
         .map(|part| part.pointer)
@@ -356,10 +355,9 @@ fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
 /// Warns of a run whose pods outlive its deadline (kinds.md §1).
 fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let Some(release) = cx.workload.kind.release else { return };
-    let of_run = |pod: &&PodTemplate<'_>| pod.run == index;
     // `resources-released` reports it where the pods hold accelerators.
     if cx.workload.kind.deadline != Deadline::Marks
-        || cx.workload.pods.iter().filter(of_run).any(PodTemplate::holds_accelerators)
+        || cx.workload.pods_of(index).iter().any(PodTemplate::holds_accelerators)
         || release.releases(&cx.workload.object, &run.limits) != Some(false)
     {
         return;

@@ -238,8 +238,9 @@ impl<'a> Author<'a> {
         let selects = workload.kind.on_update == OnUpdate::TemplateImmutable
             && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
         let replaces = selects || appliers::writes_whole(workload).is_some();
-        // The API server drops an empty list of a built-in kind; a custom resource still has it.
-        let is_built_in = workload.kind.is_built_in();
+        // The API server drops an empty list of a built-in kind; a custom resource still has it, and so has an
+        // object inside one.
+        let is_built_in = workload.kind.is_built_in() && workload.inside.is_none();
         let applied = workload.annotation(LAST_APPLIED).filter(|_| is_built_in).filter(|manifest| {
             meter::spend_text(manifest);
             manifest.contains("tolerations")

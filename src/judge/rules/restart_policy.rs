@@ -114,10 +114,7 @@ fn check(cx: &mut Cx<'_>) {
 
 /// Tells whether the end of a template's pods ends the run.
 fn ends_run(pod: &PodTemplate<'_>) -> bool {
-    match (pod.form.restart, pod.around.value) {
-        (Restart::OfTemplate { ends_run: Some(ends_run), .. }, Some(around)) => ends_run(around),
-        _ => false,
-    }
+    matches!(pod.form.restart, Restart::OfTemplate { ends_run: Some(ends), .. } if ends(&pod.around))
 }
 
 fn check_template(

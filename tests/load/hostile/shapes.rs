@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::objects::{Base, Known};
+
 /// What is done at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
@@ -13,6 +15,8 @@ pub(crate) enum Growth {
     Renamed,
     /// Copies of the first entry, all the same; keys of a mapping differ.
     Same,
+    /// Copies of the first entry with distinct names and nothing in it but pods, so that there are many.
+    Lean,
     /// A long text: this part again and again.
     Text(&'static str),
     /// The key of the first entry of a mapping made long.
@@ -24,6 +28,14 @@ pub(crate) enum Growth {
 pub(crate) struct Place {
     pointer: String,
     growth: Growth,
+    /// Whether the keys of a mapping are names of the author's, not fields.
+    has_names: bool,
+    /// Whether a rule may read it, or what is in it.
+    is_read: bool,
+    /// Whether it is in a pod template, or metadata, which all kinds have.
+    is_common: bool,
+    /// Whether it is in one of which the object has another.
+    is_again: bool,
 }
 
 /// Places that are made long together.
@@ -46,27 +58,40 @@ impl fmt::Display for Shape {
 /// Parts of texts that somebody takes apart.
 const TEXTS: [&str; 9] = ["a", "deadlin,", "deadline,", "${", "{{", "<a", ": `, ", "9", "/\u{202e}"];
 
-/// Returns each place alone, in every way to make it long; those of texts if asked for.
-pub(crate) fn singles(object: &Value, texts: bool) -> Vec<Shape> {
+/// Returns each place alone, in every way to make it long.
+pub(crate) fn singles(base: &Base) -> Vec<Shape> {
     let mut places = Vec::new();
-    collect(object, &mut String::new(), &mut places);
-    places.retain(|place: &Place| texts || !matches!(place.growth, Growth::Text(_)));
+    collect(base, &base.object, &mut String::new(), &mut places);
     places.into_iter().map(|place| Shape { places: vec![place], each: false }).collect()
 }
 
-fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
-    let mut add = |growth| places.push(Place { pointer: at.clone(), growth });
+fn collect(base: &Base, value: &Value, at: &mut String, places: &mut Vec<Place>) {
+    let (has_names, is_read) = (has_names(base, at), is_read(base, at));
+    let Known { templates, metadata, .. } = &base.known;
+    let is_common = templates.iter().chain(metadata).any(|common| is_inside(at, common));
+    let is_again = is_again(base, at);
+    let has_pods = base.known.templates.iter().any(|template| is_inside(template, at));
+    let mut add =
+        |growth| places.push(Place { pointer: at.clone(), growth, has_names, is_read, is_common, is_again });
     match value {
-        Value::Array(_) => [Growth::Distinct, Growth::Renamed, Growth::Same].into_iter().for_each(&mut add),
-        Value::Object(_) if has_keys_of_the_author(at) => {
+        Value::Array(_) => {
+            [Growth::Distinct, Growth::Renamed, Growth::Same].into_iter().for_each(&mut add);
+            if has_pods {
+                add(Growth::Lean);
+            }
+        }
+        Value::Object(_) if has_names => {
             [Growth::Distinct, Growth::Same, Growth::Key].into_iter().for_each(&mut add);
+            if has_pods {
+                add(Growth::Lean);
+            }
         }
         Value::Object(_) => add(Growth::Same),
         Value::String(_) => TEXTS.into_iter().for_each(|text| add(Growth::Text(text))),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     let steps: Vec<(String, &Value)> = match value {
-        Value::Array(items) => items.iter().take(1).map(|item| ("0".to_owned(), item)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(nth, item)| (nth.to_string(), item)).collect(),
         Value::Object(entries) => {
             entries.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect()
         }
@@ -76,25 +101,34 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
         let length = at.len();
         at.push('/');
         at.push_str(&step);
-        collect(child, at, places);
+        collect(base, child, at, places);
         at.truncate(length);
     }
 }
 
 /// Tells whether the keys of a mapping are names, not fields.
-fn has_keys_of_the_author(at: &str) -> bool {
-    let maps = [
-        "labels",
-        "annotations",
-        "matchLabels",
-        "nodeSelector",
-        "limits",
-        "requests",
-        "minResources",
-        "f:spec",
-        "pytorchReplicaSpecs",
-    ];
-    maps.iter().any(|map| at.ends_with(map))
+fn has_names(base: &Base, at: &str) -> bool {
+    let maps = ["labels", "annotations", "matchLabels", "nodeSelector", "limits", "requests", "f:spec"];
+    maps.iter().any(|map| at.ends_with(map)) || base.known.names.iter().any(|known| known == at)
+}
+
+/// Tells whether a rule may read a place: metadata, pods and the items that they are in, and what is above
+/// them.
+fn is_read(base: &Base, at: &str) -> bool {
+    let Known { pods, metadata, .. } = &base.known;
+    let is_above = |pods: &str| is_inside(pods, at) || pods == at;
+    metadata.iter().any(|metadata| is_inside(at, metadata))
+        || pods.iter().any(|pods| is_above(pods) || is_inside(at, pods))
+}
+
+/// Tells whether a place is in a pod template that is not the one with the longest way to it, or in the
+/// metadata of the second object inside another.
+fn is_again(base: &Base, at: &str) -> bool {
+    let Known { templates, metadata, .. } = &base.known;
+    let first = templates.iter().max_by_key(|template| template.len());
+    let mut others =
+        templates.iter().filter(|template| Some(*template) != first).chain(metadata.iter().skip(2));
+    others.any(|other| is_inside(at, other))
 }
 
 /// Returns pairs of lists and mappings, nested ones in both ways; each pair once for each way to grow that
@@ -105,9 +139,7 @@ pub(crate) fn pairs(singles: &[Shape]) -> Vec<Shape> {
         let of = |shape: &&Shape| {
             let place = &shape.places[0];
             place.growth == growth
-                || growth == Growth::Renamed
-                    && place.growth == Growth::Same
-                    && has_keys_of_the_author(&place.pointer)
+                || growth == Growth::Renamed && place.growth == Growth::Same && place.has_names
         };
         let places: Vec<&Place> = singles
             .iter()
@@ -129,6 +161,25 @@ pub(crate) fn pairs(singles: &[Shape]) -> Vec<Shape> {
     pairs
 }
 
+/// Returns each list of lean items together with each other place, and with long annotations.
+pub(crate) fn lean_pairs(singles: &[Shape]) -> Vec<Shape> {
+    let places = || singles.iter().map(|shape| &shape.places[0]);
+    let is_other = |place: &&Place| match place.growth {
+        Growth::Distinct | Growth::Key => is_worth_a_pair(place),
+        Growth::Text(text) => text.ends_with(',') && place.pointer.starts_with("/metadata/annotations/"),
+        Growth::Renamed | Growth::Same | Growth::Lean => false,
+    };
+    let lean = places().filter(|place| place.growth == Growth::Lean);
+    lean.flat_map(|lean| {
+        let others = places()
+            .filter(is_other)
+            .filter(|other| !other.is_again)
+            .filter(|other| other.pointer != lean.pointer);
+        others.map(|other| Shape { places: vec![lean.clone(), other.clone()], each: false })
+    })
+    .collect()
+}
+
 /// Leaves out what is the same code for another list: containers of other slots, and what nothing reads.
 fn is_worth_a_pair(place: &Place) -> bool {
     let skipped = [
@@ -141,7 +192,7 @@ fn is_worth_a_pair(place: &Place) -> bool {
         "matchFields",
         "schedulingPolicy",
     ];
-    !skipped.iter().any(|name| place.pointer.contains(name))
+    place.is_read && !skipped.iter().any(|name| place.pointer.contains(name))
 }
 
 /// Returns shapes with one place more.
@@ -174,15 +225,42 @@ fn is_inside(inner: &str, outer: &str) -> bool {
 }
 
 impl Shape {
+    /// Tells whether the gate tries it for a kind: what nothing reads in one way, what the object has twice
+    /// once, and what all kinds have in ways that take turns.
+    pub(crate) fn is_in_the_gate(&self, nth: usize) -> bool {
+        self.places.iter().all(|place| match place.growth {
+            _ if place.is_again => false,
+            Growth::Text(_) | Growth::Distinct | Growth::Lean => true,
+            Growth::Renamed | Growth::Same | Growth::Key if place.is_common => {
+                let turn = usize::from(place.growth == Growth::Same);
+                (nth + turn + place.pointer.len()).is_multiple_of(2)
+            }
+            Growth::Renamed | Growth::Same | Growth::Key => place.is_read,
+        })
+    }
+
+    /// Tells whether it is a long text.
+    pub(crate) fn is_text(&self) -> bool {
+        self.places.iter().any(|place| matches!(place.growth, Growth::Text(_)))
+    }
+
+    /// Tells whether a rule may read what is long.
+    pub(crate) fn is_read(&self) -> bool {
+        self.places.iter().any(|place| place.is_read)
+    }
+
     /// Returns the object in this shape, of about so many bytes as JSON, but not much more.
-    pub(crate) fn of_size(&self, object: &Value, size: usize) -> Value {
+    pub(crate) fn of_size(&self, base: &Base, size: usize) -> String {
+        let object = self.without_switches(base);
+        let length = object.to_string().len();
         let mut count = 4_usize;
-        let mut shaped = self.of_count(object, count);
+        let mut shaped = self.of_count(base, &object, count);
         for _ in 0..6 {
-            let length = shaped.to_string().len();
-            if (size * 8 / 10..size * 11 / 10).contains(&length) {
+            if (size * 8 / 10..size * 11 / 10).contains(&shaped.len()) {
                 break;
             }
+            // What is longer than it was with one of each grows with the count, or with its square.
+            let longer = |long: usize| long.saturating_sub(length).max(1);
             #[allow(
                 clippy::cast_precision_loss,
                 clippy::cast_possible_truncation,
@@ -190,18 +268,32 @@ impl Shape {
                 reason = "sizes of test objects"
             )]
             let next = ((count as f64)
-                * (size as f64 / length as f64).powf(if self.each { 0.5 } else { 1.0 }))
+                * (longer(size) as f64 / longer(shaped.len()) as f64).powf(if self.each { 0.5 } else { 1.0 }))
             .ceil() as usize;
-            if next == count || length > size && count == 1 {
+            if next == count || shaped.len() > size && count == 1 {
                 break;
             }
             count = next.max(1);
-            shaped = self.of_count(object, count);
+            shaped = self.of_count(base, &object, count);
         }
         shaped
     }
 
-    fn of_count(&self, object: &Value, count: usize) -> Value {
+    /// Returns the object without the fields that switch rules off, but for those that are made long.
+    fn without_switches(&self, base: &Base) -> Value {
+        let mut object = base.object.clone();
+        for switch in &base.known.switches {
+            let is_long =
+                self.places.iter().any(|place| place.pointer == *switch || is_inside(&place.pointer, switch));
+            let Some((around, field)) = switch.rsplit_once('/').filter(|_| !is_long) else { continue };
+            if let Some(fields) = object.pointer_mut(around).and_then(Value::as_object_mut) {
+                fields.remove(&field.replace("~1", "/"));
+            }
+        }
+        object
+    }
+
+    fn of_count(&self, base: &Base, object: &Value, count: usize) -> String {
         let mut shaped = object.clone();
         let mut places: Vec<&Place> = self.places.iter().collect();
         // What is copied first is in each copy afterwards.
@@ -210,11 +302,13 @@ impl Shape {
             places.reverse();
         }
         for place in places {
-            if let Some(value) = shaped.pointer_mut(&place.pointer) {
-                grow(value, place.growth, count);
+            let Some(value) = shaped.pointer_mut(&place.pointer) else { continue };
+            match place.growth {
+                Growth::Lean => grow_lean(value, base, &place.pointer, count),
+                growth => grow(value, growth, count),
             }
         }
-        shaped
+        shaped.to_string()
     }
 }
 
@@ -245,6 +339,28 @@ fn grow(value: &mut Value, growth: Growth, count: usize) {
     }
 }
 
+fn grow_lean(value: &mut Value, base: &Base, at: &str, count: usize) {
+    let copies = |first: &Value, step: &str| {
+        let lean = base.lean(&format!("{at}/{step}"), first);
+        (1..4 * count).map(move |nth| renamed(&lean, Growth::Distinct, nth))
+    };
+    match value {
+        Value::Array(items) => {
+            let Some(copies) = items.first().map(|first| copies(first, "0")) else { return };
+            items.extend(copies);
+        }
+        Value::Object(entries) => {
+            let Some((key, copies)) =
+                entries.iter().next().map(|(key, value)| (key.clone(), copies(value, key)))
+            else {
+                return;
+            };
+            entries.extend(copies.enumerate().map(|(nth, copy)| (format!("{key}-{nth}"), copy)));
+        }
+        _ => {}
+    }
+}
+
 /// Returns a copy with other names.
 fn renamed(value: &Value, growth: Growth, nth: usize) -> Value {
     match (value, growth) {
@@ -252,7 +368,7 @@ fn renamed(value: &Value, growth: Growth, nth: usize) -> Value {
         (Value::String(text), Growth::Distinct) => format!("{text}-{nth}").into(),
         (Value::Object(entries), growth) => {
             let rename = |(key, value): (&String, &Value)| {
-                let name = growth == Growth::Renamed && key == "name"
+                let name = growth == Growth::Renamed && (key == "name" || key == "groupName")
                     || growth == Growth::Distinct && is_a_name(key);
                 let value = if name { renamed(value, Growth::Distinct, nth) } else { value.clone() };
                 (key.clone(), value)
@@ -268,6 +384,14 @@ fn renamed(value: &Value, growth: Growth, nth: usize) -> Value {
 fn is_a_name(key: &str) -> bool {
     matches!(
         key,
-        "name" | "key" | "mountPath" | "persistentVolumeClaim" | "claimName" | "value" | "manager" | "uid"
+        "name"
+            | "groupName"
+            | "key"
+            | "mountPath"
+            | "persistentVolumeClaim"
+            | "claimName"
+            | "value"
+            | "manager"
+            | "uid"
     )
 }
