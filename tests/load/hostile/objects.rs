@@ -226,7 +226,7 @@ impl Sampler<'_> {
                     beside("ttlSecondsAfterFinished", 1.into());
                 }
             }
-            Count::Replicas { .. } | Count::RayWorkers { .. } => {
+            Count::Replicas { .. } | Count::Range | Count::RayWorkers { .. } => {
                 beside("name", "worker".into());
                 beside("replicas", 2.into());
                 beside("restartPolicy", "Always".into());
