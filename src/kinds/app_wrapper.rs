@@ -9,7 +9,9 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     retired: &[Retired {
         api_version: "workload.codeflare.dev/v1beta1",
         since: "",
-        moved: Some(", and `spec.components[].template` instead of `spec.resources.GenericItems[].generictemplate`"),
+        moved: Some(
+            ", and `spec.components[].template` instead of `spec.resources.GenericItems[].generictemplate`",
+        ),
     }],
     name: "AppWrapper",
     resource: "appwrappers",

@@ -1,6 +1,6 @@
 //! `trainer.kubeflow.org` `ClusterTrainingRuntime`: a TrainingRuntime for all namespaces (kinds.md §5).
 
-use super::definition::{Definition};
+use super::definition::Definition;
 use super::training_runtime::RUNTIME;
 
 pub(super) static CLUSTER_TRAINING_RUNTIME: Definition = Definition {

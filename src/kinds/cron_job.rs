@@ -1,7 +1,7 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
-use super::job::{POD_LABELS, RESTART};
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired, Ttl};
+use super::job::{POD_LABELS, RESTART};
 use super::pods::{Count, Pods, Times};
 
 pub(super) static CRON_JOB: Definition = Definition {

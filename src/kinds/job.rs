@@ -25,12 +25,7 @@ pub(super) static JOB: Definition = Definition {
     name: "Job",
     resource: "jobs",
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
-    pods: &[Pods {
-        at: &["spec"],
-        template: "template",
-        count: Count::Jobs(Times::Once),
-        restart: RESTART,
-    }],
+    pods: &[Pods { at: &["spec"], template: "template", count: Count::Jobs(Times::Once), restart: RESTART }],
     api: Api::Job,
     finished: Finished::Conditions(&["Complete", "Failed"]),
     on_update: OnUpdate::TemplateImmutable,

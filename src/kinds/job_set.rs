@@ -1,12 +1,12 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
-use super::job::RESTART_HELP;
 use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 
 /// JobSet writes `OnFailure` where a template says nothing.
 pub(super) const RESTART: Restart = Restart::OfTemplate {
-        help: RESTART_HELP,
+    help: RESTART_HELP,
     unset: Unset::Is("OnFailure"),
     always: "and the API server refuses the Jobs",
     ends_run: None,
@@ -27,7 +27,9 @@ pub(super) static JOB_SET: Definition = Definition {
     ttl: Ttl::Deletes {
         what: "the finished set, its Jobs and their pods are",
         deletes_pods: true,
-        of_job: Some("of a Job of a set that still runs deletes the finished Job, which is then created and run again"),
+        of_job: Some(
+            "of a Job of a set that still runs deletes the finished Job, which is then created and run again",
+        ),
     },
     pods: &[Pods {
         at: &["spec", "replicatedJobs", "*", "template", "spec"],

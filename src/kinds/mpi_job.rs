@@ -39,7 +39,11 @@ pub(super) static MPI_JOB: Definition = Definition {
     limits: &["spec", "runPolicy"],
     // That of the launcher Job: the workers stay.
     deadline: Deadline::Marks,
-    ttl: Ttl::Deletes { what: "the finished launcher Job and its logs are", deletes_pods: false, of_job: None },
+    ttl: Ttl::Deletes {
+        what: "the finished launcher Job and its logs are",
+        deletes_pods: false,
+        of_job: None,
+    },
     release: Some(RELEASE),
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],
@@ -52,6 +56,9 @@ pub(super) static MPI_JOB: Definition = Definition {
     }],
     api: Api::Custom { schema: include_str!("mpi_job.schema.json"), operator: None },
     children: &[Children { group: "batch", name: "Job", by_hand: None }],
-    makers: &["system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"],
+    makers: &[
+        "system:serviceaccount:mpi-operator:mpi-operator",
+        "system:serviceaccount:kubeflow:mpi-operator",
+    ],
     ..CUSTOM
 };

@@ -1,8 +1,8 @@
 //! `kubeflow.org/v1` `MPIJob`, of the training operator: the launcher is a pod (kinds.md §6).
 
 use super::definition::{Api, CUSTOM, Deadline, Definition, Release};
-use super::pods::{Count, Pods};
 use super::mpi_job::{RELEASE, unset};
+use super::pods::{Count, Pods};
 use super::py_torch_job::{RESTART, TTL};
 
 pub(super) static MPI_JOB_V1: Definition = Definition {

@@ -17,11 +17,14 @@ pub(super) static PADDLE_JOB: Definition = Definition {
     pods: &[Pods {
         at: &["spec", "paddleReplicaSpecs", "*"],
         template: "template",
-        count: Count::Replicas { unset: |_| 1, elastic: Some(Elastic {
+        count: Count::Replicas {
+            unset: |_| 1,
+            elastic: Some(Elastic {
                 role: "Worker",
                 least: &["spec", "elasticPolicy", "minReplicas"],
                 most: &["spec", "elasticPolicy", "maxReplicas"],
-            }) },
+            }),
+        },
         restart: RESTART,
     }],
     api: Api::Custom { schema: include_str!("paddle_job.schema.json"), operator: None },

@@ -89,6 +89,13 @@ impl<'a> PodTemplate<'a> {
         accelerator::requests(self, accelerator::TAINTS).next().is_some()
     }
 
+    /// Tells whether its pods start only when others have ended (`dependsOn` of a JobSet).
+    #[must_use]
+    pub fn waits_for_the_end(&self) -> bool {
+        let depends_on = self.entry.iter().flat_map(|entry| entry.part.get("dependsOn").items());
+        depends_on.into_iter().any(|other| other.get("status").text() == Field::Set("Complete"))
+    }
+
     /// Returns the name of its replica type, for kinds that have them.
     #[must_use]
     pub fn role(&self) -> Option<&'a str> {

@@ -1,6 +1,8 @@
 //! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`.
 
-use super::definition::{Api, CUSTOM, Deadline, Definition, LabelValue, Operator, Release, Released, Retired, Ttl};
+use super::definition::{
+    Api, CUSTOM, Deadline, Definition, LabelValue, Operator, Release, Released, Retired, Ttl,
+};
 use super::pods::{Count, Elastic, Pods, Restart};
 
 /// What moved since versions with run limits in `spec`.
@@ -8,14 +10,19 @@ const LIMITS: &str = ", and run limits such as `cleanPodPolicy` in `spec.runPoli
 
 /// Versions of all kinds of the training operator that it no longer has.
 pub(super) const RETIRED: [Retired; 4] = [
-    Retired { api_version: "kubeflow.org/v1alpha1", since: "", moved: Some(", and the fields of that version") },
+    Retired {
+        api_version: "kubeflow.org/v1alpha1",
+        since: "",
+        moved: Some(", and the fields of that version"),
+    },
     Retired { api_version: "kubeflow.org/v1alpha2", since: "", moved: Some(LIMITS) },
     Retired { api_version: "kubeflow.org/v1beta1", since: "", moved: Some(LIMITS) },
     Retired { api_version: "kubeflow.org/v1beta2", since: "", moved: Some(LIMITS) },
 ];
 
 /// The TTL of the training operator deletes the object, and the pods with it.
-pub(super) const TTL: Ttl = Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None };
+pub(super) const TTL: Ttl =
+    Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None };
 
 /// The training operator keeps all pods unless told otherwise; since 1.9.4 at the deadline, too (kinds.md §1).
 pub(super) const RELEASE: Release = Release {

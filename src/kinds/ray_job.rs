@@ -1,7 +1,7 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
 
-use super::job::RESTART_HELP;
 use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, Operator, Release, Released};
+use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Unset};
 
 pub(super) static RAY_JOB: Definition = Definition {
@@ -41,7 +41,7 @@ pub(super) static RAY_JOB: Definition = Definition {
             template: "submitterPodTemplate",
             count: Count::One,
             restart: Restart::OfTemplate {
-        help: RESTART_HELP,
+                help: RESTART_HELP,
                 unset: Unset::Always,
                 always: "so the API server refuses the Job that submits the work",
                 ends_run: None,
@@ -49,7 +49,10 @@ pub(super) static RAY_JOB: Definition = Definition {
         },
     ],
     api: Api::Custom { schema: include_str!("ray_job.schema.json"), operator: Some(Operator::Ray) },
-    finished: Finished::Field(&["status", "jobDeploymentStatus"], &["Complete", "Failed", "ValidationFailed"]),
+    finished: Finished::Field(
+        &["status", "jobDeploymentStatus"],
+        &["Complete", "Failed", "ValidationFailed"],
+    ),
     whole: &[&["spec", "clusterSelector"]],
     children: &[Children { group: "batch", name: "Job", by_hand: None }],
     makers: &["system:serviceaccount:default:kuberay-operator"],

@@ -1,7 +1,7 @@
 //! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives (kinds.md §12).
 
-use super::job::RESTART_HELP;
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Ttl};
+use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 
 pub(super) static SCALED_JOB: Definition = Definition {
@@ -11,13 +11,17 @@ pub(super) static SCALED_JOB: Definition = Definition {
     resource: "scaledjobs",
     body: &["spec", "jobTargetRef"],
     limits: &["spec", "jobTargetRef"],
-    ttl: Ttl::Deletes { what: "up to 100 successful and 100 failed Jobs, with their pods, are", deletes_pods: true, of_job: None },
+    ttl: Ttl::Deletes {
+        what: "finished Jobs, up to the history limits (by default 100 successful and 100 failed), are",
+        deletes_pods: true,
+        of_job: None,
+    },
     pods: &[Pods {
         at: &["spec", "jobTargetRef"],
         template: "template",
         count: Count::Jobs(Times::Field(&["spec", "maxReplicaCount"], 100)),
         restart: Restart::OfTemplate {
-        help: RESTART_HELP,
+            help: RESTART_HELP,
             unset: Unset::Is("OnFailure"),
             always: "and the API server refuses the Jobs",
             ends_run: None,

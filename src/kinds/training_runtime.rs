@@ -1,15 +1,12 @@
 //! `trainer.kubeflow.org` `TrainingRuntime`: a JobSet as a template for TrainJobs of its namespace (kinds.md
 //! §5).
 
-use super::job_set::RESTART;
 use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, Ttl};
+use super::job_set::RESTART;
 use super::pods::{Count, Pods, Times};
 
-pub(super) static TRAINING_RUNTIME: Definition = Definition {
-    name: "TrainingRuntime",
-    resource: "trainingruntimes",
-    ..RUNTIME
-};
+pub(super) static TRAINING_RUNTIME: Definition =
+    Definition { name: "TrainingRuntime", resource: "trainingruntimes", ..RUNTIME };
 
 pub(super) const RUNTIME: Definition = Definition {
     group: "trainer.kubeflow.org",
@@ -18,7 +15,9 @@ pub(super) const RUNTIME: Definition = Definition {
     run_metadata: &["spec", "template", "metadata"],
     limits: &["spec", "template", "spec"],
     deadline: Deadline::OfOthers,
-    ttl: Ttl::Harms("in a runtime deletes finished work of a TrainJob, which the trainer then creates and runs again"),
+    ttl: Ttl::Harms(
+        "in a runtime deletes finished work of a TrainJob, which the trainer then creates and runs again",
+    ),
     pods: &[Pods {
         at: &["spec", "template", "spec", "replicatedJobs", "*", "template", "spec"],
         template: "template",

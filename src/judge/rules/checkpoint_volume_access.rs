@@ -284,9 +284,11 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     let pods = shared.pods();
     let workload = cx.workload;
     // How many pods of one run may mount it at once: unknown where one of the counts is.
-    let at_once = pods
-        .iter()
-        .try_fold(0_i64, |sum, pod| Some(sum.saturating_add(workload.pods[*pod].count.most?.max(0))));
+    let in_turns = pods.len() > 1 && pods.iter().any(|pod| workload.pods[*pod].waits_for_the_end());
+    let at_once = pods.iter().try_fold(0_i64, |all, pod| {
+        let count = workload.pods[*pod].count.most?.max(0);
+        Some(if in_turns { all.max(count) } else { all.saturating_add(count) })
+    });
     let Some(at_once) = at_once else { return };
     if at_once > 1 {
         let nodes = if one_pod { Some(Nodes::Any) } else { scene.placement.nodes(&pods, Among::OneRun) };
@@ -294,7 +296,8 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
             return;
         }
         let together = || {
-            !takes_turns(workload)
+            !in_turns
+                && !takes_turns(workload)
                 && pods.iter().map(|pod| workload.pods[*pod].count.least).fold(0, i64::saturating_add) > 1
         };
         let sure = match nodes {

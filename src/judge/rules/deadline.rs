@@ -331,7 +331,9 @@ struct Kueue {
 
 fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
     let workload = cx.workload;
-    let labels = run.metadata.get("labels");
+    // Kueue queues a wrapper, not what is inside.
+    let wrapper = workload.inside.as_ref().map(|wrapper| wrapper.at(&["metadata", "labels"]));
+    let labels = wrapper.unwrap_or_else(|| run.metadata.get("labels"));
     let label = labels.get(KUEUE_MAX_EXEC_TIME);
     if !label.is_set() {
         let own = workload.object.at(&["metadata", "labels"]).get(KUEUE_MAX_EXEC_TIME);
