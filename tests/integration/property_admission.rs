@@ -25,7 +25,8 @@ use jobgate::judge::policy::Policy;
 use jobgate::kinds::{Kind, OnUpdate};
 use jobgate::text::value::{Value, json};
 
-use crate::support::generate::{self, Case, Fill, Random, places};
+use crate::support::generate::fills::{self, Fill};
+use crate::support::generate::{self, Case, Random, places};
 
 /// How many cases an ordinary run has: enough for each law to be put to the test with each kind.
 const CASES: u64 = 12_000;
@@ -81,7 +82,7 @@ fn answers_are_well_formed_and_patches_fit() {
     for kind in kinds {
         let seen = seen.0.get(&kind).cloned().unwrap_or_default();
         let title = kind.title();
-        let fills: Vec<String> = generate::fills(kind).iter().map(Fill::place).collect();
+        let fills: Vec<String> = fills::fills(kind).iter().map(Fill::place).collect();
         if !fills.is_empty() && kind.on_update != OnUpdate::NextRuns {
             *restored.entry(format!("{:?}", kind.on_update)).or_default() += seen.restored;
         }
@@ -213,13 +214,13 @@ impl Seen {
         let patched = crate::support::evanphx::apply(&case.object, &Value::Array(ops))
             .expect("the API server's engine applies it");
         assert_ne!(patched, case.object, "a patch changes something");
-        for place in generate::assert_only_fills(case.kind, &case.object, &patched) {
+        for place in fills::assert_only_fills(case.kind, &case.object, &patched) {
             *self.filled.entry(place).or_default() += 1;
         }
         if case.operation == "UPDATE" && case.kind.on_update != OnUpdate::NextRuns {
             self.restored += 1;
             let old = case.old.as_ref().expect("an UPDATE has an old object");
-            generate::assert_restored(case.kind, &case.object, &patched, old);
+            fills::assert_restored(case.kind, &case.object, &patched, old);
         }
         let again = case.with_object(patched);
         let second = ask(Endpoint::Mutate, &again.review(false).to_string());

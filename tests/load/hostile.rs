@@ -68,11 +68,13 @@ const PACED: usize = 8;
 const PACED_AGAIN: usize = 40;
 /// The variable that says which kind a process searches.
 const ONLY: &str = "JOBGATE_HOSTILE_KIND";
-/// How many of the costliest pairs the search goes on from, for each kind: all in all, and in the gate.
-const BEST: [usize; 2] = [12, 1];
+/// How many of the costliest shapes the search goes on from, for each kind; in the gate from one.
+const BEST: usize = 12;
 /// How many pairs of each kind are tried in the gate. Most pairs are of the same lists of a pod in another
 /// kind, so each kind has a turn with others of them.
 const PAIRS: usize = 40;
+/// One of so many shapes that the search goes on with is tried in the gate.
+const THREES: usize = 4;
 /// What is asked with each shape.
 const ASKED: [(Endpoint, bool); 3] =
     [(Endpoint::Mutate, false), (Endpoint::Validate, true), (Endpoint::Mutate, true)];
@@ -200,70 +202,24 @@ pub(crate) fn no_object_costs_more_than_its_bytes() {
 fn search(bases: &[(usize, &Base)], timed: bool) {
     let policy = Policy::builtin("default").unwrap();
     // What is made once for a process is nobody's cost.
-    for base in bases {
-        for (endpoint, update) in ASKED {
-            Trial { base: base.1, shape: Shape::default(), endpoint, update }.cost(&policy, 0);
-        }
+    for (_, base) in bases {
+        bare(base, &policy);
     }
     let began = Instant::now();
-    let (mut trials, mut faults) = (0_usize, Vec::new());
-    let (mut costly, mut slow): (Vec<Ranked<'_>>, Vec<Ranked<'_>>) = (Vec::new(), Vec::new());
-    let mut paces = Vec::new();
-    for (nth, base) in bases.iter().copied() {
-        // The others have the same texts; `.ci/hostile` tries them all.
-        let mut singles = shapes::singles(base);
-        let lean_pairs = shapes::lean_pairs(&singles);
-        if !timed {
-            let has_texts = base.kind == Kind::JOB;
-            singles.retain(|shape| shape.is_in_the_gate(nth) && (has_texts || !shape.is_text()));
-        }
-        let size = SMALL.max(2 * base.length);
-        let bare = ASKED.map(|(endpoint, update)| {
-            Trial { base, shape: Shape::default(), endpoint, update }.cost(&policy, 0)
-        });
-        let mut ranked: Vec<(f64, Shape)> = Vec::new();
-        let mut try_one = |shape: Shape| {
-            let mut worst = 0.0_f64;
-            let [small, large] = [size, 4 * size].map(|size| shape.of_size(base, size));
-            let asked = if timed || shape.is_read() && !shape.is_text() { 3 } else { 2 };
-            for ((endpoint, update), none) in ASKED.into_iter().zip(&bare).take(asked) {
-                let trial = Trial { base, shape: shape.clone(), endpoint, update };
-                let [small, large] = [&small, &large].map(|object| trial.cost_of(&policy, object));
-                trials += 1;
-                let score = small.score().max(large.score());
-                faults.extend(too_much(none, &small, &large).map(|why| format!("{}: {why}", trial.name())));
-                worst = worst.max(score);
-                paces.push(large.seconds_per_byte());
-                slow.push((large.seconds_per_byte(), trial.clone()));
-                costly.push((score, trial));
-            }
-            worst
-        };
-        for shape in singles.clone() {
-            ranked.push((try_one(shape.clone()), shape));
-        }
-        for pair in lean_pairs {
-            ranked.push((try_one(pair.clone()), pair));
-        }
-        let pairs = shapes::pairs(&singles);
-        let every = if timed { 1 } else { pairs.len().div_ceil(PAIRS).max(1) };
-        let (all, stride) = (pairs.len(), every);
-        for pair in pairs.into_iter().skip(nth % every).step_by(every) {
-            ranked.push((try_one(pair.clone()), pair));
-        }
-        // Where the search has found cost, it goes on: a third place beside the costliest two.
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let best = BEST[usize::from(!timed)];
-        for three in shapes::threes(ranked.iter().take(best).map(|(_, shape)| shape), &singles) {
-            try_one(three);
-        }
-        println!("{} singles, {all} pairs, 1 of {stride}, {} bytes", singles.len(), base.length);
-        for kept in [&mut costly, &mut slow] {
-            kept.sort_by(|a, b| b.0.total_cmp(&a.0));
-            kept.truncate(TIMED);
-        }
-        println!("{}: {trials} trials so far, {:.0?}", base.name, began.elapsed());
+    let mut search = Search {
+        policy: &policy,
+        timed,
+        trials: 0,
+        faults: Vec::new(),
+        costly: Vec::new(),
+        slow: Vec::new(),
+        paces: Vec::new(),
+    };
+    for (nth, base) in bases {
+        search.kind(*nth, base);
+        println!("{}: {} trials so far, {:.0?}", base.name, search.trials, began.elapsed());
     }
+    let Search { trials, mut faults, costly, slow, mut paces, .. } = search;
     println!("{trials} shapes in {:.0?}; the costliest:", began.elapsed());
     for (score, trial) in costly.iter().take(5) {
         println!("  {score:.2} {:?} {}", trial.cost(&policy, 4 * SMALL), trial.name());
@@ -280,6 +236,84 @@ fn search(bases: &[(usize, &Base)], timed: bool) {
         println!("  {fault}");
     }
     assert!(faults.is_empty(), "some shapes cost too much");
+}
+
+/// What an object of a kind costs that nothing is done to.
+fn bare(base: &Base, policy: &Policy) -> [Cost; 3] {
+    ASKED.map(|(endpoint, update)| Trial { base, shape: Shape::default(), endpoint, update }.cost(policy, 0))
+}
+
+/// What is known so far.
+struct Search<'b> {
+    policy: &'b Policy,
+    timed: bool,
+    trials: usize,
+    faults: Vec<String>,
+    costly: Vec<Ranked<'b>>,
+    slow: Vec<Ranked<'b>>,
+    paces: Vec<f64>,
+}
+
+impl<'b> Search<'b> {
+    /// Tries shapes of one kind, the `nth` of all.
+    fn kind(&mut self, nth: usize, base: &'b Base) {
+        let bare = bare(base, self.policy);
+        let mut singles = shapes::singles(base);
+        let lean = shapes::lean_pairs(&singles);
+        let mut pairs_in_turn = 1;
+        let mut lean_in_turn = 1;
+        if !self.timed {
+            // The others have the same texts.
+            let has_texts = base.kind == Kind::JOB;
+            singles.retain(|shape| shape.is_in_the_gate(nth) && (has_texts || !shape.is_text()));
+        }
+        let pairs = shapes::pairs(&singles);
+        if !self.timed {
+            pairs_in_turn = pairs.len().div_ceil(PAIRS).max(1);
+            // What is around other objects may cost something for each of them.
+            lean_in_turn = if base.kind.components.is_some() { 1 } else { THREES };
+        }
+        let shapes = singles.iter().cloned().chain(in_turn(lean, nth, lean_in_turn));
+        let shapes = shapes.chain(in_turn(pairs, nth, pairs_in_turn));
+        let mut ranked: Vec<(f64, Shape)> =
+            shapes.map(|shape| (self.shape(base, &bare, &shape), shape)).collect();
+        // Where the search has found cost, it goes on: a third place beside the costliest two.
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (best, threes_in_turn) = if self.timed { (BEST, 1) } else { (1, THREES) };
+        let threes = shapes::threes(ranked.iter().take(best).map(|(_, shape)| shape), &singles);
+        for three in in_turn(threes, nth, threes_in_turn) {
+            self.shape(base, &bare, &three);
+        }
+        for kept in [&mut self.costly, &mut self.slow] {
+            kept.sort_by(|a, b| b.0.total_cmp(&a.0));
+            kept.truncate(TIMED);
+        }
+    }
+
+    /// Tries a shape in all ways, and returns how near the worst of them is to a bound.
+    fn shape(&mut self, base: &'b Base, bare: &[Cost], shape: &Shape) -> f64 {
+        let mut worst = 0.0_f64;
+        let size = SMALL.max(2 * base.length);
+        let [small, large] = [size, 4 * size].map(|size| shape.of_size(base, size));
+        let asked = if self.timed || shape.is_read() && !shape.is_text() { 3 } else { 2 };
+        for ((endpoint, update), bare) in ASKED.into_iter().zip(bare).take(asked) {
+            let trial = Trial { base, shape: shape.clone(), endpoint, update };
+            let [small, large] = [&small, &large].map(|object| trial.cost_of(self.policy, object));
+            self.trials += 1;
+            let score = small.score().max(large.score());
+            self.faults.extend(too_much(bare, &small, &large).map(|why| format!("{}: {why}", trial.name())));
+            worst = worst.max(score);
+            self.paces.push(large.seconds_per_byte());
+            self.slow.push((large.seconds_per_byte(), trial.clone()));
+            self.costly.push((score, trial));
+        }
+        worst
+    }
+}
+
+/// Returns one shape of `every`, others for each kind.
+fn in_turn(shapes: Vec<Shape>, nth: usize, every: usize) -> impl Iterator<Item = Shape> {
+    shapes.into_iter().skip(nth % every).step_by(every)
 }
 
 /// Says what is beyond the bounds in the costs of one shape at two sizes. What the object costs without it

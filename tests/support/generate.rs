@@ -1,7 +1,7 @@
 //! Objects that nobody would write and an API server may still send: right in most places, wrong in some,
 //! with strangers in between. They are made from what the kinds say of themselves.
 
-mod fills;
+pub(crate) mod fills;
 mod maker;
 pub(crate) mod places;
 
@@ -13,7 +13,6 @@ use jobgate::judge::rules::RULES;
 use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 
-pub(crate) use fills::{Fill, assert_only_fills, assert_restored, fills};
 use maker::Maker;
 
 /// Random numbers of which a seed gives always the same (SplitMix64).

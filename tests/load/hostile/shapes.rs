@@ -180,7 +180,8 @@ pub(crate) fn lean_pairs(singles: &[Shape]) -> Vec<Shape> {
     .collect()
 }
 
-/// Leaves out what is the same code for another list: containers of other slots, and what nothing reads.
+/// Leaves out what is the same code for another list: containers of other slots, pods and metadata that the
+/// object has twice, and what nothing reads.
 fn is_worth_a_pair(place: &Place) -> bool {
     let skipped = [
         "initContainers",
@@ -192,7 +193,7 @@ fn is_worth_a_pair(place: &Place) -> bool {
         "matchFields",
         "schedulingPolicy",
     ];
-    place.is_read && !skipped.iter().any(|name| place.pointer.contains(name))
+    place.is_read && !place.is_again && !skipped.iter().any(|name| place.pointer.contains(name))
 }
 
 /// Returns shapes with one place more.

@@ -16,15 +16,43 @@ struct Change<'v> {
 
 /// A place that may be filled in.
 pub(crate) struct Fill {
+    /// Where, with [`EACH`] for any item or entry.
     at: Vec<&'static str>,
-    /// Tells whether it is filled in right, from the values before and after.
-    is_right: Box<dyn Fn(Option<&Value>, &Value) -> bool>,
+    with: With,
+}
+
+/// What may be filled in.
+enum With {
+    /// A number of seconds, where there is none.
+    Seconds,
+    /// This value, where there is none.
+    Value(Value),
+    /// This value, where there is none or the default of the API server.
+    InsteadOf(&'static str, Value),
+    /// A new item: a toleration.
+    Toleration,
 }
 
 impl Fill {
     /// Returns where it is, with [`EACH`] for any item or entry.
     pub(crate) fn place(&self) -> String {
         self.at.join(".")
+    }
+
+    fn is_at(&self, at: &[String]) -> bool {
+        self.at.len() == at.len() && self.at.iter().zip(at).all(|(step, at)| *step == EACH || step == at)
+    }
+
+    fn makes(&self, before: Option<&Value>, after: &Value) -> bool {
+        let was_unset = before.is_none_or(Value::is_null);
+        match &self.with {
+            With::Seconds => was_unset && after.as_i64().is_some_and(|seconds| seconds >= 0),
+            With::Value(value) => was_unset && after == value,
+            With::InsteadOf(default, value) => {
+                (was_unset || before.is_some_and(|before| before == default)) && after == value
+            }
+            With::Toleration => before.is_none() && is_toleration(after),
+        }
     }
 }
 
@@ -34,34 +62,22 @@ pub(crate) fn fills(kind: Kind) -> Vec<Fill> {
     if kind.components.is_some() {
         return Vec::new();
     }
-    let fill = |path: Path,
-                fields: &[&'static str],
-                is_right: Box<dyn Fn(Option<&Value>, &Value) -> bool>| {
-        Fill { at: [path, fields].concat(), is_right }
-    };
-    let was_unset = |before: Option<&Value>| before.is_none_or(Value::is_null);
+    let fill = |path: Path, fields: &[&'static str], with| Fill { at: [path, fields].concat(), with };
     let mut fills = Vec::new();
     if let Ttl::Deletes { .. } = kind.ttl {
-        let is_right = move |before: Option<&Value>, after: &Value| {
-            was_unset(before) && after.as_i64().is_some_and(|seconds| seconds >= 0)
-        };
-        fills.push(fill(kind.limits, &["ttlSecondsAfterFinished"], Box::new(is_right)));
+        fills.push(fill(kind.limits, &["ttlSecondsAfterFinished"], With::Seconds));
     }
     if let Some(release) = kind.release {
-        let is_right =
-            move |before: Option<&Value>, after: &Value| was_unset(before) && *after == release.value();
-        fills.push(fill(kind.limits, &[release.field], Box::new(is_right)));
+        fills.push(fill(kind.limits, &[release.field], With::Value(release.value())));
     }
     for pods in kind.pods {
-        let is_right = |before: Option<&Value>, after: &Value| before.is_none() && is_toleration(after);
-        let list = [pods.template, "spec", "tolerations", EACH];
-        fills.push(fill(pods.at, &list, Box::new(is_right)));
+        fills.push(fill(pods.at, &[pods.template, "spec", "tolerations", EACH], With::Toleration));
         if pods.is_job() {
-            let is_right = move |before: Option<&Value>, after: &Value| {
-                let was_default = before.is_some_and(|before| *before == "TerminatingOrFailed");
-                *after == "Failed" && (was_unset(before) || kind.api == Api::Job && was_default)
+            let with = match kind.api {
+                Api::Job => With::InsteadOf("TerminatingOrFailed", "Failed".into()),
+                _ => With::Value("Failed".into()),
             };
-            fills.push(fill(pods.at, &["podReplacementPolicy"], Box::new(is_right)));
+            fills.push(fill(pods.at, &["podReplacementPolicy"], with));
         }
     }
     fills
@@ -73,11 +89,7 @@ pub(crate) fn assert_only_fills(kind: Kind, before: &Value, after: &Value) -> BT
     let mut changes = Vec::new();
     collect(&mut Vec::new(), Some(before), after, &mut changes);
     let known = changes.into_iter().map(|Change { at, before, after }| {
-        let is_there = |fill: &&Fill| {
-            fill.at.len() == at.len()
-                && fill.at.iter().zip(&at).all(|(step, at)| *step == EACH || *step == at.as_str())
-        };
-        let fill = fills.iter().find(is_there).filter(|fill| (fill.is_right)(before, after));
+        let fill = fills.iter().find(|fill| fill.is_at(&at) && fill.makes(before, after));
         let at = at.join(".");
         fill.unwrap_or_else(|| panic!("nothing else is touched: {at} was {before:?} and is {after}"))
     });

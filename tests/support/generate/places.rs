@@ -9,9 +9,9 @@ use jobgate::text::value::{Value, json};
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     /// Fields of the mapping, if it is one.
-    pub(crate) fields: BTreeMap<&'static str, Place>,
+    pub(crate) fields: BTreeMap<&'static str, Self>,
     /// Every item or entry, if it is a list or a mapping from names of the author's.
-    pub(crate) each: Option<Box<Place>>,
+    pub(crate) each: Option<Box<Self>>,
     /// Whether `each` are entries.
     pub(crate) has_names: bool,
     /// Whether it is the mapping with the run limits.
