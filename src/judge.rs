@@ -10,6 +10,7 @@ pub mod finding;
 mod mounts;
 mod nodes;
 pub mod policy;
+mod ratchet;
 pub mod rule;
 pub mod rules;
 mod runtimes;

@@ -21,7 +21,7 @@ struct Usage {
     for_checkpoints: bool,
 }
 
-/// Returns the claims that a rule may look up, in the order of [`Review::claims`], without those of templates
+/// Returns the claims that a rule may look up, in the order of [`Review::claims`](super::review::Review::claims), without those of templates
 /// with no pods.
 pub(super) fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
     let Subject::Object(change) = subject else { return Vec::new() };

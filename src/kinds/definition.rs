@@ -237,7 +237,7 @@ pub struct Reference {
     pub kind: &'static str,
     /// What each pod requests and is limited to, in place of what the other object says.
     pub resources: Path,
-    /// Patches of its pod specs; [`EACH`] stands for any item.
+    /// Patches of its pod specs; [`EACH`](super::EACH) stands for any item.
     pub patches: Path,
 }
 
@@ -344,7 +344,7 @@ impl Definition {
         self.pods.iter().any(Pods::is_job)
     }
 
-    /// Returns all paths that the definition names, with [`EACH`] in those of pods.
+    /// Returns all paths that the definition names, with [`EACH`](super::EACH) in those of pods.
     pub fn paths(&self) -> impl Iterator<Item = Path> {
         [self.body, self.run_metadata, self.limits]
             .into_iter()
