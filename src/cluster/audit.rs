@@ -110,6 +110,7 @@ pub async fn audit(
     // Parents first: their children are recognized by the uids.
     let mut kinds: Vec<Kind> = Kind::all().filter(|kind| !kind.untested).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(generations(*kind)));
+    let (mut served, mut unserved): (Vec<Kind>, Vec<Kind>) = (Vec::new(), Vec::new());
     for kind in kinds {
         // Objects in no namespace are not those of some namespaces.
         if kind.cluster_scoped && !namespaces.is_empty() {
@@ -117,9 +118,12 @@ pub async fn audit(
         }
         for namespace in if namespaces.is_empty() { &everywhere[..] } else { &namespaces } {
             match list(connection, kind, namespace, &judge, progress).await {
-                Ok(part) => part.join(&mut report, &mut impact, &mut judge.parents),
+                Ok(part) => {
+                    served.push(kind);
+                    part.join(&mut report, &mut impact, &mut judge.parents);
+                }
                 Err(Failure::NotFound | Failure::Foreign) if !kind.is_built_in() => {
-                    impact.unserved.push(kind.title());
+                    unserved.push(kind);
                 }
                 Err(failure) => {
                     judge.all_parents &= kind.children.is_empty();
@@ -128,6 +132,10 @@ pub async fn audit(
             }
         }
     }
+    // Another version of it may be served.
+    unserved.retain(|kind| !served.iter().any(|other| other.is_same(*kind)));
+    impact.unserved = unserved.into_iter().map(Kind::title).collect();
+    impact.unserved.dedup();
     report.unjudged = others_in(connection, &namespaces).await;
     let judged: BTreeSet<String> =
         impact.namespaces.keys().filter(|name| !name.is_empty()).cloned().collect();
