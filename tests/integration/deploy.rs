@@ -409,9 +409,27 @@ fn comparable(rendering: &Rendering) -> Vec<Value> {
         let labels = object["metadata"]["labels"].as_object_mut().expect("labels");
         labels.remove("app.kubernetes.io/managed-by");
         labels.remove("helm.sh/chart");
+        for webhook in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+            webhook["rules"] = one_rule_each(&webhook["rules"]);
+        }
     }
     objects.sort_by_key(|object| format!("{}/{}", object["kind"], object["metadata"]["name"]));
     objects
+}
+
+/// A webhook is called for what any of its rules names, so it does not matter that the chart has a rule for each
+/// kind, which its values can leave out, where the overlays have one for each group.
+fn one_rule_each(rules: &Value) -> Value {
+    let mut each = Vec::new();
+    for rule in rules.as_array().expect("rules") {
+        for resource in rule["resources"].as_array().expect("resources") {
+            let mut one = rule.clone();
+            one["resources"] = json!([resource]);
+            each.push(one);
+        }
+    }
+    each.sort_by_key(ToString::to_string);
+    json!(each)
 }
 
 fn same(a: &Rendering, b: &Rendering) {
