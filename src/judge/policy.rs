@@ -57,6 +57,8 @@ pub enum Action {
     Deny,
     /// The object is admitted with a warning.
     Warn,
+    /// It is said by the linter, the dry run and the audit, and not by the webhook.
+    Note,
     /// The webhook fills the value in; only for rules that can.
     Fill,
     /// The rule does not run.
@@ -65,7 +67,7 @@ pub enum Action {
 
 impl Action {
     /// All actions, in the order in which they are listed to people.
-    pub const ALL: [Self; 4] = [Self::Deny, Self::Warn, Self::Fill, Self::Ignore];
+    pub const ALL: [Self; 5] = [Self::Deny, Self::Warn, Self::Note, Self::Fill, Self::Ignore];
 
     /// Returns the word in a policy.
     #[must_use]
@@ -73,6 +75,7 @@ impl Action {
         match self {
             Self::Deny => "deny",
             Self::Warn => "warn",
+            Self::Note => "note",
             Self::Fill => "fill",
             Self::Ignore => "ignore",
         }
@@ -358,6 +361,19 @@ impl Policy {
         std::iter::once(self.base(rule).action).chain(overrides).any(|action| action != Action::Ignore)
     }
 
+    /// Returns the policy with all rules ignored but some, chosen by id.
+    #[must_use]
+    pub fn with_only(mut self, chosen: impl Fn(&str) -> bool) -> Self {
+        let mut rules = std::mem::take(&mut self.rules);
+        for id in RULES.iter().map(|entry| entry.rule.id).filter(|id| !chosen(id)) {
+            rules.entry(id.to_owned()).or_default().action = Some(Action::Ignore);
+            for over in &mut self.overrides {
+                over.rules.remove(id);
+            }
+        }
+        self.with_rules(rules)
+    }
+
     /// Returns the settings for one object.
     #[must_use]
     pub fn scope(&self, request: &Request<'_>, workload: &Workload<'_>) -> Scope<'_> {
@@ -466,7 +482,10 @@ mod tests {
     #[test]
     fn audit_denies_and_fills_nothing() {
         let audit = Policy::builtin("audit").unwrap();
-        assert!(RULES.iter().all(|entry| audit.base(entry.rule).action == Action::Warn));
+        for entry in RULES {
+            let expected = if entry.rule.default == Action::Note { Action::Note } else { Action::Warn };
+            assert_eq!(audit.base(entry.rule).action, expected, "{}", entry.rule.id);
+        }
         assert!(audit.overrides.is_empty() && !audit.can_deny());
     }
 

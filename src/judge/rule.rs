@@ -337,8 +337,8 @@ impl<'a> Cx<'a> {
         let (level, fills) = match self.settings.action {
             Action::Deny => (Level::Deny, false),
             Action::Warn => (Level::Warn, false),
+            Action::Note | Action::Ignore => (Level::Note, false),
             Action::Fill => (Level::Note, true),
-            Action::Ignore => (Level::Note, false),
         };
         let finding = checks::finding(self.rule.id, level, at.clone(), message, "");
         self.findings.push(Finding { fills, ..finding });

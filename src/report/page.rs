@@ -30,7 +30,7 @@ pub(crate) fn all() -> Vec<Page> {
         level: match entry.rule.default {
             Action::Deny => Level::Deny,
             Action::Warn => Level::Warn,
-            Action::Fill | Action::Ignore => Level::Note,
+            Action::Note | Action::Fill | Action::Ignore => Level::Note,
         },
         group: "rule",
     });

@@ -1,6 +1,8 @@
 //! Runs every fixture of every rule: `tests/rules/<rule>/<case>.yaml`.
 //!
-//! A fixture is a file of manifests that starts with what must be found in it, and nothing else may be:
+//! A fixture is a file of manifests that starts with what must be found in it. Nothing else may be, by the
+//! folder's rule and those that the lines name; the other rules are ignored, so that a new one changes no
+//! fixture of another:
 //!
 //! ```yaml
 //! # expect: deny deadline train spec.activeDeadlineSeconds

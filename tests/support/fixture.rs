@@ -40,14 +40,15 @@ pub fn of_rule(rule: &Rule) -> Vec<Fixture> {
     let case = |path: &PathBuf| Some(path.file_name()?.to_str()?.strip_suffix(".yaml")?.to_owned());
     let cases =
         paths.iter().filter_map(|path| Some((case(path)?, path))).filter(|(case, _)| !case.contains('.'));
-    cases.map(|(case, path)| read(case, path)).collect()
+    cases.map(|(case, path)| read(rule, case, path)).collect()
 }
 
-fn read(case: String, path: &Path) -> Fixture {
+fn read(rule: &Rule, case: String, path: &Path) -> Fixture {
     let source = std::fs::read_to_string(path).expect("a readable fixture");
     let expected = expected(&source);
     assert!(!expected.is_empty(), "{}: no `# expect:` line", path.display());
-    let expected = expected.into_iter().filter(|line| line != "nothing").collect();
+    let expected: Vec<String> = expected.into_iter().filter(|line| line != "nothing").collect();
+    let is_named = |id: &str| id == rule.id || expected.iter().any(|line| line.split(' ').nth(1) == Some(id));
     let mut objects = Vec::new();
     for document in jobgate::text::yaml::documents(source.as_bytes()) {
         let document = document.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -69,6 +70,7 @@ fn read(case: String, path: &Path) -> Fixture {
             .unwrap_or_else(|errors| panic!("{}: {errors}", path.display())),
         Err(_) => Policy::default(),
     };
+    let policy = policy.with_only(is_named);
     Fixture { case, path: path.to_owned(), objects, facts, policy, expected }
 }
 

@@ -131,7 +131,7 @@ fn unknown_rules_parameters_actions_and_kinds_are_errors_with_a_hint() {
     );
     assert_eq!(
         error("rules: {deadline: {action: off}}"),
-        "1:28: `action` is a word, not a boolean; expected `deny`, `warn` or `ignore`"
+        "1:28: `action` is a word, not a boolean; expected `deny`, `warn`, `note` or `ignore`"
     );
     assert_eq!(error("optOut: warning"), "1:9: `optOut` cannot be `warning`; did you mean `warnings`?");
     let kind = error("overrides:\n- match: {kinds: [Cronjob]}\n  rules: {}");
@@ -144,7 +144,7 @@ fn unknown_rules_parameters_actions_and_kinds_are_errors_with_a_hint() {
 fn only_rules_that_fill_can_fill() {
     assert_eq!(
         error("rules: {deadline: {action: fill}}"),
-        "1:28: `deadline` cannot fill in a value; expected `deny`, `warn` or `ignore`"
+        "1:28: `deadline` cannot fill in a value; expected `deny`, `warn`, `note` or `ignore`"
     );
     assert!(read("rules: {gpu-toleration: {action: fill}}").is_ok());
 }

@@ -47,6 +47,7 @@ pub(super) fn policy(observed: &Observed) -> Judged {
     for (action, word) in [
         (Action::Deny, "denies"),
         (Action::Warn, "warns about"),
+        (Action::Note, "notes in reports"),
         (Action::Fill, "fills in"),
         (Action::Ignore, "ignores"),
     ] {
