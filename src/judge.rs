@@ -4,6 +4,7 @@ pub mod api;
 pub(crate) mod appliers;
 pub mod cel;
 pub mod checks;
+pub mod commands;
 pub mod engine;
 pub mod facts;
 pub mod finding;

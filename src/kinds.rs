@@ -13,6 +13,7 @@ mod others;
 mod pod;
 mod pods;
 pub mod registration;
+mod variables;
 
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
@@ -33,6 +34,7 @@ pub use others::{
 };
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
 pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at};
+pub use variables::Variables;
 
 use crate::text::value::Value;
 

@@ -5,6 +5,7 @@ pub mod meter;
 pub mod patch;
 pub mod placeholder;
 pub mod pointer;
+pub mod shell;
 pub mod suggest;
 pub mod value;
 pub mod yaml;

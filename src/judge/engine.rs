@@ -1,15 +1,17 @@
 //! Judges one object: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use jiff::civil::Date;
 
 use crate::judge::checks;
+use crate::judge::commands::Commands;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Safety};
-use crate::judge::policy::{Action, Exemption, OptOut, Policy, trusted_controllers};
+use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, trusted_controllers};
 use crate::judge::ratchet::ratchet;
-use crate::judge::rule::Cx;
+use crate::judge::rule::{Cx, Rule};
 use crate::judge::rules::{self, RULES};
 use crate::kinds::{self, Kind, OnUpdate, Path, Workload};
 use crate::text::patch;
@@ -292,17 +294,18 @@ pub(super) fn run(
     // An object that an API server sends is all there is of it.
     let partial = !workload.has_spec() || (request.origin == Origin::File && workload.is_partial());
     let scope = policy.scope(request, workload);
+    let runs = |rule: &'static Rule| {
+        let settings = rule.kinds.contains(workload.kind).then(|| scope.settings(rule))?;
+        let ignored = settings.action == Action::Ignore;
+        let kept = settings.action == Action::Fill && wishes.keeps(rule.id);
+        (!ignored && !kept).then_some((rule, settings))
+    };
+    let rules: Vec<(&'static Rule, Effective)> = RULES.iter().filter_map(|entry| runs(entry.rule)).collect();
+    let commands = Rc::new(Commands::of(workload));
     let mut findings = Vec::new();
-    for entry in RULES {
-        let rule = entry.rule;
-        if !rule.kinds.contains(workload.kind) {
-            continue;
-        }
-        let settings = scope.settings(rule);
-        if settings.action == Action::Ignore || (settings.action == Action::Fill && wishes.keeps(rule.id)) {
-            continue;
-        }
-        let mut cx = Cx { rule, request, workload, facts, settings: &settings, findings, partial };
+    for (rule, settings) in &rules {
+        let commands = Rc::clone(&commands);
+        let mut cx = Cx { rule, request, workload, facts, settings, findings, partial, commands };
         (rule.check)(&mut cx);
         findings = cx.findings;
     }
@@ -332,6 +335,7 @@ fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: 
             settings: &settings,
             findings: Vec::new(),
             partial: false,
+            commands: Rc::new(Commands::of(workload)),
         }));
     }
     ops

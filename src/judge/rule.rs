@@ -4,8 +4,10 @@
 //! gets a [`Cx`] and reports findings.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use crate::judge::checks;
+use crate::judge::commands::{Commands, PodCommands};
 use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
@@ -322,6 +324,7 @@ pub struct Cx<'a> {
     pub(crate) findings: Vec<Finding>,
     /// Whether the object is partial, so that missing fields are not reported.
     pub(crate) partial: bool,
+    pub(super) commands: Rc<Commands<'a>>,
 }
 
 impl<'a> Cx<'a> {
@@ -329,6 +332,12 @@ impl<'a> Cx<'a> {
     #[must_use]
     pub fn facts(&self) -> &'a dyn Facts {
         self.facts
+    }
+
+    /// Returns what the containers of a pod template run, by the template's index.
+    #[must_use]
+    pub fn commands(&self, pod: usize) -> Rc<PodCommands<'a>> {
+        self.commands.get(self.workload, pod)
     }
 
     /// Reports that something is wrong at an existing place. The level is the policy's for this rule.

@@ -3,6 +3,7 @@
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired, Ttl};
 use super::job::{POD_LABELS, RESTART};
 use super::pods::{Count, Pods, Times};
+use super::variables;
 
 pub(super) static CRON_JOB: Definition = Definition {
     group: "batch",
@@ -37,5 +38,6 @@ pub(super) static CRON_JOB: Definition = Definition {
     }],
     makers: &["system:serviceaccount:kube-system:cronjob-controller"],
     pod_labels: POD_LABELS,
+    variables: Some(variables::of_job),
     ..CUSTOM
 };

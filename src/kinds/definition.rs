@@ -1,6 +1,6 @@
 //! What there is to say of a kind: the parts of a [`Definition`].
 
-use super::{Field, Part, Pods};
+use super::{Field, Part, Pods, Variables};
 use crate::text::value::Value;
 
 /// A path of keys from a mapping down.
@@ -46,6 +46,9 @@ pub struct Definition {
     pub older_fields: &'static [Path],
     /// Whether the operator adds volumes to pods, so that a mount may be of one that is not in the template.
     pub adds_volumes: bool,
+    /// The environment variables that its controller adds to containers; nothing if they are not known, so
+    /// that any variable may be there.
+    pub variables: Option<Variables>,
     /// How the status shows that an object has finished.
     pub finished: Finished,
     /// What may change on UPDATE.
@@ -292,6 +295,7 @@ pub const CUSTOM: Definition = Definition {
     api: Api::Custom { schema: "{}", operator: None },
     older_fields: &[],
     adds_volumes: true,
+    variables: None,
     finished: Finished::Conditions(&["Succeeded", "Failed"]),
     on_update: OnUpdate::Restarts,
     whole: &[],

@@ -3,6 +3,7 @@
 use super::definition::{Api, CUSTOM, Deadline, Definition};
 use super::pods::{Count, Pods};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+use super::variables;
 
 pub(super) static JAX_JOB: Definition = Definition {
     group: "kubeflow.org",
@@ -22,5 +23,6 @@ pub(super) static JAX_JOB: Definition = Definition {
     }],
     api: Api::Custom { schema: include_str!("jax_job.schema.json"), operator: None },
     adds_volumes: false,
+    variables: Some(variables::of_jax_job),
     ..CUSTOM
 };

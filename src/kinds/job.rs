@@ -2,6 +2,7 @@
 
 use super::definition::{Api, CUSTOM, Definition, Finished, LabelValue, OnUpdate, Ttl};
 use super::pods::{Count, Pods, Restart, Times, Unset};
+use super::variables;
 
 /// What to write where a Job's controller creates the pods.
 pub(super) const RESTART_HELP: &str = "write `restartPolicy: OnFailure` (restart a failed container in its pod) \
@@ -30,5 +31,6 @@ pub(super) static JOB: Definition = Definition {
     finished: Finished::Conditions(&["Complete", "Failed"]),
     on_update: OnUpdate::TemplateImmutable,
     pod_labels: POD_LABELS,
+    variables: Some(variables::of_job),
     ..CUSTOM
 };

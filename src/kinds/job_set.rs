@@ -3,6 +3,7 @@
 use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ttl};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
+use super::variables;
 
 /// JobSet writes `OnFailure` where a template says nothing.
 pub(super) const RESTART: Restart = Restart::OfTemplate {
@@ -46,5 +47,6 @@ pub(super) static JOB_SET: Definition = Definition {
         "system:serviceaccount:jobset-system:jobset-controller",
         "system:serviceaccount:jobset-system:jobset-controller-manager",
     ],
+    variables: Some(variables::of_indexed_job),
     ..CUSTOM
 };

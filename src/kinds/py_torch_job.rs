@@ -4,6 +4,7 @@ use super::definition::{
     Api, CUSTOM, Deadline, Definition, LabelValue, Operator, Release, Released, Retired, Ttl,
 };
 use super::pods::{Count, Elastic, Pods, Restart};
+use super::variables;
 
 /// What moved since versions with run limits in `spec`.
 const LIMITS: &str = ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`";
@@ -80,5 +81,6 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
         ("training.kubeflow.org/operator-name", LabelValue::Text("pytorchjob-controller")),
     ],
     adds_volumes: false,
+    variables: Some(variables::of_py_torch_job),
     ..CUSTOM
 };

@@ -3,6 +3,7 @@
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Ttl};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
+use super::variables;
 
 pub(super) static SCALED_JOB: Definition = Definition {
     group: "keda.sh",
@@ -33,5 +34,6 @@ pub(super) static SCALED_JOB: Definition = Definition {
     on_update: OnUpdate::StopsRuns,
     children: &[Children { group: "batch", name: "Job", by_hand: None }],
     makers: &["system:serviceaccount:keda:keda-operator"],
+    variables: Some(variables::of_job),
     ..CUSTOM
 };

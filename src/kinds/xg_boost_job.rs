@@ -3,6 +3,7 @@
 use super::definition::{Api, CUSTOM, Deadline, Definition};
 use super::pods::{Count, Pods};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+use super::variables;
 
 pub(super) static XG_BOOST_JOB: Definition = Definition {
     group: "kubeflow.org",
@@ -22,5 +23,6 @@ pub(super) static XG_BOOST_JOB: Definition = Definition {
     }],
     api: Api::Custom { schema: include_str!("xg_boost_job.schema.json"), operator: None },
     adds_volumes: false,
+    variables: Some(variables::of_xg_boost_job),
     ..CUSTOM
 };

@@ -43,4 +43,5 @@ mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]
 mod server;
+mod shell;
 mod yaml_laws;

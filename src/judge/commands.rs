@@ -1,0 +1,371 @@
+//! What the containers of a pod run: simple commands with their words, from `command`, `args` and `env`,
+//! through shells.
+//!
+//! It is exact or silent: what depends on the image, on another object or on the moment stays unknown
+//! ([`UNKNOWN`], [`SPREADS`]), and no rule may guess. A word is that of the program that gets it: without
+//! quotes, with `$(X)` of Kubernetes and `$X` of shells replaced where they are known.
+
+mod env;
+mod launcher;
+mod options;
+mod wrappers;
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+pub use env::{Environment, Variable};
+pub use launcher::{Launch, Launcher, Value};
+
+use crate::kinds::{Container, ContainerSlot, Part, PodTemplate, Workload};
+use crate::text::meter;
+use crate::text::pointer::Pointer;
+use crate::text::shell::{After, Loop, Place, SPREADS, Script, Simple, UNKNOWN, Variables, Word};
+
+/// Shells in one another: `bash -c "mpirun … bash -c '…'"`.
+const MAX_SHELLS: usize = 3;
+
+/// Programs that read a script from their arguments.
+const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
+
+/// What one container runs.
+#[derive(Debug)]
+pub struct CommandLine<'a> {
+    /// The container.
+    pub container: Container<'a>,
+    /// Its variables.
+    pub environment: Environment<'a>,
+    /// The items of `command` and `args`, with `$(X)` replaced where it is known.
+    pub argv: Vec<Item>,
+    /// The shells that read a script from their arguments, outermost first.
+    pub shells: Vec<Shell>,
+    /// The commands, in the order of the text. A command that starts a shell with a script comes before those
+    /// of the script.
+    pub commands: Vec<Command>,
+    /// Whether a script could not be read, so that there are more commands.
+    pub unread: bool,
+}
+
+/// One item of `command` or `args`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Where it is.
+    pub pointer: Pointer,
+    /// The text after `$(X)` is replaced.
+    pub text: String,
+}
+
+/// A shell that reads a script from its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shell {
+    /// Its name: `sh`, `bash`, …
+    pub name: &'static str,
+    /// The item of the argument vector with the script.
+    pub item: usize,
+    /// Whether nothing but the container runs it: it is process 1, unless it replaces itself.
+    pub first: bool,
+    /// The loops of its script.
+    pub loops: Vec<Loop>,
+    /// The last command of its script, by its index in [`CommandLine::commands`].
+    pub last: Option<usize>,
+    /// Whether a pipeline fails with any of its commands.
+    pub pipefail: bool,
+    /// Whether the script ends at the first command that fails.
+    pub errexit: bool,
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The name of the program without its folder; empty if unknown.
+    pub program: String,
+    /// The words from the program on, without what only starts it (`exec`, `env`, `nohup`, `timeout 1h`).
+    pub words: Vec<Token>,
+    /// Variables that are set for this command alone.
+    pub assignments: Vec<(String, Word)>,
+    /// The shell that runs it, by its index in [`CommandLine::shells`]; nothing if the container does.
+    pub shell: Option<usize>,
+    /// What comes after it in its script.
+    pub after: After,
+    /// Where it is in its script.
+    pub place: Place,
+    /// Whether it replaces its shell (`exec`).
+    pub exec: bool,
+    /// Whether something ends it after a time (`timeout`).
+    pub timeout: bool,
+    /// Whether its shell is started by another program, such as `mpirun`, that may do so several times.
+    pub remote: bool,
+}
+
+/// A word of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The word.
+    pub word: Word,
+    /// The item of the argument vector that it is in.
+    pub item: usize,
+}
+
+impl Token {
+    /// Returns the text if all of it is known.
+    #[must_use]
+    pub fn known(&self) -> Option<&str> {
+        self.word.known()
+    }
+}
+
+/// The commands of all containers of one pod template.
+#[derive(Debug)]
+pub struct PodCommands<'a> {
+    /// The containers that run together, in their order.
+    pub containers: Vec<CommandLine<'a>>,
+}
+
+impl<'a> PodCommands<'a> {
+    /// Reads the command lines of a pod template: those of `containers`, since init containers come before.
+    #[must_use]
+    pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>) -> Self {
+        let added = workload.kind.variables.map(|variables| variables(workload, pod));
+        let main = pod.containers().filter(|container| container.slot == ContainerSlot::Main);
+        Self { containers: main.map(|container| CommandLine::of(container, added.as_deref())).collect() }
+    }
+}
+
+/// The commands of each pod template of an object, read once they are needed.
+#[derive(Debug, Default)]
+pub(super) struct Commands<'a> {
+    pods: Vec<OnceCell<Rc<PodCommands<'a>>>>,
+}
+
+impl<'a> Commands<'a> {
+    pub(super) fn of(workload: &Workload<'a>) -> Self {
+        Self { pods: workload.pods.iter().map(|_| OnceCell::new()).collect() }
+    }
+
+    /// Returns those of a template, by its index.
+    pub(super) fn get(&self, workload: &Workload<'a>, pod: usize) -> Rc<PodCommands<'a>> {
+        let read = || Rc::new(PodCommands::of(workload, &workload.pods[pod]));
+        Rc::clone(self.pods[pod].get_or_init(read))
+    }
+}
+
+impl<'a> CommandLine<'a> {
+    /// Reads the command line of a container. `added` are the variables that the kind's controller adds, if
+    /// they are known.
+    #[must_use]
+    pub fn of(container: Container<'a>, added: Option<&[(&'static str, Option<String>)]>) -> Self {
+        let environment = Environment::of(&container.part, added);
+        let parts: Vec<(Part<'a>, &'a str)> = ["command", "args"]
+            .into_iter()
+            .flat_map(|list| container.part.get(list).items().collect::<Vec<_>>())
+            .filter_map(|part| Some((part.clone(), part.value?.as_str()?)))
+            .collect();
+        let mut line = Self {
+            container,
+            environment,
+            argv: Vec::new(),
+            shells: Vec::new(),
+            commands: Vec::new(),
+            unread: false,
+        };
+        let raw: Vec<&str> = parts.iter().map(|(_, text)| *text).collect();
+        let script = shell_in(&raw).map(|found| found.script);
+        let mut words = Vec::new();
+        for (index, (part, text)) in parts.iter().enumerate() {
+            let is_script = script == Some(index);
+            let text = line.environment.expand(text, if is_script { SPREADS } else { UNKNOWN });
+            words.push(Token { word: Word::whole(&text), item: index });
+            line.argv.push(Item { pointer: part.pointer.clone(), text });
+        }
+        line.start(words, Vec::new(), None, After::End, Place::default(), &Outer::default());
+        line
+    }
+
+    /// Adds a command, and those of the script that it starts.
+    fn start(
+        &mut self,
+        words: Vec<Token>,
+        assignments: Vec<(String, Word)>,
+        shell: Option<usize>,
+        after: After,
+        place: Place,
+        outer: &Outer<'_>,
+    ) {
+        let stripped = wrappers::strip(words);
+        let program =
+            stripped.words.first().and_then(Token::known).map(base_name).unwrap_or_default().to_owned();
+        let texts: Vec<&str> = stripped.words.iter().map(|token| token.word.text.as_str()).collect();
+        let found = shell_in(&texts);
+        let script = found.as_ref().and_then(|found| stripped.words.get(found.script)).cloned();
+        self.commands.push(Command {
+            program,
+            words: stripped.words,
+            assignments,
+            shell,
+            after,
+            place,
+            exec: stripped.exec,
+            timeout: stripped.timeout,
+            remote: outer.remote,
+        });
+        if let (Some(found), Some(script)) = (found, script) {
+            self.script(&found, &script, shell.is_none(), outer);
+        }
+    }
+
+    /// Adds the commands of a script.
+    fn script(&mut self, found: &ShellAt, script: &Token, of_container: bool, outer: &Outer<'_>) {
+        if outer.depth == MAX_SHELLS {
+            self.unread = true;
+            return;
+        }
+        let environment = &self.environment;
+        let lookup = |name: &str| if outer.hides(name) { None } else { environment.known(name) };
+        let mut variables = Variables::of(&lookup);
+        let text = script.word.text.as_str();
+        let unknown = outer.depth > 0 && script.known().is_none();
+        let Some(read) = Script::read(text, &mut variables).filter(|_| !unknown) else {
+            self.unread = true;
+            return;
+        };
+        let assigned = variables.assigned();
+        let shell = self.shells.len();
+        let Script { commands, loops, last, pipefail, errexit } = read;
+        self.shells.push(Shell {
+            name: found.name,
+            item: script.item,
+            first: of_container && found.at == 0,
+            loops,
+            last: None,
+            pipefail: pipefail || found.pipefail,
+            errexit: errexit || found.errexit,
+        });
+        let inner = Outer {
+            depth: outer.depth + 1,
+            remote: outer.remote || found.at > 0,
+            assigned: &assigned,
+            around: Some(outer),
+        };
+        for (index, simple) in commands.into_iter().enumerate() {
+            let Simple { assignments, words, after, place } = simple;
+            if last == Some(index) {
+                self.shells[shell].last = Some(self.commands.len());
+            }
+            let token = |word: Word| {
+                // A script in a script is in the quotes of a word.
+                let span = if outer.depth > 0 { script.word.span.clone() } else { word.span.clone() };
+                Token { word: Word { span, ..word }, item: script.item }
+            };
+            self.start(
+                words.into_iter().map(token).collect(),
+                assignments,
+                Some(shell),
+                after,
+                place,
+                &inner,
+            );
+        }
+    }
+
+    /// Returns where a token is, for a finding.
+    #[must_use]
+    pub fn place(&self, token: &Token) -> Pointer {
+        self.argv
+            .get(token.item)
+            .map_or_else(|| self.container.part.pointer.clone(), |item| item.pointer.clone())
+    }
+
+    /// Tells whether the container's program is that of the image, so that what runs is unknown.
+    #[must_use]
+    pub fn is_of_image(&self) -> bool {
+        !self.container.part.get("command").is_set()
+    }
+
+    /// Returns the launchers that it starts.
+    pub fn launches(&self) -> impl Iterator<Item = Launch<'_>> {
+        self.commands.iter().filter_map(Launch::of)
+    }
+}
+
+/// What a script in a script cannot know: variables of those around it.
+#[derive(Default)]
+struct Outer<'o> {
+    depth: usize,
+    remote: bool,
+    assigned: &'o [String],
+    around: Option<&'o Self>,
+}
+
+impl Outer<'_> {
+    /// Tells whether a script around has assigned a variable.
+    fn hides(&self, name: &str) -> bool {
+        self.assigned.binary_search_by(|own| own.as_str().cmp(name)).is_ok()
+            || self.around.is_some_and(|around| around.hides(name))
+    }
+}
+
+/// A shell in an argument vector.
+struct ShellAt {
+    name: &'static str,
+    /// Its index.
+    at: usize,
+    /// The index of its script.
+    script: usize,
+    pipefail: bool,
+    errexit: bool,
+}
+
+/// Finds the first shell that reads a script from its arguments (training.md §1.2): it need not be the first
+/// word, as in `mpirun … bash -c '…'` and behind wrappers of images.
+fn shell_in(words: &[&str]) -> Option<ShellAt> {
+    let mut at = 0;
+    while at < words.len() {
+        meter::spend(1);
+        let Some(name) = SHELLS.iter().find(|name| **name == base_name(words[at])) else {
+            at += 1;
+            continue;
+        };
+        let mut found = ShellAt { name, at, script: 0, pipefail: false, errexit: false };
+        let (mut next, mut reads) = (at + 1, false);
+        while let Some(option) = words.get(next) {
+            meter::spend(1);
+            if *option == "--" {
+                next += 1;
+                break;
+            }
+            if !option.starts_with(['-', '+']) || option.len() < 2 {
+                break;
+            }
+            next += 1;
+            if let Some(long) = option.strip_prefix("--") {
+                next += usize::from(matches!(long, "rcfile" | "init-file"));
+                continue;
+            }
+            reads |= option.starts_with('-') && option.contains('c');
+            found.errexit |= option.starts_with('-') && option.contains('e');
+            if option.contains(['o', 'O']) {
+                found.pipefail |= words.get(next) == Some(&"pipefail");
+                next += 1;
+            }
+        }
+        if reads && next < words.len() {
+            return Some(ShellAt { script: next, ..found });
+        }
+        at = next;
+    }
+    None
+}
+
+/// Returns a program's name without its folder.
+fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or_default()
+}
+
+impl Word {
+    /// Makes a word that is a whole item.
+    fn whole(text: &str) -> Self {
+        Self { text: text.to_owned(), span: 0..text.len(), plain: false }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Programs that start the processes of a distributed run, and their options.
+
+use super::options::{Known, TABLES, Table};
+use super::{Command, Token};
+use crate::text::meter;
+use crate::text::shell::{SPREADS, UNKNOWN};
+
+/// A launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launcher {
+    /// `torchrun`, `python -m torch.distributed.run`.
+    Torchrun,
+    /// `python -m torch.distributed.launch`, which takes the same options.
+    TorchLaunch,
+    /// `accelerate launch`.
+    Accelerate,
+    /// `deepspeed`.
+    DeepSpeed,
+    /// `mpirun`, `mpiexec`, `horovodrun`.
+    Mpi,
+    /// `ray job submit`.
+    Ray,
+}
+
+impl Launcher {
+    /// Tells whether it is a launcher of PyTorch's own, with rendezvous by its options or `PET_` variables.
+    #[must_use]
+    pub fn is_torch(self) -> bool {
+        matches!(self, Self::Torchrun | Self::TorchLaunch)
+    }
+}
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value<'c> {
+    /// It is not there.
+    Absent,
+    /// This one.
+    Known(&'c str),
+    /// It is there, with a value that is not known, or may be among words that are not known.
+    Unknown,
+}
+
+impl Value<'_> {
+    /// Returns the value as a whole number, if it is one and known.
+    #[must_use]
+    pub fn number(&self) -> Option<i64> {
+        match self {
+            Self::Known(text) => text.parse().ok(),
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+
+    /// Tells whether it is certainly not there.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        *self == Self::Absent
+    }
+}
+
+/// One option of a launcher, as it was written.
+#[derive(Clone, Debug)]
+pub struct Given<'c> {
+    /// The option, by its whole name without dashes in front and with `_` for `-`.
+    pub name: &'static str,
+    /// The word with the option.
+    pub token: &'c Token,
+    /// The value; nothing for an option without one.
+    pub value: Option<&'c str>,
+    /// Whether the value is known.
+    pub known: bool,
+    /// Whether the launcher has such an option. It stops with an error if not.
+    pub exists: bool,
+}
+
+/// A launcher with its options.
+#[derive(Clone, Debug)]
+pub struct Launch<'c> {
+    /// Which one.
+    pub launcher: Launcher,
+    /// Its command.
+    pub command: &'c Command,
+    /// Its options, in order.
+    pub options: Vec<Given<'c>>,
+    /// Whether words that are not known, or options that are not, may be among its options.
+    pub open: bool,
+    /// The program that it starts, with its own words behind it.
+    pub started: &'c [Token],
+}
+
+impl<'c> Launch<'c> {
+    /// Reads a command as that of a launcher.
+    #[must_use]
+    pub fn of(command: &'c Command) -> Option<Self> {
+        let words = command.words.as_slice();
+        let (launcher, own) = recognise(&command.program, words)?;
+        let table = TABLES.iter().find(|table| table.launchers.contains(&launcher))?;
+        let mut launch = Self { launcher, command, options: Vec::new(), open: false, started: &[] };
+        launch.read(table, &words[own..]);
+        Some(launch)
+    }
+
+    /// Reads options up to the first word that is none: those behind it belong to the program.
+    fn read(&mut self, table: &Table, words: &'c [Token]) {
+        let mut at = 0;
+        while let Some(token) = words.get(at) {
+            meter::spend(2);
+            let text = token.word.text.as_str();
+            if text == "--" {
+                at += 1;
+                break;
+            }
+            // What is unknown may be options, unless it ends like a path.
+            let is_path = text.ends_with(".py") || text.contains('/');
+            if text.starts_with([UNKNOWN, SPREADS]) && !is_path {
+                self.open = true;
+                return;
+            }
+            if !text.starts_with('-') || text.len() < 2 {
+                break;
+            }
+            let (name, inline) = match text.split_once('=') {
+                Some((name, value)) if table.inline || name.starts_with("--") => (name, Some(value)),
+                _ => (text, None),
+            };
+            at += 1;
+            let Some(known) = table.find(name) else {
+                // An option of another release: whether its value follows is not known.
+                self.open = true;
+                let follows =
+                    inline.is_none() && words.get(at).is_some_and(|next| !next.word.text.starts_with('-'));
+                at += usize::from(follows);
+                continue;
+            };
+            let Known { name, values, exists } = *known;
+            let next = words.get(at).filter(|_| values > 0).map(|next| next.word.text.as_str());
+            let value = inline.or(next);
+            if inline.is_none() {
+                at += values;
+            }
+            let known = value.is_none_or(|value| !value.contains([UNKNOWN, SPREADS]));
+            self.options.push(Given { name, token, value, known, exists });
+        }
+        self.started = words.get(at..).unwrap_or_default();
+    }
+
+    /// Returns the option that counts: the last of its name.
+    #[must_use]
+    pub fn option(&self, name: &str) -> Option<&Given<'c>> {
+        self.options.iter().rev().find(|given| given.name == name)
+    }
+
+    /// Returns the value of an option.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Value<'c> {
+        match self.option(name) {
+            Some(Given { value: Some(value), known: true, .. }) => Value::Known(value),
+            Some(Given { value: None, .. }) => Value::Known(""),
+            Some(_) => Value::Unknown,
+            None if self.open => Value::Unknown,
+            None => Value::Absent,
+        }
+    }
+}
+
+/// Returns the launcher that a command is, and the number of words that name it.
+fn recognise(program: &str, words: &[Token]) -> Option<(Launcher, usize)> {
+    let word = |at: usize| words.get(at).and_then(Token::known);
+    Some(match program {
+        "torchrun" => (Launcher::Torchrun, 1),
+        "deepspeed" => (Launcher::DeepSpeed, 1),
+        "mpirun" | "mpiexec" | "horovodrun" | "orterun" | "mpiexec.hydra" => (Launcher::Mpi, 1),
+        "accelerate" if word(1) == Some("launch") => (Launcher::Accelerate, 2),
+        "ray" if word(1) == Some("job") && word(2) == Some("submit") => (Launcher::Ray, 3),
+        _ if is_python(program) => {
+            let at = (1..words.len())
+                .find(|at| !matches!(word(*at), Some("-u" | "-O" | "-B" | "-E" | "-I" | "-s")))?;
+            if word(at) != Some("-m") {
+                return None;
+            }
+            match word(at + 1)? {
+                "torch.distributed.run" | "torch.distributed.elastic" => (Launcher::Torchrun, at + 2),
+                "torch.distributed.launch" => (Launcher::TorchLaunch, at + 2),
+                "accelerate.commands.launch" => (Launcher::Accelerate, at + 2),
+                "deepspeed.launcher.runner" => (Launcher::DeepSpeed, at + 2),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// Tells whether a program is Python: `python`, `python3`, `python3.11`.
+#[must_use]
+pub(crate) fn is_python(program: &str) -> bool {
+    program
+        .strip_prefix("python")
+        .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+}

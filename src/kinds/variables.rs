@@ -1,0 +1,104 @@
+//! The environment variables that controllers add to the containers of a pod template.
+//!
+//! They come behind the container's own, so that they win, and `$(X)` in `env` cannot name them (training.md
+//! §0, fact 8).
+
+use super::{Field, PodTemplate, Workload};
+
+/// Returns the variables that a controller adds, with the values that the object tells.
+pub type Variables = fn(&Workload<'_>, &PodTemplate<'_>) -> Vec<Variable>;
+
+/// A variable, and its value if the object tells it.
+pub(crate) type Variable = (&'static str, Option<String>);
+
+/// The Job controller numbers the pods of an Indexed Job.
+pub(super) fn of_job(_: &Workload<'_>, pod: &PodTemplate<'_>) -> Vec<Variable> {
+    let is_indexed = pod.around.get("completionMode").text() == Field::Set("Indexed");
+    if is_indexed { vec![("JOB_COMPLETION_INDEX", None)] } else { Vec::new() }
+}
+
+/// JobSet's Jobs are Indexed unless they say otherwise.
+pub(super) fn of_indexed_job(_: &Workload<'_>, pod: &PodTemplate<'_>) -> Vec<Variable> {
+    let not = pod.around.get("completionMode").text() == Field::Set("NonIndexed");
+    if not { Vec::new() } else { vec![("JOB_COMPLETION_INDEX", None)] }
+}
+
+/// The training operator since 1.9, for PyTorch (training.md §2 no. 4).
+pub(super) fn of_py_torch_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> Vec<Variable> {
+    let spec = workload.object.get("spec");
+    let elastic = spec.get("elasticPolicy");
+    let roles = spec.get("pytorchReplicaSpecs");
+    let text = |field: Field<'_, &str>, unset: &str| match field {
+        Field::Unset => Some(unset.to_owned()),
+        Field::Set(text) => Some(text.to_owned()),
+        Field::Placeholder(_) | Field::Wrong => None,
+    };
+    let number = |field: Field<'_, i64>| field.set().map(|number| number.to_string());
+    let processes = text(spec.get("nprocPerNode").text(), "auto");
+    // As the operator counts them: all replicas, whatever they may scale to.
+    let pods = roles.entries().map(|(_, role)| role.get("replicas").int().or_default(1));
+    let pods = pods.into_iter().try_fold(0_i64, |sum, count| Some(sum.saturating_add(count?)));
+    let mut all = vec![("PYTHONUNBUFFERED", Some("1".to_owned()))];
+    if elastic.is_set() {
+        let (least, most) = (elastic.get("minReplicas"), elastic.get("maxReplicas"));
+        let nodes =
+            number(least.int()).zip(number(most.int())).map(|(least, most)| format!("{least}:{most}"));
+        let own = match elastic.get("nProcPerNode").int() {
+            Field::Unset => processes,
+            own => number(own),
+        };
+        all.extend([
+            ("PET_NPROC_PER_NODE", own),
+            ("PET_NNODES", nodes),
+            ("PET_RDZV_ENDPOINT", None),
+            ("PET_RDZV_BACKEND", text(elastic.get("rdzvBackend").text(), "c10d")),
+        ]);
+        let optional = [
+            ("maxRestarts", "PET_MAX_RESTARTS"),
+            ("rdzvId", "PET_RDZV_ID"),
+            ("rdzvConf", "PET_RDZV_CONF"),
+            ("standalone", "PET_STANDALONE"),
+        ];
+        all.extend(
+            optional
+                .into_iter()
+                .filter(|(field, _)| elastic.get(field).is_set())
+                .map(|(_, name)| (name, None)),
+        );
+    } else {
+        all.push(("PET_NPROC_PER_NODE", processes.clone()));
+        all.push(("PET_NNODES", pods.map(|pods| pods.to_string())));
+    }
+    if roles.get("Master").is_set() {
+        let each = match spec.get("nprocPerNode").text() {
+            Field::Unset => Some(1),
+            Field::Set(text) => Some(text.parse().unwrap_or(1)),
+            Field::Placeholder(_) | Field::Wrong => None,
+        };
+        let world = pods.zip(each).map(|(pods, each): (i64, i64)| pods.saturating_mul(each).to_string());
+        all.extend([("MASTER_ADDR", None), ("MASTER_PORT", None), ("RANK", None), ("WORLD_SIZE", world)]);
+        if !elastic.is_set() {
+            all.extend([("PET_MASTER_ADDR", None), ("PET_MASTER_PORT", None), ("PET_NODE_RANK", None)]);
+        }
+    }
+    all
+}
+
+/// The training operator, for JAX.
+pub(super) fn of_jax_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Vec<Variable> {
+    ["PYTHONUNBUFFERED", "COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"]
+        .map(|name| (name, None))
+        .into()
+}
+
+/// The training operator, for XGBoost.
+pub(super) fn of_xg_boost_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Vec<Variable> {
+    ["PYTHONUNBUFFERED", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "WORKER_ADDRS", "WORKER_PORT"]
+        .map(|name| (name, None))
+        .into()
+}
+
+/// The training operator, for TensorFlow.
+pub(super) fn of_tf_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Vec<Variable> {
+    vec![("TF_CONFIG", None)]
+}
