@@ -6,8 +6,10 @@
 //! it: an admission webhook reads scripts of strangers, and this is why no general parser is used, whose
 //! recursion follows the input.
 
+mod expand;
 mod lex;
 mod parse;
+mod simple;
 mod variables;
 
 use std::ops::Range;

@@ -1,0 +1,207 @@
+//! Expansions: what a `$` or a backtick starts.
+
+use super::lex::name_length;
+use super::parse::{Parser, Unread};
+use super::{SPREADS, UNKNOWN, Word};
+use crate::text::meter;
+
+/// The longest word that is followed, in bytes: no path or option on Linux is longer than a page.
+const MAX_WORD_BYTES: usize = 4096;
+
+/// Tells whether a character of a variable's value leaves it one word without quotes.
+fn is_one_word(char: char) -> bool {
+    !matches!(char, ' ' | '\t' | '\n' | '*' | '?' | '[')
+}
+
+impl Parser<'_, '_> {
+    /// Reads what a `$` starts.
+    pub(super) fn dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), Unread> {
+        self.at += 1;
+        let unknown = if quoted { UNKNOWN } else { SPREADS };
+        let rest = self.rest();
+        let Some(next) = rest.chars().next() else {
+            word.text.push('$');
+            return Ok(());
+        };
+        match next {
+            '(' if rest.starts_with("((") => {
+                self.at += 2;
+                self.arithmetic()?;
+                word.text.push(UNKNOWN);
+            }
+            '(' => {
+                self.at += 1;
+                self.substitution()?;
+                word.text.push(unknown);
+            }
+            '{' => {
+                self.at += 1;
+                self.braced(word, quoted)?;
+            }
+            '\'' if !quoted => {
+                self.at += 1;
+                // `$'…'` ends at the first quote without a backslash.
+                loop {
+                    match self.peek_char().ok_or(Unread)? {
+                        '\'' => break self.at += 1,
+                        '\\' => {
+                            self.at += 1;
+                            let escaped = self.peek_char().ok_or(Unread)?;
+                            self.bump(escaped);
+                        }
+                        char => self.bump(char),
+                    }
+                    meter::spend(1);
+                }
+                word.text.push(UNKNOWN);
+            }
+            '"' if !quoted => {
+                self.at += 1;
+                self.double_quoted(word)?;
+            }
+            'A'..='Z' | 'a'..='z' | '_' => {
+                let length = name_length(rest);
+                let name = rest[..length].to_owned();
+                self.at += length;
+                let value = self.variables.get(&name);
+                self.expand(word, value, quoted);
+            }
+            '0'..='9' | '@' | '*' | '#' | '?' | '$' | '!' | '-' => {
+                self.at += 1;
+                word.text.push(if matches!(next, '@') { SPREADS } else { unknown });
+            }
+            _ => word.text.push('$'),
+        }
+        Ok(())
+    }
+
+    /// Reads `${…}` after the brace.
+    fn braced(&mut self, word: &mut Word, quoted: bool) -> Result<(), Unread> {
+        let rest = self.rest();
+        let length = name_length(rest);
+        if length > 0 && rest[length..].starts_with('}') {
+            let name = rest[..length].to_owned();
+            self.at += length + 1;
+            let value = self.variables.get(&name);
+            self.expand(word, value, quoted);
+            return Ok(());
+        }
+        let name = rest[..length].to_owned();
+        let operator = &rest[length..];
+        let assigns = operator.starts_with(":=") || operator.starts_with('=');
+        // `${X:-y}` and `${X-y}` of a known value are that value; `:` asks that it is not empty.
+        let or_else = operator.starts_with('-') || operator.starts_with(":-") || operator.starts_with(":?");
+        let known = if or_else { self.variables.get(&name).filter(|value| !value.is_empty()) } else { None };
+        self.skip_braced()?;
+        if assigns {
+            self.variables.set(&name, None);
+        }
+        match known {
+            Some(value) => self.expand(word, Some(value), quoted),
+            // `${X[@]}` is several words even in quotes.
+            None => word.text.push(if quoted && !self.text[..self.at].ends_with("[@]}") {
+                UNKNOWN
+            } else {
+                SPREADS
+            }),
+        }
+        Ok(())
+    }
+
+    /// Skips to behind the brace that ends an expansion.
+    fn skip_braced(&mut self) -> Result<(), Unread> {
+        let mut depth = 1;
+        let mut in_quotes = false;
+        while let Some(char) = self.peek_char() {
+            meter::spend(1);
+            self.bump(char);
+            match char {
+                '\\' => {
+                    let escaped = self.peek_char().ok_or(Unread)?;
+                    self.bump(escaped);
+                }
+                '"' => in_quotes = !in_quotes,
+                '\'' if !in_quotes => {
+                    let length = memchr::memchr(b'\'', self.rest().as_bytes()).ok_or(Unread)?;
+                    self.at += length + 1;
+                }
+                '`' => {
+                    self.at -= 1;
+                    self.backticks()?;
+                }
+                '$' if self.rest().starts_with('{') => {
+                    self.at += 1;
+                    depth += 1;
+                }
+                '$' if self.rest().starts_with('(') => {
+                    self.at += 1;
+                    self.substitution()?;
+                }
+                '}' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Err(Unread)
+    }
+
+    /// Puts a variable's value into a word.
+    fn expand(&mut self, word: &mut Word, value: Option<String>, quoted: bool) {
+        match value {
+            Some(value) if quoted || (!value.is_empty() && value.chars().all(is_one_word)) => {
+                meter::spend_text(&value);
+                // A value that grows by itself (`X=$X$X`) would take more room than the script.
+                if word.text.len() + value.len() > MAX_WORD_BYTES {
+                    word.text.push(SPREADS);
+                } else {
+                    word.text.push_str(&value);
+                }
+            }
+            // Without quotes, an empty value makes no word, and blanks make several.
+            _ => word.text.push(if quoted { UNKNOWN } else { SPREADS }),
+        }
+    }
+
+    /// Skips to behind the `))` of an arithmetic expression.
+    pub(super) fn arithmetic(&mut self) -> Result<(), Unread> {
+        let mut depth = 0;
+        while let Some(char) = self.peek_char() {
+            meter::spend(1);
+            match char {
+                '(' => depth += 1,
+                ')' if depth == 0 => {
+                    let rest = self.rest();
+                    let behind = rest.strip_prefix("))").ok_or(Unread)?;
+                    self.at = self.text.len() - behind.len();
+                    return Ok(());
+                }
+                ')' => depth -= 1,
+                '\'' | '"' => return Err(Unread),
+                _ => {}
+            }
+            self.bump(char);
+        }
+        Err(Unread)
+    }
+
+    pub(super) fn backticks(&mut self) -> Result<(), Unread> {
+        self.at += 1;
+        loop {
+            let char = self.peek_char().ok_or(Unread)?;
+            self.bump(char);
+            meter::spend(1);
+            match char {
+                '`' => return Ok(()),
+                '\\' => {
+                    let escaped = self.peek_char().ok_or(Unread)?;
+                    self.bump(escaped);
+                }
+                _ => {}
+            }
+        }
+    }
+}
