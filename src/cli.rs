@@ -14,6 +14,7 @@ pub mod generate;
 pub mod install;
 pub mod lint;
 pub mod man;
+pub mod new;
 pub mod pages;
 pub mod policy;
 pub mod review;

@@ -4,3 +4,4 @@ pub mod baseline;
 pub mod fix;
 pub mod lint;
 pub mod replace;
+pub mod starter;

@@ -3,6 +3,7 @@
 #[cfg(feature = "serve")]
 mod cluster;
 mod size;
+mod time;
 
 use std::path::PathBuf;
 
@@ -13,9 +14,12 @@ use clap_complete::Shell;
 pub use self::cluster::{Audit, Doctor, DoctorFormat, KubeConfig};
 pub use self::size::Size;
 use self::size::size;
+pub use self::time::Seconds;
+use self::time::seconds;
 use crate::admission;
 use crate::judge::finding::Level;
 use crate::local::lint::MAX_FILE_SIZE;
+use crate::local::starter::Spot;
 use crate::report::{self, Format};
 #[cfg(feature = "serve")]
 use crate::serve::arguments::Serve;
@@ -58,6 +62,8 @@ pub enum Command {
         /// The rule; without one, the list of all
         rule: Option<String>,
     },
+    /// Print a manifest to start from, which every rule accepts
+    New(Box<New>),
     /// Check policies, or print the built-in ones
     #[command(subcommand)]
     Policy(Policy),
@@ -86,6 +92,61 @@ pub enum Command {
         #[arg(long, value_name = "DIR", default_value = ".")]
         root: PathBuf,
     },
+}
+
+/// Arguments of `jobgate new`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  jobgate new job --gpus 1 > job.yaml
+  jobgate new pytorchjob --gpus 8 --nodes 4 --deadline 24h --checkpoints checkpoints
+  jobgate new jobset --gpus 8 --nodes 16 --spot gke")]
+pub struct New {
+    /// The kind: job, cronjob, pytorchjob, jaxjob, mpijob, jobset, rayjob, trainjob, job.batch.volcano.sh
+    pub kind: String,
+
+    /// The name of the object
+    #[arg(long, value_name = "NAME", default_value = "train")]
+    pub name: String,
+
+    /// Its namespace
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+
+    /// The image
+    #[arg(long, value_name = "IMAGE", default_value = "registry.example.com/train:v1")]
+    pub image: String,
+
+    /// How many nodes it uses, one pod on each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub nodes: u32,
+
+    /// How many accelerators each pod requests
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1024))]
+    pub gpus: u32,
+
+    /// The resource of the accelerators
+    #[arg(long, value_name = "RESOURCE", default_value = "nvidia.com/gpu")]
+    pub resource: String,
+
+    /// When it is stopped: seconds, or with a suffix s, m, h or d
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "24h")]
+    pub deadline: Seconds,
+
+    /// The claim for checkpoints, which is mounted at /checkpoints
+    #[arg(long, value_name = "CLAIM")]
+    pub checkpoints: Option<String>,
+
+    /// Use spot nodes of this provider
+    #[arg(long, value_name = "PROVIDER", value_enum)]
+    pub spot: Option<Spot>,
+
+    /// The queue of Kueue
+    #[arg(long, value_name = "NAME")]
+    pub queue: Option<String>,
+
+    /// When a CronJob starts
+    #[arg(long, value_name = "CRON", default_value = "0 3 * * *")]
+    pub schedule: String,
 }
 
 /// The commands below `jobgate policy`.

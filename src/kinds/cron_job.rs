@@ -39,5 +39,6 @@ pub(super) static CRON_JOB: Definition = Definition {
     makers: &["system:serviceaccount:kube-system:cronjob-controller"],
     pod_labels: POD_LABELS,
     variables: Some(variables::of_job),
+    starter: Some(include_str!("cron_job.starter.yaml")),
     ..CUSTOM
 };

@@ -68,6 +68,8 @@ pub struct Definition {
     pub children: &'static [Children],
     /// The users as whom its controller creates objects, by default.
     pub makers: &'static [&'static str],
+    /// A manifest to start from, as `jobgate new` fills it in.
+    pub starter: Option<&'static str>,
     /// Labels that the controller sets on all pods of a run.
     pub pod_labels: &'static [(&'static str, LabelValue)],
 }
@@ -305,6 +307,7 @@ pub const CUSTOM: Definition = Definition {
     untested: false,
     children: &[],
     makers: &[],
+    starter: None,
     pod_labels: &[],
 };
 

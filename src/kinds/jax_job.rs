@@ -24,5 +24,6 @@ pub(super) static JAX_JOB: Definition = Definition {
     api: Api::Custom { schema: include_str!("jax_job.schema.json"), operator: None },
     adds_volumes: false,
     variables: Some(variables::of_jax_job),
+    starter: Some(include_str!("jax_job.starter.yaml")),
     ..CUSTOM
 };

@@ -32,5 +32,6 @@ pub(super) static JOB: Definition = Definition {
     on_update: OnUpdate::TemplateImmutable,
     pod_labels: POD_LABELS,
     variables: Some(variables::of_job),
+    starter: Some(include_str!("job.starter.yaml")),
     ..CUSTOM
 };

@@ -48,5 +48,6 @@ pub(super) static JOB_SET: Definition = Definition {
         "system:serviceaccount:jobset-system:jobset-controller-manager",
     ],
     variables: Some(variables::of_indexed_job),
+    starter: Some(include_str!("job_set.starter.yaml")),
     ..CUSTOM
 };

@@ -60,5 +60,6 @@ pub(super) static MPI_JOB: Definition = Definition {
         "system:serviceaccount:mpi-operator:mpi-operator",
         "system:serviceaccount:kubeflow:mpi-operator",
     ],
+    starter: Some(include_str!("mpi_job.starter.yaml")),
     ..CUSTOM
 };

@@ -82,5 +82,6 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     ],
     adds_volumes: false,
     variables: Some(variables::of_py_torch_job),
+    starter: Some(include_str!("py_torch_job.starter.yaml")),
     ..CUSTOM
 };

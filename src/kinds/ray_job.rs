@@ -56,5 +56,6 @@ pub(super) static RAY_JOB: Definition = Definition {
     whole: &[&["spec", "clusterSelector"]],
     children: &[Children { group: "batch", name: "Job", by_hand: None }],
     makers: &["system:serviceaccount:default:kuberay-operator"],
+    starter: Some(include_str!("ray_job.starter.yaml")),
     ..CUSTOM
 };

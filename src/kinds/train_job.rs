@@ -38,5 +38,6 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     }),
     children: &[Children { group: "jobset.x-k8s.io", name: "JobSet", by_hand: None }],
     makers: &["system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager"],
+    starter: Some(include_str!("train_job.starter.yaml")),
     ..CUSTOM
 };

@@ -31,6 +31,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: None },
     finished: Finished::Field(&["status", "state", "phase"], &["Completed", "Failed", "Terminated"]),
     on_update: OnUpdate::TemplateImmutable,
+    starter: Some(include_str!("volcano_job.starter.yaml")),
     ..CUSTOM
 };
 
