@@ -20,6 +20,7 @@ pub mod policy;
 pub mod review;
 #[cfg(feature = "serve")]
 pub mod serve;
+pub mod topics;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -57,9 +57,10 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Answer one AdmissionReview as the webhook would
     Review(Review),
-    /// Show the manual page of a rule, or list the rules
+    /// Show the manual page of a rule or topic, or list them
     Explain {
-        /// The rule; without one, the list of all
+        /// The rule, check or topic; without one, the list of all
+        #[arg(value_name = "NAME")]
         rule: Option<String>,
     },
     /// Print a manifest to start from, which every rule accepts

@@ -1,4 +1,4 @@
-//! `jobgate explain`: the manual page of a rule or check, or the list of all.
+//! `jobgate explain`: the manual page of a rule, check or topic, or the list of all.
 
 use std::io::Write;
 
@@ -6,6 +6,7 @@ use anyhow::bail;
 
 use super::Exit;
 use crate::cli::pages;
+use crate::cli::topics::TOPICS;
 use crate::judge::checks::CHECKS;
 use crate::judge::rules::{self, RULES};
 use crate::text::suggest::closest;
@@ -13,11 +14,11 @@ use crate::text::suggest::closest;
 /// Characters in a line: comfortable to read, and fits beside an editor.
 const WIDTH: usize = 100;
 
-/// Writes the page of a rule or check, or the list of all, with ANSI styles, which `out` removes if it has no
+/// Writes the page of a rule, check or topic, or the list of all, with ANSI styles, which `out` removes if it has no
 /// colours.
 ///
 /// # Errors
-/// There is no such rule or check, or `out` cannot be written.
+/// There is no such page, or `out` cannot be written.
 pub fn run(id: Option<&str>, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let text = match id {
         None => pages::list_for_terminal(WIDTH),
@@ -34,7 +35,11 @@ fn page(id: &str) -> anyhow::Result<String> {
     if let Some(check) = CHECKS.iter().find(|check| check.id == id) {
         return Ok(pages::check_for_terminal(check, WIDTH));
     }
+    if let Some(topic) = TOPICS.iter().find(|topic| topic.id == id) {
+        return Ok(pages::topic_for_terminal(topic, WIDTH));
+    }
     let known = RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id));
+    let known = known.chain(TOPICS.iter().map(|topic| topic.id));
     match closest(id, known) {
         Some(meant) => bail!("there is no rule `{}`; did you mean `{meant}`?", id.escape_debug()),
         None => bail!("there is no rule `{}`; `jobgate explain` lists them", id.escape_debug()),
@@ -54,7 +59,12 @@ mod tests {
 
     #[test]
     fn explains_rules_and_checks() {
-        for id in RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id)) {
+        for id in RULES
+            .iter()
+            .map(|entry| entry.rule.id)
+            .chain(CHECKS.iter().map(|check| check.id))
+            .chain(TOPICS.iter().map(|topic| topic.id))
+        {
             assert!(explain(Some(id)).unwrap().starts_with(&format!("{id}\n\n")), "{id}");
         }
     }

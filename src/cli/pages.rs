@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
+use crate::cli::topics::{TOPICS, Topic};
 use crate::judge::checks::{CHECKS, Check};
 use crate::judge::finding::listed;
 use crate::judge::policy::Action;
@@ -259,7 +260,14 @@ pub fn check_for_terminal(check: &Check, width: usize) -> String {
     format!("{HEADING}{}{HEADING:#}\n\n{}", check.id, styled(&page, width))
 }
 
-/// Returns the list of all rules and checks for a terminal of a width, with ANSI styles.
+/// Returns a topic's page for a terminal of a width, with ANSI styles.
+#[must_use]
+pub fn topic_for_terminal(topic: &Topic, width: usize) -> String {
+    let page = format!("{}.\n\n{}\n", topic.title(), topic.page());
+    format!("{HEADING}{}{HEADING:#}\n\n{}", topic.id, styled(&page, width))
+}
+
+/// Returns the list of all rules, checks and topics for a terminal of a width, with ANSI styles.
 #[must_use]
 pub fn list_for_terminal(width: usize) -> String {
     let ids = RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id));
@@ -274,7 +282,15 @@ pub fn list_for_terminal(width: usize) -> String {
     for check in CHECKS {
         let _ = writeln!(out, "{CODE}{:first$}{CODE:#}{}", check.id, wrap(check.summary, width, first));
     }
-    let advice = "A policy sets a rule's action; checks are about the input itself. `jobgate explain RULE` shows a page.";
+    let _ = writeln!(
+        out,
+        "\n{HEADING}{:first$}What is often written, and what is wrong with it{HEADING:#}",
+        "Topic"
+    );
+    for topic in TOPICS {
+        let _ = writeln!(out, "{CODE}{:first$}{CODE:#}{}", topic.id, wrap(topic.title(), width, first));
+    }
+    let advice = "A policy sets a rule's action; checks are about the input itself. `jobgate explain NAME` shows a page.";
     let _ = writeln!(out, "\n{}", wrap(advice, width, 0));
     out
 }

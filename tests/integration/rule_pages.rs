@@ -2,6 +2,7 @@
 //! Good` breaks none.
 
 use jobgate::cli::pages::examples;
+use jobgate::cli::topics::{TOPICS, Topic};
 use jobgate::judge::engine::{self, Request};
 use jobgate::judge::facts::{Claim, Fact, FactTable};
 use jobgate::judge::finding::{Finding, Level, Source};
@@ -62,4 +63,20 @@ fn good_examples_break_no_rule() {
             found.iter().filter(|finding| finding.level > Level::Note || finding.rule == rule).collect();
         assert!(bad.is_empty(), "{rule}: {bad:#?}\nin\n{example}");
     });
+}
+
+/// The manifests of a topic's page under a heading, each with what is found in it.
+fn in_topic(topic: &Topic, heading: &str) -> Vec<Finding> {
+    let found = examples(topic.page(), heading);
+    assert!(!found.is_empty(), "{} has no example under {heading}", topic.id);
+    found.iter().flat_map(|example| findings(example)).collect()
+}
+
+#[test]
+fn topics_show_what_is_wrong_and_what_is_right() {
+    for topic in TOPICS {
+        let (common, better) = (in_topic(topic, "Common version"), in_topic(topic, "Better"));
+        assert!(!common.is_empty(), "{}: nothing is wrong with the common version", topic.id);
+        assert!(better.is_empty(), "{}: {better:#?}", topic.id);
+    }
 }

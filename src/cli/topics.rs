@@ -1,0 +1,41 @@
+//! Pages on what people write again and again, and on what is wrong with it.
+
+/// A topic.
+#[derive(Debug)]
+pub struct Topic {
+    /// Its name, as `jobgate explain` takes it.
+    pub id: &'static str,
+    /// The page, in Markdown.
+    source: &'static str,
+}
+
+macro_rules! topics {
+    ($($id:literal)*) => {
+        &[$(Topic { id: $id, source: include_str!(concat!("../../docs/topics/", $id, ".md")) }),*]
+    };
+}
+
+/// All topics, sorted by name.
+pub static TOPICS: &[Topic] = topics! {
+    "checkpoints"
+    "cron-pipelines"
+    "indexes"
+    "pod-failure-policy"
+    "spot"
+    "torchrun"
+};
+
+impl Topic {
+    /// Returns what it is about, in one line.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        let first = self.source.lines().next().unwrap_or_default();
+        first.split_once(": ").map_or(first, |(_, title)| title)
+    }
+
+    /// Returns the page without its title.
+    #[must_use]
+    pub fn page(&self) -> &'static str {
+        self.source.split_once('\n').map_or("", |(_, page)| page.trim_start())
+    }
+}
