@@ -29,8 +29,7 @@ impl Topic {
     /// Returns what it is about, in one line.
     #[must_use]
     pub fn title(&self) -> &'static str {
-        let first = self.source.lines().next().unwrap_or_default();
-        first.split_once(": ").map_or(first, |(_, title)| title)
+        self.source.lines().next().unwrap_or_default().trim_start_matches("# ")
     }
 
     /// Returns the page without its title.

@@ -16,6 +16,7 @@ use std::rc::Rc;
 pub use env::{Environment, Variable};
 pub use launcher::{Launch, Launcher, Value};
 
+use crate::judge::finding::Part as FindingPart;
 use crate::kinds::{Container, ContainerSlot, Part, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
@@ -52,6 +53,8 @@ pub struct Item {
     pub pointer: Pointer,
     /// The text after `$(X)` is replaced.
     pub text: String,
+    /// Whether nothing was replaced.
+    as_written: bool,
 }
 
 /// A shell that reads a script from its arguments.
@@ -172,9 +175,11 @@ impl<'a> CommandLine<'a> {
         let mut words = Vec::new();
         for (index, (part, text)) in parts.iter().enumerate() {
             let is_script = script == Some(index);
-            let text = line.environment.expand(text, if is_script { SPREADS } else { UNKNOWN });
+            let written = *text;
+            let text = line.environment.expand(written, if is_script { SPREADS } else { UNKNOWN });
             words.push(Token { word: Word::whole(&text), item: index });
-            line.argv.push(Item { pointer: part.pointer.clone(), text });
+            let as_written = text == written;
+            line.argv.push(Item { pointer: part.pointer.clone(), text, as_written });
         }
         line.start(words, Vec::new(), None, After::End, Place::default(), &Outer::default());
         line
@@ -272,6 +277,19 @@ impl<'a> CommandLine<'a> {
         self.argv
             .get(token.item)
             .map_or_else(|| self.container.part.pointer.clone(), |item| item.pointer.clone())
+    }
+
+    /// Returns which part of the item the token is, where no variable was replaced before it.
+    #[must_use]
+    pub fn part(&self, token: &Token) -> FindingPart {
+        let span = &token.word.span;
+        let narrow = |item: &Item| {
+            let is_whole = *span == (0..item.text.len());
+            let bounds = u32::try_from(span.start).ok().zip(u32::try_from(span.end).ok());
+            bounds.filter(|_| item.as_written && !is_whole)
+        };
+        let bounds = self.argv.get(token.item).and_then(narrow);
+        bounds.map_or(FindingPart::Value, |(start, end)| FindingPart::Within(start, end))
     }
 
     /// Tells whether the container's program is that of the image, so that what runs is unknown.

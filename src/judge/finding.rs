@@ -70,6 +70,8 @@ pub enum Part {
     Key,
     /// The value, for "this value is wrong".
     Value,
+    /// Bytes of the value, which is a string: a word of a script. Start and end.
+    Within(u32, u32),
 }
 
 /// Where another object comes from.
@@ -146,6 +148,12 @@ impl Finding {
     /// Points at the key instead of the value.
     pub fn at_key(&mut self) -> &mut Self {
         self.part = Part::Key;
+        self
+    }
+
+    /// Points at a part of the value, if it is known which.
+    pub fn at(&mut self, part: Part) -> &mut Self {
+        self.part = part;
         self
     }
 
