@@ -46,6 +46,7 @@ mod reapply;
 mod refusals;
 mod samples;
 mod scenario;
+mod starters;
 mod updates;
 mod wrong_types;
 
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         doctor::SCENARIOS,
         kinds::SCENARIOS,
         operators::SCENARIOS,
+        starters::SCENARIOS,
         wrong_types::SCENARIOS,
     ];
     let cluster = Arc::new(Lazy::new(assets.clone(), definitions.clone()));
