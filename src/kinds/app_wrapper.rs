@@ -15,7 +15,7 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     }],
     name: "AppWrapper",
     resource: "appwrappers",
-    deadline: Deadline::OfOthers,
+    deadline: Deadline::OfOthers { of_job: None },
     api: Api::Custom { schema: include_str!("app_wrapper.schema.json"), operator: None },
     finished: Finished::Field(&["status", "phase"], &["Succeeded", "Failed"]),
     on_update: OnUpdate::TemplateImmutable,

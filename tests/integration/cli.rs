@@ -1544,7 +1544,7 @@ fn only_pods_with_gpus_hold_gpus() {
     let place = Place::with(&[("cpu.yaml", &job("cpu: 4")), ("gpu.yaml", &job("nvidia.com/gpu: 4"))]);
     for (file, rule, words) in [
         ("cpu.yaml", "deadline", "its pods keep running"),
-        ("gpu.yaml", "resources-released", "hold their GPUs"),
+        ("gpu.yaml", "resources-released", "hold their accelerators"),
     ] {
         let found = found_by_both(&place, file);
         let of_pods: Vec<_> = found.iter().filter(|found| found.2.contains("cleanPodPolicy")).collect();
