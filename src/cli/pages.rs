@@ -344,6 +344,7 @@ fn about(kind: Kind) -> Vec<String> {
             "Judged is what is inside, in `{}`. Nothing is filled in there: an apply of the manifest would be rejected.",
             path(inside)
         ));
+        lines.push("`jobgate lint` names what is inside and is not judged: batch work of other kinds, and partial objects.".to_owned());
     }
     let pods: Vec<String> =
         kind.pods.iter().map(|pods| format!("`{}.{}`", path(pods.at), pods.template)).collect();
@@ -384,7 +385,7 @@ fn about(kind: Kind) -> Vec<String> {
         ));
     }
     if let Some(leak) = kind.leak {
-        lines.push(format!("A warning where the pods ask for accelerators and {}.", leak.what));
+        lines.push(format!("Where the pods ask for accelerators, a warning if {}.", leak.what));
     }
     match (kind.ttl, kind.history) {
         (Ttl::Deletes { .. }, Some(history)) => lines.push(format!(

@@ -285,6 +285,8 @@ pub enum Operator {
     },
     /// KubeRay, as its controller validates RayJobs.
     Ray,
+    /// AppWrapper, as its webhook validates AppWrappers.
+    AppWrapper,
 }
 
 /// What may change on UPDATE.
@@ -400,6 +402,12 @@ impl Definition {
     #[must_use]
     pub fn retired(&self, api_version: &str) -> Option<&'static Retired> {
         self.retired.iter().find(|retired| retired.api_version == api_version)
+    }
+
+    /// Tells whether an `apiVersion` is one whose fields are elsewhere now.
+    #[must_use]
+    pub fn has_moved(&self, api_version: Option<&str>) -> bool {
+        api_version.and_then(|version| self.retired(version)).is_some_and(|retired| retired.moved.is_some())
     }
 
     /// Tells whether an `apiVersion` has the same fields as the current one.

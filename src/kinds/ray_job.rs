@@ -33,7 +33,7 @@ pub(super) static RAY_JOB: Definition = Definition {
     }),
     leak: Some(Leak {
         of: rules_without_failure,
-        what: "no rule is for `jobDeploymentStatus: Failed`, so after the deadline or a failed submission the \
+        what: "no deletion rule is for `jobDeploymentStatus: Failed`, so after the deadline or a failed submission the \
                Ray cluster runs on, and its pods hold their accelerators",
         help: "add a rule with `policy: DeleteCluster` and `condition: {jobDeploymentStatus: Failed}`",
     }),
