@@ -57,13 +57,16 @@ fn is_for(policy: &Part<'_>, events: &[&str]) -> bool {
 }
 
 /// Returns the missing policies of a job of several pods, if pods of it fail and nothing is done about it. A
-/// container that fails in a pod with `OnFailure` is restarted there; only `Never` lets pods fail.
+/// container that fails in a pod with `OnFailure` is restarted there; only `Never`, and a deadline of the pods, lets
+/// pods fail.
 fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
     let spec = job.get("spec");
     let (mut pods, mut fail) = (0_i64, false);
     for task in spec.get("tasks").items() {
         pods = pods.saturating_add(task.get("replicas").int().set().unwrap_or_default().max(0));
-        fail |= task.at(&["template", "spec", "restartPolicy"]).text() == Field::Set("Never");
+        let pod = task.at(&["template", "spec"]);
+        fail |= pod.get("restartPolicy").text() == Field::Set("Never")
+            || pod.get("activeDeadlineSeconds").is_set();
     }
     let acts = |around: &Part<'_>| {
         let mut policies = around.get("policies").items();
