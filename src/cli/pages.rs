@@ -344,7 +344,9 @@ fn about(kind: Kind) -> Vec<String> {
             "Judged is what is inside, in `{}`. Nothing is filled in there: an apply of the manifest would be rejected.",
             path(inside)
         ));
-        lines.push("`jobgate lint` names what is inside and is not judged: batch work of other kinds, and partial objects.".to_owned());
+        let unjudged = "`jobgate lint` names what is inside and is not judged: batch work of other kinds, and \
+                        partial objects.";
+        lines.push(unjudged.to_owned());
     }
     let pods: Vec<String> =
         kind.pods.iter().map(|pods| format!("`{}.{}`", path(pods.at), pods.template)).collect();

@@ -12,12 +12,12 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
     ends_run: None,
 };
 
-/// The strategy that restarts pods where they are: JobSet accepts it only for Jobs that replace no pod that still
-/// runs.
+/// The strategy that restarts pods where they are: JobSet accepts it only for Jobs that replace no pod that
+/// still runs.
 pub(super) const IN_PLACE: &str = "InPlaceRestart";
 
-/// In its schema, the `name` of a failure policy's rule is not required: JobSet's webhook writes it before the API
-/// server looks.
+/// In its schema, the `name` of a failure policy's rule is not required: JobSet's webhook writes it before
+/// the API server looks.
 pub(super) static JOB_SET: Definition = Definition {
     group: "jobset.x-k8s.io",
     version: "v1alpha2",

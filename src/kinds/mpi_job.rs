@@ -1,5 +1,5 @@
-//! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it (kinds.md
-//! §6).
+//! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it
+//! (kinds.md §6).
 
 use super::definition::{
     Api, CUSTOM, Children, Choice, Deadline, Definition, Release, Released, Retired, Ttl, Wait,
@@ -47,7 +47,8 @@ pub(super) static MPI_JOB: Definition = Definition {
         of_job: None,
     },
     ttl_of_zero: Some(
-        "may delete the launcher before the operator has seen it finish, which then creates it and runs it again",
+        "may delete the launcher before the operator has seen it finish, which then creates it and runs it \
+         again",
     ),
     wait: Some(Wait {
         choice: Choice { at: &["spec", "launcherCreationPolicy"], word: "WaitForWorkersReady" },

@@ -33,8 +33,8 @@ pub(super) static RAY_JOB: Definition = Definition {
     }),
     leak: Some(Leak {
         of: rules_without_failure,
-        what: "no deletion rule is for `jobDeploymentStatus: Failed`, so after the deadline or a failed submission the \
-               Ray cluster runs on, and its pods hold their accelerators",
+        what: "no deletion rule is for `jobDeploymentStatus: Failed`, so after the deadline or a failed \
+               submission the Ray cluster runs on, and its pods hold their accelerators",
         help: "add a rule with `policy: DeleteCluster` and `condition: {jobDeploymentStatus: Failed}`",
     }),
     pods: &[
@@ -73,8 +73,9 @@ pub(super) static RAY_JOB: Definition = Definition {
     ..CUSTOM
 };
 
-/// Returns deletion rules of which none deletes anything when the job has failed. A status of the job does not
-/// count: it is that of what Ray runs, and is not `FAILED` where the deadline has passed or nothing was submitted.
+/// Returns deletion rules of which none deletes anything when the job has failed. A status of the job does
+/// not count: it is that of what Ray runs, and is not `FAILED` where the deadline has passed or nothing was
+/// submitted.
 fn rules_without_failure<'a>(object: &Part<'a>) -> Option<Part<'a>> {
     let rules = object.at(&["spec", "deletionStrategy", "deletionRules"]);
     let covers = |rule: Part<'_>| {

@@ -57,8 +57,8 @@ fn is_for(policy: &Part<'_>, events: &[&str]) -> bool {
 }
 
 /// Returns the missing policies of a job of several pods, if pods of it fail and nothing is done about it. A
-/// container that fails in a pod with `OnFailure` is restarted there; only `Never`, and a deadline of the pods, lets
-/// pods fail.
+/// container that fails in a pod with `OnFailure` is restarted there; only `Never`, and a deadline of the
+/// pods, lets pods fail.
 fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
     let spec = job.get("spec");
     let (mut pods, mut fail) = (0_i64, false);

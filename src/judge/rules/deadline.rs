@@ -43,21 +43,21 @@
 //! ## Details
 //!
 //! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a
-//! PyTorchJob; docs/kinds.md has the other kinds. A TrainJob has it since release 2.2 of the trainer. In a Job
-//! of a training runtime it gets a warning: it limits each attempt of this Job, and the trainer may start the
-//! whole again; it is planned that the trainer rejects it there.
+//! PyTorchJob; docs/kinds.md has the other kinds. A TrainJob has it since release 2.2 of the trainer. In a
+//! Job of a training runtime it gets a warning: it limits each attempt of this Job, and the trainer may start
+//! the whole again; it is planned that the trainer rejects it there.
 //!
-//! No field ends a whole JobSet: the deadline of each of its Jobs does, so a missing one is a warning, never a
-//! denial, for the Jobs that hold accelerators if some do. A Job that passes its deadline fails, and the set
-//! may start again, with a new clock, up to `failurePolicy.maxRestarts` times. A Volcano job has no such field
-//! either: its tasks' pod templates do, with a policy that ends the job. A RayJob's deadline counts for each
-//! attempt. What is in an AppWrapper is run again up to three times after it has failed, each with a new
+//! No field ends a whole JobSet: the deadline of each of its Jobs does, so a missing one is a warning, never
+//! a denial, for the Jobs that hold accelerators if some do. A Job that passes its deadline fails, and the
+//! set may start again, with a new clock, up to `failurePolicy.maxRestarts` times. A Volcano job has no such
+//! field either: its tasks' pod templates do, with a policy that ends the job. A RayJob's deadline counts for
+//! each attempt. What is in an AppWrapper is run again up to three times after it has failed, each with a new
 //! clock.
 //!
 //! An MPIJob (`kubeflow.org/v2beta1`) gives its deadline to the launcher. With `launcherCreationPolicy:
-//! WaitForWorkersReady` the launcher starts last, so the wait for the workers has no end, while those that run
-//! hold their accelerators: a note. So is a RayJob in `InteractiveMode`, whose deadline does not count while it
-//! waits for somebody to submit the work.
+//! WaitForWorkersReady` the launcher starts last, so the wait for the workers has no end, while those that
+//! run hold their accelerators: a note. So is a RayJob in `InteractiveMode`, whose deadline does not count
+//! while it waits for somebody to submit the work.
 //!
 //! The API server accepts 0, which ends the Job at its first sync. A value above 9223372036 overflows in the
 //! Job controller and ends the Job just as early. Both count as missing. `activeDeadlineSeconds` of the pod

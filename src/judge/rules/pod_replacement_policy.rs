@@ -52,15 +52,15 @@
 //!
 //! Only for Jobs, and kinds that Jobs are made from: CronJob, JobSet, ScaledJob and training runtimes. The
 //! Jobs of a JobSet and of a runtime are in a list, which an apply replaces as a whole: where the object will
-//! be applied again, the webhook warns, and `lint --fix` writes the field. Where it has filled the field into a
-//! JobSet that is applied later, the webhook restores it on UPDATE if nothing else in the Job has changed;
-//! JobSet would reject the change otherwise. A Job with a `podFailurePolicy` defaults to `Failed` and may have
-//! no other value.
+//! be applied again, the webhook warns, and `lint --fix` writes the field. Where it has filled the field into
+//! a JobSet that is applied later, the webhook restores it on UPDATE if nothing else in the Job has changed;
+//! JobSet would reject the change otherwise. A Job with a `podFailurePolicy` defaults to `Failed` and may
+//! have no other value.
 //!
 //! A JobSet with `failurePolicy.restartStrategy: InPlaceRestart` restarts its pods where they are. JobSet
-//! accepts it only if each Job has `podReplacementPolicy: Failed`, a `backoffLimit` of 2147483647, and as many
-//! `completions` as `parallelism`. There another value of the first is reported even if the author chose it, and
-//! one that is missing even with a `podFailurePolicy`.
+//! accepts it only if each Job has `podReplacementPolicy: Failed`, a `backoffLimit` of 2147483647, and as
+//! many `completions` as `parallelism`. There another value of the first is reported even if the author chose
+//! it, and one that is missing even with a `podFailurePolicy`.
 //!
 //! A `TerminatingOrFailed` that the author chose is kept. The API server writes the same value into every Job
 //! that leaves the field unset, before it calls any webhook. So on CREATE of a Job, the webhook treats the

@@ -81,13 +81,14 @@
 //! somebody else's.
 //!
 //! A RayJob with `deletionStrategy.deletionRules` gets a warning if none of them deletes anything with
-//! `jobDeploymentStatus: Failed`. A `jobStatus` is that of what runs in Ray: after the deadline, or if the work
-//! could not be submitted, it is not `FAILED`, so such a rule does not apply, and the cluster is kept.
+//! `jobDeploymentStatus: Failed`. A `jobStatus` is that of what runs in Ray: after the deadline, or if the
+//! work could not be submitted, it is not `FAILED`, so such a rule does not apply, and the cluster is kept.
 //!
 //! A Volcano job is not ended by a pod that fails: the others run on, often waiting for it in a collective
-//! operation. A job with several pods, and with `restartPolicy: Never` or a deadline in a pod template, gets a
-//! warning if neither the job nor a task has a policy for the event `PodFailed` (or `*`), or for an exit code.
-//! With `OnFailure`, a container that fails is restarted in its pod, so only the deadline makes pods fail.
+//! operation. A job with several pods, and with `restartPolicy: Never` or a deadline in a pod template, gets
+//! a warning if neither the job nor a task has a policy for the event `PodFailed` (or `*`), or for an exit
+//! code. With `OnFailure`, a container that fails is restarted in its pod, so only the deadline makes pods
+//! fail.
 //!
 //! ## References
 //!

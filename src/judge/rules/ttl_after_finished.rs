@@ -78,10 +78,10 @@
 //!
 //! The field deletes a finished Job, PyTorchJob or JobSet with its pods, and of an MPIJob
 //! (`kubeflow.org/v2beta1`) the launcher only. There a TTL of 0 is reported: if the launcher is gone before
-//! the operator has seen it finish, the operator creates it again, and the job runs a second time. A RayJob keeps its cluster for so many seconds, so there the
-//! field is never filled in. In a Job of a JobSet or of a training runtime it is reported: the deleted Job
-//! would be created and run again. So is one below a minute in what an AppWrapper contains: a component that
-//! is gone before the wrapper has seen its end has failed.
+//! the operator has seen it finish, the operator creates it again, and the job runs a second time. A RayJob
+//! keeps its cluster for so many seconds, so there the field is never filled in. In a Job of a JobSet or of a
+//! training runtime it is reported: the deleted Job would be created and run again. So is one below a minute
+//! in what an AppWrapper contains: a component that is gone before the wrapper has seen its end has failed.
 //!
 //! The webhook never sets the field on UPDATE of a Job or PyTorchJob: a finished one would be deleted at
 //! once. The training operator ignores the field while a PyTorchJob is suspended, and release 1.9 never
