@@ -11,10 +11,14 @@ use jobgate::local::lint::{self, Claims, Input, Options};
 const BYTES: usize = 20_000_000;
 
 fn benches(criterion: &mut Criterion) {
-    let source = support::manifests(BYTES);
-    let mut group = criterion.benchmark_group("20 MB");
+    large(criterion, "20 MB", &support::manifests(BYTES));
+    large(criterion, "20 MB of five kinds", &support::mixed(BYTES));
+}
+
+fn large(criterion: &mut Criterion, name: &str, source: &str) {
+    let mut group = criterion.benchmark_group(name);
     group.sample_size(10).throughput(Throughput::Bytes(source.len() as u64));
-    group.bench_function("events", |bencher| bencher.iter(|| support::events(black_box(&source))));
+    group.bench_function("events", |bencher| bencher.iter(|| support::events(black_box(source))));
     let inputs = [Input::text("jobs.yaml", source.as_bytes())];
     let policy = Policy::builtin("default").expect("the default policy");
     let options = Options { keep_sources: false, keep_fixes: false, ..Options::default() };

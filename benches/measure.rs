@@ -112,6 +112,16 @@ fn main() -> ExitCode {
             [start.elapsed(), lint("1"), lint("2")]
         })
         .collect();
+    let mixture = support::mixed(BYTES);
+    let mixed = folder.path().join("mixed.yaml");
+    std::fs::write(&mixed, &mixture).expect("write the file of several kinds");
+    let of_kinds: Vec<[Duration; 2]> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            std::hint::black_box(support::events(&mixture));
+            [start.elapsed(), time(&["lint", "--format", "json", "--threads", "1"], &mixed)]
+        })
+        .collect();
     let ways: [&[&str]; 3] = [
         &["lint"],
         &["lint", "--format", "json", "--threads", "1"],
@@ -140,6 +150,10 @@ fn main() -> ExitCode {
     table.row("throughput against event parsing", &format!("{against:.2}"), ">= 0.6", against >= 0.6);
     let gain = ratio(&rounds, 1, 2);
     table.row("gain from the second thread", &format!("{gain:.2}"), ">= 1.6", gain >= 1.6);
+    let against = ratio(&of_kinds, 0, 1);
+    let best = of_kinds.iter().map(|round| round[1]).min().unwrap_or_default();
+    table.row("lint of 20 MB of five kinds, one thread", &megabytes(best), "", true);
+    table.row("throughput there against event parsing", &format!("{against:.2}"), "", true);
     match peak {
         Some(peak) => table.row(
             "peak memory on that file",

@@ -14,6 +14,8 @@
 //! them; `server CPU` says what the server's threads alone spent on one review, by the kernel's account.
 //! Every answer is compared byte by byte with one that was looked into before the clock ran.
 //!
+//! Other kinds: one object of each, with the pod template of a Job, and no goal.
+//!
 //! Memory and start: the real binary, `jobgate serve` with a certificate in files and without a cluster.
 #![allow(
     clippy::unwrap_used,
@@ -85,7 +87,9 @@ fn main() -> ExitCode {
         build(),
         std::thread::available_parallelism().map_or(1, usize::from)
     );
-    let mut missed = [throughput(&plan, &mut out), process(&plan, &mut out)].concat();
+    let mut missed = throughput(&plan, &mut out);
+    other_kinds(&plan, &mut out);
+    missed.extend(process(&plan, &mut out));
     if !given("--bench") || given("--no-goals") {
         missed.clear();
     }
@@ -241,15 +245,59 @@ fn job_with(number: usize, manner: Manner, size: usize) -> Value {
     })
 }
 
+/// The kinds of which one object each is reviewed.
+const KINDS: [&str; 5] = ["Job", "PyTorchJob", "MPIJob", "JobSet", "RayJob"];
+
+/// Returns an object of a kind with the pod template of a Job, to be filled in.
+fn of_kind(name: &str) -> (Kind, Value) {
+    let Value::Object(mut job) = job(2, Manner::Filled) else { unreachable!("a Job is a mapping") };
+    let (mut metadata, job) = (job["metadata"].take(), job["spec"].take());
+    metadata.as_object_mut().unwrap().remove("managedFields");
+    let template = job["template"].clone();
+    let small =
+        json!({"spec": {"containers": [{"name": "launcher", "image": "registry.example.com/launcher:1"}]}});
+    let limits = json!({"activeDeadlineSeconds": 86400});
+    let (group, spec) = match name {
+        "Job" => ("batch", job),
+        "PyTorchJob" => (
+            "kubeflow.org",
+            json!({"runPolicy": limits, "pytorchReplicaSpecs": {
+                "Master": {"replicas": 1, "template": small}, "Worker": {"replicas": 4, "template": template}}}),
+        ),
+        "MPIJob" => (
+            "kubeflow.org",
+            json!({"runPolicy": limits, "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": small}, "Worker": {"replicas": 4, "template": template}}}),
+        ),
+        "JobSet" => (
+            "jobset.x-k8s.io",
+            json!({"replicatedJobs": [{"name": "worker", "replicas": 2, "template": {"spec": job}}]}),
+        ),
+        _ => (
+            "ray.io",
+            json!({"entrypoint": "python train.py", "activeDeadlineSeconds": 86400, "rayClusterSpec": {
+                "headGroupSpec": {"rayStartParams": {}, "template": small},
+                "workerGroupSpecs": [{"groupName": "gpu", "replicas": 4, "rayStartParams": {}, "template": template}]}}),
+        ),
+    };
+    let kind = Kind::named(group, name).expect("a kind that is judged");
+    (kind, json!({"apiVersion": kind.api_version(), "kind": name, "metadata": metadata, "spec": spec}))
+}
+
 /// Returns the request of a review, its head and its body.
 fn request(number: usize, endpoint: Endpoint, manner: Manner) -> Vec<u8> {
+    review(number, endpoint, Kind::JOB, &job(number, manner))
+}
+
+fn review(number: usize, endpoint: Endpoint, of: Kind, object: &Value) -> Vec<u8> {
     // In the order in which the API server writes it: the uid first.
-    let kind = r#"{"group":"batch","version":"v1","kind":"Job"}"#;
-    let resource = r#"{"group":"batch","version":"v1","resource":"jobs"}"#;
+    let (group, version) = (of.group, of.version);
+    let kind = format!(r#"{{"group":"{group}","version":"{version}","kind":"{}"}}"#, of.name);
+    let resource = format!(r#"{{"group":"{group}","version":"{version}","resource":"{}"}}"#, of.resource);
     let body = format!(
         r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"{}","kind":{kind},"resource":{resource},"requestKind":{kind},"requestResource":{resource},"name":"train-{number}","namespace":"team-{number}","operation":"CREATE","userInfo":{{"username":"user-{number}@example.com","groups":["researchers","system:authenticated"]}},"object":{},"oldObject":null,"dryRun":false,"options":{{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}}}}}}"#,
         uid(number),
-        job(number, manner)
+        object
     );
     let path = endpoint.path();
     let head = format!(
@@ -711,6 +759,53 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
         }
     }
     missed
+}
+
+/// Reviews one object of each kind over and over.
+fn other_kinds(plan: &Plan, out: &mut String) {
+    let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
+    let (server, client) = (threads(SERVER_THREAD), threads("client"));
+    let made = Development::generate().unwrap();
+    let tls = tls(&made.ca);
+    let policy = Policy::builtin("default").expect("the default policy is built in");
+    let (address, _running) =
+        start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
+    let connections = CONNECTIONS[0];
+    let _ = writeln!(out, "\none object of each kind, {connections} connections, jobgate alone");
+    let _ = writeln!(out, "kind          bytes   reviews/s  p50 µs   p99 µs   server CPU µs");
+    for name in KINDS {
+        let (kind, object) = of_kind(name);
+        let mut exchanges = Vec::new();
+        for endpoint in [Endpoint::Mutate, Endpoint::Validate] {
+            let request = review(2, endpoint, kind, &object);
+            let answer = client.block_on(async {
+                Client::connect(address, &tls).await.unwrap().call(&request).await.unwrap().to_vec()
+            });
+            let said: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
+            let is_filled = said["response"]["patch"].is_string();
+            assert!(
+                said["response"]["uid"] == uid(2).as_str()
+                    && said["response"]["allowed"] == true
+                    && is_filled == (endpoint == Endpoint::Mutate),
+                "{name}: {said}"
+            );
+            exchanges.push(Exchange { request, answer });
+        }
+        let exchanges = Arc::new(exchanges);
+        let one = client.block_on(load(address, &tls, connections, &exchanges, plan.warm_up, plan.round));
+        let mut took = one.took;
+        took.sort_unstable();
+        let at = |share: f64| percentile(&took, share).as_micros();
+        let _ = writeln!(
+            out,
+            "{name:<12} {:>6}  {:>10.0}  {:>6}  {:>7}  {:>14.1}",
+            object.to_string().len(),
+            one.rate,
+            at(0.5),
+            at(0.99),
+            one.cpu.as_secs_f64() * 1e6
+        );
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -18,8 +18,8 @@ mod variables;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Deadline, Definition, Finished, LabelValue, OnUpdate, Operator, Path, Reference,
-    Release, Released, Retired, Ttl,
+    Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, Harm, History, LabelValue, Leak, OnUpdate,
+    Operator, Path, Reference, Release, Released, Retired, Ttl, Wait,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};

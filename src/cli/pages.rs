@@ -360,6 +360,9 @@ fn about(kind: Kind) -> Vec<String> {
             "Judged is what is inside, in `{}`. Nothing is filled in there: an apply of the manifest would be rejected.",
             path(inside)
         ));
+        let unjudged = "`jobgate lint` names what is inside and is not judged: batch work of other kinds, and \
+                        partial objects.";
+        lines.push(unjudged.to_owned());
     }
     let pods: Vec<String> =
         kind.pods.iter().map(|pods| format!("`{}.{}`", path(pods.at), pods.template)).collect();
@@ -379,8 +382,18 @@ fn about(kind: Kind) -> Vec<String> {
         Deadline::Missing { .. } => {
             Some("There is no deadline: a job whose pods have none of their own gets a warning.".to_owned())
         }
-        Deadline::OfOthers => None,
+        Deadline::OfOthers { of_job } => {
+            of_job.map(|harm| format!("`activeDeadlineSeconds` of a Job {}: a warning.", harm.what))
+        }
     });
+    if let Some(wait) = kind.wait {
+        lines.push(format!(
+            "With `{}: {}`, the deadline does not limit {}.",
+            path(wait.choice.at),
+            wait.choice.word,
+            wait.what
+        ));
+    }
     if let Some(release) = kind.release {
         lines.push(format!(
             "Without `{limits}.{}: {}`, {}. It is filled in where the pods ask for accelerators.",
@@ -389,15 +402,30 @@ fn about(kind: Kind) -> Vec<String> {
             release.holds
         ));
     }
-    match kind.ttl {
-        Ttl::Deletes { what, .. } => lines.push(format!(
+    if let Some(leak) = kind.leak {
+        lines.push(format!("Where the pods ask for accelerators, a warning if {}.", leak.what));
+    }
+    match (kind.ttl, kind.history) {
+        (Ttl::Deletes { .. }, Some(history)) => lines.push(format!(
+            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, finished runs are kept up to the history \
+             limits (by default {} successful, {} failed).",
+            history.successful, history.failed
+        )),
+        (Ttl::Deletes { what, .. }, None) => lines.push(format!(
             "`{limits}.ttlSecondsAfterFinished` is filled in: without it, {what} never deleted."
         )),
-        Ttl::Harms(harm) => lines.push(format!("`ttlSecondsAfterFinished` {harm}.")),
-        Ttl::None => {}
+        (Ttl::Harms(harm), _) => lines.push(format!("`ttlSecondsAfterFinished` {harm}.")),
+        (Ttl::None, _) => {}
+    }
+    if let Some(harm) = kind.ttl_of_zero {
+        lines.push(format!("A TTL of 0 {harm}: a warning."));
     }
     if kind.has_jobs() {
         lines.push("`podReplacementPolicy: Failed` is filled into its Job specs.".to_owned());
+        if let Some(choice) = kind.replaces_in_place {
+            let field = path(choice.at);
+            lines.push(format!("With `{field}: {}`, the operator accepts no other value.", choice.word));
+        }
     }
     for pods in kind.pods {
         let template = format!("`{}.{}`", path(pods.at), pods.template);

@@ -15,8 +15,8 @@ use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::judge::checks::{
-    self, API_SERVER, FIELD_TYPE, PLACEHOLDER, RAY_OPERATOR, SCHEDULE_NEVER_FIRES, TRAINING_OPERATOR,
-    UNKNOWN_FIELD,
+    self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, RAY_OPERATOR, SCHEDULE_NEVER_FIRES,
+    TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
 use crate::judge::finding::{Finding, Level, Part, Safety};
 use crate::k8s::cron::Schedule;
@@ -33,6 +33,8 @@ use validate::{Cause, Reason};
 pub(crate) enum Reading {
     /// A manifest: it may be partial (a kustomize patch), and contain placeholders.
     Manifest,
+    /// An object inside a manifest, which a controller creates without strict validation.
+    Inside,
     /// The body of a request: always the whole object.
     Body {
         /// Whether unknown fields are rejected, as kubectl requests by default, or dropped.
@@ -50,7 +52,11 @@ pub(crate) enum Reading {
 /// Where a rule reports the same field, both findings have the same `path`.
 #[must_use]
 pub fn check(object: &Value) -> Vec<Finding> {
-    let mut found = structure::check(object, Reading::Manifest);
+    check_as(object, Reading::Manifest)
+}
+
+fn check_as(object: &Value, reading: Reading) -> Vec<Finding> {
+    let mut found = structure::check(object, reading);
     if Kind::of(object).is_none() {
         return found;
     }
@@ -61,7 +67,7 @@ pub fn check(object: &Value) -> Vec<Finding> {
     let stored = defaults::stored(object);
     report_causes(object, validate::validate(&stored), &stored, applies, &mut found);
     found.extend(never_fires(object));
-    found.extend(of_components(object, check));
+    found.extend(of_components(object, |inner| check_as(inner, Reading::Inside)));
     dump::explain(object, &mut found);
     fold(found, object)
 }
@@ -147,7 +153,7 @@ pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Find
 #[must_use]
 pub fn fixable(object: &Value) -> Vec<Finding> {
     let mut found = structure::check(object, Reading::Manifest);
-    found.extend(of_components(object, fixable));
+    found.extend(of_components(object, |inner| structure::check(inner, Reading::Inside)));
     found
 }
 
@@ -326,6 +332,7 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         API_SERVER => ("the API server rejects this", Level::Deny),
         PODS => ("the API server rejects the pods of this job", Level::Warn),
         RAY_OPERATOR => ("KubeRay rejects this", Level::Warn),
+        APP_WRAPPER_OPERATOR => ("AppWrapper rejects this", Level::Warn),
         _ => ("the training operator rejects this", Level::Warn),
     };
     let message = format!("{what}: {}: {}", cause.path, cause.message);

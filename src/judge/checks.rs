@@ -49,9 +49,11 @@ pub const UNKNOWN_RULE: &str = "unknown-rule";
 pub const API_SERVER: &str = "api-server";
 /// A mapping has a field that the API does not know.
 pub const UNKNOWN_FIELD: &str = "unknown-field";
-/// The training operator's webhook would reject the object.
+/// AppWrapper's webhook would reject the object.
+pub const APP_WRAPPER_OPERATOR: &str = "appwrapper-operator";
+/// The controller of KubeRay would reject the object.
 pub const RAY_OPERATOR: &str = "ray-operator";
-/// See [`CHECKS`].
+/// The training operator's webhook would reject the object.
 pub const TRAINING_OPERATOR: &str = "training-operator";
 /// The schedule of a `CronJob` matches no date.
 pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
@@ -79,6 +81,12 @@ pub static CHECKS: &[Check] = &[
                -o yaml`) is reported once, with the fields to remove; `--unsafe-fixes` removes them. The \
                server checks the pods of a PyTorchJob only when the operator creates them: a mount of a \
                missing volume is a warning, and the job never starts.",
+    },
+    Check {
+        id: APP_WRAPPER_OPERATOR,
+        summary: "AppWrapper accepts the object",
+        page: "The API server accepts this object, but the webhook of AppWrapper rejects it: what is inside may \
+               not be an AppWrapper itself, and may not name another namespace than that of the AppWrapper.",
     },
     Check {
         id: DUPLICATE_KEY,

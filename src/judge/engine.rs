@@ -254,10 +254,12 @@ fn components(
     let mut inside = Vec::new();
     kinds::each_at(&workload.object, path, &mut |part| inside.push(part));
     for part in inside {
-        // The operator rejects a wrapper in a wrapper.
-        let Some(inner) = Workload::at(part).filter(|inner| inner.kind.components.is_none()) else {
-            continue;
+        // The operator rejects a wrapper in a wrapper. A version that moved its fields is not read.
+        let is_judged = |inner: &Workload<'_>| {
+            inner.kind.components.is_none()
+                && !inner.kind.has_moved(inner.object.get("apiVersion").text().set())
         };
+        let Some(inner) = Workload::at(part).filter(is_judged) else { continue };
         let inner = Workload { inside: Some(workload.object.clone()), ..inner };
         let own = Wishes::of(&inner);
         let wishes = Wishes {

@@ -69,8 +69,8 @@ impl Runtime {
     /// Reads a runtime; nothing for other kinds.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
-        let workload =
-            Workload::of(object).filter(|workload| workload.kind.deadline == Deadline::OfOthers)?;
+        let workload = Workload::of(object)
+            .filter(|workload| matches!(workload.kind.deadline, Deadline::OfOthers { .. }))?;
         let trains = |pod: &&PodTemplate<'_>| {
             let item = pod.entry.as_ref().and_then(|entry| entry.part.value);
             let labels = item.and_then(|item| item.pointer("/template/metadata/labels"));

@@ -76,7 +76,7 @@ pub enum Kinds {
     WithPods,
     /// Those with pods that should end by themselves.
     WithRestart,
-    /// Those with runs of their own.
+    /// Those with runs of their own, or with Jobs that others run.
     WithRuns,
     /// Those with a `ttlSecondsAfterFinished` that deletes what has finished.
     WithTtl,
@@ -98,13 +98,13 @@ impl Kinds {
             Self::All => true,
             Self::WithPods => !kind.pods.is_empty() || kind.runs_in.is_some(),
             Self::WithRestart => kind.pods.iter().any(|pods| !matches!(pods.restart, Restart::Free)),
-            Self::WithRuns => kind.deadline != Deadline::OfOthers,
+            Self::WithRuns => !matches!(kind.deadline, Deadline::OfOthers { of_job: None }),
             Self::WithTtl => kind.ttl != Ttl::None,
             Self::JobSpecs => kind.has_jobs(),
             Self::Roles => {
                 kind.pods.iter().any(|pods| matches!(pods.restart, Restart::Beside { ignored: None, .. }))
             }
-            Self::WithRelease => kind.release.is_some(),
+            Self::WithRelease => kind.release.is_some() || kind.leak.is_some(),
             Self::WithDeadline => matches!(kind.deadline, Deadline::Ends | Deadline::Marks),
         }
     }

@@ -1,7 +1,7 @@
 //! `workload.codeflare.dev` `AppWrapper`: whole objects of other kinds, which are judged in their place (kinds.md
 //! §9).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Retired};
+use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Operator, Retired};
 
 pub(super) static APP_WRAPPER: Definition = Definition {
     group: "workload.codeflare.dev",
@@ -15,8 +15,11 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     }],
     name: "AppWrapper",
     resource: "appwrappers",
-    deadline: Deadline::OfOthers,
-    api: Api::Custom { schema: include_str!("app_wrapper.schema.json"), operator: None },
+    deadline: Deadline::OfOthers { of_job: None },
+    api: Api::Custom {
+        schema: include_str!("app_wrapper.schema.json"),
+        operator: Some(Operator::AppWrapper),
+    },
     finished: Finished::Field(&["status", "phase"], &["Succeeded", "Failed"]),
     on_update: OnUpdate::TemplateImmutable,
     whole: &[&["spec", "components"]],

@@ -100,6 +100,16 @@ impl PodCount {
         Self { most, least, said_by: if decides { Some(field.pointer.clone()) } else { self.said_by } }
     }
 
+    /// Returns a number of pods in words: Ray writes the largest integer where there is no limit.
+    #[must_use]
+    pub fn words(pods: i64) -> String {
+        if pods >= i64::from(i32::MAX) {
+            "any number of pods".to_owned()
+        } else {
+            format!("up to {pods} pods")
+        }
+    }
+
     /// Returns the larger of this count and what another field allows.
     #[must_use]
     pub fn or_more(self, field: &Part<'_>) -> Self {

@@ -1,6 +1,6 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired, Ttl};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, History, OnUpdate, Retired, Ttl};
 use super::job::{POD_LABELS, RESTART};
 use super::pods::{Count, Pods, Times};
 use super::variables;
@@ -20,6 +20,7 @@ pub(super) static CRON_JOB: Definition = Definition {
     run_metadata: &["spec", "jobTemplate", "metadata"],
     limits: &["spec", "jobTemplate", "spec"],
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    history: Some(History { at: &["spec"], successful: 3, failed: 1 }),
     pods: &[Pods {
         at: &["spec", "jobTemplate", "spec"],
         template: "template",

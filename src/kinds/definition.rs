@@ -34,8 +34,18 @@ pub struct Definition {
     pub deadline: Deadline,
     /// What `ttlSecondsAfterFinished` of the limits does.
     pub ttl: Ttl,
+    /// What a `ttlSecondsAfterFinished` of 0 in the limits does, to follow it; nothing if it does no harm.
+    pub ttl_of_zero: Option<&'static str>,
+    /// How many finished runs are kept.
+    pub history: Option<History>,
+    /// A wait that the deadline does not bound.
+    pub wait: Option<Wait>,
     /// What holds pods that still run when a run has ended.
     pub release: Option<Release>,
+    /// How pods may hold accelerators that can do no more work, whatever [`release`](Self::release) says.
+    pub leak: Option<Leak>,
+    /// What the operator accepts only with `podReplacementPolicy: Failed` in each batch/v1 Job.
+    pub replaces_in_place: Option<Choice>,
     /// Where the pods are.
     pub pods: &'static [Pods],
     /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
@@ -107,7 +117,10 @@ pub enum Deadline {
         help: &'static str,
     },
     /// The object is a template: others that refer to it run.
-    OfOthers,
+    OfOthers {
+        /// What is wrong with that of a batch/v1 Job in it; nothing if there are none.
+        of_job: Option<Harm>,
+    },
 }
 
 /// What `ttlSecondsAfterFinished` does.
@@ -126,6 +139,66 @@ pub enum Ttl {
     Harms(&'static str),
     /// There is none, or it does something else.
     None,
+}
+
+/// What a field does that nobody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Harm {
+    /// What, to follow the field.
+    pub what: &'static str,
+    /// What to do about it.
+    pub help: &'static str,
+}
+
+/// A word that the author may choose for a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The field.
+    pub at: Path,
+    /// The word.
+    pub word: &'static str,
+}
+
+impl Choice {
+    /// Returns the field of an object whose author has chosen the word.
+    #[must_use]
+    pub fn of<'a>(&self, object: &Part<'a>) -> Option<Part<'a>> {
+        Some(object.at(self.at)).filter(|field| field.text() == Field::Set(self.word))
+    }
+}
+
+/// A time that the deadline does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The choice that makes the run wait.
+    pub choice: Choice,
+    /// What does not end then, to follow "the deadline does not limit".
+    pub what: &'static str,
+    /// What to do about it.
+    pub help: &'static str,
+}
+
+/// How many finished runs the controller keeps, in fields of one mapping: `successfulJobsHistoryLimit` and
+/// `failedJobsHistoryLimit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// The mapping.
+    pub at: Path,
+    /// The default for runs that succeeded.
+    pub successful: i64,
+    /// The default for runs that failed.
+    pub failed: i64,
+}
+
+/// A way in which pods hold accelerators that can do no more work.
+#[derive(Clone, Copy, Debug)]
+pub struct Leak {
+    /// Returns the field of an object that lets them, which may be missing.
+    pub of: for<'a> fn(&Part<'a>) -> Option<Part<'a>>,
+    /// What happens.
+    pub what: &'static str,
+    /// What to do about it.
+    pub help: &'static str,
 }
 
 /// How pods that still run when a run has ended are released.
@@ -217,6 +290,8 @@ pub enum Operator {
     },
     /// KubeRay, as its controller validates RayJobs.
     Ray,
+    /// AppWrapper, as its webhook validates AppWrappers.
+    AppWrapper,
 }
 
 /// What may change on UPDATE.
@@ -291,7 +366,12 @@ pub const CUSTOM: Definition = Definition {
     limits: &["spec"],
     deadline: Deadline::Ends,
     ttl: Ttl::None,
+    ttl_of_zero: None,
+    history: None,
+    wait: None,
     release: None,
+    leak: None,
+    replaces_in_place: None,
     pods: &[],
     schedule: None,
     api: Api::Custom { schema: "{}", operator: None },
@@ -329,6 +409,12 @@ impl Definition {
     #[must_use]
     pub fn retired(&self, api_version: &str) -> Option<&'static Retired> {
         self.retired.iter().find(|retired| retired.api_version == api_version)
+    }
+
+    /// Tells whether an `apiVersion` is one whose fields are elsewhere now.
+    #[must_use]
+    pub fn has_moved(&self, api_version: Option<&str>) -> bool {
+        api_version.and_then(|version| self.retired(version)).is_some_and(|retired| retired.moved.is_some())
     }
 
     /// Tells whether an `apiVersion` has the same fields as the current one.

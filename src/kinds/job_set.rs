@@ -1,6 +1,6 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::definition::{Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, OnUpdate, Ttl};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
@@ -13,8 +13,12 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
     ends_run: None,
 };
 
-/// In its schema, the `name` of a failure policy's rule is not required: JobSet's webhook writes it before the API
-/// server looks.
+/// The strategy that restarts pods where they are: JobSet accepts it only for Jobs that replace no pod that
+/// still runs.
+pub(super) const IN_PLACE: &str = "InPlaceRestart";
+
+/// In its schema, the `name` of a failure policy's rule is not required: JobSet's webhook writes it before
+/// the API server looks.
 pub(super) static JOB_SET: Definition = Definition {
     group: "jobset.x-k8s.io",
     version: "v1alpha2",
@@ -32,6 +36,7 @@ pub(super) static JOB_SET: Definition = Definition {
             "of a Job of a set that still runs deletes the finished Job, which is then created and run again",
         ),
     },
+    replaces_in_place: Some(Choice { at: &["spec", "failurePolicy", "restartStrategy"], word: IN_PLACE }),
     pods: &[Pods {
         at: &["spec", "replicatedJobs", "*", "template", "spec"],
         template: "template",

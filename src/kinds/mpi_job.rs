@@ -1,7 +1,9 @@
-//! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it (kinds.md
-//! §6).
+//! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it
+//! (kinds.md §6).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Release, Released, Retired, Ttl};
+use super::definition::{
+    Api, CUSTOM, Children, Choice, Deadline, Definition, Release, Released, Retired, Ttl, Wait,
+};
 use super::pods::{Count, Pods, Restart};
 
 /// How many pods a role has where it does not say so.
@@ -15,7 +17,7 @@ pub(super) const RELEASE: Release = Release {
     value: Released::Word("Running"),
     unless: &[],
     twin: None,
-    holds: "the workers run on when the launcher has finished, and hold their GPUs",
+    holds: "the workers run on when the launcher has finished, and hold their accelerators",
     effect: "which deletes running pods and keeps finished ones with their logs",
 };
 
@@ -44,6 +46,15 @@ pub(super) static MPI_JOB: Definition = Definition {
         deletes_pods: false,
         of_job: None,
     },
+    ttl_of_zero: Some(
+        "may delete the launcher before the operator has seen it finish, which then creates it and runs it \
+         again",
+    ),
+    wait: Some(Wait {
+        choice: Choice { at: &["spec", "launcherCreationPolicy"], word: "WaitForWorkersReady" },
+        what: "the wait for the workers, because it starts with the launcher",
+        help: "write `launcherCreationPolicy: AtStartup`, or let a queue such as Kueue admit all pods at once",
+    }),
     release: Some(RELEASE),
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],

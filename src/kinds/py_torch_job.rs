@@ -31,7 +31,7 @@ pub(super) const RELEASE: Release = Release {
     value: Released::Word("Running"),
     unless: &[],
     twin: None,
-    holds: "pods that still run when the job has ended keep running and hold their GPUs",
+    holds: "pods that still run when the job has ended keep running and hold their accelerators",
     effect: "which deletes running pods and keeps finished ones with their logs",
 };
 

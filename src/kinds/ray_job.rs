@@ -1,6 +1,9 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, Operator, Release, Released};
+use super::definition::{
+    Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, Leak, Operator, Release, Released, Wait,
+};
+use super::field::{Field, Part};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Unset};
 
@@ -20,8 +23,19 @@ pub(super) static RAY_JOB: Definition = Definition {
         // With rules of its own, or a cluster of somebody else, the operator refuses the field.
         unless: &["deletionStrategy", "clusterSelector"],
         twin: None,
-        holds: "the Ray cluster runs on when the job has ended, and holds its accelerators",
+        holds: "the Ray cluster runs on when the job has ended, and its pods hold their accelerators",
         effect: "which deletes the cluster `ttlSecondsAfterFinished` seconds after the job has ended",
+    }),
+    wait: Some(Wait {
+        choice: Choice { at: &["spec", "submissionMode"], word: "InteractiveMode" },
+        what: "the wait for somebody who submits the work",
+        help: "delete the job once nobody uses its cluster, or let it submit the work itself",
+    }),
+    leak: Some(Leak {
+        of: rules_without_failure,
+        what: "no deletion rule is for `jobDeploymentStatus: Failed`, so after the deadline or a failed \
+               submission the Ray cluster runs on, and its pods hold their accelerators",
+        help: "add a rule with `policy: DeleteCluster` and `condition: {jobDeploymentStatus: Failed}`",
     }),
     pods: &[
         Pods {
@@ -59,3 +73,16 @@ pub(super) static RAY_JOB: Definition = Definition {
     starter: Some(include_str!("ray_job.starter.yaml")),
     ..CUSTOM
 };
+
+/// Returns deletion rules of which none deletes anything when the job has failed. A status of the job does
+/// not count: it is that of what Ray runs, and is not `FAILED` where the deadline has passed or nothing was
+/// submitted.
+fn rules_without_failure<'a>(object: &Part<'a>) -> Option<Part<'a>> {
+    let rules = object.at(&["spec", "deletionStrategy", "deletionRules"]);
+    let covers = |rule: Part<'_>| {
+        let status = rule.at(&["condition", "jobDeploymentStatus"]).text();
+        matches!(status, Field::Set("Failed") | Field::Placeholder(_))
+            && rule.get("policy").text() != Field::Set("DeleteNone")
+    };
+    (rules.items().next().is_some() && !rules.items().any(covers)).then_some(rules)
+}

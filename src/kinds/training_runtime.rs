@@ -1,8 +1,8 @@
 //! `trainer.kubeflow.org` `TrainingRuntime`: a JobSet as a template for TrainJobs of its namespace (kinds.md
 //! §5).
 
-use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, Ttl};
-use super::job_set::RESTART;
+use super::definition::{Api, CUSTOM, Choice, Deadline, Definition, Finished, Harm, Ttl};
+use super::job_set::{IN_PLACE, RESTART};
 use super::pods::{Count, Pods, Times};
 
 pub(super) static TRAINING_RUNTIME: Definition =
@@ -14,10 +14,19 @@ pub(super) const RUNTIME: Definition = Definition {
     body: &["spec", "template", "spec"],
     run_metadata: &["spec", "template", "metadata"],
     limits: &["spec", "template", "spec"],
-    deadline: Deadline::OfOthers,
+    deadline: Deadline::OfOthers {
+        of_job: Some(Harm {
+            what: "in a runtime limits each attempt of one Job, and not the TrainJob",
+            help: "remove it, and write `spec.activeDeadlineSeconds` in each TrainJob",
+        }),
+    },
     ttl: Ttl::Harms(
         "in a runtime deletes finished work of a TrainJob, which the trainer then creates and runs again",
     ),
+    replaces_in_place: Some(Choice {
+        at: &["spec", "template", "spec", "failurePolicy", "restartStrategy"],
+        word: IN_PLACE,
+    }),
     pods: &[Pods {
         at: &["spec", "template", "spec", "replicatedJobs", "*", "template", "spec"],
         template: "template",

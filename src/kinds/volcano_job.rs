@@ -1,6 +1,6 @@
 //! `batch.volcano.sh` `Job`: tasks that are scheduled together (kinds.md §8).
 
-use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, Leak, OnUpdate, Ttl};
 use super::field::{Field, Part};
 use super::pods::{Count, Pods, Restart, Unset};
 
@@ -16,6 +16,12 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
                `action: TerminateJob`, which ends the job when a pod passes it",
     },
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    leak: Some(Leak {
+        of: no_policy_of_failure,
+        what: "no policy is for the event `PodFailed`, so when a pod fails the others run on, \
+               and hold their accelerators",
+        help: "add a policy with `event: PodFailed` and `action: TerminateJob` or `RestartJob`",
+    }),
     pods: &[Pods {
         at: &["spec", "tasks", "*"],
         template: "template",
@@ -37,9 +43,36 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
 
 /// Tells whether the end of a task ends the job, so that the pods of others need not end by themselves.
 fn completes_the_job(task: &Part<'_>) -> bool {
-    let is_end = |event: &Part<'_>| event.text() == Field::Set("TaskCompleted");
     task.get("policies").items().any(|policy| {
-        policy.get("action").text() == Field::Set("CompleteJob")
-            && (is_end(&policy.get("event")) || policy.get("events").items().any(|event| is_end(&event)))
+        policy.get("action").text() == Field::Set("CompleteJob") && is_for(&policy, &["TaskCompleted"])
     })
+}
+
+/// Tells whether a policy is for one of some events.
+fn is_for(policy: &Part<'_>, events: &[&str]) -> bool {
+    let is_one = |event: &Part<'_>| match event.text() {
+        Field::Set(event) => events.contains(&event),
+        field => matches!(field, Field::Placeholder(_)),
+    };
+    is_one(&policy.get("event")) || policy.get("events").items().any(|event| is_one(&event))
+}
+
+/// Returns the missing policies of a job of several pods, if pods of it fail and nothing is done about it. A
+/// container that fails in a pod with `OnFailure` is restarted there; only `Never`, and a deadline of the
+/// pods, lets pods fail.
+fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
+    let spec = job.get("spec");
+    let (mut pods, mut fail) = (0_i64, false);
+    for task in spec.get("tasks").items() {
+        pods = pods.saturating_add(task.get("replicas").int().set().unwrap_or_default().max(0));
+        let pod = task.at(&["template", "spec"]);
+        fail |= pod.get("restartPolicy").text() == Field::Set("Never")
+            || pod.get("activeDeadlineSeconds").is_set();
+    }
+    let acts = |around: &Part<'_>| {
+        let mut policies = around.get("policies").items();
+        policies.any(|policy| policy.get("exitCode").is_set() || is_for(&policy, &["PodFailed", "*"]))
+    };
+    let is_handled = acts(&spec) || spec.get("tasks").items().any(|task| acts(&task));
+    (pods > 1 && fail && !is_handled).then(|| spec.get("policies"))
 }

@@ -91,10 +91,13 @@ impl Author {
         json!({"apiVersion": "kubeflow.org/v1", "kind": kind, "spec": spec})
     }
 
+    /// A runtime: the deadline is that of a TrainJob.
     fn runtime(&self, kind: &str) -> Value {
+        let mut job = self.job();
+        job.as_object_mut().map(|job| job.remove("activeDeadlineSeconds"));
         json!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": kind, "spec": {
             "mlPolicy": {"numNodes": 2},
-            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": self.job()}}]}},
+            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": job}}]}},
         }})
     }
 }
@@ -336,6 +339,7 @@ pub(crate) const SAMPLES: &[Sample] = &[
         make: |author| {
             json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {
                 "schedulerName": "volcano", "minAvailable": 2,
+                "policies": [{"event": "PodFailed", "action": "TerminateJob"}],
                 "tasks": [{"name": "worker", "replicas": 2, "template": over(author.template(), json!({"spec": author.limits}))}],
             }})
         },

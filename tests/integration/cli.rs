@@ -602,6 +602,88 @@ fn unjudged() -> Place {
     ])
 }
 
+/// An AppWrapper of all that may be in one: a Job with a misplaced field, and what is not judged.
+const WRAPPER: &str = "\
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {name: wrapped, namespace: ml}
+spec:
+  components:
+  - template:
+      apiVersion: batch/v1
+      kind: Job
+      metadata: {name: train, namespace: other}
+      spec:
+        activeDeadlineSeconds: 60
+        podReplacementPolicy: Failed
+        restarts: 3
+        template: {spec: {restartPolicy: Never, containers: [{name: c, image: 'example.com/c:1'}]}}
+  - template:
+      apiVersion: batch/v1
+      kind: Job
+      metadata: {name: part}
+      spec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}
+  - template: {apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: ray}, spec: {}}
+  - template:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: pod}
+      spec: {restartPolicy: Never, containers: [{name: c, image: 'example.com/c:1'}]}
+  - template:
+      apiVersion: example.dev/v1
+      kind: Solver
+      metadata: {name: solver}
+      spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: 'example.com/c:1'}]}}}
+  - template: {apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: nested}, spec: {components: []}}
+  - template: {apiVersion: kubeflow.org/v1alpha1, kind: MPIJob, metadata: {name: old}, spec: {replicas: 2}}
+  - template: {metadata: {name: nameless}}
+  - template: {apiVersion: v1, kind: Service, metadata: {name: service}, spec: {ports: [{port: 80}]}}
+";
+
+#[test]
+fn what_is_in_a_wrapper_is_judged_or_named() {
+    let place = Place::with(&[("wrapper.yaml", WRAPPER)]);
+    let document = json(&place.run(&["lint", "--format", "json"]));
+    let said = |list: &str, line: &dyn Fn(&Value) -> String| -> String {
+        document[list].as_array().unwrap().iter().map(line).collect::<Vec<_>>().join("\n")
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let unjudged = said("unjudged", &|one| {
+        format!("{} {}: {}", text(&one["reason"]), text(&one["object"]["name"]), text(&one["message"]))
+    });
+    assert_snapshot!(unjudged, @"
+    partial part: this is a partial object: no container has an image
+    kind ray: Jobgate does not judge the kind RayCluster
+    kind pod: Jobgate does not judge the kind Pod
+    lookalike solver: Jobgate does not know the kind Solver, which runs batch pods
+    inside nested: the AppWrapper inside the AppWrapper is not judged
+    not-served old: this version is no longer served
+    ");
+    let findings = said("findings", &|one| {
+        format!("{} {}: {}", text(&one["action"]), text(&one["rule"]), text(&one["message"]))
+    });
+    assert_snapshot!(findings, @r#"
+    warn appwrapper-operator: AppWrapper rejects this: spec.components[0].template.metadata.namespace: Forbidden: must be the namespace of the AppWrapper
+    warn unknown-field: unknown field `restarts`: the API server drops it silently
+    warn appwrapper-operator: AppWrapper rejects this: spec.components[5].template: Forbidden: may not be an AppWrapper
+    deny known-kind: `kubeflow.org/v1alpha1` of `MPIJob` is no longer served
+    deny api-server: the API server rejects this: spec.components[7].template.apiVersion: Required value: must not be empty
+    deny api-server: the API server rejects this: spec.components[7].template.kind: Required value: must not be empty
+    "#);
+    // A cluster gets whole objects, and the operator's webhook rejects this one.
+    let nameless = "  - template: {metadata: {name: nameless}}\n";
+    let place = Place::with(&[(
+        "wrapper.yaml",
+        &WRAPPER
+            .replace(nameless, "")
+            .replace("spec: {template: {spec", "spec: {activeDeadlineSeconds: 60, template: {spec"),
+    )]);
+    let answered = place.run(&["dry-run"]);
+    for line in ["the operator would reject it", "5 of 6 objects not judged"] {
+        assert!(stdout(&answered).contains(line), "{}", stdout(&answered));
+    }
+}
+
 #[test]
 fn what_is_not_judged_is_said_with_the_reason() {
     let place = unjudged();
@@ -1544,7 +1626,7 @@ fn only_pods_with_gpus_hold_gpus() {
     let place = Place::with(&[("cpu.yaml", &job("cpu: 4")), ("gpu.yaml", &job("nvidia.com/gpu: 4"))]);
     for (file, rule, words) in [
         ("cpu.yaml", "deadline", "its pods keep running"),
-        ("gpu.yaml", "resources-released", "hold their GPUs"),
+        ("gpu.yaml", "resources-released", "hold their accelerators"),
     ] {
         let found = found_by_both(&place, file);
         let of_pods: Vec<_> = found.iter().filter(|found| found.2.contains("cleanPodPolicy")).collect();

@@ -22,7 +22,7 @@ pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
         Walk { schema, object, root: root.shape, required: root.required, reading, found: Vec::new() };
     walk.visit(root.shape, object, &Place::ROOT);
     // What a partial object lacks is in the rest of it, unless it explicitly sets nothing.
-    if reading == Reading::Manifest
+    if matches!(reading, Reading::Manifest | Reading::Inside)
         && walk.found.iter().any(|finding| finding.rule == API_SERVER)
         && Workload::of(object).is_some_and(|workload| workload.is_partial())
     {
@@ -203,7 +203,7 @@ impl Walk<'_> {
             Reading::Body { strict: true } => {
                 (Level::Deny, format!("the API server rejects this: unknown field \"{pointer}\""))
             }
-            Reading::Body { strict: false } => {
+            Reading::Body { strict: false } | Reading::Inside => {
                 (Level::Warn, format!("unknown field `{}`: the API server drops it silently", short(key)))
             }
             // kubectl requests strict validation unless `--validate` is set.

@@ -135,7 +135,7 @@ use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, ParamDefault, Ratchet, Rule, Strings};
 use crate::judge::words::has_word;
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Among, ClaimUse, Field, Part, Workload};
+use crate::kinds::{Among, ClaimUse, Field, Part, PodCount, Workload};
 use crate::text::lines::cut;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 
@@ -306,7 +306,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
             Some(_) => Sure::Likely,
             None => Sure::Unknown,
         };
-        let users = format!("up to {at_once} pods use it at once");
+        let users = format!("{} use it at once", PodCount::words(at_once));
         if let Volume::HostPath { name, source } = &volume {
             return host_path(cx, shared, (name, source), &users);
         }

@@ -43,14 +43,21 @@
 //! ## Details
 //!
 //! The field is in `spec` of a Job, in `spec.jobTemplate.spec` of a CronJob and in `spec.runPolicy` of a
-//! PyTorchJob; docs/kinds.md has the other kinds. A TrainJob has it since release 2.2 of the trainer.
+//! PyTorchJob; docs/kinds.md has the other kinds. A TrainJob has it since release 2.2 of the trainer. In a
+//! Job of a training runtime it gets a warning: it limits each attempt of this Job, and the trainer may start
+//! the whole again; it is planned that the trainer rejects it there.
 //!
-//! No field ends a whole JobSet: the deadline of each of its Jobs does, so a missing one is a warning, never a
-//! denial, for the Jobs that hold accelerators if some do. A Job that passes its deadline fails, and the set
-//! may start again, with a new clock, up to `failurePolicy.maxRestarts` times. A Volcano job has no such field
-//! either: its tasks' pod templates do, with a policy that ends the job. A RayJob's deadline counts for each
-//! attempt. What is in an AppWrapper is run again up to three times after it has failed, each with a new
+//! No field ends a whole JobSet: the deadline of each of its Jobs does, so a missing one is a warning, never
+//! a denial, for the Jobs that hold accelerators if some do. A Job that passes its deadline fails, and the
+//! set may start again, with a new clock, up to `failurePolicy.maxRestarts` times. A Volcano job has no such
+//! field either: its tasks' pod templates do, with a policy that ends the job. A RayJob's deadline counts for
+//! each attempt. What is in an AppWrapper is run again up to three times after it has failed, each with a new
 //! clock.
+//!
+//! An MPIJob (`kubeflow.org/v2beta1`) gives its deadline to the launcher. With `launcherCreationPolicy:
+//! WaitForWorkersReady` the launcher starts last, so the wait for the workers has no end, while those that
+//! run hold their accelerators: a note. So is a RayJob in `InteractiveMode`, whose deadline does not count
+//! while it waits for somebody to submit the work.
 //!
 //! The API server accepts 0, which ends the Job at its first sync. A value above 9223372036 overflows in the
 //! Job controller and ends the Job just as early. Both count as missing. `activeDeadlineSeconds` of the pod
@@ -99,7 +106,7 @@ use std::fmt::Write as _;
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Fills, Flag, Kinds, Measure, Number, Ratchet, Rule};
-use crate::kinds::{Deadline, Field, Part, PodTemplate, Run, Ttl, Workload};
+use crate::kinds::{Deadline, Field, Harm, Part, PodTemplate, Run, Ttl, Workload};
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 
@@ -158,7 +165,7 @@ fn longest(workload: &Workload<'_>) -> i64 {
         Field::Set(value) => value,
         _ => i64::MAX,
     };
-    if matches!(workload.kind.deadline, Deadline::Missing { .. } | Deadline::OfOthers) {
+    if matches!(workload.kind.deadline, Deadline::Missing { .. } | Deadline::OfOthers { .. }) {
         return 0;
     }
     workload.runs.iter().map(of_run).max().unwrap_or_default()
@@ -190,7 +197,31 @@ fn check(cx: &mut Cx<'_>) {
             }
         }
         Deadline::Missing { what, help } => no_field(cx, what, help),
-        Deadline::OfOthers => {}
+        Deadline::OfOthers { of_job } => {
+            if let Some(harm) = of_job {
+                of_template(cx, harm);
+            }
+        }
+    }
+    does_not_limit(cx);
+}
+
+/// Warns of deadlines in a template of others, which are not those of a run.
+fn of_template(cx: &mut Cx<'_>, harm: Harm) {
+    let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
+    for field in jobs.map(|spec| spec.get(FIELD)).filter(Part::is_set) {
+        let finding = cx.report(&field.pointer, format!("`{FIELD}` {}", harm.what));
+        finding.at_most(Level::Warn).at_key().help(harm.help);
+        finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
+    }
+}
+
+/// Notes a wait that no deadline ends.
+fn does_not_limit(cx: &mut Cx<'_>) {
+    let Some(wait) = cx.workload.kind.wait else { return };
+    if let Some(field) = wait.choice.of(&cx.workload.object) {
+        let message = format!("with `{}`, the deadline does not limit {}", wait.choice.word, wait.what);
+        cx.report(&field.pointer, message).at_most(Level::Note).help(wait.help);
     }
 }
 

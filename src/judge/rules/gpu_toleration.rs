@@ -275,7 +275,10 @@ impl<'a> Author<'a> {
             let covered = Covered::by(&covered);
             lacks.iter().any(|request| covered.all || covered.whole.contains(request.taint))
         };
-        if self.is_filled || is_own || lost() { Room::Warn } else { Room::Note }
+        if self.is_filled {
+            return Room::Warn(if self.replaces { WRITTEN_WHOLE } else { APPLIED });
+        }
+        if is_own || lost() { Room::Warn(EXISTS) } else { Room::Note }
     }
 
     /// Tells whether the author has written the list, also an empty one.
@@ -304,11 +307,16 @@ impl<'a> Author<'a> {
 enum Room {
     /// It fills them in.
     Fill,
-    /// It warns, because the list is applied again or the object exists.
-    Warn,
+    /// It warns, for this reason.
+    Warn(&'static str),
     /// Nothing: the UPDATE does not change it.
     Note,
 }
+
+/// Why the webhook fills nothing in, to follow "the webhook".
+const APPLIED: &str = "does not change a list that you apply";
+const WRITTEN_WHOLE: &str = "does not change an object that is replaced as a whole";
+const EXISTS: &str = "does not change the pods of an object that exists";
 
 fn report_one_value(cx: &mut Cx<'_>, tolerations: &Part<'_>, index: usize, taint: &str) {
     let Some(toleration) = tolerations.items().nth(index) else { return };
@@ -360,15 +368,14 @@ fn report_uncovered(
     );
     let finding = cx.report(if tolerations.is_set() { &tolerations.pointer } else { &place }, message);
     finding.field(tolerations.pointer.clone()).fix(Safety::Safe, ops);
-    let why = if matches!(room, Room::Warn) && finding.fills {
-        "; the webhook does not change a list that you apply"
-    } else {
-        ""
+    let why = match room {
+        Room::Warn(why) if finding.fills => format!("; the webhook {why}"),
+        _ => String::new(),
     };
     finding.help(format!("add the {what} to `{}`{why}", tolerations.pointer));
     match room {
         Room::Fill => {}
-        Room::Warn => _ = finding.instead_of_fill(Level::Warn),
+        Room::Warn(_) => _ = finding.instead_of_fill(Level::Warn),
         Room::Note => _ = finding.instead_of_fill(Level::Note),
     }
     if tolerations.is_set() {
@@ -761,6 +768,17 @@ mod tests {
         let (none, listed) = (pytorch_job(&Value::Null), pytorch_job(&json!([own()])));
         assert_eq!(level(&none, &none), Some(Level::Note), "it was so before");
         assert_eq!(level(&listed, &listed), Some(Level::Warn));
+        let help = |new: &Value, old: Option<&Value>| {
+            let verdict = judge(&Policy::default(), new, old);
+            verdict.findings.first().map(|finding| finding.help.to_string()).unwrap_or_default()
+        };
+        // Nobody has applied it.
+        let why = help(&listed, Some(&listed));
+        assert!(why.ends_with("; the webhook does not change the pods of an object that exists"), "{why}");
+        let mut applied = listed.clone();
+        applied["metadata"] = json!({"annotations": {LAST_APPLIED: listed.to_string()}});
+        let why = help(&applied, None);
+        assert!(why.ends_with("; the webhook does not change a list that you apply"), "{why}");
         let mut changed = none.clone();
         changed["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"] =
             json!({"pool": "a"});

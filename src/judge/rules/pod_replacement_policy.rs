@@ -52,8 +52,15 @@
 //!
 //! Only for Jobs, and kinds that Jobs are made from: CronJob, JobSet, ScaledJob and training runtimes. The
 //! Jobs of a JobSet and of a runtime are in a list, which an apply replaces as a whole: where the object will
-//! be applied again, the webhook warns, and `lint --fix` writes the field. A Job with a `podFailurePolicy` defaults to `Failed` and may have no other
-//! value.
+//! be applied again, the webhook warns, and `lint --fix` writes the field. Where it has filled the field into
+//! a JobSet that is applied later, the webhook restores it on UPDATE if nothing else in the Job has changed;
+//! JobSet would reject the change otherwise. A Job with a `podFailurePolicy` defaults to `Failed` and may
+//! have no other value.
+//!
+//! A JobSet with `failurePolicy.restartStrategy: InPlaceRestart` restarts its pods where they are. JobSet
+//! accepts it only if each Job has `podReplacementPolicy: Failed`, a `backoffLimit` of 2147483647, and as
+//! many `completions` as `parallelism`. There another value of the first is reported even if the author chose
+//! it, and one that is missing even with a `podFailurePolicy`.
 //!
 //! A `TerminatingOrFailed` that the author chose is kept. The API server writes the same value into every Job
 //! that leaves the field unset, before it calls any webhook. So on CREATE of a Job, the webhook treats the
@@ -74,7 +81,7 @@ use crate::judge::engine::Origin;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::kinds::{Api, Field, OnUpdate, Part};
+use crate::kinds::{Api, Choice, Field, OnUpdate, Part};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -103,17 +110,23 @@ fn check(cx: &mut Cx<'_>) {
     let from_file =
         || cx.request.origin == Origin::File && cx.workload.object.at(&["metadata", "name"]).is_set();
     let is_lost = in_list && (from_file() || applied_again(cx.workload).is_some());
+    let in_place = cx.workload.kind.replaces_in_place;
+    let in_place = in_place.filter(|choice| choice.of(&cx.workload.object).is_some());
     for run in &cx.workload.runs {
         if let Some(spec) = &run.job_spec {
-            check_run(cx, spec, is_lost);
+            check_run(cx, spec, is_lost, in_place);
         }
     }
 }
 
-fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool) {
-    if spec.get("podFailurePolicy").is_set() {
+fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<Choice>) {
+    // The API server writes `Failed` then, but the operator looks before.
+    if spec.get("podFailurePolicy").is_set() && in_place.is_none() {
         return;
     }
+    let needed = in_place.map(|choice| {
+        format!("the operator refuses `{}` unless `podReplacementPolicy` is `Failed`", choice.word)
+    });
     let field = spec.get(FIELD);
     match field.text() {
         Field::Unset => {
@@ -123,11 +136,12 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool) {
                 Field::Set(version) => cx.workload.kind.retired(version).map(|_| version),
                 _ => None,
             };
-            if let Some(finding) = cx.missing(
-                &field.pointer,
+            let message = needed.unwrap_or_else(|| {
                 "`podReplacementPolicy` is not set, \
-                 so a replacement starts while the old pod is still terminating",
-            ) {
+                 so a replacement starts while the old pod is still terminating"
+                    .to_owned()
+            });
+            if let Some(finding) = cx.missing(&field.pointer, message) {
                 match retired {
                     Some(version) => {
                         finding.instead_of_fill(Level::Note).help(format!(
@@ -157,6 +171,13 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool) {
             )
             .help(HELP)
             .fix(Safety::Safe, vec![Op::Replace(field.pointer.clone(), "Failed".into())]);
+        }
+        Field::Set("TerminatingOrFailed") => {
+            if let Some(message) = needed {
+                let fix = Op::Replace(field.pointer.clone(), "Failed".into());
+                let finding = cx.report(&field.pointer, message).instead_of_fill(Level::Warn);
+                finding.help(HELP).fix(Safety::Unsafe, vec![fix]);
+            }
         }
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }

@@ -80,6 +80,16 @@
 //! has a `deletionStrategy`, with which KubeRay refuses the field, or a `clusterSelector`: that cluster is
 //! somebody else's.
 //!
+//! A RayJob with `deletionStrategy.deletionRules` gets a warning if none of them deletes anything with
+//! `jobDeploymentStatus: Failed`. A `jobStatus` is that of what runs in Ray: after the deadline, or if the
+//! work could not be submitted, it is not `FAILED`, so such a rule does not apply, and the cluster is kept.
+//!
+//! A Volcano job is not ended by a pod that fails: the others run on, often waiting for it in a collective
+//! operation. A job with several pods, and with `restartPolicy: Never` or a deadline in a pod template, gets
+//! a warning if neither the job nor a task has a policy for the event `PodFailed` (or `*`), or for an exit
+//! code. With `OnFailure`, a container that fails is restarted in its pod, so only the deadline makes pods
+//! fail.
+//!
 //! ## References
 //!
 //! * <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/job-scheduling/>
@@ -110,6 +120,19 @@ pub(super) static RULE: Rule = Rule {
 
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
+    if let Some(leak) = workload.kind.leak
+        && workload.pods.iter().any(PodTemplate::holds_accelerators)
+        && let Some(field) = (leak.of)(&workload.object)
+    {
+        let finding = if field.is_set() {
+            Some(cx.report(&field.pointer, leak.what))
+        } else {
+            cx.missing(&field.pointer, leak.what)
+        };
+        if let Some(finding) = finding {
+            finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key().help(leak.help);
+        }
+    }
     let Some(release) = workload.kind.release else { return };
     let limits = &workload.limits;
     if release.releases(&workload.object, limits) != Some(false)

@@ -49,7 +49,7 @@
 //! A CronJob keeps its finished runs, with their pods, up to its history limits: the last
 //! `successfulJobsHistoryLimit` that succeeded (default 3) and the last `failedJobsHistoryLimit` that failed
 //! (default 1). A TTL deletes them earlier and never keeps one longer. If both limits are 0, no run is kept,
-//! so nothing is filled in or reported.
+//! so nothing is filled in or reported. A ScaledJob has the same limits, each 100 by default.
 //!
 //! A day is enough for teams that look at their jobs every day. Otherwise choose a week (`seconds: 604800`):
 //! with a day, a run that fails on Friday evening is gone on Monday with its pods and their logs, unless the
@@ -77,10 +77,11 @@
 //! A Job that is controlled by an object other than a CronJob is left alone: its owner cleans it up.
 //!
 //! The field deletes a finished Job, PyTorchJob or JobSet with its pods, and of an MPIJob
-//! (`kubeflow.org/v2beta1`) the launcher only. A RayJob keeps its cluster for so many seconds, so there the
-//! field is never filled in. In a Job of a JobSet or of a training runtime it is reported: the deleted Job
-//! would be created and run again. So is one below a minute in what an AppWrapper contains: a component that
-//! is gone before the wrapper has seen its end has failed.
+//! (`kubeflow.org/v2beta1`) the launcher only. There a TTL of 0 is reported: if the launcher is gone before
+//! the operator has seen it finish, the operator creates it again, and the job runs a second time. A RayJob
+//! keeps its cluster for so many seconds, so there the field is never filled in. In a Job of a JobSet or of a
+//! training runtime it is reported: the deleted Job would be created and run again. So is one below a minute
+//! in what an AppWrapper contains: a component that is gone before the wrapper has seen its end has failed.
 //!
 //! The webhook never sets the field on UPDATE of a Job or PyTorchJob: a finished one would be deleted at
 //! once. The training operator ignores the field while a PyTorchJob is suspended, and release 1.9 never
@@ -95,7 +96,7 @@ use crate::judge::appliers::{hook, tracker, writes_whole};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Number, Ratchet, Rule};
-use crate::kinds::{Field, Finished, Part, Ttl, Workload};
+use crate::kinds::{Field, Finished, History, Part, Ttl, Workload};
 use crate::text::patch::Op;
 
 const CRON_SECONDS: Number = Number::new(
@@ -135,6 +136,13 @@ fn check(cx: &mut Cx<'_>) {
                 check_limits(cx, &field, what, deletes_pods);
             } else if deletes_pods {
                 check_inside(cx, &field);
+            }
+            if let Some(harm) = cx.workload.kind.ttl_of_zero.filter(|_| field.int() == Field::Set(0)) {
+                let seconds = cx.number(&SECONDS).max(1);
+                let finding = cx.report(&field.pointer, format!("`{FIELD}: 0` {harm}"));
+                finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
+                finding.help(format!("write a longer time, e.g. {seconds} (seconds)"));
+                finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
             }
             if let Some(harm) = of_job {
                 let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
@@ -183,7 +191,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     let is_template = workload.schedule.is_some();
     // Tools track the object, and do not create again what its controller creates.
     let stays = is_template || workload.kind.finished == Finished::Never || !deletes_pods;
-    let kept = workload.schedule.as_ref().map(Kept::of);
+    let kept = workload.kind.history.map(|history| Kept::of(&workload.object.at(history.at), history));
     if kept == Some(Kept { successful: Some(0), failed: Some(0) }) {
         return;
     }
@@ -241,14 +249,14 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     }
     let Some(fix) = workload.limits.set(FIELD, seconds.into()) else { return };
     if let Some(finding) = cx.missing(&field.pointer, message) {
-        let earlier = if is_template { ", which deletes them earlier" } else { "" };
+        let earlier = if workload.kind.history.is_some() { ", which deletes them earlier" } else { "" };
         finding
             .help(format!("set `{}`, e.g. to {seconds} (seconds){earlier}", field.pointer))
             .fix(Safety::Safe, vec![fix]);
     }
 }
 
-/// How many finished runs a CronJob keeps (kubernetes.md §3); nothing if unknown.
+/// How many finished runs are kept (kubernetes.md §3, kinds.md §12); nothing if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kept {
     successful: Option<i64>,
@@ -256,11 +264,11 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(cron: &Part<'_>) -> Self {
-        let limit = |field, default| cron.get(field).int().or_default(default);
+    fn of(around: &Part<'_>, history: History) -> Self {
+        let limit = |field, default| around.get(field).int().or_default(default);
         Self {
-            successful: limit("successfulJobsHistoryLimit", 3),
-            failed: limit("failedJobsHistoryLimit", 1),
+            successful: limit("successfulJobsHistoryLimit", history.successful),
+            failed: limit("failedJobsHistoryLimit", history.failed),
         }
     }
 

@@ -40,6 +40,16 @@ pub(super) fn check(kind: Kind, object: &Part<'_, '_>, causes: &mut Causes) {
     {
         causes.required(&roles, "");
     }
+    // Whole objects are embedded in it.
+    if let Some(path) = kind.components {
+        each(object, path, None, &mut |_, inner| {
+            for key in ["apiVersion", "kind"].map(|key| inner.get(key)) {
+                if inner.is_mapping() && key.text().is_empty() {
+                    causes.required(&key, "must not be empty");
+                }
+            }
+        });
+    }
     for form in kind.pods {
         each(object, form.at, None, &mut |name, around| {
             let count = around.get("replicas");

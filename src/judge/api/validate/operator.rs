@@ -1,10 +1,12 @@
 //! The validation by operators: of a `PyTorchJob` by the training operator's webhook, since version 1.8
-//! (kubernetes.md §4.1), and of a `RayJob` by KubeRay's controller (kinds.md §7).
+//! (kubernetes.md §4.1), of a `RayJob` by KubeRay's controller (kinds.md §7), and of an
+//! `AppWrapper` by its webhook (kinds.md §9).
 
 use super::cause::{At as _, Cause, Causes};
+use super::custom;
 use super::part::Part;
 use crate::judge::api::stored::Stored;
-use crate::judge::checks::{RAY_OPERATOR, TRAINING_OPERATOR};
+use crate::judge::checks::{APP_WRAPPER_OPERATOR, RAY_OPERATOR, TRAINING_OPERATOR};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::kinds::{Api, Kind, Operator, Path};
@@ -13,6 +15,7 @@ use crate::kinds::{Api, Kind, Operator, Path};
 pub(in crate::judge::api) fn check_of(kind: Option<Kind>) -> &'static str {
     match kind.map(|kind| kind.api) {
         Some(Api::Custom { operator: Some(Operator::Ray), .. }) => RAY_OPERATOR,
+        Some(Api::Custom { operator: Some(Operator::AppWrapper), .. }) => APP_WRAPPER_OPERATOR,
         _ => TRAINING_OPERATOR,
     }
 }
@@ -29,9 +32,31 @@ pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
             }
         }
         Some(Api::Custom { operator: Some(Operator::Ray), .. }) => ray(&Part::root(object), &mut causes),
+        Some(Api::Custom { operator: Some(Operator::AppWrapper), .. }) => {
+            if let Some(kind) = kind {
+                wrapper(&Part::root(object), kind, &mut causes);
+            }
+        }
         _ => {}
     }
     causes.into_vec()
+}
+
+fn wrapper(object: &Part<'_, '_>, kind: Kind, causes: &mut Causes) {
+    // A manifest may leave the namespace to `kubectl -n`.
+    let own = object.at(&["metadata", "namespace"]);
+    let Some(path) = kind.components else { return };
+    custom::each(object, path, None, &mut |_, inner| {
+        let [version, name] = ["apiVersion", "kind"].map(|key| inner.get(key));
+        if name.text() == kind.name && version.text() == kind.api_version() {
+            causes.forbidden(inner, "may not be an AppWrapper");
+        }
+        let namespace = inner.at(&["metadata", "namespace"]);
+        let is_other = !namespace.text().is_empty() && namespace.text() != own.text();
+        if !own.text().is_empty() && is_other {
+            causes.forbidden(&namespace, "must be the namespace of the AppWrapper");
+        }
+    });
 }
 
 fn ray(object: &Part<'_, '_>, causes: &mut Causes) {
@@ -173,6 +198,33 @@ mod tests {
         assert_eq!(ray(json!({"clusterSelector": {"a": "b"}, "backoffLimit": 1})).len(), 1);
         assert_eq!(ray(json!({"submissionMode": "InteractiveMode", "backoffLimit": 1})).len(), 1);
         assert_eq!(ray(json!({"submissionMode": "SidecarMode", "submitterConfig": {}})).len(), 1);
+    }
+
+    #[test]
+    fn what_is_wrapped_is_no_wrapper_and_of_the_same_namespace() {
+        let wrapper = |namespace: Value, inner: Value| {
+            said(&json!({
+                "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper",
+                "metadata": {"name": "w", "namespace": namespace},
+                "spec": {"components": [{"template": {"kind": "Job"}}, {"template": inner}]},
+            }))
+        };
+        let job = |namespace: &str| json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": namespace}});
+        assert_eq!(wrapper("a".into(), job("a")), [""; 0]);
+        assert_eq!(wrapper("a".into(), job("")), [""; 0]);
+        assert_eq!(wrapper(Value::Null, job("b")), [""; 0], "unknown");
+        assert_eq!(
+            wrapper("a".into(), job("b")),
+            [
+                "spec.components[1].template.metadata.namespace: Forbidden: must be the namespace of the AppWrapper"
+            ]
+        );
+        let nested = |version: &str| json!({"apiVersion": version, "kind": "AppWrapper"});
+        assert_eq!(
+            wrapper("a".into(), nested("workload.codeflare.dev/v1beta2")),
+            ["spec.components[1].template: Forbidden: may not be an AppWrapper"]
+        );
+        assert_eq!(wrapper("a".into(), nested("mcad.ibm.com/v1beta1")), [""; 0]);
     }
 
     #[test]

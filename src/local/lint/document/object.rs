@@ -9,11 +9,12 @@ use super::known_kind::{group, no_longer_served, unknown_kind, unknown_version};
 use super::{Context, Depth};
 use crate::judge::api;
 use crate::judge::checks::{
-    self, API_SERVER, DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD,
+    self, API_SERVER, APP_WRAPPER_OPERATOR, DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX,
+    TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
 use crate::judge::engine::{self, Request};
 use crate::judge::finding::{Finding, Label, Level, Part, Place, Source};
-use crate::kinds::{Workload, each_inside, has_pod, is_other, looks_like_batch};
+use crate::kinds::{Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch};
 use crate::local::lint::objects::Object;
 use crate::local::lint::{DryRun, answers, kustomization};
 use crate::report::{
@@ -71,6 +72,9 @@ impl View<'_> {
             self.add(object, &identity, finding);
         }
         let patch = self.context.patch;
+        if patch.is_none() {
+            self.components(object, &workload);
+        }
         if let Some(dry_run) = options.dry_run.as_ref().filter(|_| patch.is_none()) {
             self.unknown_claims(object, &identity, &workload, Some(dry_run));
             return self.ask(object, &identity, dry_run);
@@ -109,6 +113,40 @@ impl View<'_> {
             self.add(object, &identity, finding);
         }
         self.duplicates(object, &identity);
+    }
+
+    /// Reports the objects inside one that are not judged in its place, or not fully.
+    fn components(&mut self, object: &Object<'_>, workload: &Workload<'_>) {
+        let Some(path) = workload.kind.components else { return };
+        let mut inside = Vec::new();
+        each_at(&workload.object, path, &mut |part| inside.push(part));
+        for part in inside {
+            let Some(value) = part.value.filter(|value| value.is_object()) else { continue };
+            let inner = Object { at: object.at.join(&part.pointer), value: Cow::Borrowed(value) };
+            let identity = || Arc::new(ObjectId::of(value));
+            let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+            let Some(known) = Workload::of(value) else {
+                // One that is wrapped is a job, unlike others.
+                if text("apiVersion") == "v1" && text("kind") == "Pod" && has_batch_pod(value) {
+                    self.unjudged(&inner, &identity(), Reason::Kind);
+                } else {
+                    self.foreign(&inner);
+                }
+                continue;
+            };
+            if known.kind.components.is_some() {
+                self.unjudged(&inner, &identity(), Reason::Inside(workload.kind.name.into()));
+            } else if let Some(finding) = no_longer_served(text("apiVersion"), text("kind")) {
+                if !known.kind.is_built_in() {
+                    self.unjudged(&inner, &identity(), Reason::NotServed);
+                }
+                self.add(&inner, &identity(), finding);
+            } else if known.is_partial() && self.context.options.dry_run.is_none() {
+                // The summary counts what is partial among the objects.
+                self.judged.objects += 1;
+                self.unjudged(&inner, &identity(), Reason::Partial);
+            }
+        }
     }
 
     /// Reports an object of another kind, if it may be batch work.
@@ -281,7 +319,8 @@ impl View<'_> {
         );
         self.judged.suppressed += answer.suppressed;
         let findings = std::mem::take(&mut answer.findings);
-        let operator_refuses = findings.iter().any(|finding| finding.rule == TRAINING_OPERATOR);
+        let by_webhook = [TRAINING_OPERATOR, APP_WRAPPER_OPERATOR];
+        let operator_refuses = findings.iter().any(|finding| by_webhook.contains(&finding.rule));
         let mut edits = std::mem::take(&mut answer.edits);
         edits.iter_mut().for_each(|op| op.move_below(&object.at));
         self.fills.extend(edits);
