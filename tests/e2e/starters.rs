@@ -6,12 +6,14 @@ use jobgate::local::starter::{self, Asked, Spot};
 use jobgate::text::yaml;
 
 use crate::api::Api;
+use crate::manifests::claim;
 use crate::scenario::{Needs, Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] =
     &[Scenario::new("manifests_to_start_from_are_accepted", are_accepted).needs(Needs::CustomResources)];
 
 fn are_accepted(place: &Place<'_>) {
+    place.create(&claim("checkpoints", "ReadWriteMany")).ok();
     let api = Api::admin(place.cluster);
     let mut accepted = 0;
     for kind in starter::kinds() {
@@ -20,7 +22,7 @@ fn are_accepted(place: &Place<'_>) {
                 (None, None),
                 (Some("checkpoints"), None),
                 (None, Some(Spot::Gke)),
-                (Some("c"), Some(Spot::Aks)),
+                (Some("checkpoints"), Some(Spot::Aks)),
             ] {
                 let asked = Asked {
                     name: "train".to_owned(),
