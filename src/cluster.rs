@@ -28,6 +28,7 @@ pub(crate) mod list;
 mod live;
 mod mirror;
 mod rate;
+mod runtimes;
 mod snapshot;
 mod stats;
 mod store;

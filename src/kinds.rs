@@ -4,6 +4,7 @@
 //! write its file and list it below.
 
 pub mod accelerator;
+mod claims;
 mod colocation;
 mod count;
 mod definition;
@@ -14,11 +15,12 @@ mod pod;
 mod pods;
 pub mod registration;
 
+pub use claims::OwnClaim;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Deadline, Definition, Finished, LabelValue, OnUpdate, Operator, Path, Reference,
-    Release, Released, Retired, Ttl,
+    Api, CUSTOM, Children, Deadline, Definition, Finished, LabelValue, Mounted, OnUpdate, Operator,
+    OwnClaims, Path, Reference, Release, Released, Retired, Ttl,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};

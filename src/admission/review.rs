@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Fault, Pass, skim, wanted, weight};
+use super::wanted::{self, Wanted};
+use super::{Fault, Pass, skim, weight};
 use crate::judge::engine::Operation;
-use crate::judge::facts::{Fact, Facts, WantedClaim};
+use crate::judge::facts::{Fact, Facts, NoFacts, WantedClaim, WantedRuntime};
 use crate::kinds::Kind;
 use crate::text::value::{Value, ValueReader};
 
@@ -83,6 +84,11 @@ pub struct Review<'a> {
     /// The claims whose access modes a rule may look up, each once: those that can cause a denial first, and
     /// of these the ones with names like checkpoints. The caller decides how many to look up.
     pub claims: Vec<WantedClaim>,
+    /// The runtimes in which the jobs of the object run. What they are decides which claims are used: see
+    /// [`Self::know`].
+    pub runtimes: Vec<WantedRuntime>,
+    /// Whether mounts may matter even if no claim is looked up.
+    mounts: bool,
     /// The whole body, where the object was only skimmed.
     skimmed: Option<&'a [u8]>,
 }
@@ -151,8 +157,7 @@ impl<'a> Review<'a> {
             "`request.uid` is missing".to_owned()
         } else {
             let subject = examine(&head, object, old);
-            let claims = wanted::claims(&head, &subject);
-            return Ok(Self { head, subject, claims, skimmed: None });
+            return Ok(Self::of(head, subject, None));
         };
         Err(Malformed { reason, head: Box::new(head) })
     }
@@ -176,7 +181,17 @@ impl<'a> Review<'a> {
             && Kind::of(&skimmed) == Some(kind);
         let change = Change { operation: Operation::Create, kind, object: skimmed, old: None };
         let subject = Subject::Object(Box::new(change));
-        sound.then(|| Self { claims: wanted::claims(&head, &subject), head, subject, skimmed: Some(body) })
+        sound.then(|| Self::of(head, subject, Some(body)))
+    }
+
+    fn of(head: Head<'a>, subject: Subject, skimmed: Option<&'a [u8]>) -> Self {
+        let Wanted { claims, runtimes, mounts } = wanted::wanted(&head, &subject, &NoFacts);
+        Self { head, subject, claims, runtimes, mounts, skimmed }
+    }
+
+    /// Adds the claims that the pods of these runtimes use.
+    pub fn know(&mut self, runtimes: &dyn Facts) {
+        self.claims = wanted::wanted(&self.head, &self.subject, runtimes).claims;
     }
 
     /// Returns the review with its whole object if that may matter: which mounts use a claim, and how,
@@ -188,7 +203,7 @@ impl<'a> Review<'a> {
             let claim = facts.claim(&wanted.namespace, &wanted.name);
             matches!(claim, Fact::Known(claim) if !claim.has("ReadWriteMany"))
         };
-        if !self.claims.iter().any(for_one) {
+        if !self.mounts && !self.claims.iter().any(for_one) {
             return self;
         }
         // The omitted part may be unreadable. The skimmed part is valid, and judging it must not depend on
@@ -583,7 +598,7 @@ mod tests {
         ));
         for (mode, whole) in [("ReadWriteOnce", true), ("ReadWriteMany", false)] {
             let claim = Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
-            let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into() };
+            let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into(), ..FactTable::default() };
             let review = Review::read(body.as_bytes()).expect("a review").completed(&facts);
             let Subject::Object(change) = review.subject else { panic!("{body}") };
             assert_eq!(
@@ -602,7 +617,7 @@ mod tests {
         ));
         let claim =
             Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster });
-        let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into() };
+        let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into(), ..FactTable::default() };
         let review = Review::read(body.as_bytes()).expect("a review");
         assert!(matches!(review.subject, Subject::Object(_)), "the text that cannot be read is skipped");
         assert!(matches!(review.completed(&facts).subject, Subject::Object(_)));

@@ -6,7 +6,8 @@ use futures::StreamExt as _;
 use kube::Client;
 
 use super::fetch::{self, Failure, MAX_OBJECT_BYTES};
-use crate::judge::facts::{Claim, Fact, FactTable};
+use super::runtimes;
+use crate::judge::facts::{Claim, Fact, FactTable, Runtime, WantedRuntime};
 use crate::judge::finding::Source;
 use crate::kinds::Kind;
 use crate::text::value::Value;
@@ -23,14 +24,27 @@ pub enum Wanted {
     Claim(String, String),
     /// A workload, by kind, namespace and name.
     Object(Kind, String, String),
+    /// A training runtime.
+    Runtime(WantedRuntime),
     /// A namespace, which must exist before anything is created in it.
     Namespace(String),
+}
+
+impl Wanted {
+    /// Tells whether a cluster need not serve the kind.
+    fn is_of_custom_kind(&self) -> bool {
+        match self {
+            Self::Object(kind, ..) => !kind.is_built_in(),
+            Self::Runtime(_) => true,
+            Self::Claim(..) | Self::Namespace(_) => false,
+        }
+    }
 }
 
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Claims; those that could not be read are unknown.
+    /// Claims and runtimes; those that could not be read are unknown.
     pub claims: FactTable,
     /// Workloads that exist.
     pub objects: Vec<Value>,
@@ -69,6 +83,21 @@ pub async fn snapshot(client: &Client, wanted: Vec<Wanted>, progress: impl Fn())
 }
 
 impl Snapshot {
+    /// Adds what was read later.
+    pub fn add(&mut self, later: Self) {
+        let Self { claims, objects, absent_namespaces, problems, broken } = later;
+        self.claims.claims.extend(claims.claims);
+        self.claims.runtimes.extend(claims.runtimes);
+        self.objects.extend(objects);
+        self.absent_namespaces.extend(absent_namespaces);
+        for problem in problems {
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        self.broken |= broken;
+    }
+
     fn take(&mut self, wanted: Wanted, answer: Result<Value, Failure>) {
         match (wanted, answer) {
             (Wanted::Claim(namespace, name), Ok(object)) => {
@@ -77,6 +106,13 @@ impl Snapshot {
             }
             (Wanted::Claim(namespace, name), Err(Failure::NotFound)) => {
                 _ = self.claims.claims.insert((namespace, name), Fact::Absent);
+            }
+            (Wanted::Runtime(wanted), Ok(object)) => {
+                let runtime = Runtime::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
+                self.claims.runtimes.insert(wanted, runtime);
+            }
+            (Wanted::Runtime(wanted), Err(Failure::NotFound)) => {
+                _ = self.claims.runtimes.insert(wanted, Fact::Absent);
             }
             (Wanted::Object(..), Ok(object)) => self.objects.push(object),
             (Wanted::Namespace(namespace), Err(Failure::NotFound)) => self.absent_namespaces.push(namespace),
@@ -88,6 +124,14 @@ impl Snapshot {
                     Wanted::Object(kind, namespace, _) => {
                         format!("{} in the namespace `{namespace}`", kind.resource)
                     }
+                    Wanted::Runtime(wanted) => match Kind::of_runtime(&wanted.kind) {
+                        Some(kind) if kind.cluster_scoped => kind.resource.to_owned(),
+                        kind => format!(
+                            "{} in the namespace `{}`",
+                            kind.map_or("runtimes", |kind| kind.resource),
+                            wanted.namespace
+                        ),
+                    },
                     Wanted::Namespace(namespace) => format!("the namespace `{namespace}`"),
                 };
                 let problem = format!("cannot read {what}: {}", super::chain(&failure));
@@ -112,6 +156,11 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
             );
             (path, vec![namespace, name])
         }
+        Wanted::Runtime(WantedRuntime { kind, namespace, name }) => {
+            let kind = Kind::of_runtime(kind).ok_or(Failure::NotFound)?;
+            let names = if kind.cluster_scoped { vec![name] } else { vec![namespace, name] };
+            (runtimes::path(kind, namespace, name), names)
+        }
         Wanted::Namespace(namespace) => (format!("/api/v1/namespaces/{namespace}"), vec![namespace]),
     };
     // What is no name exists in no cluster, and must not get into the path of a request.
@@ -120,8 +169,7 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
     }
     let response = match fetch::get(client, path).await {
         // A cluster without the kind has no object of it, and says so in plain text.
-        Err(Failure::Foreign | Failure::Garbage(_)) if matches!(wanted, Wanted::Object(kind, ..) if !kind.is_built_in()) =>
-        {
+        Err(Failure::Foreign | Failure::Garbage(_)) if wanted.is_of_custom_kind() => {
             return Err(Failure::NotFound);
         }
         response => response?,

@@ -2,7 +2,7 @@
 //! §5).
 
 use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, Ttl};
-use super::job_set::RESTART;
+use super::job_set::{RESTART, own_claims};
 use super::pods::{Count, Pods, Times};
 
 pub(super) static TRAINING_RUNTIME: Definition =
@@ -25,6 +25,7 @@ pub(super) const RUNTIME: Definition = Definition {
         count: Count::Jobs(Times::OfOthers),
         restart: RESTART,
     }],
+    claims: &[own_claims(&["spec", "template", "spec", "volumeClaimPolicies", "*", "templates", "*"])],
     api: Api::Custom { schema: include_str!("training_runtime.schema.json"), operator: None },
     older_fields: &[
         &["spec", "mlPolicy", "torch", "elasticPolicy"],

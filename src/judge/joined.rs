@@ -1,0 +1,227 @@
+//! The pods of a job that runs in a runtime: those of the runtime, with what the job says of them (kinds.md §5).
+
+use std::collections::BTreeMap;
+
+use crate::judge::facts::{Fact, Facts, Runtime};
+use crate::judge::finding::{Finding, Place};
+use crate::judge::runtimes;
+use crate::kinds::{Part, PodCount, PodTemplate, Reference, Workload, each_at};
+use crate::text::meter;
+use crate::text::pointer::Pointer;
+use crate::text::value::{Map, Value, json};
+
+/// A runtime with what one job says of it.
+pub(crate) struct Joined<'a> {
+    /// The runtime's name, in the job.
+    at: Pointer,
+    /// The kind and the name of the runtime.
+    named: (&'a str, &'a str),
+    runtime: Runtime,
+    /// The runtime with the patches of the job.
+    object: Value,
+    /// How many pods the job asks for.
+    nodes: Part<'a>,
+    /// Where the job names claims: by Job of the runtime and volume.
+    claims: BTreeMap<&'a str, BTreeMap<&'a str, Pointer>>,
+}
+
+/// Lists that a patch merges by a key of their items; it replaces all others.
+const KEYED: [(&str, &str); 6] = [
+    ("containers", "name"),
+    ("env", "name"),
+    ("initContainers", "name"),
+    ("replicatedJobs", "name"),
+    ("volumeMounts", "mountPath"),
+    ("volumes", "name"),
+];
+
+/// The container of a runtime that a job starts in its own way.
+const NODE: &str = "node";
+
+impl<'a> Joined<'a> {
+    /// Joins an object with the runtime that it names, if both are known.
+    pub(crate) fn find(facts: &dyn Facts, namespace: &str, workload: &Workload<'a>) -> Option<Self> {
+        let reference = workload.kind.runs_in?;
+        let named = reference.of(&workload.object)?;
+        match facts.runtime(named.0, namespace, named.1) {
+            Fact::Known(runtime) => Self::of(workload, reference, named, runtime),
+            Fact::Absent | Fact::Unknown => None,
+        }
+    }
+
+    fn of(
+        workload: &Workload<'a>,
+        reference: Reference,
+        named: (&'a str, &'a str),
+        runtime: Runtime,
+    ) -> Option<Self> {
+        let job = &workload.object;
+        let mut patches: BTreeMap<&'a str, Vec<Part<'a>>> = BTreeMap::new();
+        each_at(job, reference.jobs, &mut |patch| {
+            if let Some(name) = patch.get("name").value.and_then(Value::as_str) {
+                patches.entry(name).or_default().push(patch);
+            }
+        });
+        let mut claims: BTreeMap<&str, BTreeMap<&str, Pointer>> = BTreeMap::new();
+        for (name, patch) in patches.iter().flat_map(|(name, all)| all.iter().map(move |one| (*name, one))) {
+            for volume in patch.at(&["template", "spec", "template", "spec", "volumes"]).items() {
+                let claim = volume.get("persistentVolumeClaim").get("claimName");
+                if let Some(volume) = volume.get("name").value.and_then(Value::as_str)
+                    && claim.is_set()
+                {
+                    claims.entry(name).or_default().insert(volume, claim.pointer);
+                }
+            }
+        }
+        let nodes = job.at(reference.nodes);
+        let started = started(&job.at(reference.trainer));
+        let mut spec = runtime.object.pointer("/spec/template/spec")?.as_object()?.clone();
+        let jobs = runtime.object.pointer("/spec/template/spec/replicatedJobs")?.as_array()?;
+        let merged = jobs.iter().map(|job| {
+            let name = job.get("name").and_then(Value::as_str).unwrap_or_default();
+            let of_job = patches.get(name).into_iter().flatten().filter_map(|patch| patch.value);
+            let trains = job.pointer("/template/metadata/labels").and_then(|labels| labels.get(Runtime::STEP))
+                == Some(&Runtime::TRAINER.into());
+            merge(Some(job), of_job.chain(started.as_ref().filter(|_| trains)).collect(), "")
+        });
+        spec.insert("replicatedJobs".to_owned(), merged.collect::<Vec<Value>>().into());
+        let object = json!({
+            "apiVersion": runtime.object.get("apiVersion").cloned(),
+            "kind": runtime.object.get("kind").cloned(),
+            "spec": {
+                "mlPolicy": runtime.object.pointer("/spec/mlPolicy").cloned(),
+                "template": {"spec": Value::Object(spec)},
+            },
+        });
+        let at = job.at(reference.at).get("name").pointer;
+        Some(Self { at, named, runtime, object, nodes, claims })
+    }
+
+    /// Returns the runtime as the job runs it, with the number of its pods. Its places are those of no object:
+    /// [`Self::place`] has those of the job.
+    pub(crate) fn workload(&self) -> Option<Workload<'_>> {
+        let mut workload = Workload::of(&self.object)?;
+        let policy = workload.object.at(&["spec", "mlPolicy"]);
+        for pod in &mut workload.pods {
+            let said_here = |count: PodCount| {
+                let said_by = count.said_by.filter(|said_by| *said_by == self.nodes.pointer);
+                PodCount { said_by, ..count }
+            };
+            pod.count = said_here(self.count(pod, &policy));
+        }
+        Some(workload)
+    }
+
+    fn count(&self, pod: &PodTemplate<'_>, policy: &Part<'_>) -> PodCount {
+        let mpi = policy.get("mpi");
+        let is_node = pod.entry.as_ref().is_some_and(|entry| entry.name == Some(NODE));
+        let step = Runtime::step(pod);
+        let trains = step == Some(Runtime::TRAINER);
+        let asked = self.nodes.is_set() && if mpi.is_set() { is_node } else { trains };
+        match step {
+            _ if asked => {
+                let asked = PodCount::of_field(&self.nodes, 1);
+                let launcher = i64::from(mpi.is_set() && mpi.get("runLauncherAsNode").bool().set() == Some(true));
+                let most = asked.most.map(|most| if launcher > 0 { (most - launcher).max(1) } else { most });
+                PodCount { most, least: most.unwrap_or(0).max(0), ..asked }
+            }
+            Some(Runtime::TRAINER) => PodCount::of_field(&policy.get("numNodes"), 1),
+            // An initializer.
+            Some(_) => PodCount::certain(1, None),
+            None => {
+                let replicas = pod.entry.as_ref().map(|entry| entry.part.get("replicas"));
+                let one = PodCount::of_job(&pod.around);
+                replicas.map_or(one.clone(), |replicas| one.times(&replicas, 1))
+            }
+        }
+    }
+
+    /// Returns the place in the job that a volume of a claim comes from: a patch, or the runtime's name.
+    pub(crate) fn place(&self, pod: &PodTemplate<'_>, volume: &str) -> &Pointer {
+        let job = pod.entry.as_ref().and_then(|entry| entry.name).unwrap_or_default();
+        self.claims.get(job).and_then(|claims| claims.get(volume)).unwrap_or(&self.at)
+    }
+
+    /// Labels the runtime, if the finding is about what it has.
+    pub(crate) fn label(&self, finding: &mut Finding, text: String) {
+        if finding.pointer == self.at {
+            let object = runtimes::title(self.named.0, self.named.1);
+            finding.label(Place::Elsewhere { object, source: self.runtime.source.clone() }, text);
+        }
+    }
+}
+
+/// Returns what a job starts its pods with, as a patch of the Job that has them.
+fn started(trainer: &Part<'_>) -> Option<Value> {
+    let mut container: Map = ["args", "command", "env"]
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), trainer.get(key).value.filter(|value| value.is_array())?.clone())))
+        .collect();
+    if container.is_empty() {
+        return None;
+    }
+    container.insert("name".to_owned(), NODE.into());
+    let pod = json!({"containers": [Value::Object(container)]});
+    Some(json!({"template": {"spec": {"template": {"spec": pod}}}}))
+}
+
+/// Merges all patches of a value at once, in the order in which they apply: one walk, however many there are.
+fn merge(source: Option<&Value>, mut patches: Vec<&Value>, field: &str) -> Value {
+    meter::spend(1);
+    let key = KEYED.iter().find(|(list, _)| *list == field).map(|(_, key)| *key);
+    let merges = |patch: &&Value| patch.is_object() || key.is_some() && patch.is_array();
+    // What replaces the value undoes all before it.
+    let mut source = source;
+    if let Some(last) = patches.iter().rposition(|patch| !merges(patch)) {
+        source = Some(patches[last]).filter(|value| !value.is_null());
+        patches.drain(..=last);
+    }
+    let Some(last) = patches.last() else { return source.cloned().unwrap_or(Value::Null) };
+    if last.is_object() {
+        merge_fields(source.and_then(Value::as_object), &patches)
+    } else {
+        merge_items(source.and_then(Value::as_array).map(Vec::as_slice), &patches, key.unwrap_or_default())
+    }
+}
+
+fn merge_fields(source: Option<&Map>, patches: &[&Value]) -> Value {
+    let mut changed: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for (key, value) in patches.iter().filter_map(|patch| patch.as_object()).flatten() {
+        meter::spend(1);
+        changed.entry(key).or_default().push(value);
+    }
+    let kept = source.into_iter().flatten().filter(|(key, _)| !changed.contains_key(*key));
+    let mut merged: Map = kept.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    for (key, values) in changed {
+        let value = merge(source.and_then(|source| source.get(key)), values, key);
+        if !value.is_null() {
+            merged.insert(key.to_owned(), value);
+        }
+    }
+    Value::Object(merged)
+}
+
+fn merge_items(source: Option<&[Value]>, patches: &[&Value], key: &str) -> Value {
+    let name = |item: &Value| item.get(key).and_then(Value::as_str).map(str::to_owned);
+    let mut changed: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for item in patches.iter().filter_map(|patch| patch.as_array()).flatten() {
+        meter::spend(1);
+        let Some(name) = name(item) else { continue };
+        let items = changed.entry(name.clone()).or_default();
+        if items.is_empty() {
+            order.push(name);
+        }
+        items.push(item);
+    }
+    let mut merged = Vec::new();
+    for item in source.unwrap_or_default() {
+        match name(item).and_then(|name| changed.remove(&name)) {
+            Some(patches) => merged.push(merge(Some(item), patches, "")),
+            None => merged.push(item.clone()),
+        }
+    }
+    let added = order.iter().filter_map(|name| changed.remove(name));
+    merged.extend(added.map(|patches| merge(None, patches, "")));
+    merged.into()
+}
