@@ -1,4 +1,4 @@
-//! What the cluster knows about the claims that a workload names.
+//! What the cluster knows about the claims and the training runtimes that a workload names.
 //!
 //! ```text
 //!            hit, and the watch is open              found, absent, unknown
@@ -12,6 +12,9 @@
 //! makes it "absent". A claim that would be a reason for a denial is read again while the watch is not open,
 //! as it may have been created again. If anything fails, the answer is "unknown", in time: it never denies
 //! anything, and the author gets a warning.
+//!
+//! Runtimes are looked up in the same way before claims, as they decide which claims are used. A cluster need
+//! not have their kinds: then they are listed again after minutes, and nothing else is different.
 //!
 //! The cache is not kube's reflector, which keeps whole objects, hides the bookmarks that distinguish a quiet
 //! cluster from a dead watch, and logs every rejection. A list, a watch and a byte for each claim are enough
@@ -28,6 +31,7 @@ pub(crate) mod list;
 mod live;
 mod mirror;
 mod rate;
+mod resource;
 mod runtimes;
 mod snapshot;
 mod stats;
@@ -36,7 +40,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -51,21 +55,25 @@ pub(crate) use self::mirror::{LONG_ENOUGH, Pause, chance};
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 
-use self::live::{Key, Live, Looked, Question};
+use self::access::Modes;
+use self::live::{Gate, Key, Live, Looked, Question};
+use self::resource::{Place, Resource, Weigh};
+use self::runtimes::Runtimes;
 use self::stats::Counts;
 use self::store::{Cache, Standing};
-use crate::judge::facts::{Claim, Fact, FactTable, Facts, WantedClaim};
+use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, WantedClaim};
 use crate::judge::finding::Source;
+use crate::kinds::Kind;
 
-/// How claims are looked up.
+/// How claims and runtimes are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// Keep all claims of the cluster in memory by a watch, and ask the API server for those that are missing
+    /// Keep all claims and runtimes of the cluster in memory by a watch, and ask the API server for those that are missing
     /// there. Needs get, list and watch.
     Cache,
-    /// Ask the API server for each claim. Needs get.
+    /// Ask the API server for each claim and runtime. Needs get.
     Live,
-    /// Look nothing up: all claims are unknown. Needs no token and no permission.
+    /// Look nothing up: all claims and runtimes are unknown. Needs no token and no permission.
     Off,
 }
 
@@ -138,6 +146,8 @@ pub struct Settings {
     pub startup_wait: Duration,
     /// With more claims than this, the cache is not used and each claim is read by itself.
     pub max_claims: usize,
+    /// With more bytes of runtimes than this, of one kind, the cache is not used likewise.
+    pub max_runtime_bytes: usize,
 }
 
 impl Default for Settings {
@@ -164,6 +174,7 @@ impl Default for Settings {
             relist_spread: Duration::from_secs(10),
             startup_wait: Duration::from_secs(10),
             max_claims: 200_000,
+            max_runtime_bytes: 16 << 20,
         }
     }
 }
@@ -175,20 +186,37 @@ pub struct Claims(Arc<Inner>);
 struct Inner {
     settings: Settings,
     counts: Arc<Counts>,
-    live: Option<Live>,
-    cache: Option<Mirrored>,
+    live: Option<Live<resource::Claims>>,
+    cache: Option<Mirrored<Modes>>,
+    /// Each kind of runtime.
+    runtimes: Vec<Runtimes>,
     observer: OnceLock<Box<Observer>>,
 }
 
 type Observer = dyn Fn(&'static str, &'static str) + Send + Sync;
 
 /// A cache and the task that fills it.
-struct Mirrored {
-    cache: Arc<Cache>,
+struct Mirrored<T> {
+    cache: Arc<Cache<T>>,
     task: AbortHandle,
 }
 
-impl Drop for Mirrored {
+impl<T: Weigh + Clone + Send + Sync + 'static> Mirrored<T> {
+    /// Starts the task.
+    fn start<R: Resource<Kept = T>>(
+        client: Client,
+        settings: &Settings,
+        place: Place,
+        counts: Arc<Counts>,
+    ) -> Self {
+        let cache = Arc::new(Cache::new(settings.stale_after));
+        let filled = Arc::clone(&cache);
+        let task = tokio::spawn(mirror::run::<R>(client, settings.clone(), place, filled, counts));
+        Self { cache, task: task.abort_handle() }
+    }
+}
+
+impl<T> Drop for Mirrored<T> {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -209,6 +237,7 @@ impl Claims {
             counts: Arc::default(),
             live: None,
             cache: None,
+            runtimes: Vec::new(),
             observer: OnceLock::new(),
         }))
     }
@@ -227,18 +256,16 @@ impl Claims {
             return Self::off();
         }
         let counts = Arc::<Counts>::default();
+        let place = Place::of_claims(&settings);
         let cache = (mode == Mode::Cache).then(|| {
-            let cache = Arc::new(Cache::new(settings.stale_after));
-            let task = tokio::spawn(mirror::run(
-                client.clone(),
-                settings.clone(),
-                Arc::clone(&cache),
-                Arc::clone(&counts),
-            ));
-            Mirrored { cache, task: task.abort_handle() }
+            Mirrored::start::<resource::Claims>(client.clone(), &settings, place.clone(), Arc::clone(&counts))
         });
-        let live = Some(Live::new(client, settings.clone(), Arc::clone(&counts)));
-        Self(Arc::new(Inner { settings, counts, live, cache, observer: OnceLock::new() }))
+        let gate = Arc::new(Mutex::new(Gate::new(&settings)));
+        let runtimes = Kind::runtimes()
+            .map(|kind| Runtimes::start(kind, mode, client.clone(), &settings, Arc::clone(&gate)))
+            .collect();
+        let live = Some(Live::new(client, settings.clone(), place, gate, Arc::clone(&counts)));
+        Self(Arc::new(Inner { settings, counts, live, cache, runtimes, observer: OnceLock::new() }))
     }
 
     /// Sets the observer of every look-up: the source of the answer (`cache`, `live`, or `none` if no one was
@@ -359,6 +386,21 @@ impl ClaimFacts {
         }
     }
 
+    /// Records an unknown runtime: which claims its pods use is unknown, too.
+    fn note_runtime(&mut self, name: &str, why: Why) {
+        if let Some(reason) = why.explain() {
+            self.caveat = Some(format!(
+                "jobgate could not look up the runtime {name} and did not check its pods ({reason})"
+            ));
+        }
+    }
+
+    /// Adds what is known of runtimes.
+    pub fn know(&mut self, runtimes: Self) {
+        self.table.runtimes.extend(runtimes.table.runtimes);
+        self.caveat = self.caveat.take().or(runtimes.caveat);
+    }
+
     /// Writes the warning about unknown claims.
     fn explain(&mut self) {
         let (total, reasons) =
@@ -383,6 +425,10 @@ impl Facts for ClaimFacts {
         self.table.claim(namespace, name)
     }
 
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        self.table.runtime(kind, namespace, name)
+    }
+
     fn caveat(&self) -> Option<&str> {
         self.caveat.as_deref()
     }
@@ -391,7 +437,7 @@ impl Facts for ClaimFacts {
 /// What is known about a claim without a request.
 enum AtHand {
     /// This answer, from that source.
-    Answer(&'static str, Looked),
+    Answer(&'static str, Looked<Modes>),
     /// Nothing: the API server must be asked.
     Ask(Question),
 }
@@ -423,7 +469,7 @@ impl Inner {
         claim: &WantedClaim,
         key: Key,
         source: &'static str,
-        looked: Looked,
+        looked: Looked<Modes>,
     ) {
         if let Looked::Unknown(why) = looked {
             facts.note(claim, why);
@@ -436,7 +482,7 @@ impl Inner {
     }
 
     /// Counts an answer, and converts it to a fact.
-    fn fact(&self, source: &'static str, looked: Looked) -> Fact<Claim> {
+    fn fact(&self, source: &'static str, looked: Looked<Modes>) -> Fact<Claim> {
         let (fact, word) = match looked {
             Looked::Absent => (Fact::Absent, "absent"),
             Looked::Unknown(why) => self.unknown(why),

@@ -598,7 +598,10 @@ mod tests {
         ));
         for (mode, whole) in [("ReadWriteOnce", true), ("ReadWriteMany", false)] {
             let claim = Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
-            let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into(), ..FactTable::default() };
+            let facts = FactTable {
+                claims: [(("n".to_owned(), "c".to_owned()), claim)].into(),
+                ..FactTable::default()
+            };
             let review = Review::read(body.as_bytes()).expect("a review").completed(&facts);
             let Subject::Object(change) = review.subject else { panic!("{body}") };
             assert_eq!(
@@ -617,7 +620,8 @@ mod tests {
         ));
         let claim =
             Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster });
-        let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into(), ..FactTable::default() };
+        let facts =
+            FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into(), ..FactTable::default() };
         let review = Review::read(body.as_bytes()).expect("a review");
         assert!(matches!(review.subject, Subject::Object(_)), "the text that cannot be read is skipped");
         assert!(matches!(review.completed(&facts).subject, Subject::Object(_)));

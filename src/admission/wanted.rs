@@ -98,7 +98,10 @@ fn has_limited_claims(workload: &Workload<'_>) -> bool {
         modes.as_array().is_some_and(|modes| !modes.iter().any(|mode| mode.as_str() == Some("ReadWriteMany")))
     };
     !workload.kind.claims.is_empty()
-        && workload.own_claims().iter().any(|own| own.modes.as_ref().and_then(|modes| modes.value).is_some_and(is_limited))
+        && workload
+            .own_claims()
+            .iter()
+            .any(|own| own.modes.as_ref().and_then(|modes| modes.value).is_some_and(is_limited))
 }
 
 /// Returns how one object uses its claims, by their names.
@@ -123,7 +126,8 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
     if workload.kind.claims.is_empty() {
         return usages;
     }
-    let pods = workload.pods.iter().try_fold(0_i64, |sum, pod| Some(sum.saturating_add(pod.count.most?.max(0))));
+    let pods =
+        workload.pods.iter().try_fold(0_i64, |sum, pod| Some(sum.saturating_add(pod.count.most?.max(0))));
     if pods == Some(0) {
         return usages;
     }

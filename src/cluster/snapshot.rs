@@ -108,7 +108,8 @@ impl Snapshot {
                 _ = self.claims.claims.insert((namespace, name), Fact::Absent);
             }
             (Wanted::Runtime(wanted), Ok(object)) => {
-                let runtime = Runtime::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
+                let runtime =
+                    Runtime::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
                 self.claims.runtimes.insert(wanted, runtime);
             }
             (Wanted::Runtime(wanted), Err(Failure::NotFound)) => {

@@ -247,11 +247,8 @@ impl Facts for FactTable {
         if self.runtimes.is_empty() {
             return Fact::Unknown;
         }
-        let key = WantedRuntime {
-            kind: kind.to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let key =
+            WantedRuntime { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
         self.runtimes.get(&key).cloned().unwrap_or(Fact::Unknown)
     }
 }

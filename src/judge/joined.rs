@@ -80,8 +80,9 @@ impl<'a> Joined<'a> {
         let merged = jobs.iter().map(|job| {
             let name = job.get("name").and_then(Value::as_str).unwrap_or_default();
             let of_job = patches.get(name).into_iter().flatten().filter_map(|patch| patch.value);
-            let trains = job.pointer("/template/metadata/labels").and_then(|labels| labels.get(Runtime::STEP))
-                == Some(&Runtime::TRAINER.into());
+            let trains =
+                job.pointer("/template/metadata/labels").and_then(|labels| labels.get(Runtime::STEP))
+                    == Some(&Runtime::TRAINER.into());
             merge(Some(job), of_job.chain(started.as_ref().filter(|_| trains)).collect(), "")
         });
         spec.insert("replicatedJobs".to_owned(), merged.collect::<Vec<Value>>().into());
@@ -121,7 +122,8 @@ impl<'a> Joined<'a> {
         match step {
             _ if asked => {
                 let asked = PodCount::of_field(&self.nodes, 1);
-                let launcher = i64::from(mpi.is_set() && mpi.get("runLauncherAsNode").bool().set() == Some(true));
+                let launcher =
+                    i64::from(mpi.is_set() && mpi.get("runLauncherAsNode").bool().set() == Some(true));
                 let most = asked.most.map(|most| if launcher > 0 { (most - launcher).max(1) } else { most });
                 PodCount { most, least: most.unwrap_or(0).max(0), ..asked }
             }
@@ -155,7 +157,9 @@ impl<'a> Joined<'a> {
 fn started(trainer: &Part<'_>) -> Option<Value> {
     let mut container: Map = ["args", "command", "env"]
         .into_iter()
-        .filter_map(|key| Some((key.to_owned(), trainer.get(key).value.filter(|value| value.is_array())?.clone())))
+        .filter_map(|key| {
+            Some((key.to_owned(), trainer.get(key).value.filter(|value| value.is_array())?.clone()))
+        })
         .collect();
     if container.is_empty() {
         return None;

@@ -43,7 +43,8 @@ impl<'a> OwnClaim<'a> {
     fn of(form: &'static OwnClaims, claim: &Part<'a>) -> Option<Self> {
         let text = |part: Part<'a>| part.value.and_then(Value::as_str).filter(|text| !text.is_empty());
         let spec = claim.get(form.spec);
-        let existing = form.existing.map(|field| claim.get(field)).filter(|field| text(field.clone()).is_some());
+        let existing =
+            form.existing.map(|field| claim.get(field)).filter(|field| text(field.clone()).is_some());
         let path = match form.mounted {
             Mounted::Everywhere(field) => text(claim.get(field)),
             Mounted::ByName => None,

@@ -1,6 +1,8 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ttl};
+use super::definition::{
+    Api, CUSTOM, Children, Deadline, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ttl,
+};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 

@@ -23,7 +23,16 @@ pub(super) static TRAIN_JOB: Definition = Definition {
         trainer: &["spec", "trainer"],
         resources: &["spec", "trainer", "resourcesPerNode"],
         nodes: &["spec", "trainer", "numNodes"],
-        jobs: &["spec", "runtimePatches", "*", "trainingRuntimeSpec", "template", "spec", "replicatedJobs", "*"],
+        jobs: &[
+            "spec",
+            "runtimePatches",
+            "*",
+            "trainingRuntimeSpec",
+            "template",
+            "spec",
+            "replicatedJobs",
+            "*",
+        ],
         patches: &[
             "spec",
             "runtimePatches",

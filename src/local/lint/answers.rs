@@ -290,7 +290,8 @@ pub fn mentioned(
                 let names = workloads.iter().flat_map(claims_of);
                 found.claims.extend(names.map(|name| (own.to_owned(), name)));
                 for workload in &workloads {
-                    let Some((kind, name)) = workload.kind.runs_in.and_then(|to| to.of(&workload.object)) else {
+                    let Some((kind, name)) = workload.kind.runs_in.and_then(|to| to.of(&workload.object))
+                    else {
                         continue;
                     };
                     let [kind, namespace, name] = [kind, own, name].map(str::to_owned);
@@ -299,7 +300,9 @@ pub fn mentioned(
                     let scope = Scope { file: input, facts, linted };
                     let joined = Joined::find(&Layered { cluster, files: &scope }, own, workload);
                     if let Some(workload) = joined.as_ref().and_then(Joined::workload) {
-                        found.claims.extend(claims_of(&workload).into_iter().map(|name| (own.to_owned(), name)));
+                        found
+                            .claims
+                            .extend(claims_of(&workload).into_iter().map(|name| (own.to_owned(), name)));
                     }
                 }
             }
