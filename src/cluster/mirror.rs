@@ -152,8 +152,11 @@ impl<R: Resource> Mirror<R> {
                 sleep(self.settings.relist_spread.mul_f64(chance())).await;
                 None
             }
-            // The kind was taken away.
-            Err(failure) if self.is_unserved(&failure) => None,
+            // The kind was taken away, as the next list will show.
+            Err(failure) if self.is_unserved(&failure) && !matches!(failure, Failure::Forbidden) => {
+                self.pause.wait().await;
+                None
+            }
             // A failed watch does not need a new list: the cache is right up to this version.
             Err(failure) => {
                 self.failed(&failure).await;

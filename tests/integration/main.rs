@@ -42,5 +42,7 @@ mod readme;
 mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]
+mod runtimes;
+#[cfg(feature = "serve")]
 mod server;
 mod yaml_laws;

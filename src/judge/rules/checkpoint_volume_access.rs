@@ -106,6 +106,17 @@
 //! will wait for it. Modes with `ReadWriteMany` are fine. `ReadOnlyMany` is fine if every mount is read-only,
 //! and gives a warning otherwise.
 //!
+//! An object may describe a claim itself, one for all its pods: a JobSet in `volumeClaimPolicies[].templates`,
+//! mounted by the pods with a mount of that name, and a Volcano job in `spec.volumes[].volumeClaim`, mounted in
+//! every container of every pod. Its access modes are those in the object, and nothing is looked up. A claim
+//! that a Volcano job names (`volumeClaimName`) is looked up, and mounted everywhere as well.
+//!
+//! A TrainJob has the pods of its runtime (`runtimeRef`), which is read from the linted files, `--facts` or the
+//! cluster; the job's `runtimePatches` and what `spec.trainer` starts count. The claims are those of the job's
+//! namespace, or described in the runtime (`volumeClaimPolicies`). A Job of the runtime that trains has
+//! `trainer.numNodes` pods, or else `mlPolicy.numNodes` of the runtime, or one; the numbers in the Job itself
+//! are overwritten. An initializer is one pod. An unknown runtime gives no finding.
+//!
 //! A claim in a file may name its PersistentVolume (`volumeName`). If the volume is among the files, its
 //! access modes count as well. A volume that is not attached to a node (NFS, `local`, …) is fine; a
 //! `hostPath` volume gives a warning. If the volume is unknown, there is at most a warning. A claim that the
