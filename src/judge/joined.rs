@@ -74,18 +74,21 @@ impl<'a> Joined<'a> {
             }
         }
         let nodes = job.at(reference.nodes);
-        let started = started(&job.at(reference.trainer));
+        // The trainer takes the first Job that is marked so, and one that is named: nothing is copied twice.
+        let mut started = started(&job.at(reference.trainer));
         let mut spec = runtime.object.pointer("/spec/template/spec")?.as_object()?.clone();
         let jobs = runtime.object.pointer("/spec/template/spec/replicatedJobs")?.as_array()?;
         let merged = jobs.iter().map(|job| {
             let name = job.get("name").and_then(Value::as_str).unwrap_or_default();
-            let of_job = patches.get(name).into_iter().flatten().filter_map(|patch| patch.value);
+            let of_job = patches.remove(name).unwrap_or_default();
             let trains =
                 job.pointer("/template/metadata/labels").and_then(|labels| labels.get(Runtime::STEP))
                     == Some(&Runtime::TRAINER.into());
-            merge(Some(job), of_job.chain(started.as_ref().filter(|_| trains)).collect(), "")
+            let started = if trains { started.take() } else { None };
+            merge(Some(job), of_job.iter().filter_map(|patch| patch.value).chain(&started).collect(), "")
         });
-        spec.insert("replicatedJobs".to_owned(), merged.collect::<Vec<Value>>().into());
+        let merged: Vec<Value> = merged.collect();
+        spec.insert("replicatedJobs".to_owned(), merged.into());
         let object = json!({
             "apiVersion": runtime.object.get("apiVersion").cloned(),
             "kind": runtime.object.get("kind").cloned(),

@@ -187,6 +187,9 @@ pub(super) static RULE: Rule = Rule {
 /// The longest name of a namespace that can exist, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 63;
 
+/// How many numbers of pods are shown with a claim.
+const MAX_COUNTS: usize = 16;
+
 /// The longest name of a volume that can exist, in bytes.
 const MAX_NAME_BYTES: usize = 253;
 
@@ -386,7 +389,8 @@ fn label_uses(finding: &mut Finding, scene: &Scene<'_, '_>, shared: &Shared<'_>)
             before = &other.part.pointer;
         }
     }
-    for pod in &scene.users(shared).pods {
+    // A claim may be in all pods of an object without a byte for each.
+    for pod in scene.users(shared).pods.iter().take(MAX_COUNTS) {
         if let Some(said_by) = &scene.workload.pods[*pod].count.said_by {
             finding.label(Place::Here(said_by.clone(), FindingPart::Value), "this many pods at once");
         }
