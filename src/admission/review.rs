@@ -772,4 +772,78 @@ mod tests {
     fn a_template_with_two_volumes_of_a_claim_counts_once() {
         assert_eq!(wanted(&json!({"Master": replica(&json!(1), &[("v", "a"), ("w", "a")])})), ["a"]);
     }
+
+    fn of_train_jobs(number: usize) -> String {
+        let job = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+            "spec": {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 2}},
+        });
+        let components: Vec<Value> = (0..number).map(|_| json!({"template": job})).collect();
+        let object = json!({
+            "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "spec": {"components": components},
+        });
+        body(&format!(
+            r#"{{"uid":"u","kind":{{"group":"workload.codeflare.dev","kind":"AppWrapper"}},"operation":"CREATE","namespace":"n","object":{object}}}"#
+        ))
+    }
+
+    #[test]
+    fn a_runtime_is_asked_for_before_its_claims() {
+        let body = of_train_jobs(2);
+        let mut review = Review::read(body.as_bytes()).expect("a review");
+        let kind = "ClusterTrainingRuntime".to_owned();
+        let wanted = WantedRuntime { kind, namespace: "n".to_owned(), name: "torch".to_owned() };
+        assert_eq!((review.runtimes.as_slice(), review.claims.len()), (&[wanted.clone()][..], 0));
+        let labels = json!({"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"});
+        let pod = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
+        let node = json!({
+            "name": "node",
+            "template": {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}},
+        });
+        let runtime = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime",
+            "spec": {"template": {"spec": {"replicatedJobs": [node]}}},
+        });
+        let runtime =
+            crate::judge::facts::Runtime::from_object(&runtime, Source::Cluster).expect("a runtime");
+        let runtimes = [(wanted, Fact::Known(runtime))].into();
+        review.know(&FactTable { runtimes, ..FactTable::default() });
+        let claims: Vec<_> = review.claims.iter().map(|claim| (&*claim.name, claim.shared)).collect();
+        assert_eq!(claims, [("c", true)]);
+    }
+
+    #[test]
+    fn the_runtimes_of_many_jobs_in_one_object_are_not_asked_for() {
+        for (number, runtimes) in [(8, 1), (9, 0)] {
+            let body = of_train_jobs(number);
+            assert_eq!(Review::read(body.as_bytes()).expect("a review").runtimes.len(), runtimes, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_all_tasks_mount_is_shared_and_one_that_is_described_is_not_asked_for() {
+        let body = |volumes: &Value| {
+            let task = json!({"replicas": 1, "template": {"spec": {"containers": []}}});
+            let object = json!({
+                "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
+                "spec": {"volumes": volumes, "tasks": [task, task]},
+            });
+            body(&format!(
+                r#"{{"uid":"u","kind":{{"group":"batch.volcano.sh","kind":"Job"}},"operation":"CREATE","namespace":"n","object":{object}}}"#
+            ))
+        };
+        let spec = json!({"accessModes": ["ReadWriteOnce"]});
+        let text = body(&json!([
+            {"mountPath": "/a", "volumeClaimName": "a"}, {"mountPath": "/b", "volumeClaim": spec},
+            {"mountPath": "/c", "volumeClaimName": "c", "volumeClaim": spec},
+        ]));
+        let review = Review::read(text.as_bytes()).expect("a review");
+        let claims: Vec<_> = review.claims.iter().map(|claim| (&*claim.name, claim.shared)).collect();
+        assert_eq!((claims, review.mounts), (vec![("a", true)], true));
+        let text = body(&json!([{"mountPath": "/b", "volumeClaim": {"accessModes": ["ReadWriteMany"]}}]));
+        assert!(
+            !Review::read(text.as_bytes()).expect("a review").mounts,
+            "nothing that a mount could change"
+        );
+    }
 }

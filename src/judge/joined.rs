@@ -232,3 +232,118 @@ fn merge_items(source: Option<&[Value]>, patches: &[&Value], key: &str) -> Value
     merged.extend(added.map(|patches| merge(None, patches, "")));
     merged.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::facts::{FactTable, WantedRuntime};
+    use crate::judge::finding::Source;
+
+    fn merged(source: &Value, patches: &[Value]) -> Value {
+        merge(Some(source), patches.iter().collect(), "")
+    }
+
+    #[test]
+    fn patches_merge_lists_by_their_keys_and_replace_others() {
+        let source = json!({
+            "containers": [{"name": "a", "image": "x"}, {"name": "b"}],
+            "tolerations": [{"key": "one"}],
+            "volumes": [{"name": "v", "emptyDir": {}}],
+        });
+        let patches = [
+            json!({"containers": [{"name": "b", "image": "y"}, {"name": "c"}], "tolerations": [{"key": "two"}]}),
+            json!({"containers": [{"name": "b", "tty": true}, {"image": "nameless"}], "volumes": null}),
+        ];
+        assert_eq!(
+            merged(&source, &patches),
+            json!({
+                "containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y", "tty": true}, {"name": "c"}],
+                "tolerations": [{"key": "two"}],
+            })
+        );
+    }
+
+    #[test]
+    fn a_patch_that_replaces_undoes_those_before_it() {
+        let source = json!({"a": {"b": 1}});
+        assert_eq!(merged(&source, &[json!({"a": {"c": 2}})]), json!({"a": {"b": 1, "c": 2}}));
+        assert_eq!(merged(&source, &[json!({"a": {"c": 2}}), json!({"a": 3})]), json!({"a": 3}));
+        let after = [json!({"a": {"c": 2}}), json!({"a": null}), json!({"a": {"d": 4}})];
+        assert_eq!(merged(&source, &after), json!({"a": {"d": 4}}));
+        assert_eq!(merged(&source, &[]), source);
+    }
+
+    /// Returns how many pods each Job of a runtime has, and where a job says so.
+    fn counts(policy: &Value, jobs: &Value, trainer: &Value) -> Vec<(Option<i64>, i64, bool)> {
+        let job = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+            "spec": {"runtimeRef": {"name": "torch"}, "trainer": trainer},
+        });
+        let runtime = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime",
+            "spec": {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": jobs}}},
+        });
+        let wanted = WantedRuntime {
+            kind: "ClusterTrainingRuntime".to_owned(),
+            namespace: "ml".to_owned(),
+            name: "torch".to_owned(),
+        };
+        let runtime = Runtime::from_object(&runtime, Source::Cluster).expect("a runtime");
+        let facts = FactTable { runtimes: [(wanted, Fact::Known(runtime))].into(), ..FactTable::default() };
+        let workload = Workload::of(&job).expect("a TrainJob");
+        let joined = Joined::find(&facts, "ml", &workload).expect("both are known");
+        let runs = joined.workload().expect("a runtime");
+        let count = |pod: &PodTemplate<'_>| {
+            let said_here = pod.count.said_by.as_ref().map(ToString::to_string);
+            assert!(
+                said_here.as_deref().is_none_or(|place| place == "spec.trainer.numNodes"),
+                "{said_here:?}"
+            );
+            (pod.count.most, pod.count.least, said_here.is_some())
+        };
+        runs.pods.iter().map(count).collect()
+    }
+
+    fn job(name: &str, step: Option<&str>, spec: Value) -> Value {
+        let labels = json!({"trainer.kubeflow.org/trainjob-ancestor-step": step});
+        let mut spec = spec;
+        spec["template"] = json!({"spec": {}});
+        json!({"name": name, "template": {"metadata": {"labels": labels}, "spec": spec}})
+    }
+
+    #[test]
+    fn the_job_says_how_many_nodes_there_are_and_else_its_runtime() {
+        let jobs = json!([
+            job("dataset-initializer", Some("dataset-initializer"), json!({"parallelism": 5})),
+            job("node", Some("trainer"), json!({"parallelism": 7, "completions": 7})),
+            job("reporter", None, json!({"parallelism": 2, "completions": 2})),
+        ]);
+        let one = (Some(1), 1, false);
+        let beside = (Some(2), 2, false);
+        let with = |policy: Value, trainer: Value| counts(&policy, &jobs, &trainer);
+        assert_eq!(with(json!({"numNodes": 3}), json!({"numNodes": 4})), [one, (Some(4), 4, true), beside]);
+        assert_eq!(with(json!({"numNodes": 3}), json!({})), [one, (Some(3), 3, false), beside]);
+        assert_eq!(with(json!(null), json!(null)), [one, one, beside]);
+        assert_eq!(with(json!({"numNodes": 3}), json!({"numNodes": "$N"})), [one, (None, 0, true), beside]);
+    }
+
+    #[test]
+    fn the_nodes_of_mpi_are_those_of_that_name() {
+        let jobs = json!([
+            job("launcher", Some("trainer"), json!({})),
+            job("node", None, json!({"parallelism": 9}))
+        ]);
+        let one = (Some(1), 1, false);
+        let with = |mpi: Value, trainer: Value| counts(&json!({"numNodes": 1, "mpi": mpi}), &jobs, &trainer);
+        assert_eq!(with(json!({}), json!({"numNodes": 4})), [one, (Some(4), 4, true)]);
+        assert_eq!(
+            with(json!({"runLauncherAsNode": true}), json!({"numNodes": 4})),
+            [one, (Some(3), 3, true)]
+        );
+        assert_eq!(
+            with(json!({"runLauncherAsNode": true}), json!({"numNodes": 1})),
+            [one, (Some(1), 1, true)]
+        );
+        assert_eq!(with(json!({}), json!({})), [one, (Some(9), 9, false)]);
+    }
+}
