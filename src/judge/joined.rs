@@ -107,11 +107,10 @@ impl<'a> Joined<'a> {
         let mut workload = Workload::of(&self.object)?;
         let policy = workload.object.at(&["spec", "mlPolicy"]);
         for pod in &mut workload.pods {
-            let said_here = |count: PodCount| {
-                let said_by = count.said_by.filter(|said_by| *said_by == self.nodes.pointer);
-                PodCount { said_by, ..count }
-            };
-            pod.count = said_here(self.count(pod, &policy));
+            let count = self.count(pod, &policy);
+            // What the runtime says is no place of the job.
+            let said_by = count.said_by.filter(|said_by| *said_by == self.nodes.pointer);
+            pod.count = PodCount { said_by, ..count };
         }
         Some(workload)
     }
