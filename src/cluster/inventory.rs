@@ -116,6 +116,10 @@ async fn list<R: Resource>(
 
 impl Facts for Inventory {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        // The pods of an object in no namespace run in any.
+        if namespace.is_empty() {
+            return Fact::Unknown;
+        }
         match self.cache.get(namespace, name) {
             Some(modes) => modes.names().map_or(Fact::Unknown, |access_modes| {
                 Fact::Known(Claim { access_modes, source: Source::Cluster })

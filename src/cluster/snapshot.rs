@@ -280,6 +280,43 @@ mod tests {
     }
 
     #[test]
+    fn runtimes_are_read_from_where_their_kind_is() {
+        let wanted = |kind: &str, name: &str| WantedRuntime {
+            kind: kind.to_owned(),
+            namespace: "team-a".to_owned(),
+            name: name.to_owned(),
+        };
+        let answer = |path: &str| match path.strip_prefix("/apis/trainer.kubeflow.org/v1alpha1/") {
+            Some("clustertrainingruntimes/torch") => {
+                let object =
+                    json!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"});
+                (200, object.to_string())
+            }
+            Some("namespaces/team-a/trainingruntimes/hidden") => (403, String::new()),
+            _ => (404, "404 page not found".to_owned()),
+        };
+        let all = [
+            wanted("ClusterTrainingRuntime", "torch"),
+            wanted("TrainingRuntime", "torch"),
+            wanted("TrainingRuntime", "hidden"),
+            wanted("Secret", "torch"),
+            wanted("TrainingRuntime", "../secrets/x"),
+        ];
+        let (found, asked) = ask(answer, all.iter().cloned().map(Wanted::Runtime).collect());
+        let known: Vec<bool> = all
+            .iter()
+            .map(|wanted| matches!(found.claims.runtimes.get(wanted), Some(Fact::Known(_))))
+            .collect();
+        assert_eq!((known, asked.len()), (vec![true, false, false, false, false], 3));
+        assert_eq!(found.claims.runtimes.get(&all[1]), Some(&Fact::Absent));
+        assert_eq!(found.claims.runtimes.get(&all[2]), None);
+        assert_eq!(
+            found.problems,
+            ["cannot read trainingruntimes in the namespace `team-a`: the API server forbids it"]
+        );
+    }
+
+    #[test]
     fn what_may_not_be_read_is_told_once_and_stays_unknown() {
         let answer = |path: &str| {
             if path.contains("persistentvolumeclaims") { (403, String::new()) } else { not_found() }

@@ -287,7 +287,9 @@ pub fn mentioned(
                 let own =
                     object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
                 found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));
-                let names = workloads.iter().flat_map(claims_of);
+                // The pods of an object in no namespace run in any.
+                let in_namespace = workloads.iter().filter(|workload| !workload.kind.cluster_scoped);
+                let names = in_namespace.flat_map(claims_of);
                 found.claims.extend(names.map(|name| (own.to_owned(), name)));
                 for workload in &workloads {
                     let Some((kind, name)) = workload.kind.runs_in.and_then(|to| to.of(&workload.object))
