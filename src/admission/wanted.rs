@@ -38,8 +38,8 @@ struct Usage {
     for_checkpoints: bool,
 }
 
-/// Returns what a rule may look up, without the claims of templates with no pods. Claims of a runtime are among
-/// them only if `facts` has it.
+/// Returns what a rule may look up, without the claims of templates with no pods. Claims of a runtime are
+/// among them only if `facts` has it.
 pub(super) fn wanted(head: &Head<'_>, subject: &Subject, facts: &dyn Facts) -> Wanted {
     let mut all = Wanted::default();
     let Subject::Object(change) = subject else { return all };

@@ -14,7 +14,8 @@ use crate::kinds::{ClaimUse, ContainerSlot, Field, Mounted, OwnClaim, Part, PodT
 use crate::text::meter;
 use crate::text::value::Value;
 
-/// How many claims that every pod mounts are looked at: each is one walk over all pods. People write one or two.
+/// How many claims that every pod mounts are looked at: each is one walk over all pods. People write one or
+/// two.
 const MAX_EVERYWHERE: usize = 8;
 
 /// One claim, and all the templates of the object that mount it.

@@ -1,4 +1,5 @@
-//! The pods of a job that runs in a runtime: those of the runtime, with what the job says of them (kinds.md §5).
+//! The pods of a job that runs in a runtime: those of the runtime, with what the job says of them (kinds.md
+//! §5).
 
 use std::collections::BTreeMap;
 
@@ -101,7 +102,7 @@ impl<'a> Joined<'a> {
         Some(Self { at, named, runtime, object, nodes, claims })
     }
 
-    /// Returns the runtime as the job runs it, with the number of its pods. Its places are those of no object:
+    /// Returns the runtime as the job runs it, with the number of its pods. Its places are in no object:
     /// [`Self::place`] has those of the job.
     pub(crate) fn workload(&self) -> Option<Workload<'_>> {
         let mut workload = Workload::of(&self.object)?;
