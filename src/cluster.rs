@@ -1,4 +1,4 @@
-//! What the cluster knows about the claims that a workload names.
+//! What the cluster knows about the claims and the training runtimes that a workload names.
 //!
 //! ```text
 //!            hit, and the watch is open              found, absent, unknown
@@ -13,6 +13,9 @@
 //! as it may have been created again. If anything fails, the answer is "unknown", in time: it never denies
 //! anything, and the author gets a warning.
 //!
+//! Runtimes are looked up in the same way before claims, as they decide which claims are used. A cluster need
+//! not have their kinds: then they are listed again after minutes, and nothing else is different.
+//!
 //! The cache is not kube's reflector, which keeps whole objects, hides the bookmarks that distinguish a quiet
 //! cluster from a dead watch, and logs every rejection. A list, a watch and a byte for each claim are enough
 //! here.
@@ -22,20 +25,22 @@ pub mod audit;
 mod breaker;
 mod client;
 mod excluded;
+mod facts;
 pub(crate) mod fetch;
 mod inventory;
 pub(crate) mod list;
 mod live;
 mod mirror;
 mod rate;
+mod resource;
+mod runtimes;
 mod snapshot;
 mod stats;
 mod store;
 mod wire;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -45,26 +50,31 @@ use tokio::time::{Instant, timeout};
 
 pub use self::client::{ClientError, Connection, client_in_cluster, connection, in_cluster, is_own};
 pub use self::excluded::excluded;
+pub use self::facts::ClaimFacts;
 pub use self::inventory::Inventory;
 pub(crate) use self::mirror::{LONG_ENOUGH, Pause, chance};
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 
-use self::live::{Key, Live, Looked, Question};
+use self::access::Modes;
+use self::live::{Gate, Key, Live, Looked, Question};
+use self::resource::{Place, Resource, Weigh};
+use self::runtimes::Runtimes;
 use self::stats::Counts;
 use self::store::{Cache, Standing};
-use crate::judge::facts::{Claim, Fact, FactTable, Facts, WantedClaim};
+use crate::judge::facts::{Claim, Fact, WantedClaim};
 use crate::judge::finding::Source;
+use crate::kinds::Kind;
 
-/// How claims are looked up.
+/// How claims and runtimes are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// Keep all claims of the cluster in memory by a watch, and ask the API server for those that are missing
+    /// Keep all claims and runtimes of the cluster in memory by a watch, and ask the API server for those that are missing
     /// there. Needs get, list and watch.
     Cache,
-    /// Ask the API server for each claim. Needs get.
+    /// Ask the API server for each claim and runtime. Needs get.
     Live,
-    /// Look nothing up: all claims are unknown. Needs no token and no permission.
+    /// Look nothing up: all claims and runtimes are unknown. Needs no token and no permission.
     Off,
 }
 
@@ -137,6 +147,8 @@ pub struct Settings {
     pub startup_wait: Duration,
     /// With more claims than this, the cache is not used and each claim is read by itself.
     pub max_claims: usize,
+    /// With more bytes of runtimes than this, of one kind, the cache is not used likewise.
+    pub max_runtime_bytes: usize,
 }
 
 impl Default for Settings {
@@ -163,6 +175,7 @@ impl Default for Settings {
             relist_spread: Duration::from_secs(10),
             startup_wait: Duration::from_secs(10),
             max_claims: 200_000,
+            max_runtime_bytes: 16 << 20,
         }
     }
 }
@@ -174,20 +187,37 @@ pub struct Claims(Arc<Inner>);
 struct Inner {
     settings: Settings,
     counts: Arc<Counts>,
-    live: Option<Live>,
-    cache: Option<Mirrored>,
+    live: Option<Live<resource::Claims>>,
+    cache: Option<Mirrored<Modes>>,
+    /// Each kind of runtime.
+    runtimes: Vec<Runtimes>,
     observer: OnceLock<Box<Observer>>,
 }
 
 type Observer = dyn Fn(&'static str, &'static str) + Send + Sync;
 
 /// A cache and the task that fills it.
-struct Mirrored {
-    cache: Arc<Cache>,
+struct Mirrored<T> {
+    cache: Arc<Cache<T>>,
     task: AbortHandle,
 }
 
-impl Drop for Mirrored {
+impl<T: Weigh + Clone + Send + Sync + 'static> Mirrored<T> {
+    /// Starts the task.
+    fn start<R: Resource<Kept = T>>(
+        client: Client,
+        settings: &Settings,
+        place: Place,
+        counts: Arc<Counts>,
+    ) -> Self {
+        let cache = Arc::new(Cache::new(settings.stale_after));
+        let filled = Arc::clone(&cache);
+        let task = tokio::spawn(mirror::run::<R>(client, settings.clone(), place, filled, counts));
+        Self { cache, task: task.abort_handle() }
+    }
+}
+
+impl<T> Drop for Mirrored<T> {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -208,6 +238,7 @@ impl Claims {
             counts: Arc::default(),
             live: None,
             cache: None,
+            runtimes: Vec::new(),
             observer: OnceLock::new(),
         }))
     }
@@ -226,18 +257,16 @@ impl Claims {
             return Self::off();
         }
         let counts = Arc::<Counts>::default();
+        let place = Place::of_claims(&settings);
         let cache = (mode == Mode::Cache).then(|| {
-            let cache = Arc::new(Cache::new(settings.stale_after));
-            let task = tokio::spawn(mirror::run(
-                client.clone(),
-                settings.clone(),
-                Arc::clone(&cache),
-                Arc::clone(&counts),
-            ));
-            Mirrored { cache, task: task.abort_handle() }
+            Mirrored::start::<resource::Claims>(client.clone(), &settings, place.clone(), Arc::clone(&counts))
         });
-        let live = Some(Live::new(client, settings.clone(), Arc::clone(&counts)));
-        Self(Arc::new(Inner { settings, counts, live, cache, observer: OnceLock::new() }))
+        let gate = Arc::new(Mutex::new(Gate::new(&settings)));
+        let runtimes = Kind::runtimes()
+            .map(|kind| Runtimes::start(kind, mode, client.clone(), &settings, Arc::clone(&gate)))
+            .collect();
+        let live = Some(Live::new(client, settings.clone(), place, gate, Arc::clone(&counts)));
+        Self(Arc::new(Inner { settings, counts, live, cache, runtimes, observer: OnceLock::new() }))
     }
 
     /// Sets the observer of every look-up: the source of the answer (`cache`, `live`, or `none` if no one was
@@ -331,66 +360,10 @@ const NOBODY: &str = "none";
 /// Claims that are looked up in memory at once: about a tenth of a millisecond.
 const LOOKUPS_BETWEEN_YIELDS: usize = 256;
 
-/// Names in a warning about claims that could not be looked up.
-const MAX_NAMES_IN_WARNING: usize = 3;
-
-/// The facts about the claims of one object.
-#[derive(Clone, Debug, Default)]
-pub struct ClaimFacts {
-    /// The facts themselves.
-    pub table: FactTable,
-    /// The unknown claims that may cause a denial: their number for each reason, and the first few names.
-    unknown: BTreeMap<Why, usize>,
-    names: Vec<String>,
-    caveat: Option<String>,
-}
-
-impl ClaimFacts {
-    /// Records an unknown claim.
-    fn note(&mut self, claim: &WantedClaim, why: Why) {
-        // Other claims cause no denial, and with look-ups off the operator knows.
-        if !claim.shared || why.explain().is_none() {
-            return;
-        }
-        *self.unknown.entry(why).or_default() += 1;
-        if self.names.len() < MAX_NAMES_IN_WARNING {
-            self.names.push(claim.name.clone());
-        }
-    }
-
-    /// Writes the warning about unknown claims.
-    fn explain(&mut self) {
-        let (total, reasons) =
-            self.unknown.iter().fold((0, Vec::new()), |(total, mut reasons), (why, count)| {
-                reasons.extend(why.explain().filter(|reason| !reasons.contains(reason)));
-                (total + count, reasons)
-            });
-        if total == 0 {
-            return;
-        }
-        let (claims, them) = if total == 1 { ("claim", "it") } else { ("claims", "them") };
-        let more = if total > self.names.len() { ", …" } else { "" };
-        let (names, reasons) = (self.names.join(", "), reasons.join("; "));
-        self.caveat = Some(format!(
-            "jobgate could not look up {total} {claims} and did not check {them} ({reasons}): {names}{more}"
-        ));
-    }
-}
-
-impl Facts for ClaimFacts {
-    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
-        self.table.claim(namespace, name)
-    }
-
-    fn caveat(&self) -> Option<&str> {
-        self.caveat.as_deref()
-    }
-}
-
 /// What is known about a claim without a request.
 enum AtHand {
     /// This answer, from that source.
-    Answer(&'static str, Looked),
+    Answer(&'static str, Looked<Modes>),
     /// Nothing: the API server must be asked.
     Ask(Question),
 }
@@ -422,7 +395,7 @@ impl Inner {
         claim: &WantedClaim,
         key: Key,
         source: &'static str,
-        looked: Looked,
+        looked: Looked<Modes>,
     ) {
         if let Looked::Unknown(why) = looked {
             facts.note(claim, why);
@@ -435,7 +408,7 @@ impl Inner {
     }
 
     /// Counts an answer, and converts it to a fact.
-    fn fact(&self, source: &'static str, looked: Looked) -> Fact<Claim> {
+    fn fact(&self, source: &'static str, looked: Looked<Modes>) -> Fact<Claim> {
         let (fact, word) = match looked {
             Looked::Absent => (Fact::Absent, "absent"),
             Looked::Unknown(why) => self.unknown(why),

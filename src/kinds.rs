@@ -4,6 +4,7 @@
 //! write its file and list it below.
 
 pub mod accelerator;
+mod claims;
 mod colocation;
 mod count;
 mod definition;
@@ -15,11 +16,12 @@ mod pods;
 pub mod registration;
 mod variables;
 
+pub use claims::OwnClaim;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, Harm, History, LabelValue, Leak, OnUpdate,
-    Operator, Path, Reference, Release, Released, Retired, Ttl, Wait,
+    Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, Harm, History, LabelValue, Leak, Mounted,
+    OnUpdate, Operator, OwnClaims, Path, Reference, Release, Released, Retired, Ttl, Wait,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Fault, Pass, skim, wanted, weight};
+use super::wanted::{self, Wanted};
+use super::{Fault, Pass, skim, weight};
 use crate::judge::engine::Operation;
-use crate::judge::facts::{Fact, Facts, WantedClaim};
+use crate::judge::facts::{Fact, Facts, NoFacts, WantedClaim, WantedRuntime};
 use crate::kinds::Kind;
 use crate::text::value::{Value, ValueReader};
 
@@ -83,6 +84,11 @@ pub struct Review<'a> {
     /// The claims whose access modes a rule may look up, each once: those that can cause a denial first, and
     /// of these the ones with names like checkpoints. The caller decides how many to look up.
     pub claims: Vec<WantedClaim>,
+    /// The runtimes in which the jobs of the object run. What they are decides which claims are used: see
+    /// [`Self::know`].
+    pub runtimes: Vec<WantedRuntime>,
+    /// Whether mounts may matter even if no claim is looked up.
+    mounts: bool,
     /// The whole body, where the object was only skimmed.
     skimmed: Option<&'a [u8]>,
 }
@@ -151,8 +157,7 @@ impl<'a> Review<'a> {
             "`request.uid` is missing".to_owned()
         } else {
             let subject = examine(&head, object, old);
-            let claims = wanted::claims(&head, &subject);
-            return Ok(Self { head, subject, claims, skimmed: None });
+            return Ok(Self::of(head, subject, None));
         };
         Err(Malformed { reason, head: Box::new(head) })
     }
@@ -176,7 +181,17 @@ impl<'a> Review<'a> {
             && Kind::of(&skimmed) == Some(kind);
         let change = Change { operation: Operation::Create, kind, object: skimmed, old: None };
         let subject = Subject::Object(Box::new(change));
-        sound.then(|| Self { claims: wanted::claims(&head, &subject), head, subject, skimmed: Some(body) })
+        sound.then(|| Self::of(head, subject, Some(body)))
+    }
+
+    fn of(head: Head<'a>, subject: Subject, skimmed: Option<&'a [u8]>) -> Self {
+        let Wanted { claims, runtimes, mounts } = wanted::wanted(&head, &subject, &NoFacts);
+        Self { head, subject, claims, runtimes, mounts, skimmed }
+    }
+
+    /// Adds the claims that the pods of these runtimes use.
+    pub fn know(&mut self, runtimes: &dyn Facts) {
+        self.claims = wanted::wanted(&self.head, &self.subject, runtimes).claims;
     }
 
     /// Returns the review with its whole object if that may matter: which mounts use a claim, and how,
@@ -188,7 +203,7 @@ impl<'a> Review<'a> {
             let claim = facts.claim(&wanted.namespace, &wanted.name);
             matches!(claim, Fact::Known(claim) if !claim.has("ReadWriteMany"))
         };
-        if !self.claims.iter().any(for_one) {
+        if !self.mounts && !self.claims.iter().any(for_one) {
             return self;
         }
         // The omitted part may be unreadable. The skimmed part is valid, and judging it must not depend on
@@ -583,7 +598,10 @@ mod tests {
         ));
         for (mode, whole) in [("ReadWriteOnce", true), ("ReadWriteMany", false)] {
             let claim = Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
-            let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into() };
+            let facts = FactTable {
+                claims: [(("n".to_owned(), "c".to_owned()), claim)].into(),
+                ..FactTable::default()
+            };
             let review = Review::read(body.as_bytes()).expect("a review").completed(&facts);
             let Subject::Object(change) = review.subject else { panic!("{body}") };
             assert_eq!(
@@ -602,7 +620,8 @@ mod tests {
         ));
         let claim =
             Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster });
-        let facts = FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into() };
+        let facts =
+            FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into(), ..FactTable::default() };
         let review = Review::read(body.as_bytes()).expect("a review");
         assert!(matches!(review.subject, Subject::Object(_)), "the text that cannot be read is skipped");
         assert!(matches!(review.completed(&facts).subject, Subject::Object(_)));
@@ -752,5 +771,79 @@ mod tests {
     #[test]
     fn a_template_with_two_volumes_of_a_claim_counts_once() {
         assert_eq!(wanted(&json!({"Master": replica(&json!(1), &[("v", "a"), ("w", "a")])})), ["a"]);
+    }
+
+    fn of_train_jobs(number: usize) -> String {
+        let job = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+            "spec": {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 2}},
+        });
+        let components: Vec<Value> = (0..number).map(|_| json!({"template": job})).collect();
+        let object = json!({
+            "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "spec": {"components": components},
+        });
+        body(&format!(
+            r#"{{"uid":"u","kind":{{"group":"workload.codeflare.dev","kind":"AppWrapper"}},"operation":"CREATE","namespace":"n","object":{object}}}"#
+        ))
+    }
+
+    #[test]
+    fn a_runtime_is_asked_for_before_its_claims() {
+        let body = of_train_jobs(2);
+        let mut review = Review::read(body.as_bytes()).expect("a review");
+        let kind = "ClusterTrainingRuntime".to_owned();
+        let wanted = WantedRuntime { kind, namespace: "n".to_owned(), name: "torch".to_owned() };
+        assert_eq!((review.runtimes.as_slice(), review.claims.len()), (&[wanted.clone()][..], 0));
+        let labels = json!({"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"});
+        let pod = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
+        let node = json!({
+            "name": "node",
+            "template": {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}},
+        });
+        let runtime = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime",
+            "spec": {"template": {"spec": {"replicatedJobs": [node]}}},
+        });
+        let runtime =
+            crate::judge::facts::Runtime::from_object(&runtime, Source::Cluster).expect("a runtime");
+        let runtimes = [(wanted, Fact::Known(runtime))].into();
+        review.know(&FactTable { runtimes, ..FactTable::default() });
+        let claims: Vec<_> = review.claims.iter().map(|claim| (&*claim.name, claim.shared)).collect();
+        assert_eq!(claims, [("c", true)]);
+    }
+
+    #[test]
+    fn the_runtimes_of_many_jobs_in_one_object_are_not_asked_for() {
+        for (number, runtimes) in [(8, 1), (9, 0)] {
+            let body = of_train_jobs(number);
+            assert_eq!(Review::read(body.as_bytes()).expect("a review").runtimes.len(), runtimes, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_all_tasks_mount_is_shared_and_one_that_is_described_is_not_asked_for() {
+        let body = |volumes: &Value| {
+            let task = json!({"replicas": 1, "template": {"spec": {"containers": []}}});
+            let object = json!({
+                "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
+                "spec": {"volumes": volumes, "tasks": [task, task]},
+            });
+            body(&format!(
+                r#"{{"uid":"u","kind":{{"group":"batch.volcano.sh","kind":"Job"}},"operation":"CREATE","namespace":"n","object":{object}}}"#
+            ))
+        };
+        let spec = json!({"accessModes": ["ReadWriteOnce"]});
+        let text = body(&json!([
+            {"mountPath": "/a", "volumeClaimName": "a"}, {"mountPath": "/b", "volumeClaim": spec},
+            {"mountPath": "/c", "volumeClaimName": "c", "volumeClaim": spec},
+        ]));
+        let review = Review::read(text.as_bytes()).expect("a review");
+        let claims: Vec<_> = review.claims.iter().map(|claim| (&*claim.name, claim.shared)).collect();
+        assert_eq!((claims, review.mounts), (vec![("a", true)], true));
+        let text = body(&json!([{"mountPath": "/b", "volumeClaim": {"accessModes": ["ReadWriteMany"]}}]));
+        assert!(
+            !Review::read(text.as_bytes()).expect("a review").mounts,
+            "nothing that a mount could change"
+        );
     }
 }

@@ -1,14 +1,31 @@
-//! The claims that a review asks for.
+//! The claims and runtimes that a review asks for.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::review::{Head, Subject};
-use crate::judge::facts::WantedClaim;
+use crate::judge::facts::{Facts, WantedClaim, WantedRuntime};
+use crate::judge::joined::Joined;
 use crate::judge::rules;
-use crate::kinds::Workload;
+use crate::kinds::{Mounted, Workload};
+use crate::text::value::Value;
 
 /// The longest name of a namespace, in bytes.
 pub(super) const LONGEST_NAMESPACE: usize = 63;
+
+/// How many jobs in one object are judged with their runtimes: each is as much work as its runtime is large.
+const MAX_JOINED: usize = 8;
+
+/// What rules may look up for one review.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    /// See [`Review::claims`](super::review::Review::claims).
+    pub(super) claims: Vec<WantedClaim>,
+    /// The runtimes of the jobs.
+    pub(super) runtimes: Vec<WantedRuntime>,
+    /// Whether mounts may matter even if no claim is looked up.
+    pub(super) mounts: bool,
+}
 
 /// How an object, new or old, uses one claim.
 #[derive(Clone, Copy, Debug)]
@@ -21,37 +38,70 @@ struct Usage {
     for_checkpoints: bool,
 }
 
-/// Returns the claims that a rule may look up, in the order of [`Review::claims`](super::review::Review::claims), without those of templates
-/// with no pods.
-pub(super) fn claims(head: &Head<'_>, subject: &Subject) -> Vec<WantedClaim> {
-    let Subject::Object(change) = subject else { return Vec::new() };
+/// Returns what a rule may look up, without the claims of templates with no pods. Claims of a runtime are
+/// among them only if `facts` has it.
+pub(super) fn wanted(head: &Head<'_>, subject: &Subject, facts: &dyn Facts) -> Wanted {
+    let mut all = Wanted::default();
+    let Subject::Object(change) = subject else { return all };
     // Nothing is in a namespace that cannot exist; and its name is repeated for each claim. What is in no
     // namespace runs in any.
     if change.kind.cluster_scoped || head.namespace.len() > LONGEST_NAMESPACE {
-        return Vec::new();
+        return all;
     }
+    let namespace = &*head.namespace;
     // Whether it is shared, and whether it is for checkpoints, in either object.
-    let mut wanted: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
-    for workload in
-        [Some(&change.object), change.old.as_ref()].into_iter().flatten().flat_map(Workload::all_in)
-    {
-        for (name, usage) in usages(&workload) {
-            let (shared, for_checkpoints) = wanted.entry(name).or_default();
-            *shared |= usage.pods.is_some_and(|pods| pods > 1);
-            *for_checkpoints |= usage.for_checkpoints;
+    let mut wanted: BTreeMap<Cow<'_, str>, (bool, bool)> = BTreeMap::new();
+    let mut runtimes = BTreeSet::new();
+    for object in [Some(&change.object), change.old.as_ref()].into_iter().flatten() {
+        let workloads = Workload::all_in(object);
+        let joins = workloads.iter().filter(|workload| workload.kind.runs_in.is_some()).count() <= MAX_JOINED;
+        for workload in &workloads {
+            for (name, usage) in usages(workload) {
+                note(&mut wanted, Cow::Borrowed(name), usage);
+            }
+            all.mounts |= has_limited_claims(workload);
+            let Some(reference) = workload.kind.runs_in.filter(|_| joins) else { continue };
+            let Some((kind, name)) = reference.of(&workload.object) else { continue };
+            let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
+            all.mounts = true;
+            if let Some(joined) = Joined::find(facts, &namespace, workload)
+                && let Some(workload) = joined.workload()
+            {
+                for (name, usage) in usages(&workload) {
+                    note(&mut wanted, Cow::Owned(name.to_owned()), usage);
+                }
+            }
+            runtimes.insert(WantedRuntime { kind, namespace, name });
         }
     }
     let mut wanted: Vec<_> = wanted.into_iter().collect();
     wanted.sort_by_key(|(_, (shared, for_checkpoints))| (!shared, !for_checkpoints));
-    let namespace = &head.namespace;
-    wanted
-        .into_iter()
-        .map(|(name, (shared, _))| WantedClaim {
-            namespace: namespace.to_string(),
-            name: name.to_owned(),
-            shared,
-        })
-        .collect()
+    let claim = |(name, (shared, _)): (Cow<'_, str>, _)| WantedClaim {
+        namespace: namespace.to_owned(),
+        name: name.into_owned(),
+        shared,
+    };
+    all.claims = wanted.into_iter().map(claim).collect();
+    all.runtimes = runtimes.into_iter().collect();
+    all
+}
+
+fn note<'a>(wanted: &mut BTreeMap<Cow<'a, str>, (bool, bool)>, name: Cow<'a, str>, usage: Usage) {
+    let (shared, for_checkpoints) = wanted.entry(name).or_default();
+    *shared |= usage.pods.is_some_and(|pods| pods > 1);
+    *for_checkpoints |= usage.for_checkpoints;
+}
+
+/// Tells whether an object describes a claim that not all nodes can mount.
+fn has_limited_claims(workload: &Workload<'_>) -> bool {
+    let is_limited = |modes: &Value| {
+        modes.as_array().is_some_and(|modes| !modes.iter().any(|mode| mode.as_str() == Some("ReadWriteMany")))
+    };
+    !workload.kind.claims.is_empty()
+        && workload
+            .own_claims()
+            .iter()
+            .any(|own| own.modes.as_ref().and_then(|modes| modes.value).is_some_and(is_limited))
 }
 
 /// Returns how one object uses its claims, by their names.
@@ -71,6 +121,23 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
                 usage.template = template;
                 usage.pods = usage.pods.zip(pods).map(|(sum, pods)| sum.saturating_add(pods));
             }
+        }
+    }
+    if workload.kind.claims.is_empty() {
+        return usages;
+    }
+    let pods =
+        workload.pods.iter().try_fold(0_i64, |sum, pod| Some(sum.saturating_add(pod.count.most?.max(0))));
+    if pods == Some(0) {
+        return usages;
+    }
+    for own in workload.own_claims() {
+        if let (Some((name, _)), Mounted::Everywhere(_)) = (own.to_look_up(), own.form.mounted) {
+            let for_checkpoints =
+                [Some(name), own.path].into_iter().flatten().any(rules::is_named_like_checkpoints);
+            let usage = usages.entry(name).or_insert(Usage { pods, template: 0, for_checkpoints });
+            usage.for_checkpoints |= for_checkpoints;
+            usage.pods = pods;
         }
     }
     usages

@@ -391,7 +391,7 @@ pub struct DryRun {
     #[arg(long, value_name = "PATH", help_heading = "Judging")]
     pub against: Vec<PathBuf>,
 
-    /// Read claims and existing objects from the cluster; nothing is written
+    /// Read claims, training runtimes and existing objects from the cluster; nothing is written
     #[cfg(feature = "serve")]
     #[arg(long, help_heading = "Cluster")]
     pub cluster: bool,

@@ -72,7 +72,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         Against::in_files(&old.files, &options, &namespace).context("read the objects that exist")?;
     #[cfg(feature = "serve")]
     let looked = connection
-        .map(|connection| connection.read(&inputs.files, &options, &namespace, &mut against))
+        .map(|connection| connection.read(&inputs.files, &options, &namespace, &facts, &mut against))
         .transpose()?;
     #[cfg(feature = "serve")]
     let (claims, mut unjudged) = looked.unzip();
@@ -137,17 +137,23 @@ impl Connection {
         files: &[lint::Input],
         options: &Options<'_>,
         namespace: &str,
+        facts: &lint::Claims,
         against: &mut Against,
     ) -> anyhow::Result<(FactTable, Vec<Unjudged>)> {
         let client = &self.connection.client;
         self.runtime
             .block_on(reach(&self.connection, FIRST_ANSWER_TIMEOUT))
             .context("ask the cluster for --cluster")?;
-        let Mentioned { objects, claims, namespaces } = lint::mentioned(files, options, namespace);
+        let Mentioned { objects, claims, runtimes, namespaces } =
+            lint::mentioned(files, options, namespace, facts, None);
+        let has_runtimes = !runtimes.is_empty();
         let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
-        let claims = claims.into_iter().map(|(namespace, name)| Wanted::Claim(namespace, name));
-        let wanted: Vec<Wanted> =
-            objects.chain(claims).chain(namespaces.iter().cloned().map(Wanted::Namespace)).collect();
+        let by_name = |(namespace, name)| Wanted::Claim(namespace, name);
+        let wanted: Vec<Wanted> = objects
+            .chain(claims.iter().cloned().map(by_name))
+            .chain(runtimes.into_iter().map(Wanted::Runtime))
+            .chain(namespaces.iter().cloned().map(Wanted::Namespace))
+            .collect();
         let (total, done) = (wanted.len(), Cell::new(0_usize));
         let show = io::stderr().is_terminal();
         let progress = || {
@@ -157,7 +163,13 @@ impl Connection {
                     write!(io::stderr(), "\r\u{1b}[Kreading the cluster: {} of {total} objects", done.get());
             }
         };
-        let found = self.runtime.block_on(cluster::snapshot(client, wanted, progress));
+        let mut found = self.runtime.block_on(cluster::snapshot(client, wanted, progress));
+        if has_runtimes && !found.broken {
+            // Only the runtimes say which claims their pods use.
+            let more = lint::mentioned(files, options, namespace, facts, Some(&found.claims)).claims;
+            let more: Vec<Wanted> = more.difference(&claims).cloned().map(by_name).collect();
+            found.add(self.runtime.block_on(cluster::snapshot(client, more, || {})));
+        }
         let excluded = self.runtime.block_on(cluster::excluded(client, &namespaces));
         let mut err = io::stderr().lock();
         if show && total > 0 {

@@ -92,10 +92,12 @@ pub async fn audit(
         }
     }
     let (claims, failures) = Inventory::take(&connection.client, &namespaces).await;
-    impact.notices.extend(failures.iter().map(|(namespace, failure)| {
-        let failure = explain("persistentvolumeclaims", "", namespace, failure);
+    impact.notices.extend(failures.iter().map(|(kind, namespace, failure)| {
+        let (resource, group) = kind.map_or(("persistentvolumeclaims", ""), |kind| (kind.resource, kind.group));
+        let failure = explain(resource, group, namespace, failure);
+        let unknown = if kind.is_some() { "runtimes" } else { "claims" };
         format!(
-            "{failure}; claims are unknown, so `checkpoint-volume-access` reports less than the webhook would"
+            "{failure}; {unknown} are unknown, so `checkpoint-volume-access` reports less than the webhook would"
         )
     }));
     let mut report = Report::default();

@@ -1,4 +1,4 @@
-//! Reads one claim from the API server, at most once at a time, no more often than needed, and with a short
+//! Reads one claim or runtime from the API server, at most once at a time, no more often than needed, and with a short
 //! deadline.
 
 use std::collections::HashMap;
@@ -13,31 +13,27 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::Settings;
-use super::access::Modes;
 use super::breaker::Breaker;
 use super::fetch::{self, Failure};
 use super::rate::Rate;
+use super::resource::{Named as _, Place, Resource};
 use super::stats::{Counts, Why};
-use super::wire;
 
-/// Namespace and name of a claim.
+/// Namespace, which may be empty, and name of an object.
 pub(super) type Key = (String, String);
 
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looked {
-    /// The claim exists.
-    Found(Modes),
+pub(super) enum Looked<T> {
+    /// The object exists.
+    Found(T),
     /// It does not exist, says the API server.
     Absent,
     /// It is unknown.
     Unknown(Why),
 }
 
-/// Maximum number of remembered answers, so that memory stays bounded.
-const MAX_ANSWERS: usize = 4096;
-
-/// Why a claim is read.
+/// Why an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// It is not in the cache, and can cause no denial.
@@ -49,45 +45,57 @@ pub(super) enum Question {
     Confirming,
 }
 
-/// The look-up of single claims.
-#[derive(Clone)]
-pub(super) struct Live(Arc<Inner>);
+/// The look-up of single objects of one resource.
+pub(super) struct Live<R: Resource>(Arc<Inner<R>>);
 
-struct Inner {
+struct Inner<R: Resource> {
     client: Client,
     settings: Settings,
+    place: Place,
     permits: Semaphore,
-    gate: Mutex<Gate>,
-    asked: Mutex<Asked>,
+    gate: Arc<Mutex<Gate>>,
+    asked: Mutex<Asked<R::Kept>>,
     counts: Arc<Counts>,
     /// The missing permission was logged.
     forbidden: AtomicBool,
 }
 
-/// The limits for every request.
-struct Gate {
+/// The limits for every request, of any resource.
+pub(super) struct Gate {
     breaker: Breaker,
     rate: Rate,
 }
 
-/// Recent answers and current requests.
-#[derive(Default)]
-struct Asked {
-    /// An answer and its time.
-    answers: HashMap<Key, (Looked, Instant)>,
-    flights: HashMap<Key, Shared<BoxFuture<'static, Looked>>>,
+impl Gate {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            breaker: Breaker::new(settings.failures, settings.open_for),
+            rate: Rate::new(settings.requests_per_second, settings.request_burst),
+        }
+    }
 }
 
-impl Live {
-    pub(super) fn new(client: Client, settings: Settings, counts: Arc<Counts>) -> Self {
+/// Recent answers and current requests.
+struct Asked<T> {
+    /// An answer and its time.
+    answers: HashMap<Key, (Looked<T>, Instant)>,
+    flights: HashMap<Key, Shared<BoxFuture<'static, Looked<T>>>>,
+}
+
+impl<R: Resource> Live<R> {
+    pub(super) fn new(
+        client: Client,
+        settings: Settings,
+        place: Place,
+        gate: Arc<Mutex<Gate>>,
+        counts: Arc<Counts>,
+    ) -> Self {
         Self(Arc::new(Inner {
             client,
-            permits: Semaphore::new(settings.parallel),
-            gate: Mutex::new(Gate {
-                breaker: Breaker::new(settings.failures, settings.open_for),
-                rate: Rate::new(settings.requests_per_second, settings.request_burst),
-            }),
-            asked: Mutex::default(),
+            permits: Semaphore::new(place.parallel),
+            place,
+            gate,
+            asked: Mutex::new(Asked { answers: HashMap::new(), flights: HashMap::new() }),
             counts,
             forbidden: AtomicBool::new(false),
             settings,
@@ -95,20 +103,20 @@ impl Live {
     }
 
     /// Returns a recent answer of the API server, if it is recent enough.
-    pub(super) fn remembered(&self, key: &Key, question: Question) -> Option<Looked> {
+    pub(super) fn remembered(&self, key: &Key, question: Question) -> Option<Looked<R::Kept>> {
         let settings = &self.0.settings;
         let asked = self.0.asked();
         let (answer, at) = asked.answers.get(key)?;
-        let mut life = settings.life(*answer)?;
+        let mut life = settings.life(answer)?;
         if question == Question::Confirming && !matches!(answer, Looked::Unknown(_)) {
             life = life.min(settings.confirmed_for);
         }
-        (at.elapsed() < life).then_some(*answer)
+        (at.elapsed() < life).then(|| answer.clone())
     }
 
-    /// Reads a claim; concurrent calls for the same claim share one request. Both parts of the key must be
-    /// valid names.
-    pub(super) async fn look(&self, key: &Key, question: Question, until: Instant) -> Looked {
+    /// Reads an object; concurrent calls for the same one share one request. Both parts of the key must be
+    /// valid names, but for an empty namespace.
+    pub(super) async fn look(&self, key: &Key, question: Question, until: Instant) -> Looked<R::Kept> {
         let flight = {
             let mut asked = self.0.asked();
             // A finished flight that is still listed has panicked.
@@ -138,7 +146,7 @@ impl Live {
 
 impl Settings {
     /// Returns how long an answer is used; nothing if it is not remembered.
-    fn life(&self, looked: Looked) -> Option<Duration> {
+    fn life<T>(&self, looked: &Looked<T>) -> Option<Duration> {
         match looked {
             Looked::Found(_) | Looked::Unknown(Why::Forbidden) => Some(self.known_for),
             Looked::Absent => Some(self.absent_for),
@@ -147,23 +155,23 @@ impl Settings {
     }
 }
 
-impl Inner {
-    async fn fly(inner: Arc<Self>, key: Key) -> Looked {
+impl<R: Resource> Inner<R> {
+    async fn fly(inner: Arc<Self>, key: Key) -> Looked<R::Kept> {
         let looked = inner.ask(&key).await;
         let mut asked = inner.asked();
         asked.flights.remove(&key);
-        if inner.settings.life(looked).is_none() {
+        if inner.settings.life(&looked).is_none() {
             return looked;
         }
-        if asked.answers.len() >= MAX_ANSWERS {
+        if asked.answers.len() >= inner.place.answers {
             asked.answers.retain(|_, (answer, at)| {
-                inner.settings.life(*answer).is_some_and(|life| at.elapsed() < life)
+                inner.settings.life(answer).is_some_and(|life| at.elapsed() < life)
             });
-            if asked.answers.len() >= MAX_ANSWERS {
+            if asked.answers.len() >= inner.place.answers {
                 asked.answers.clear();
             }
         }
-        asked.answers.insert(key, (looked, Instant::now()));
+        asked.answers.insert(key, (looked.clone(), Instant::now()));
         looked
     }
 
@@ -177,7 +185,7 @@ impl Inner {
         if gate.rate.take(now, question != Question::Idle) { Ok(()) } else { Err(Why::RateLimited) }
     }
 
-    async fn ask(&self, key: &Key) -> Looked {
+    async fn ask(&self, key: &Key) -> Looked<R::Kept> {
         let until = Instant::now() + self.settings.budget;
         let Ok(Ok(_permit)) = timeout_at(until, self.permits.acquire()).await else {
             return Looked::Unknown(Why::Busy);
@@ -188,7 +196,7 @@ impl Inner {
         self.counts.requests.add();
         let outcome = timeout_at(until, self.fetch(key)).await.unwrap_or(Err(Failure::Silence));
         let (looked, healthy) = match &outcome {
-            Ok(modes) => (Looked::Found(*modes), true),
+            Ok(kept) => (Looked::Found(kept.clone()), true),
             Err(Failure::NotFound) => (Looked::Absent, true),
             Err(Failure::Forbidden) => (Looked::Unknown(Why::Forbidden), true),
             Err(Failure::Silence) => (Looked::Unknown(Why::Timeout), false),
@@ -201,8 +209,9 @@ impl Inner {
         };
         self.report(healthy, outcome.as_ref().err());
         if looked == Looked::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
+            let Place { name, resource, .. } = self.place;
             tracing::warn!(
-                "no permission to read claims: grant the service account `get` on `persistentvolumeclaims`, or run with `--claims off`; logged once"
+                "no permission to read {name}: grant the service account `get` on `{resource}`, or run with `--claims off`; logged once"
             );
         }
         looked
@@ -230,19 +239,22 @@ impl Inner {
         }
     }
 
-    async fn fetch(&self, (namespace, name): &Key) -> Result<Modes, Failure> {
-        let response =
-            fetch::get(&self.client, format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"))
-                .await?;
+    async fn fetch(&self, (namespace, name): &Key) -> Result<R::Kept, Failure> {
+        let response = match fetch::get(&self.client, self.place.path(namespace, name)).await {
+            // A cluster without the kind has no object of it, and says so in plain text.
+            Err(Failure::Foreign) if self.place.kind.is_some() => return Err(Failure::NotFound),
+            response => response?,
+        };
         let body = fetch::read(response, fetch::MAX_OBJECT_BYTES).await?;
-        let claim: wire::Claim<'_> = serde_json::from_slice(&body)?;
-        if claim.metadata.name != *name || claim.metadata.namespace != *namespace {
+        let object: R::Object<'_> = serde_json::from_slice(&body)?;
+        let metadata = object.metadata();
+        if metadata.name != *name || metadata.namespace != *namespace {
             return Err(Failure::Foreign);
         }
-        Ok(claim.modes())
+        Ok(R::keep(&object))
     }
 
-    fn asked(&self) -> MutexGuard<'_, Asked> {
+    fn asked(&self) -> MutexGuard<'_, Asked<R::Kept>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

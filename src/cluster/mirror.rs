@@ -1,4 +1,4 @@
-//! Keeps the cache up to date: lists all claims in pages, then watches, and starts again if either fails.
+//! Keeps a cache up to date: lists all claims, or runtimes, in pages, then watches, and starts again if either fails.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -11,30 +11,46 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::Settings;
 use super::fetch::{self, Failure, Lines};
 use super::list::Pages;
+use super::resource::{Named as _, Place, Resource};
 use super::stats::Counts;
 use super::store::Cache;
-use super::wire::{self, Event, Page};
+use super::wire::{self, Event, Metadata, Page};
 
 /// Maximum size of a page.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// The claims of all namespaces.
-pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
+/// How long a kind that the cluster does not serve, or does not let be read, is left alone: then nothing is
+/// in the cache, and each object is read by itself.
+const UNSERVED: Duration = Duration::from_secs(600);
 
 /// A watch that ends after this time has worked, even without events: the protocol has such ends.
 pub(crate) const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
-/// Fills the cache forever; returns only if there are too many claims for it.
-pub(super) async fn run(client: Client, settings: Settings, cache: Arc<Cache>, counts: Arc<Counts>) {
+/// Fills the cache forever; returns only if there are too many objects for it.
+pub(super) async fn run<R: Resource>(
+    client: Client,
+    settings: Settings,
+    place: Place,
+    cache: Arc<Cache<R::Kept>>,
+    counts: Arc<Counts>,
+) {
     let pause = Pause::between(settings.first_pause, settings.longest_pause);
-    let mut mirror =
-        Mirror { client, pause, settings, cache, counts, round: 0, failing: false, as_of: Instant::now() };
+    let (round, failing, as_of) = (0, false, Instant::now());
+    let mut mirror: Mirror<R> =
+        Mirror { client, pause, settings, place, cache, counts, round, failing, as_of };
     let mut version = None;
     loop {
+        if mirror.is_full() {
+            return mirror.give_up();
+        }
         version = match version {
             None => match mirror.list().await {
                 Ok(Some(version)) => Some(version),
                 Ok(None) => return mirror.give_up(),
+                Err(failure) if mirror.is_unserved(&failure) => {
+                    mirror.unserved(&failure).await;
+                    None
+                }
                 Err(failure) => {
                     mirror.failed(&failure).await;
                     None
@@ -45,10 +61,11 @@ pub(super) async fn run(client: Client, settings: Settings, cache: Arc<Cache>, c
     }
 }
 
-struct Mirror {
+struct Mirror<R: Resource> {
     client: Client,
     settings: Settings,
-    cache: Arc<Cache>,
+    place: Place,
+    cache: Arc<Cache<R::Kept>>,
     counts: Arc<Counts>,
     pause: Pause,
     /// Number of lists, to know the entries of the last one.
@@ -59,21 +76,22 @@ struct Mirror {
     as_of: Instant,
 }
 
-impl Mirror {
-    /// Reads all pages; returns the version to watch from, or nothing if there are too many claims.
+impl<R: Resource> Mirror<R> {
+    /// Reads all pages; returns the version to watch from, or nothing if there are too many objects.
     async fn list(&mut self) -> Result<Option<String>, Failure> {
         self.round = self.round.wrapping_add(1);
         let began = Instant::now();
         let client = self.client.clone();
-        let mut pages =
-            Pages::new(&client, CLAIMS, self.settings.page_size, MAX_PAGE_BYTES, self.settings.list_timeout);
+        let Settings { page_size, list_timeout, .. } = self.settings;
+        let list = self.place.list.clone();
+        let mut pages = Pages::new(&client, &list, page_size, MAX_PAGE_BYTES, list_timeout);
         loop {
             let body = pages.fetch().await?;
-            let page: Page<'_> = serde_json::from_slice(&body)?;
-            for claim in &page.items {
-                self.cache.put(&claim.metadata.namespace, &claim.metadata.name, claim.modes(), self.round);
+            let page: Page<'_, R::Object<'_>> = serde_json::from_slice(&body)?;
+            for object in &page.items {
+                self.put(object);
             }
-            if self.cache.len() > self.settings.max_claims {
+            if self.is_full() {
                 return Ok(None);
             }
             if !pages.turn(&page.metadata.next) {
@@ -87,6 +105,31 @@ impl Mirror {
                 return Ok(Some(page.metadata.resource_version.into_owned()));
             }
         }
+    }
+
+    fn put(&self, object: &R::Object<'_>) {
+        let Metadata { namespace, name, .. } = object.metadata();
+        self.cache.put(namespace, name, R::keep(object), self.round);
+    }
+
+    fn is_full(&self) -> bool {
+        self.cache.weight() > self.place.most
+    }
+
+    /// Tells whether a failure says that the cluster does not serve the kind, which it need not, or lets
+    /// nobody read it.
+    fn is_unserved(&self, failure: &Failure) -> bool {
+        self.place.kind.is_some()
+            && matches!(failure, Failure::NotFound | Failure::Foreign | Failure::Forbidden)
+    }
+
+    /// Waits long before the next attempt.
+    async fn unserved(&mut self, failure: &Failure) {
+        self.cache.forget();
+        if matches!(failure, Failure::Forbidden) {
+            self.log(failure);
+        }
+        sleep(UNSERVED.mul_f64(0.5 + 0.5 * chance())).await;
     }
 
     /// Watches from a version until the watch ends; returns the version to go on from, or nothing if a new
@@ -105,8 +148,13 @@ impl Mirror {
             }
             Err(Failure::Expired) => {
                 // All watchers of the API server get this at the same time, and must not all list at once.
-                tracing::info!("the watch of claims is too old; listing again");
+                tracing::info!("the watch of {} is too old; listing again", self.place.name);
                 sleep(self.settings.relist_spread.mul_f64(chance())).await;
+                None
+            }
+            // The kind was taken away, as the next list will show.
+            Err(failure) if self.is_unserved(&failure) && !matches!(failure, Failure::Forbidden) => {
+                self.pause.wait().await;
                 None
             }
             // A failed watch does not need a new list: the cache is right up to this version.
@@ -127,7 +175,8 @@ impl Mirror {
         let seconds = self.settings.watch_for.mul_f64(0.9 + 0.1 * chance()).as_secs().max(1);
         let from = fetch::escaped(version);
         let uri = format!(
-            "{CLAIMS}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}"
+            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}",
+            self.place.list
         );
         let opened = timeout(self.settings.list_timeout, fetch::get(&self.client, uri))
             .await
@@ -154,19 +203,19 @@ impl Mirror {
             if line.is_empty() {
                 continue;
             }
-            *version = match wire::event(&line)? {
-                Event::There(claim) => {
-                    self.cache.put(
-                        &claim.metadata.namespace,
-                        &claim.metadata.name,
-                        claim.modes(),
-                        self.round,
-                    );
-                    claim.metadata.resource_version.into_owned()
+            *version = match wire::event::<R::Object<'_>>(&line)? {
+                Event::There(object) => {
+                    self.put(&object);
+                    // The loop around starts from the cache.
+                    if self.is_full() {
+                        return Ok(());
+                    }
+                    object.metadata().resource_version.clone().into_owned()
                 }
-                Event::Gone(claim) => {
-                    self.cache.remove(&claim.metadata.namespace, &claim.metadata.name);
-                    claim.metadata.resource_version.into_owned()
+                Event::Gone(object) => {
+                    let Metadata { namespace, name, resource_version } = object.metadata();
+                    self.cache.remove(namespace, name);
+                    resource_version.clone().into_owned()
                 }
                 Event::Bookmark(version) => version,
                 Event::Error(410) => return Err(Failure::Expired),
@@ -196,34 +245,40 @@ impl Mirror {
     fn well(&mut self) {
         self.pause.reset();
         if std::mem::take(&mut self.failing) {
-            tracing::info!("the watch of claims works again");
+            tracing::info!("the watch of {} works again", self.place.name);
         }
     }
 
     /// Logs a failure once, and waits before the next attempt.
     async fn failed(&mut self, failure: &Failure) {
         self.counts.watch_failures.add();
-        if !std::mem::replace(&mut self.failing, true) {
-            match failure {
-                Failure::Forbidden => tracing::warn!(
-                    "no permission to list or watch claims: grant the service account `list` and `watch` on `persistentvolumeclaims`, or run with `--claims live`; logged once"
-                ),
-                _ => tracing::warn!(
-                    error = failure as &dyn std::error::Error,
-                    "the watch of claims failed; trying again"
-                ),
-            }
-        }
+        self.log(failure);
         if matches!(failure, Failure::Forbidden) {
             self.pause.longest();
         }
         self.pause.wait().await;
     }
 
+    fn log(&mut self, failure: &Failure) {
+        if std::mem::replace(&mut self.failing, true) {
+            return;
+        }
+        let Place { name, resource, .. } = self.place;
+        match failure {
+            Failure::Forbidden => tracing::warn!(
+                "no permission to list or watch {name}: grant the service account `list` and `watch` on `{resource}`, or run with `--claims live`; logged once"
+            ),
+            _ => tracing::warn!(
+                error = failure as &dyn std::error::Error,
+                "the watch of {name} failed; trying again"
+            ),
+        }
+    }
+
     fn give_up(&self) {
         self.cache.give_up();
-        let most = self.settings.max_claims;
-        tracing::warn!(most, "there are too many claims for the cache; reading each one instead");
+        let Place { name, most, .. } = self.place;
+        tracing::warn!(most, "there are too many {name} for the cache; reading each one instead");
     }
 }
 

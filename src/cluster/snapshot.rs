@@ -6,7 +6,8 @@ use futures::StreamExt as _;
 use kube::Client;
 
 use super::fetch::{self, Failure, MAX_OBJECT_BYTES};
-use crate::judge::facts::{Claim, Fact, FactTable};
+use super::runtimes;
+use crate::judge::facts::{Claim, Fact, FactTable, Runtime, WantedRuntime};
 use crate::judge::finding::Source;
 use crate::kinds::Kind;
 use crate::text::value::Value;
@@ -23,14 +24,27 @@ pub enum Wanted {
     Claim(String, String),
     /// A workload, by kind, namespace and name.
     Object(Kind, String, String),
+    /// A training runtime.
+    Runtime(WantedRuntime),
     /// A namespace, which must exist before anything is created in it.
     Namespace(String),
+}
+
+impl Wanted {
+    /// Tells whether a cluster need not serve the kind.
+    fn is_of_custom_kind(&self) -> bool {
+        match self {
+            Self::Object(kind, ..) => !kind.is_built_in(),
+            Self::Runtime(_) => true,
+            Self::Claim(..) | Self::Namespace(_) => false,
+        }
+    }
 }
 
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Claims; those that could not be read are unknown.
+    /// Claims and runtimes; those that could not be read are unknown.
     pub claims: FactTable,
     /// Workloads that exist.
     pub objects: Vec<Value>,
@@ -69,6 +83,21 @@ pub async fn snapshot(client: &Client, wanted: Vec<Wanted>, progress: impl Fn())
 }
 
 impl Snapshot {
+    /// Adds what was read later.
+    pub fn add(&mut self, later: Self) {
+        let Self { claims, objects, absent_namespaces, problems, broken } = later;
+        self.claims.claims.extend(claims.claims);
+        self.claims.runtimes.extend(claims.runtimes);
+        self.objects.extend(objects);
+        self.absent_namespaces.extend(absent_namespaces);
+        for problem in problems {
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        self.broken |= broken;
+    }
+
     fn take(&mut self, wanted: Wanted, answer: Result<Value, Failure>) {
         match (wanted, answer) {
             (Wanted::Claim(namespace, name), Ok(object)) => {
@@ -77,6 +106,14 @@ impl Snapshot {
             }
             (Wanted::Claim(namespace, name), Err(Failure::NotFound)) => {
                 _ = self.claims.claims.insert((namespace, name), Fact::Absent);
+            }
+            (Wanted::Runtime(wanted), Ok(object)) => {
+                let runtime =
+                    Runtime::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
+                self.claims.runtimes.insert(wanted, runtime);
+            }
+            (Wanted::Runtime(wanted), Err(Failure::NotFound)) => {
+                _ = self.claims.runtimes.insert(wanted, Fact::Absent);
             }
             (Wanted::Object(..), Ok(object)) => self.objects.push(object),
             (Wanted::Namespace(namespace), Err(Failure::NotFound)) => self.absent_namespaces.push(namespace),
@@ -88,6 +125,14 @@ impl Snapshot {
                     Wanted::Object(kind, namespace, _) => {
                         format!("{} in the namespace `{namespace}`", kind.resource)
                     }
+                    Wanted::Runtime(wanted) => match Kind::of_runtime(&wanted.kind) {
+                        Some(kind) if kind.cluster_scoped => kind.resource.to_owned(),
+                        kind => format!(
+                            "{} in the namespace `{}`",
+                            kind.map_or("runtimes", |kind| kind.resource),
+                            wanted.namespace
+                        ),
+                    },
                     Wanted::Namespace(namespace) => format!("the namespace `{namespace}`"),
                 };
                 let problem = format!("cannot read {what}: {}", super::chain(&failure));
@@ -112,6 +157,11 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
             );
             (path, vec![namespace, name])
         }
+        Wanted::Runtime(WantedRuntime { kind, namespace, name }) => {
+            let kind = Kind::of_runtime(kind).ok_or(Failure::NotFound)?;
+            let names = if kind.cluster_scoped { vec![name] } else { vec![namespace, name] };
+            (runtimes::path(kind, namespace, name), names)
+        }
         Wanted::Namespace(namespace) => (format!("/api/v1/namespaces/{namespace}"), vec![namespace]),
     };
     // What is no name exists in no cluster, and must not get into the path of a request.
@@ -120,8 +170,7 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
     }
     let response = match fetch::get(client, path).await {
         // A cluster without the kind has no object of it, and says so in plain text.
-        Err(Failure::Foreign | Failure::Garbage(_)) if matches!(wanted, Wanted::Object(kind, ..) if !kind.is_built_in()) =>
-        {
+        Err(Failure::Foreign | Failure::Garbage(_)) if wanted.is_of_custom_kind() => {
             return Err(Failure::NotFound);
         }
         response => response?,
@@ -228,6 +277,43 @@ mod tests {
         // A server that does not serve Jobs is none.
         let (strange, _) = ask(unserved, vec![object(Kind::JOB, "train")]);
         assert_eq!(strange.problems.len(), 1);
+    }
+
+    #[test]
+    fn runtimes_are_read_from_where_their_kind_is() {
+        let wanted = |kind: &str, name: &str| WantedRuntime {
+            kind: kind.to_owned(),
+            namespace: "team-a".to_owned(),
+            name: name.to_owned(),
+        };
+        let answer = |path: &str| match path.strip_prefix("/apis/trainer.kubeflow.org/v1alpha1/") {
+            Some("clustertrainingruntimes/torch") => {
+                let object =
+                    json!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"});
+                (200, object.to_string())
+            }
+            Some("namespaces/team-a/trainingruntimes/hidden") => (403, String::new()),
+            _ => (404, "404 page not found".to_owned()),
+        };
+        let all = [
+            wanted("ClusterTrainingRuntime", "torch"),
+            wanted("TrainingRuntime", "torch"),
+            wanted("TrainingRuntime", "hidden"),
+            wanted("Secret", "torch"),
+            wanted("TrainingRuntime", "../secrets/x"),
+        ];
+        let (found, asked) = ask(answer, all.iter().cloned().map(Wanted::Runtime).collect());
+        let known: Vec<bool> = all
+            .iter()
+            .map(|wanted| matches!(found.claims.runtimes.get(wanted), Some(Fact::Known(_))))
+            .collect();
+        assert_eq!((known, asked.len()), (vec![true, false, false, false, false], 3));
+        assert_eq!(found.claims.runtimes.get(&all[1]), Some(&Fact::Absent));
+        assert_eq!(found.claims.runtimes.get(&all[2]), None);
+        assert_eq!(
+            found.problems,
+            ["cannot read trainingruntimes in the namespace `team-a`: the API server forbids it"]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The cache: every claim of the cluster in a few bytes, whether the watch is open, and the time of the last
+//! The cache: every claim or runtime of the cluster in a few bytes, whether the watch is open, and the time of the last
 //! contact with the API server.
 
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::access::Modes;
+use super::resource::Weigh;
 
-/// What is kept of a claim.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    modes: Modes,
+/// What is kept of an object.
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    kept: T,
     /// The last list with this entry; see [`Cache::finish`].
     round: u32,
 }
@@ -30,11 +30,18 @@ pub(super) enum Standing {
     Stale,
 }
 
-/// Claims by `namespace/name`, filled by one task and read by every review.
+/// The entries with their weight.
 #[derive(Debug)]
-pub(super) struct Cache {
+struct Entries<T> {
     /// One boxed string per key, so that a claim takes its name and two words.
-    claims: RwLock<HashMap<Box<str>, Entry>>,
+    by_key: HashMap<Box<str>, Entry<T>>,
+    weight: usize,
+}
+
+/// Objects by `namespace/name`, filled by one task and read by every review.
+#[derive(Debug)]
+pub(super) struct Cache<T> {
+    entries: RwLock<Entries<T>>,
     /// Milliseconds after `born` of the last event, bookmark, complete list, or working watch; 0 before the
     /// first list.
     heard: AtomicU64,
@@ -42,15 +49,21 @@ pub(super) struct Cache {
     open_from: AtomicU64,
     born: Instant,
     stale_after: Duration,
-    /// Too many claims: the cache is empty and every claim is read from the API server.
+    /// Too much for it: the cache is empty and every object is read from the API server.
     given_up: AtomicBool,
     settled: Notify,
 }
 
-impl Cache {
+impl<T> Default for Entries<T> {
+    fn default() -> Self {
+        Self { by_key: HashMap::new(), weight: 0 }
+    }
+}
+
+impl<T: Clone + Weigh> Cache<T> {
     pub(super) fn new(stale_after: Duration) -> Self {
         Self {
-            claims: RwLock::default(),
+            entries: RwLock::default(),
             heard: AtomicU64::new(0),
             open_from: AtomicU64::new(0),
             born: Instant::now(),
@@ -60,9 +73,9 @@ impl Cache {
         }
     }
 
-    /// Returns the modes of a claim, if it is in the cache. [`Cache::standing`] says how reliable they are.
-    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Modes> {
-        self.read().get(&*key(namespace, name)).map(|entry| entry.modes)
+    /// Returns what is kept of an object, if it is in the cache. [`Cache::standing`] says how reliable that is.
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<T> {
+        self.read().by_key.get(&*key(namespace, name)).map(|entry| entry.kept.clone())
     }
 
     /// Returns how reliable the cache is now.
@@ -105,16 +118,26 @@ impl Cache {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.read().len()
+        self.read().by_key.len()
     }
 
-    pub(super) fn put(&self, namespace: &str, name: &str, modes: Modes, round: u32) {
-        let key = key(namespace, name);
-        self.write().insert(key, Entry { modes, round });
+    /// Returns the weight of all entries.
+    pub(super) fn weight(&self) -> usize {
+        self.read().weight
+    }
+
+    pub(super) fn put(&self, namespace: &str, name: &str, kept: T, round: u32) {
+        let (key, weight) = (key(namespace, name), kept.weight());
+        let mut entries = self.write();
+        let before = entries.by_key.insert(key, Entry { kept, round });
+        entries.weight = entries.weight + weight - before.map_or(0, |before| before.kept.weight());
     }
 
     pub(super) fn remove(&self, namespace: &str, name: &str) {
-        self.write().remove(&*key(namespace, name));
+        let mut entries = self.write();
+        if let Some(before) = entries.by_key.remove(&*key(namespace, name)) {
+            entries.weight -= before.kept.weight();
+        }
     }
 
     /// Records contact with the API server.
@@ -127,25 +150,35 @@ impl Cache {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// Ends a list, and removes claims that were not in it. Entries are marked with the list and swept, so
+    /// Ends a list, and removes objects that were not in it. Entries are marked with the list and swept, so
     /// the old answers stay available without a second copy.
     pub(super) fn finish(&self, round: u32) {
         {
-            let mut claims = self.write();
-            claims.retain(|_, entry| entry.round == round);
-            if claims.capacity() > claims.len() * 4 {
-                claims.shrink_to_fit();
+            let mut entries = self.write();
+            let Entries { by_key, weight } = &mut *entries;
+            by_key.retain(|_, entry| {
+                let stays = entry.round == round;
+                *weight -= if stays { 0 } else { entry.kept.weight() };
+                stays
+            });
+            if by_key.capacity() > by_key.len() * 4 {
+                by_key.shrink_to_fit();
             }
         }
         self.hear();
         self.settled.notify_waiters();
     }
 
-    /// Empties the cache for good.
-    pub(super) fn give_up(&self) {
-        *self.write() = HashMap::new();
+    /// Empties the cache until the next complete list.
+    pub(super) fn forget(&self) {
+        *self.write() = Entries::default();
         self.closed();
         self.heard.store(0, Ordering::Release);
+    }
+
+    /// Empties the cache for good.
+    pub(super) fn give_up(&self) {
+        self.forget();
         self.given_up.store(true, Ordering::Release);
         self.settled.notify_waiters();
     }
@@ -166,12 +199,12 @@ impl Cache {
     }
 
     // A panic under the lock cannot have left the map inconsistent.
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Entry>> {
-        self.claims.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Entries<T>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, Entry>> {
-        self.claims.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Entries<T>> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -186,6 +219,7 @@ fn key(namespace: &str, name: &str) -> Box<str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::access::Modes;
     use super::*;
 
     const STALE: Duration = Duration::from_secs(90);
@@ -196,7 +230,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn believes_nothing_before_the_first_list() {
-        let cache = Cache::new(STALE);
+        let cache = Cache::<Modes>::new(STALE);
         cache.put("ml", "a", modes("ReadWriteOnce"), 1);
         assert_eq!(cache.standing(), Standing::Stale);
         assert!(!cache.is_synced() && cache.is_stale() && cache.silence().is_none());
@@ -208,7 +242,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn is_current_while_a_watch_is_open_and_has_caught_up() {
-        let cache = Cache::new(STALE);
+        let cache = Cache::<Modes>::new(STALE);
         cache.finish(1);
         cache.opened(Duration::ZERO);
         assert_eq!(cache.standing(), Standing::Current);
@@ -224,7 +258,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn goes_stale_in_silence_and_comes_back_with_a_word() {
-        let cache = Cache::new(STALE);
+        let cache = Cache::<Modes>::new(STALE);
         cache.put("ml", "a", modes("ReadWriteOnce"), 1);
         cache.finish(1);
         tokio::time::advance(STALE).await;
@@ -238,7 +272,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_new_list_sweeps_what_it_does_not_name() {
-        let cache = Cache::new(STALE);
+        let cache = Cache::<Modes>::new(STALE);
         cache.put("ml", "old", modes("ReadWriteOnce"), 1);
         cache.put("ml", "kept", modes("ReadWriteOnce"), 1);
         cache.finish(1);
@@ -252,11 +286,32 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn entries_weigh_what_is_there() {
+        use super::super::resource::Spec;
+        let cache = Cache::<Spec>::new(STALE);
+        let spec = |length: usize| Spec(Some("x".repeat(length).into()));
+        cache.put("", "a", spec(1000), 1);
+        cache.put("", "b", spec(10), 1);
+        let both = cache.weight();
+        cache.put("", "a", spec(500), 1);
+        assert_eq!(cache.weight(), both - 500);
+        cache.put("", "a", spec(1000), 2);
+        cache.finish(2);
+        assert_eq!(cache.weight(), spec(1000).weight());
+        cache.remove("", "b");
+        cache.remove("", "a");
+        assert_eq!(cache.weight(), 0);
+        cache.put("", "a", spec(1), 2);
+        cache.forget();
+        assert_eq!((cache.weight(), cache.len(), cache.is_synced()), (0, 0, false));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn waiting_ends_with_the_list_or_with_giving_up() {
-        let cache = Cache::new(STALE);
+        let cache = Cache::<Modes>::new(STALE);
         let (): () = tokio::join!(cache.settled(), async { cache.finish(1) }).0;
         cache.settled().await;
-        let other = Cache::new(STALE);
+        let other = Cache::<Modes>::new(STALE);
         let (): () = tokio::join!(other.settled(), async { other.give_up() }).0;
         assert!(other.is_given_up() && !other.is_synced());
     }

@@ -1,5 +1,5 @@
-//! Answers of the API server, deserialized without copying more than is kept: a claim, a page of claims, an
-//! event of a watch, a status.
+//! Answers of the API server, deserialized without copying more than is kept: a claim or a runtime, a page of
+//! them, an event of a watch, a status.
 
 use std::borrow::Cow;
 
@@ -59,13 +59,22 @@ impl Claim<'_> {
     }
 }
 
-/// One page of a list of claims.
+/// The relevant fields of a training runtime.
 #[derive(Debug, Deserialize)]
-pub(super) struct Page<'a> {
+pub(super) struct Runtime<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Metadata<'a>,
+    #[serde(default, borrow)]
+    pub(super) spec: Option<&'a RawValue>,
+}
+
+/// One page of a list.
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub(super) struct Page<'a, T> {
     #[serde(borrow)]
     pub(super) metadata: PageMetadata<'a>,
-    #[serde(borrow)]
-    pub(super) items: Vec<Claim<'a>>,
+    pub(super) items: Vec<T>,
 }
 
 /// The position of a page in its list.
@@ -90,11 +99,11 @@ struct Line<'a> {
 
 /// One event of a watch.
 #[derive(Debug)]
-pub(super) enum Event<'a> {
-    /// The claim exists, in this state.
-    There(Claim<'a>),
-    /// The claim was deleted.
-    Gone(Claim<'a>),
+pub(super) enum Event<T> {
+    /// The object exists, in this state.
+    There(T),
+    /// The object was deleted.
+    Gone(T),
     /// Nothing happened up to this resource version.
     Bookmark(String),
     /// The watch ended with this HTTP code.
@@ -102,7 +111,7 @@ pub(super) enum Event<'a> {
 }
 
 /// Reads one line of a watch.
-pub(super) fn event(line: &[u8]) -> Result<Event<'_>, serde_json::Error> {
+pub(super) fn event<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<Event<T>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Mark<'a> {
         #[serde(borrow)]
@@ -175,17 +184,19 @@ mod tests {
         let object = r#"{"metadata":{"namespace":"a","name":"b","resourceVersion":"9"}}"#;
         let line = |kind: &str, object: &str| format!(r#"{{"type":"{kind}","object":{object}}}"#);
         assert!(
-            matches!(event(line("ADDED", object).as_bytes()), Ok(Event::There(c)) if c.metadata.name == "b")
+            matches!(event::<Claim<'_>>(line("ADDED", object).as_bytes()), Ok(Event::There(c)) if c.metadata.name == "b")
         );
-        assert!(matches!(event(line("MODIFIED", object).as_bytes()), Ok(Event::There(_))));
-        assert!(matches!(event(line("DELETED", object).as_bytes()), Ok(Event::Gone(_))));
-        assert!(matches!(event(line("BOOKMARK", object).as_bytes()), Ok(Event::Bookmark(v)) if v == "9"));
+        assert!(matches!(event::<Claim<'_>>(line("MODIFIED", object).as_bytes()), Ok(Event::There(_))));
+        assert!(matches!(event::<Claim<'_>>(line("DELETED", object).as_bytes()), Ok(Event::Gone(_))));
+        assert!(
+            matches!(event::<Claim<'_>>(line("BOOKMARK", object).as_bytes()), Ok(Event::Bookmark(v)) if v == "9")
+        );
         assert!(matches!(
-            event(line("ERROR", r#"{"kind":"Status","code":410}"#).as_bytes()),
+            event::<Claim<'_>>(line("ERROR", r#"{"kind":"Status","code":410}"#).as_bytes()),
             Ok(Event::Error(410))
         ));
-        assert!(event(b"<html>").is_err());
-        assert!(event(br#"{"type":"ADDED","object":[]}"#).is_err());
+        assert!(event::<Claim<'_>>(b"<html>").is_err());
+        assert!(event::<Claim<'_>>(br#"{"type":"ADDED","object":[]}"#).is_err());
     }
 
     #[test]
@@ -222,8 +233,8 @@ mod tests {
         /// Whatever comes over the wire, reading it ends in a value or an error.
         #[test]
         fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = event(&bytes);
-            let _ = serde_json::from_slice::<Page<'_>>(&bytes);
+            let _ = event::<Claim<'_>>(&bytes);
+            let _ = serde_json::from_slice::<Page<'_, Claim<'_>>>(&bytes);
         }
     }
 }

@@ -475,6 +475,7 @@ mod tests {
                 .iter()
                 .map(|(name, mode)| ((String::new(), (*name).to_owned()), claim(mode)))
                 .collect(),
+            ..FactTable::default()
         };
         let request = Request {
             operation: Operation::Update,

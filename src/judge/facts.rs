@@ -1,9 +1,10 @@
 //! Facts about other objects, each known, absent or unknown, so that rules treat clusters and files alike.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::judge::finding::Source;
-use crate::kinds::{Deadline, PodTemplate, Workload};
+use crate::kinds::{Kind, PodTemplate, Workload};
 use crate::text::placeholder;
 use crate::text::value::Value;
 
@@ -34,12 +35,7 @@ impl Claim {
     /// Those in `status` are of the bound volume and take precedence (kubernetes.md §5.1).
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
-        let modes = |part: &str| -> Option<Vec<String>> {
-            let list = object.get(part)?.get("accessModes")?.as_array()?;
-            // A placeholder is unknown.
-            let known = |mode: &&str| !placeholder::is_placeholder(mode);
-            list.iter().map(|mode| mode.as_str().filter(known).map(str::to_owned)).collect()
-        };
+        let modes = |part: &str| access_modes(object.get(part)?.get("accessModes")?);
         let bound = object.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
         let status = modes("status").filter(|list| bound && !list.is_empty());
         let access_modes = status.or_else(|| modes("spec")).filter(|list| !list.is_empty())?;
@@ -53,35 +49,52 @@ impl Claim {
     }
 }
 
+/// Reads a list of access modes; nothing if one of them is unknown.
+pub(crate) fn access_modes(list: &Value) -> Option<Vec<String>> {
+    let known = |mode: &&str| !placeholder::is_placeholder(mode);
+    list.as_array()?.iter().map(|mode| mode.as_str().filter(known).map(str::to_owned)).collect()
+}
+
 /// A training runtime, as far as rules care.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {
-    /// The pod specs of the Jobs whose pods train, or of all if none is marked so.
-    pub pods: Vec<Value>,
+    /// The whole object.
+    pub object: Arc<Value>,
     /// Where it is defined, for the report.
     pub source: Source,
 }
 
 impl Runtime {
-    /// The label of the Job whose pods train (kinds.md §5).
-    const STEP: (&'static str, &'static str) = ("trainer.kubeflow.org/trainjob-ancestor-step", "trainer");
+    /// The label of a Job of a runtime with the part that it has in the training (kinds.md §5).
+    pub const STEP: &'static str = "trainer.kubeflow.org/trainjob-ancestor-step";
+    /// Its value for the Job whose pods train.
+    pub const TRAINER: &'static str = "trainer";
 
     /// Reads a runtime; nothing for other kinds.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
-        let workload = Workload::of(object)
-            .filter(|workload| matches!(workload.kind.deadline, Deadline::OfOthers { .. }))?;
-        let trains = |pod: &&PodTemplate<'_>| {
-            let item = pod.entry.as_ref().and_then(|entry| entry.part.value);
-            let labels = item.and_then(|item| item.pointer("/template/metadata/labels"));
-            labels.and_then(|labels| labels.get(Self::STEP.0)?.as_str()) == Some(Self::STEP.1)
-        };
-        let specs = |pods: Vec<&PodTemplate<'_>>| -> Vec<Value> {
-            pods.into_iter().filter_map(|pod| pod.spec.value.cloned()).collect()
-        };
-        let marked = specs(workload.pods.iter().filter(trains).collect());
-        let pods = if marked.is_empty() { specs(workload.pods.iter().collect()) } else { marked };
-        Some(Self { pods, source })
+        Kind::runtimes().find(|kind| Kind::of(object) == Some(*kind))?;
+        Some(Self { object: Arc::new(object.clone()), source })
+    }
+
+    /// Returns the part that a Job of a runtime has in the training.
+    #[must_use]
+    pub fn step<'a>(job: &PodTemplate<'a>) -> Option<&'a str> {
+        let item = job.entry.as_ref().and_then(|entry| entry.part.value)?;
+        item.pointer("/template/metadata/labels")?.get(Self::STEP)?.as_str()
+    }
+
+    /// Returns the pod specs of the Jobs whose pods train, or of all if none is marked so.
+    #[must_use]
+    pub fn pods(&self) -> Vec<&Value> {
+        let Some(workload) = Workload::of(&self.object) else { return Vec::new() };
+        let trains = |pod: &&PodTemplate<'_>| Self::step(pod) == Some(Self::TRAINER);
+        let marked: Vec<&Value> =
+            workload.pods.iter().filter(trains).filter_map(|pod| pod.spec.value).collect();
+        if !marked.is_empty() {
+            return marked;
+        }
+        workload.pods.iter().filter_map(|pod| pod.spec.value).collect()
     }
 }
 
@@ -180,6 +193,17 @@ pub struct WantedClaim {
     pub shared: bool,
 }
 
+/// A runtime that a rule may look up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WantedRuntime {
+    /// Its kind, as the object names it.
+    pub kind: String,
+    /// The namespace of the object that names it.
+    pub namespace: String,
+    /// Its name, which may be invalid.
+    pub name: String,
+}
+
 /// The facts a review rests on. Without an entry everything is [`Fact::Unknown`].
 pub trait Facts {
     /// Returns a claim; `namespace` is empty for a manifest without one.
@@ -206,6 +230,8 @@ pub trait Facts {
 pub struct FactTable {
     /// Claims by namespace and name.
     pub claims: BTreeMap<(String, String), Fact<Claim>>,
+    /// Runtimes.
+    pub runtimes: BTreeMap<WantedRuntime, Fact<Runtime>>,
 }
 
 impl Facts for FactTable {
@@ -215,6 +241,15 @@ impl Facts for FactTable {
             return Fact::Unknown;
         }
         self.claims.get(&(namespace.to_owned(), name.to_owned())).cloned().unwrap_or(Fact::Unknown)
+    }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        if self.runtimes.is_empty() {
+            return Fact::Unknown;
+        }
+        let key =
+            WantedRuntime { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
+        self.runtimes.get(&key).cloned().unwrap_or(Fact::Unknown)
     }
 }
 

@@ -54,6 +54,14 @@ impl<'a> PodMounts<'a> {
         self.by_volume.get(volume).is_none_or(|volume| *volume.read_only.get_or_init(|| all(volume)))
     }
 
+    /// Tells whether a setting of a container with one of the words has a path inside a directory.
+    pub(super) fn is_told_of(&self, directory: &str, words: &[&str]) -> bool {
+        self.containers.iter().zip(&self.telling).any(|(container, telling)| {
+            meter::spend(1);
+            is_one_inside(directory, telling.get_or_init(|| telling_values(container, words)))
+        })
+    }
+
     /// Tells whether a mount path of the volume, or a setting with a path inside it, has one of the words.
     pub(super) fn is_for_checkpoints(&self, volume: &str, words: &[&str]) -> bool {
         let one = |mount: &Mount<'_>| {

@@ -1,5 +1,6 @@
 //! What a job requests for the pods of its runtime, and what the runtime tolerates.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::judge::facts::Fact;
@@ -33,18 +34,16 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
         let covered = Covered::by(&pod.get("tolerations"));
         wanted.retain(|taint, _| !covered.all && !covered.whole.contains(taint));
     });
-    let name = object.at(reference.at).get("name");
-    let Some(runtime_name) = name.text().set().filter(|_| !wanted.is_empty()) else { return };
-    let kind = object.at(reference.at).get("kind").text().set().unwrap_or(reference.kind);
-    let shown = |name: &str| cut(name, MAX_NAME_BYTES, "…").into_owned();
+    let Some((kind, runtime_name)) = reference.of(object).filter(|_| !wanted.is_empty()) else { return };
     let Fact::Known(runtime) = cx.facts().runtime(kind, cx.request.namespace, runtime_name) else { return };
+    let pods = runtime.pods();
     for (taint, (resource, place)) in wanted {
-        let lacks = |pod: &Value| {
+        let lacks = |pod: &&Value| {
             let list = Part { pointer: Pointer::root(), value: pod.get("tolerations") };
             let covered = Covered::by(&list);
             !covered.all && !covered.whole.contains(taint)
         };
-        if !runtime.pods.iter().any(lacks) {
+        if !pods.iter().any(lacks) {
             continue;
         }
         let message = format!(
@@ -55,10 +54,19 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
         let finding = cx.report(&place, message);
         finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
         finding.help("add the toleration to the runtime, or to this job in `spec.runtimePatches`");
-        let object = format!("{} {}", shown(kind), shown(runtime_name));
+        let object = title(kind, runtime_name);
         let source = runtime.source.clone();
         finding.label(Place::Elsewhere { object, source }, "its pods have no such toleration");
     }
+}
+
+/// Names a runtime in a label.
+pub(super) fn title(kind: &str, name: &str) -> String {
+    format!("{} {}", shown(kind), shown(name))
+}
+
+fn shown(name: &str) -> Cow<'_, str> {
+    cut(name, MAX_NAME_BYTES, "…")
 }
 
 /// The longest name of an object that can exist, in bytes.

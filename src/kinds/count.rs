@@ -59,7 +59,9 @@ impl PodCount {
         }
     }
 
-    fn certain(number: i64, said_by: Option<Pointer>) -> Self {
+    /// Returns a count that is known.
+    #[must_use]
+    pub fn certain(number: i64, said_by: Option<Pointer>) -> Self {
         Self { most: Some(number), least: number.max(0), said_by }
     }
 
@@ -67,7 +69,9 @@ impl PodCount {
         Self { most: None, least: 0, said_by: Some(field.pointer.clone()) }
     }
 
-    fn of_field(field: &Part<'_>, unset: i64) -> Self {
+    /// Returns the count that a field says, or a default.
+    #[must_use]
+    pub fn of_field(field: &Part<'_>, unset: i64) -> Self {
         match field.int().or_default(unset) {
             Some(number) => Self::certain(number, field.is_set().then(|| field.pointer.clone())),
             None => Self::unknown(field),
@@ -92,7 +96,8 @@ impl PodCount {
     }
 
     /// Returns the count so many times.
-    fn times(self, field: &Part<'_>, unset: i64) -> Self {
+    #[must_use]
+    pub fn times(self, field: &Part<'_>, unset: i64) -> Self {
         let times = field.int().or_default(unset).map(|times| times.max(0));
         let most = self.most.zip(times).map(|(most, times)| most.saturating_mul(times));
         let least = self.least.saturating_mul(times.unwrap_or(0));

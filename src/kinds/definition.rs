@@ -67,6 +67,8 @@ pub struct Definition {
     pub whole: &'static [Path],
     /// The object of another kind that has its pods.
     pub runs_in: Option<Reference>,
+    /// The claims that the object has beside those in its pod templates.
+    pub claims: &'static [OwnClaims],
     /// Objects of other kinds inside it, which are judged in its place.
     pub components: Option<Path>,
     /// Whether objects are in no namespace.
@@ -315,10 +317,54 @@ pub struct Reference {
     pub at: Path,
     /// The kind where none is written.
     pub kind: &'static str,
-    /// What each pod requests and is limited to, in place of what the other object says.
+    /// What a container of these pods is started with, in place of what the other object says.
+    pub trainer: Path,
+    /// What each pod requests and is limited to, likewise.
     pub resources: Path,
-    /// Patches of its pod specs; [`EACH`](super::EACH) stands for any item.
+    /// How many of these pods there are, likewise.
+    pub nodes: Path,
+    /// Patches of its list of Jobs; [`EACH`](super::EACH) stands for any item.
+    pub jobs: Path,
+    /// Patches of its pod specs.
     pub patches: Path,
+}
+
+impl Reference {
+    /// Returns the kind and the name of the object that is referred to, if there is a name.
+    #[must_use]
+    pub fn of<'a>(&self, object: &Part<'a>) -> Option<(&'a str, &'a str)> {
+        let at = object.at(self.at);
+        let kind = match at.get("kind").text() {
+            Field::Unset => self.kind,
+            Field::Set(kind) => kind,
+            Field::Placeholder(_) | Field::Wrong => return None,
+        };
+        Some((kind, at.get("name").text().set()?))
+    }
+}
+
+/// Claims that an object names or describes outside its pod templates.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnClaims {
+    /// The mapping of each; [`EACH`](super::EACH) stands for any item.
+    pub at: Path,
+    /// The text in it by which people know the claim.
+    pub name: Path,
+    /// The field in it with the name of a claim that exists, if it may have one.
+    pub existing: Option<&'static str>,
+    /// The spec in it of the claim that is created, one for the whole object.
+    pub spec: &'static str,
+    /// Which pods mount it.
+    pub mounted: Mounted,
+}
+
+/// Which pods mount one of [`OwnClaims`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mounted {
+    /// All, in every container, at the path in this field.
+    Everywhere(&'static str),
+    /// Those with a container that mounts a volume of its name.
+    ByName,
 }
 
 /// How the status of an object shows that it has finished.
@@ -382,6 +428,7 @@ pub const CUSTOM: Definition = Definition {
     on_update: OnUpdate::Restarts,
     whole: &[],
     runs_in: None,
+    claims: &[],
     components: None,
     cluster_scoped: false,
     untested: false,

@@ -1,6 +1,8 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
-use super::definition::{Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::definition::{
+    Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ttl,
+};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
@@ -16,6 +18,11 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
 /// The strategy that restarts pods where they are: JobSet accepts it only for Jobs that replace no pod that
 /// still runs.
 pub(super) const IN_PLACE: &str = "InPlaceRestart";
+
+/// What a set creates of its own claims, at a place in it: one for all its pods.
+pub(super) const fn own_claims(at: Path) -> OwnClaims {
+    OwnClaims { at, name: &["metadata", "name"], existing: None, spec: "spec", mounted: Mounted::ByName }
+}
 
 /// In its schema, the `name` of a failure policy's rule is not required: JobSet's webhook writes it before
 /// the API server looks.
@@ -43,6 +50,7 @@ pub(super) static JOB_SET: Definition = Definition {
         count: Count::Jobs(Times::Replicas),
         restart: RESTART,
     }],
+    claims: &[own_claims(&["spec", "volumeClaimPolicies", "*", "templates", "*"])],
     api: Api::Custom { schema: include_str!("job_set.schema.json"), operator: None },
     finished: Finished::Conditions(&["Completed", "Failed"]),
     // But for a suspended set.

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use super::{BUILT_IN, Children, Definition, cron_job, job, py_torch_job};
+use super::{BUILT_IN, Children, Deadline, Definition, cron_job, job, py_torch_job};
 use crate::text::value::Value;
 
 /// A kind that Jobgate judges, ordered as listed.
@@ -84,6 +84,17 @@ impl Kind {
     #[must_use]
     pub fn named(group: &str, name: &str) -> Option<Self> {
         Self::all().find(|kind| kind.name == name && kind.group == group)
+    }
+
+    /// Returns the kinds of the objects in which others run ([`Reference`](super::Reference)).
+    pub fn runtimes() -> impl Iterator<Item = Self> {
+        Self::all().filter(|kind| matches!(kind.deadline, Deadline::OfOthers { .. }) && !kind.pods.is_empty())
+    }
+
+    /// Returns the kind of runtimes with a name.
+    #[must_use]
+    pub fn of_runtime(name: &str) -> Option<Self> {
+        Self::runtimes().find(|kind| kind.name == name)
     }
 
     /// Returns the kinds whose controllers create objects of this kind.

@@ -20,7 +20,19 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     runs_in: Some(Reference {
         at: &["spec", "runtimeRef"],
         kind: "ClusterTrainingRuntime",
+        trainer: &["spec", "trainer"],
         resources: &["spec", "trainer", "resourcesPerNode"],
+        nodes: &["spec", "trainer", "numNodes"],
+        jobs: &[
+            "spec",
+            "runtimePatches",
+            "*",
+            "trainingRuntimeSpec",
+            "template",
+            "spec",
+            "replicatedJobs",
+            "*",
+        ],
         patches: &[
             "spec",
             "runtimePatches",

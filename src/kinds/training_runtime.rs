@@ -2,7 +2,7 @@
 //! §5).
 
 use super::definition::{Api, CUSTOM, Choice, Deadline, Definition, Finished, Harm, Ttl};
-use super::job_set::{IN_PLACE, RESTART};
+use super::job_set::{IN_PLACE, RESTART, own_claims};
 use super::pods::{Count, Pods, Times};
 
 pub(super) static TRAINING_RUNTIME: Definition =
@@ -34,6 +34,7 @@ pub(super) const RUNTIME: Definition = Definition {
         count: Count::Jobs(Times::OfOthers),
         restart: RESTART,
     }],
+    claims: &[own_claims(&["spec", "template", "spec", "volumeClaimPolicies", "*", "templates", "*"])],
     api: Api::Custom { schema: include_str!("training_runtime.schema.json"), operator: None },
     older_fields: &[
         &["spec", "mlPolicy", "torch", "elasticPolicy"],

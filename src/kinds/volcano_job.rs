@@ -1,6 +1,8 @@
 //! `batch.volcano.sh` `Job`: tasks that are scheduled together (kinds.md §8).
 
-use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, Leak, OnUpdate, Ttl};
+use super::definition::{
+    Api, CUSTOM, Deadline, Definition, Finished, Leak, Mounted, OnUpdate, OwnClaims, Ttl,
+};
 use super::field::{Field, Part};
 use super::pods::{Count, Pods, Restart, Unset};
 
@@ -33,6 +35,13 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
             always: "so the job never ends",
             ends_run: Some(completes_the_job),
         },
+    }],
+    claims: &[OwnClaims {
+        at: &["spec", "volumes", "*"],
+        name: &["mountPath"],
+        existing: Some("volumeClaimName"),
+        spec: "volumeClaim",
+        mounted: Mounted::Everywhere("mountPath"),
     }],
     api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: None },
     finished: Finished::Field(&["status", "state", "phase"], &["Completed", "Failed", "Terminated"]),

@@ -30,7 +30,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
     pub policy: String,
 
-    /// How to look up claims [default: cache in a cluster, off outside of one]
+    /// How to look up claims and training runtimes [default: cache in a cluster, off outside of one]
     #[arg(long, value_name = "MODE", value_enum, help_heading = "Judging")]
     pub claims: Option<ClaimsMode>,
 

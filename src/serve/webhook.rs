@@ -1,5 +1,5 @@
 //! The application of `jobgate serve`: judges reviews under the current policy, with facts about their
-//! claims.
+//! claims and runtimes.
 //!
 //! `admission` answers, `cluster` looks claims up, `server` handles time; this joins them.
 
@@ -59,17 +59,28 @@ impl Application for Webhook {
         let (endpoint, authenticated) = (call.endpoint, call.authenticated);
         let policy = self.policy.load_full();
         let today = Some((self.today)());
-        let Ok(review) = Review::read(&call.body) else {
+        let Ok(mut review) = Review::read(&call.body) else {
             return self.counted(
                 admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today),
                 authenticated,
             );
         };
-        let facts = if review.claims.is_empty() || !asks_for_claims(&policy) {
+        let until = self.claims.until(call.deadline.into());
+        let runtimes = if review.runtimes.is_empty() || !asks_for(&policy, &[CLAIMS, TOLERATIONS]) {
+            None
+        } else {
+            let runtimes = self.claims.runtimes(&review.runtimes, until).await;
+            review.know(&runtimes);
+            Some(runtimes)
+        };
+        let mut facts = if review.claims.is_empty() || !asks_for(&policy, &[CLAIMS]) {
             ClaimFacts::default()
         } else {
-            self.claims.facts(&review.claims, call.deadline.into()).await
+            self.claims.facts(&review.claims, until).await
         };
+        if let Some(runtimes) = runtimes {
+            facts.know(runtimes);
+        }
         self.counted(admission::judge(endpoint, &policy, &facts, review, today), authenticated)
     }
 
@@ -91,9 +102,14 @@ impl Application for Webhook {
     }
 }
 
-/// Returns whether a rule of the policy uses claims; otherwise nothing is looked up.
-fn asks_for_claims(policy: &Policy) -> bool {
-    rules::find("checkpoint-volume-access").is_some_and(|entry| policy.uses(entry.rule))
+/// The rule that uses claims.
+const CLAIMS: &str = "checkpoint-volume-access";
+/// The other one that uses runtimes.
+const TOLERATIONS: &str = "gpu-toleration";
+
+/// Returns whether the policy uses one of the rules; otherwise nothing is looked up for them.
+fn asks_for(policy: &Policy, names: &[&str]) -> bool {
+    names.iter().any(|name| rules::find(name).is_some_and(|entry| policy.uses(entry.rule)))
 }
 
 #[cfg(test)]

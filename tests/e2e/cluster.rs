@@ -267,7 +267,14 @@ impl Cluster {
         let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "jobgate"},
-                "rules": [{"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch"]}],
+                "rules": [
+                    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch"]},
+                    {
+                        "apiGroups": ["trainer.kubeflow.org"],
+                        "resources": ["clustertrainingruntimes", "trainingruntimes"],
+                        "verbs": ["get", "list", "watch"],
+                    },
+                ],
             },
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "jobgate"},

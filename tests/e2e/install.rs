@@ -119,6 +119,8 @@ fn permissions_are_minimal(place: &Place<'_>) {
     };
     for verb in ["get", "list", "watch"] {
         must(&[verb, "persistentvolumeclaims", "-A"]);
+        must(&[verb, "trainingruntimes.trainer.kubeflow.org", "-A"]);
+        must(&[verb, "clustertrainingruntimes.trainer.kubeflow.org"]);
     }
     for verb in ["get", "watch", "update"] {
         must(&[verb, "secrets/jobgate-tls", "-n", "jobgate"]);
@@ -153,6 +155,7 @@ fn permissions_are_minimal(place: &Place<'_>) {
     }
     assert!(!may(&["get", "secrets/jobgate-tls", "-n", "default"]));
     assert!(!may(&["update", "persistentvolumeclaims", "-A"]));
+    assert!(!may(&["update", "trainingruntimes.trainer.kubeflow.org", "-A"]));
 }
 
 /// What a person sees who follows docs/install.md: it denies and fills in as soon as it is ready, and one

@@ -44,6 +44,7 @@ mod pytorch_jobs;
 mod reapply;
 #[path = "../support/refusals.rs"]
 mod refusals;
+mod runtimes;
 mod samples;
 mod scenario;
 mod starters;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         cron_jobs::SCENARIOS,
         pytorch_jobs::SCENARIOS,
         claims::SCENARIOS,
+        runtimes::SCENARIOS,
         cel::SCENARIOS,
         mutated::SCENARIOS,
         failures::SCENARIOS,

@@ -80,6 +80,32 @@ pub(crate) fn claim(name: &str, mode: &str) -> Value {
     })
 }
 
+/// A TrainJob that every rule is content with but for its runtime.
+pub(crate) fn train_job(name: &str, kind: &str, runtime: &str, nodes: u32) -> Value {
+    json!({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": name},
+        "spec": {
+            "activeDeadlineSeconds": 3600, "runtimeRef": {"kind": kind, "name": runtime},
+            "trainer": {"numNodes": nodes},
+        },
+    })
+}
+
+/// A runtime of one pod, which mounts a claim where checkpoints go.
+pub(crate) fn runtime(kind: &str, name: &str, claim: &str) -> Value {
+    let labels = json!({"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"});
+    let mut pod = mounts(claim);
+    pod["containers"][0]["name"] = json!("node");
+    let job = json!({"name": "node", "template": {
+        "metadata": {"labels": labels},
+        "spec": {"podReplacementPolicy": "Failed", "template": {"spec": pod}},
+    }});
+    json!({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": kind, "metadata": {"name": name},
+        "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [job]}}},
+    })
+}
+
 /// A CronJob that every rule is content with but for what the webhook fills in.
 pub(crate) fn cron_job(name: &str, change: Value) -> Value {
     let base = json!({

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use jobgate::text::value::{Value, json};
 
 use crate::api::Api;
+use crate::cluster::definitions;
 use crate::installation::{Installation, dry_run};
-use crate::manifests::{claim, mounting};
+use crate::manifests::{claim, mounting, train_job};
 use crate::process::eventually;
 use crate::scenario::{Place, Scenario};
 
@@ -19,6 +20,14 @@ struct Permission {
     rule: usize,
     resource: String,
     verb: String,
+}
+
+impl Permission {
+    /// Tells whether it is about what Jobgate looks up, without which it is ready as ever.
+    fn is_of_facts(&self) -> bool {
+        ["persistentvolumeclaims", "clustertrainingruntimes", "trainingruntimes"]
+            .contains(&self.resource.as_str())
+    }
 }
 
 /// Returns every permission of the roles among the objects.
@@ -79,7 +88,7 @@ fn needed(place: &Place<'_>) {
         }
         installation.must_answer();
         installation.apply(&[]).ok();
-        let claims = lacks.as_ref().is_none_or(|permission| permission.resource == "persistentvolumeclaims");
+        let claims = lacks.as_ref().is_none_or(|permission| permission.is_of_facts());
         installation.start(1, &[if claims { "--claims=cache" } else { "--claims=off" }]);
         let namespace = place.cluster.unique("team");
         place.cluster.admin.run(&["create", "namespace", &namespace], "").ok();
@@ -107,7 +116,7 @@ fn needed(place: &Place<'_>) {
     }) {
         let lacks = trial.lacks.as_ref().expect("it lacks something");
         assert!(
-            lacks.resource == "persistentvolumeclaims" || trial.installation.replicas[0].ready().is_err(),
+            lacks.is_of_facts() || trial.installation.replicas[0].ready().is_err(),
             "{} {}",
             lacks.verb,
             lacks.resource
@@ -138,6 +147,11 @@ fn shown(
         }
         ("persistentvolumeclaims", "get") => absent_is_unknown(place, trial),
         ("persistentvolumeclaims", "list" | "watch") => never_from_the_cache(place, trial),
+        ("clustertrainingruntimes" | "trainingruntimes", "get") => hidden_is_unknown(place, trial, resource),
+        ("clustertrainingruntimes" | "trainingruntimes", "list" | "watch") => {
+            says(trial, &format!("no permission to list or watch {resource}"));
+            "every look-up asks the API server".to_owned()
+        }
         _ => panic!("nothing shows that {verb} on {resource} is needed: leave it out of the role"),
     }
 }
@@ -206,6 +220,20 @@ fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
     );
     says(trial, "no permission to read claims");
     "a claim that is not there is unknown".to_owned()
+}
+
+/// Asking for a runtime shows whether it is missing or only hidden.
+fn hidden_is_unknown(place: &Place<'_>, trial: &Trial<'_>, resource: &str) -> String {
+    if definitions().is_empty() {
+        return "(not shown: the cluster does not serve the kind)".to_owned();
+    }
+    judged(trial);
+    let kind = if resource == "trainingruntimes" { "TrainingRuntime" } else { "ClusterTrainingRuntime" };
+    let job = train_job("a", kind, "missing", 4);
+    let output = dry_run(place.cluster, &trial.namespace, &job).ok();
+    assert!(output.stderr.contains("could not look up the runtime missing"), "{output}");
+    says(trial, &format!("no permission to read {resource}"));
+    "a runtime that is not there is unknown".to_owned()
 }
 
 fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {

@@ -258,3 +258,52 @@ async fn batch_kinds_that_are_not_judged_are_counted() {
     );
     assert!(!diary.iter().any(|path| path.contains("rayservices") || path.contains("status")), "{diary:?}");
 }
+
+/// A TrainJob, and the runtime with its pods, which mount a claim of one node.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_train_job_is_judged_with_its_runtime() {
+    let labels = json!({"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"});
+    let pod = json!({
+        "containers": [{"name": "node", "image": "i"}],
+        "volumes": [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}],
+    });
+    let node = json!({"name": "node", "template": {
+        "metadata": {"labels": labels}, "spec": {"podReplacementPolicy": "Failed", "template": {"spec": pod}},
+    }});
+    let runtime = json!({
+        "metadata": {"name": "torch"},
+        "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}},
+    });
+    let train_job = json!({
+        "metadata": {"namespace": "a", "name": "train", "uid": "u"},
+        "spec": {"activeDeadlineSeconds": 60, "runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 4}},
+    });
+    let claim = json!({
+        "metadata": {"namespace": "a", "name": "checkpoints"}, "spec": {"accessModes": ["ReadWriteOnce"]},
+    });
+    let group = "/apis/trainer.kubeflow.org/v1alpha1/";
+    let script = |may_list: bool| {
+        let (runtime, train_job, claim) = (runtime.clone(), train_job.clone(), claim.clone());
+        move |uri: &str, turn: usize| match uri {
+            "/api/v1/persistentvolumeclaims?limit=500" => page(std::slice::from_ref(&claim), ""),
+            _ if uri.starts_with(&format!("{group}trainjobs?")) => page(std::slice::from_ref(&train_job), ""),
+            // Once for what is known, and once to be audited itself.
+            _ if uri.starts_with(&format!("{group}clustertrainingruntimes?")) => match turn {
+                0 if !may_list => status(403, "Forbidden"),
+                _ => page(std::slice::from_ref(&runtime), ""),
+            },
+            _ => page(&[], ""),
+        }
+    };
+    let found = |report: &Report| -> Vec<(String, String)> {
+        let located =
+            report.findings.iter().filter(|located| located.finding.rule == "checkpoint-volume-access");
+        located.map(|one| (one.finding.level.as_str().to_owned(), one.finding.path.to_string())).collect()
+    };
+    let (report, _) = run(&Options::default(), script(true)).await;
+    assert_eq!(found(&report), [("deny".to_owned(), "spec.runtimeRef.name".to_owned())]);
+    let (report, _) = run(&Options::default(), script(false)).await;
+    assert_eq!(found(&report), []);
+    let notices = report.impact.unwrap().notices;
+    assert!(notices.iter().any(|notice| notice.contains("runtimes are unknown")), "{notices:?}");
+}

@@ -2102,3 +2102,45 @@ fn a_kind_of_an_operator_that_is_gone_is_no_green_answer() {
     assert_eq!(of("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"), "kind");
     assert_eq!(of("example.com/v1", "SomeJob"), "lookalike");
 }
+
+/// Without the claim, what is unknown is said at the name of the runtime that mounts it.
+#[test]
+fn an_unknown_claim_of_a_runtime_is_said_of_the_job() {
+    let runtime = "apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec:
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec:
+            podReplacementPolicy: Failed
+            template:
+              spec:
+                volumes: [{name: v, persistentVolumeClaim: {claimName: checkpoints}}]
+                containers: [{name: node, image: registry.example.com/trainer:v1}]
+";
+    let job = "apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: train, namespace: ml}
+spec: {activeDeadlineSeconds: 86400, runtimeRef: {name: torch}, trainer: {numNodes: 4}}
+";
+    let claim = |mode: &str| {
+        format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: checkpoints, namespace: ml}}\nspec: {{accessModes: [{mode}]}}\n"
+        )
+    };
+    let place = Place::with(&[("job.yaml", job), ("runtime.yaml", runtime)]);
+    let report = json(&place.run(&["lint", "--format", "json", "."]));
+    assert_eq!((&report["unjudged"][0]["reason"], &report["unjudged"][1]), (&"claim".into(), &Value::Null));
+    assert_eq!(report["unjudged"][0]["start"], jobgate::text::value::json!({"line": 4, "column": 57}));
+    for (mode, denied) in [("ReadWriteOnce", 1), ("ReadWriteMany", 0)] {
+        fs::write(place.path().join("claim.yaml"), claim(mode)).unwrap();
+        let report = json(&place.run(&["lint", "--format", "json", "."]));
+        let summary = (&report["summary"]["deny"], &report["summary"]["unjudged"]);
+        assert_eq!(summary, (&denied.into(), &0.into()), "{report:#}");
+    }
+}

@@ -257,7 +257,9 @@ fn gp30_permissions_have_names_and_no_wildcard() {
                     "{role}"
                 );
                 match words(&rule["resources"])[..] {
-                    ["persistentvolumeclaims"] => assert_eq!(role["metadata"]["name"], "jobgate-claims"),
+                    ["persistentvolumeclaims"] | ["clustertrainingruntimes", "trainingruntimes"] => {
+                        assert_eq!(role["metadata"]["name"], "jobgate-claims");
+                    }
                     ["secrets"] => {
                         assert_eq!(
                             (&role["kind"], &rule["resourceNames"]),

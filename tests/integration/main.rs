@@ -42,6 +42,8 @@ mod readme;
 mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]
+mod runtimes;
+#[cfg(feature = "serve")]
 mod server;
 mod shell;
 mod yaml_laws;

@@ -230,8 +230,10 @@ impl Seen {
     }
 
     fn unknown_claims_never_deny(&self, policy: &Policy, case: &Case, body: &str) {
-        let unknown =
-            FactTable { claims: case.facts.claims.keys().map(|key| (key.clone(), Fact::Unknown)).collect() };
+        let unknown = FactTable {
+            claims: case.facts.claims.keys().map(|key| (key.clone(), Fact::Unknown)).collect(),
+            ..case.facts.clone()
+        };
         let answer = admission::answer(Endpoint::Validate, policy, &unknown, body.as_bytes(), None);
         assert!(
             !answer.meta.findings.contains_key(&("checkpoint-volume-access", Level::Deny)),

@@ -39,6 +39,7 @@ fn facts() -> FactTable {
             .iter()
             .map(|(name, mode)| (("team-fraud".to_owned(), (*name).to_owned()), claim(mode)))
             .collect(),
+        ..FactTable::default()
     }
 }
 

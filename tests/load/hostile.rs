@@ -15,17 +15,18 @@ mod places;
 mod shapes;
 
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cap::Cap;
 use jobgate::admission::{self, Endpoint};
-use jobgate::judge::facts::{Claim, Fact, Facts};
+use jobgate::judge::facts::{Claim, Fact, Facts, Runtime};
 use jobgate::judge::finding::Source;
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::Kind;
 use jobgate::text::meter::{self, Bounds};
+use jobgate::text::value::{Value, json};
 use peak_alloc::PeakAlloc;
 
 use objects::Base;
@@ -88,7 +89,34 @@ impl Facts for OneNodeEach {
     fn claim(&self, _: &str, _: &str) -> Fact<Claim> {
         Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster })
     }
+
+    fn runtime(&self, _: &str, _: &str, _: &str) -> Fact<Runtime> {
+        Fact::Known(RUNTIME.clone())
+    }
 }
+
+/// A runtime of several Jobs, among them the one that the objects patch: each mounts a claim that the runtime
+/// describes, and one that it names.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let pod = json!({
+        "containers": [{"name": "node", "image": "i", "volumeMounts": [
+            {"name": "v", "mountPath": "/checkpoints"}, {"name": "output", "mountPath": "/output"},
+        ]}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+    });
+    let labels = json!({"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"});
+    let job = |name: String| json!({"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}}});
+    let names = ["worker".to_owned()].into_iter().chain((0..2).map(|nth| format!("job-{nth}")));
+    let claim = json!({"metadata": {"name": "output"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    let object = json!({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime",
+        "spec": {"mlPolicy": {"numNodes": 4}, "template": {"spec": {
+            "replicatedJobs": names.map(job).collect::<Vec<Value>>(),
+            "volumeClaimPolicies": [{"templates": [claim]}],
+        }}},
+    });
+    Runtime::from_object(&object, Source::Cluster).expect("a runtime")
+});
 
 /// What one review costs.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ use http::{Request, Response};
 use jobgate::admission::dry_run::{self, Predicted, Question};
 use jobgate::cluster::{Claims, Mode};
 use jobgate::judge::engine::{self, Request as Review};
-use jobgate::judge::facts::{Claim, Fact, Facts};
+use jobgate::judge::facts::{Claim, Fact, Facts, Runtime};
 use jobgate::judge::finding::Finding;
 use jobgate::judge::rules::RULES;
 use jobgate::kinds::Kind;
@@ -351,6 +351,13 @@ impl Facts for Scoped<'_> {
             fact => fact,
         }
     }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        match self.0.facts.runtime(kind, namespace, name) {
+            Fact::Unknown if namespace == NAMESPACE => self.0.facts.runtime(kind, "", name),
+            fact => fact,
+        }
+    }
 }
 
 /// What a rejected `/mutate` says is what the user sees.
@@ -405,10 +412,10 @@ fn owned(value: &Value) -> Value {
         .into()
 }
 
-/// Returns look-ups against a fake API server that knows the fixture's claims, and will not say
+/// Returns look-ups against a fake API server that knows the fixture's claims and runtimes, and will not say
 /// anything of others.
 fn claims(fixture: &Fixture) -> Claims {
-    let known: Vec<(String, Value)> = fixture
+    let mut known: Vec<(String, Value)> = fixture
         .facts
         .claims
         .iter()
@@ -425,6 +432,17 @@ fn claims(fixture: &Fixture) -> Claims {
             Some((path, claim))
         })
         .collect();
+    for (wanted, fact) in &fixture.facts.runtimes {
+        let (Fact::Known(runtime), Some(kind)) = (fact, Kind::of_runtime(&wanted.kind)) else { continue };
+        let mut object = (*runtime.object).clone();
+        let mut path = format!("/apis/{}/{}", kind.group, kind.version);
+        if !kind.cluster_scoped {
+            let namespace = if wanted.namespace.is_empty() { NAMESPACE } else { &wanted.namespace };
+            object["metadata"]["namespace"] = namespace.into();
+            path.push_str(&format!("/namespaces/{namespace}"));
+        }
+        known.push((format!("{path}/{}/{}", kind.resource, wanted.name), object));
+    }
     let service = tower::service_fn(move |request: Request<Body>| {
         let found = known.iter().find(|(path, _)| path == request.uri().path());
         let forbidden = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403});

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jobgate::judge::facts::{Claim, Fact, FactTable};
+use jobgate::judge::facts::{Claim, Fact, FactTable, Runtime, WantedRuntime};
 use jobgate::judge::finding::{Finding, Source};
 use jobgate::judge::policy::Policy;
 use jobgate::judge::rule::Rule;
@@ -17,7 +17,7 @@ pub struct Fixture {
     pub path: PathBuf,
     /// All objects of the file, list items included.
     pub objects: Vec<Value>,
-    /// The claims among them.
+    /// The claims and runtimes among them.
     pub facts: FactTable,
     /// The policy.
     pub policy: Policy,
@@ -63,6 +63,18 @@ fn read(rule: &Rule, case: String, path: &Path) -> Fixture {
             |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         if let Some(claim) = Claim::from_object(object, Source::Cluster) {
             facts.claims.insert((text("/metadata/namespace"), text("/metadata/name")), Fact::Known(claim));
+        }
+    }
+    for object in objects.iter().filter(|object| Kind::of(object).is_some()) {
+        let text =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(runtime) = Runtime::from_object(object, Source::Cluster) {
+            let wanted = WantedRuntime {
+                kind: text("/kind"),
+                namespace: text("/metadata/namespace"),
+                name: text("/metadata/name"),
+            };
+            facts.runtimes.insert(wanted, Fact::Known(runtime));
         }
     }
     let policy = match std::fs::read_to_string(path.with_extension("policy.yaml")) {

@@ -25,7 +25,7 @@ pub struct KubeConfig {
   jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under your own policy
   jobgate audit --format json --fail-on note > audit.json         for a program
 
-Nothing is written to the cluster. Requires permission to list the kinds that it audits and persistentvolumeclaims.")]
+Nothing is written to the cluster. Requires permission to list the kinds that it audits, persistentvolumeclaims and training runtimes.")]
 pub struct Audit {
     /// Only this namespace (repeatable) [default: all but the system's]
     #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "Cluster")]

@@ -106,6 +106,17 @@
 //! will wait for it. Modes with `ReadWriteMany` are fine. `ReadOnlyMany` is fine if every mount is read-only,
 //! and gives a warning otherwise.
 //!
+//! An object may describe a claim itself, one for all its pods: a JobSet in `volumeClaimPolicies[].templates`,
+//! mounted by the pods with a mount of that name, and a Volcano job in `spec.volumes[].volumeClaim`, mounted in
+//! every container of every pod. Its access modes are those in the object, and nothing is looked up. A claim
+//! that a Volcano job names (`volumeClaimName`) is looked up, and mounted everywhere as well.
+//!
+//! A TrainJob has the pods of its runtime (`runtimeRef`), which is read from the linted files, `--facts` or the
+//! cluster; the job's `runtimePatches` and what `spec.trainer` starts count. The claims are those of the job's
+//! namespace, or described in the runtime (`volumeClaimPolicies`). A Job of the runtime that trains has
+//! `trainer.numNodes` pods, or else `mlPolicy.numNodes` of the runtime, or one; the numbers in the Job itself
+//! are overwritten. An initializer is one pod. An unknown runtime gives no finding.
+//!
 //! A claim in a file may name its PersistentVolume (`volumeName`). If the volume is among the files, its
 //! access modes count as well. A volume that is not attached to a node (NFS, `local`, …) is fine; a
 //! `hostPath` volume gives a warning. If the volume is unknown, there is at most a warning. A claim that the
@@ -123,19 +134,17 @@
 //! * <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes>
 //! * <https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#generic-ephemeral-volumes>
 
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
-
+use crate::judge::claims::{Scene, Shared, Users};
 use crate::judge::engine::Origin;
-use crate::judge::facts::{Claim, Fact, Volume};
+use crate::judge::facts::{Claim, Fact, Volume, access_modes};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Source};
-use crate::judge::mounts::PodMounts;
-use crate::judge::nodes::{Nodes, Placement};
+use crate::judge::joined::Joined;
+use crate::judge::nodes::Nodes;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, ParamDefault, Ratchet, Rule, Strings};
 use crate::judge::words::has_word;
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Among, ClaimUse, Field, Part, PodCount, Workload};
+use crate::kinds::{Among, Field, PodCount, Workload};
 use crate::text::lines::cut;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 
@@ -178,72 +187,31 @@ pub(super) static RULE: Rule = Rule {
 /// The longest name of a namespace that can exist, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 63;
 
+/// How many numbers of pods are shown with a claim.
+const MAX_COUNTS: usize = 16;
+
 /// The longest name of a volume that can exist, in bytes.
 const MAX_NAME_BYTES: usize = 253;
 
-/// One claim, and all the templates of the object that mount it.
-struct Shared<'a> {
-    name: &'a str,
-    /// Each volume of it, with the index of its pod template; in the order of the templates.
-    uses: Vec<(usize, ClaimUse<'a>)>,
-}
-
-/// The object with cached facts about its pods: there may be many claims, and large pods.
-struct Scene<'w, 'a> {
-    workload: &'w Workload<'a>,
-    placement: Placement<'w, 'a>,
-    /// The mounts of each pod template, once they are needed.
-    mounts: Vec<OnceCell<PodMounts<'a>>>,
-}
-
-impl<'w, 'a> Scene<'w, 'a> {
-    fn of(workload: &'w Workload<'a>) -> Self {
-        let mounts = workload.pods.iter().map(|_| OnceCell::new()).collect();
-        Self { workload, placement: Placement::of(workload), mounts }
-    }
-
-    /// Returns the claims of the object, by name.
-    fn claims(&self) -> Vec<Shared<'a>> {
-        let mut by_name: BTreeMap<&'a str, Vec<(usize, ClaimUse<'a>)>> = BTreeMap::new();
-        for (index, pod) in self.workload.pods.iter().enumerate() {
-            for claim in pod.claims() {
-                by_name.entry(claim.claim).or_default().push((index, claim));
-            }
-        }
-        by_name.into_iter().map(|(name, uses)| Shared { name, uses }).collect()
-    }
-
-    fn mounts(&self, pod: usize) -> &PodMounts<'a> {
-        self.mounts[pod].get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
-    }
-
-    /// Tells whether every mount of a claim is read-only.
-    fn is_read_only(&self, shared: &Shared<'_>) -> bool {
-        shared.uses.iter().all(|(pod, claim)| claim.read_only || self.mounts(*pod).is_read_only(claim.volume))
-    }
-
-    /// Tells whether a claim holds checkpoints, by the usual names (corpus.md §7).
-    fn holds_checkpoints(&self, shared: &Shared<'_>, words: &[&str]) -> bool {
-        has_word(shared.name, words)
-            || shared.uses.iter().any(|(pod, claim)| {
-                has_word(claim.volume, words) || self.mounts(*pod).is_for_checkpoints(claim.volume, words)
-            })
-    }
-}
-
-impl Shared<'_> {
-    /// Returns each template once, though it may have several volumes of the claim.
-    fn pods(&self) -> Vec<usize> {
-        let mut pods: Vec<usize> = self.uses.iter().map(|(pod, _)| *pod).collect();
-        pods.dedup();
-        pods
-    }
-}
-
 fn check(cx: &mut Cx<'_>) {
-    let scene = Scene::of(cx.workload);
+    if cx.workload.kind.runs_in.is_none() {
+        return check_all(cx, &Scene::of(cx.workload, None));
+    }
+    let Some(joined) = Joined::find(cx.facts(), cx.request.namespace, cx.workload) else { return };
+    if let Some(workload) = joined.workload() {
+        check_all(cx, &Scene::of(&workload, Some(&joined)));
+    }
+}
+
+fn check_all(cx: &mut Cx<'_>, scene: &Scene<'_, '_>) {
     for shared in scene.claims() {
         let Some((_, first)) = shared.uses.first() else { continue };
+        if let Some(modes) = &shared.modes {
+            if let Some(access_modes) = modes.value.and_then(access_modes).filter(|modes| !modes.is_empty()) {
+                check_claim(cx, scene, &shared, &Claim { access_modes, source: Source::Cluster });
+            }
+            continue;
+        }
         // A cluster can look up a name in capitals: there is no such claim.
         if is_placeholder(shared.name) || cx.request.origin == Origin::File && is_to_replace(shared.name) {
             continue;
@@ -253,12 +221,13 @@ fn check(cx: &mut Cx<'_>) {
             Fact::Absent => {
                 let message =
                     format!("the claim `{}` does not exist: pods wait in Pending until it does", shared.name);
-                cx.report(&first.part.pointer, message).at_most(Level::Warn).help(
+                let finding = cx.report(&first.part.pointer, message).at_most(Level::Warn).help(
                     "create the claim, or fix its name; \
                      a claim that is created together with the job is fine",
                 );
+                scene.label_runtime(finding);
             }
-            Fact::Known(claim) => check_claim(cx, &scene, &shared, &claim),
+            Fact::Known(claim) => check_claim(cx, scene, &shared, &claim),
         }
     }
 }
@@ -269,8 +238,11 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     }
     let one_pod = claim.has("ReadWriteOncePod");
     // The scheduler keeps other pods away from a claim for one pod, whatever its volume.
-    let volume =
-        if one_pod { Volume::OfCluster } else { cx.facts().volume(cx.request.namespace, shared.name) };
+    let volume = if one_pod || shared.modes.is_some() {
+        Volume::OfCluster
+    } else {
+        cx.facts().volume(cx.request.namespace, shared.name)
+    };
     match &volume {
         Volume::Free => return,
         Volume::Attached(modes) => {
@@ -281,23 +253,18 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         }
         Volume::OfCluster | Volume::Unseen | Volume::HostPath { .. } => {}
     }
-    let pods = shared.pods();
-    let workload = cx.workload;
+    let workload = scene.workload;
     // How many pods of one run may mount it at once: unknown where one of the counts is.
-    let in_turns = pods.len() > 1 && pods.iter().any(|pod| workload.pods[*pod].waits_for_the_end());
-    let at_once = pods.iter().try_fold(0_i64, |all, pod| {
-        let count = workload.pods[*pod].count.most?.max(0);
-        Some(if in_turns { all.max(count) } else { all.saturating_add(count) })
-    });
-    let Some(at_once) = at_once else { return };
+    let Users { pods, in_turns, at_once } = &*scene.users(shared);
+    let Some(at_once) = *at_once else { return };
     if at_once > 1 {
-        let nodes = if one_pod { Some(Nodes::Any) } else { scene.placement.nodes(&pods, Among::OneRun) };
+        let nodes = if one_pod { Some(Nodes::Any) } else { scene.placement.nodes(pods, Among::OneRun) };
         if nodes == Some(Nodes::One) {
             return;
         }
         let together = || {
             !in_turns
-                && !takes_turns(workload)
+                && !scene.takes_turns()
                 && pods.iter().map(|pod| workload.pods[*pod].count.least).fold(0, i64::saturating_add) > 1
         };
         let sure = match nodes {
@@ -308,7 +275,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
         };
         let users = format!("{} use it at once", PodCount::words(at_once));
         if let Volume::HostPath { name, source } = &volume {
-            return host_path(cx, shared, (name, source), &users);
+            return host_path(cx, scene, shared, (name, source), &users);
         }
         let finding = report(cx, scene, shared, claim, &users, sure);
         if let Some(finding) = finding.filter(|_| volume == Volume::Unseen) {
@@ -317,7 +284,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
                 format!("pass the PersistentVolume that it names with `--facts`, or {}", finding.help).into();
         }
     } else if at_once == 1 && runs_may_overlap(workload) && !matches!(volume, Volume::HostPath { .. }) {
-        if !one_pod && scene.placement.nodes(&pods, Among::SeveralRuns) == Some(Nodes::One) {
+        if !one_pod && scene.placement.nodes(pods, Among::SeveralRuns) == Some(Nodes::One) {
             return;
         }
         let policy = workload.schedule.as_ref().map(|cron| cron.get("concurrencyPolicy"));
@@ -333,31 +300,25 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
 }
 
 /// Reports that a `hostPath` is not shared between nodes.
-fn host_path(cx: &mut Cx<'_>, shared: &Shared<'_>, (name, source): (&str, &Source), users: &str) {
+fn host_path(
+    cx: &mut Cx<'_>,
+    scene: &Scene<'_, '_>,
+    shared: &Shared<'_>,
+    (name, source): (&str, &Source),
+    users: &str,
+) {
     let Some((_, first)) = shared.uses.first() else { return };
     let message = format!(
         "the claim `{}` is bound to a `hostPath`: each node has its own directory, and {users}",
         shared.name
     );
-    let workload = cx.workload;
     let finding = cx.report(&first.part.pointer, message);
     finding
         .at_most(Level::Warn)
         .help("use a volume that nodes share, or a required `podAffinity` that keeps the pods on one node");
-    label_uses(finding, workload, shared);
+    label_uses(finding, scene, shared);
     let object = format!("PersistentVolume {}", cut(name, MAX_NAME_BYTES, "…"));
     finding.label(Place::Elsewhere { object, source: source.clone() }, "a different directory on each node");
-}
-
-/// Tells whether the pods of a Job may run one after another.
-fn takes_turns(workload: &Workload<'_>) -> bool {
-    let specs: Vec<_> = workload.runs.iter().filter_map(|run| run.job_spec.as_ref()).collect();
-    !specs.is_empty() && specs.into_iter().all(may_take_turns)
-}
-
-fn may_take_turns(spec: &Part<'_>) -> bool {
-    let at_once = spec.get("parallelism").int().or_default(1);
-    !matches!((spec.get("completions").int(), at_once), (Field::Set(all), Some(at_once)) if all <= at_once)
 }
 
 /// Whether the pods clash.
@@ -407,7 +368,6 @@ fn report<'c>(
         "use a claim with `ReadWriteMany`, one claim for each pod (`volumes[].ephemeral`), \
          or a required `podAffinity` that keeps the pods on one node"
     };
-    let workload = cx.workload;
     let finding =
         cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit} {users}", shared.name));
     finding.help(help);
@@ -415,31 +375,42 @@ fn report<'c>(
     if !counts || claim.has("ReadOnlyMany") {
         finding.at_most(Level::Warn);
     }
-    label_places(finding, workload, shared, claim, namespace, &modes);
+    label_places(finding, scene, shared, claim, namespace, &modes);
     Some(finding)
 }
 
 /// Labels the other uses of the claim, and the number of pods.
-fn label_uses(finding: &mut Finding, workload: &Workload<'_>, shared: &Shared<'_>) {
+fn label_uses(finding: &mut Finding, scene: &Scene<'_, '_>, shared: &Shared<'_>) {
+    let mut before = &finding.pointer.clone();
     for (_, other) in shared.uses.iter().skip(1) {
-        finding.label(Place::Here(other.part.pointer.clone(), FindingPart::Value), "also used here");
+        // Those that come from a runtime are all at its name.
+        if other.part.pointer != *before {
+            finding.label(Place::Here(other.part.pointer.clone(), FindingPart::Value), "also used here");
+            before = &other.part.pointer;
+        }
     }
-    for pod in shared.pods() {
-        if let Some(said_by) = &workload.pods[pod].count.said_by {
+    // A claim may be in all pods of an object without a byte for each.
+    for pod in scene.users(shared).pods.iter().take(MAX_COUNTS) {
+        if let Some(said_by) = &scene.workload.pods[*pod].count.said_by {
             finding.label(Place::Here(said_by.clone(), FindingPart::Value), "this many pods at once");
         }
     }
+    scene.label_runtime(finding);
 }
 
 fn label_places(
     finding: &mut Finding,
-    workload: &Workload<'_>,
+    scene: &Scene<'_, '_>,
     shared: &Shared<'_>,
     claim: &Claim,
     namespace: &str,
     modes: &str,
 ) {
-    label_uses(finding, workload, shared);
+    label_uses(finding, scene, shared);
+    // The finding is where the modes are.
+    if shared.modes.is_some() {
+        return;
+    }
     let namespace = match &claim.source {
         Source::File { namespace: own, .. } if !own.is_empty() => own,
         Source::File { .. } | Source::Cluster => namespace,

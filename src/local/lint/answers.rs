@@ -1,17 +1,19 @@
 //! Predicts the webhook's answers for linted files ([`crate::admission::dry_run`]) and the existing objects.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
+use super::claims::{Claims, Scope};
 use super::input::Input;
 use super::objects::objects;
 use super::source;
 use super::{FactsError, Options};
 use crate::admission::dry_run::{self, Prediction, Question};
-use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, Volume};
+use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, Volume, WantedRuntime};
 use crate::judge::finding::Source;
+use crate::judge::joined::Joined;
 use crate::judge::policy::Policy;
 use crate::kinds::{Kind, Workload};
 use crate::text::lines::Lines;
@@ -77,7 +79,12 @@ impl Facts for Layered<'_> {
     }
 
     fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        self.files.runtime(kind, namespace, name)
+        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.runtime(kind, namespace, name));
+        match (there, self.files.runtime(kind, namespace, name)) {
+            (Fact::Known(runtime), _) => Fact::Known(runtime),
+            (there, Fact::Unknown) => there,
+            (_, file) => file,
+        }
     }
 }
 
@@ -102,7 +109,7 @@ impl<'a> Worst<'a> {
         !self.made_up.borrow().is_empty()
     }
 
-    /// Returns the unknown runtime that was looked up, if there was one.
+    /// Returns the runtime that was looked up and not found, if there was one.
     pub(super) fn unknown_runtime(&self) -> Option<String> {
         self.unknown_runtime.borrow().clone()
     }
@@ -110,6 +117,12 @@ impl<'a> Worst<'a> {
     /// Tells whether a claim is unknown.
     pub(super) fn has_made_up(&self, name: &str) -> bool {
         self.made_up.borrow().contains(name)
+    }
+
+    /// Returns the unknown claim that a message is about.
+    pub(super) fn made_up_in(&self, message: &str) -> Option<String> {
+        let name = message.split('`').nth(1)?;
+        self.made_up.borrow().get(name).cloned()
     }
 }
 
@@ -133,7 +146,7 @@ impl Facts for Worst<'_> {
 
     fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
         let found = self.known.runtime(kind, namespace, name);
-        if found == Fact::Unknown {
+        if !matches!(found, Fact::Known(_)) {
             *self.unknown_runtime.borrow_mut() = Some(name.to_owned());
         }
         found
@@ -234,14 +247,25 @@ pub struct Mentioned {
     pub objects: BTreeSet<Key>,
     /// The claims that they use, by namespace and name.
     pub claims: BTreeSet<(String, String)>,
+    /// The runtimes that they run in.
+    pub runtimes: BTreeSet<WantedRuntime>,
     /// The namespaces that they go into, without those that are among the manifests.
     pub namespaces: BTreeSet<String>,
 }
 
 /// Finds the workloads of files and the objects to look up for them. Unreadable files are left to the linter.
+/// The claims of a runtime are among them if it is in the files, in `facts`, or in what was read of the
+/// `cluster`.
 #[must_use]
-pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Mentioned {
+pub fn mentioned(
+    inputs: &[Input],
+    options: &Options<'_>,
+    namespace: &str,
+    facts: &Claims,
+    cluster: Option<&FactTable>,
+) -> Mentioned {
     let limits = options.limits();
+    let linted = OnceCell::new();
     let mut found = Mentioned::default();
     let mut brought: BTreeSet<String> = BTreeSet::new();
     for input in inputs {
@@ -263,16 +287,37 @@ pub fn mentioned(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Me
                 let own =
                     object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
                 found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));
-                found.claims.extend(
-                    workloads
-                        .iter()
-                        .flat_map(|workload| &workload.pods)
-                        .flat_map(|pod| pod.claims())
-                        .map(|used| (own.to_owned(), used.claim.to_owned())),
-                );
+                // The pods of an object in no namespace run in any.
+                let in_namespace = workloads.iter().filter(|workload| !workload.kind.cluster_scoped);
+                let names = in_namespace.flat_map(claims_of);
+                found.claims.extend(names.map(|name| (own.to_owned(), name)));
+                for workload in &workloads {
+                    let Some((kind, name)) = workload.kind.runs_in.and_then(|to| to.of(&workload.object))
+                    else {
+                        continue;
+                    };
+                    let [kind, namespace, name] = [kind, own, name].map(str::to_owned);
+                    found.runtimes.insert(WantedRuntime { kind, namespace, name });
+                    let linted = linted.get_or_init(|| Claims::in_inputs(inputs, None, options));
+                    let scope = Scope { file: input, facts, linted };
+                    let joined = Joined::find(&Layered { cluster, files: &scope }, own, workload);
+                    if let Some(workload) = joined.as_ref().and_then(Joined::workload) {
+                        found
+                            .claims
+                            .extend(claims_of(&workload).into_iter().map(|name| (own.to_owned(), name)));
+                    }
+                }
             }
         }
     }
     found.namespaces.retain(|namespace| !brought.contains(namespace));
     found
+}
+
+/// Returns the names of the claims of a workload that may be looked up.
+fn claims_of(workload: &Workload<'_>) -> Vec<String> {
+    let own = workload.own_claims();
+    let own = own.iter().filter_map(|own| Some(own.to_look_up()?.0.to_owned()));
+    let of_pods = workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| used.claim.to_owned());
+    of_pods.chain(own).collect()
 }

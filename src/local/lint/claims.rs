@@ -219,7 +219,7 @@ impl Said for Entry {
 
 impl Said for Runtime {
     fn agrees(&self, other: &Self) -> [bool; 2] {
-        [self.pods == other.pods; 2]
+        [self.object.get("spec") == other.object.get("spec"); 2]
     }
 }
 
@@ -309,7 +309,7 @@ fn namespace_of<'n>(kind: &str, namespace: &'n str) -> &'n str {
 /// Returns the runtime that all candidates are alike to; unknown if they differ.
 fn one_of(candidates: Vec<&Runtime>) -> Fact<Runtime> {
     match candidates.as_slice() {
-        [first, rest @ ..] if rest.iter().all(|other| other.pods == first.pods) => {
+        [first, rest @ ..] if rest.iter().all(|other| other.agrees(first)[0]) => {
             Fact::Known((*first).clone())
         }
         _ => Fact::Unknown,

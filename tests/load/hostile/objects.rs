@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use jobgate::kinds::{Api, Count, EACH, Kind, Pods};
+use jobgate::kinds::{Api, Count, EACH, Kind, Mounted, Pods};
 use jobgate::text::value::Value as Small;
 use serde_json::{Map, Value, json};
 
@@ -51,7 +51,25 @@ impl Base {
         let schema = places::schema(kind);
         let place = Place::of(kind);
         let spec = sampler.place("/spec", &place.fields["spec"], below(&schema, "spec"));
-        let object = json!({"apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": metadata(), "spec": spec});
+        let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": metadata(), "spec": spec});
+        for claims in kind.claims {
+            let claim = at_path(&mut object, claims.at);
+            // As the pods call what they mount.
+            *at_path(claim, claims.name) = json!("vol");
+            claim[claims.spec] = json!({"accessModes": ["ReadWriteOnce"]});
+            if let Mounted::Everywhere(path) = claims.mounted {
+                claim[path] = json!("/mnt/x");
+            }
+        }
+        if let Some(reference) = kind.runs_in {
+            at_path(&mut object, reference.at)["name"] = json!("runtime");
+            at_path(&mut object, reference.nodes).clone_from(&json!(4));
+            at_path(&mut object, reference.jobs)["name"] = json!("worker");
+            *at_path(&mut object, reference.patches) = json!({
+                "containers": [{"name": "node", "volumeMounts": [{"name": "v", "mountPath": "/mnt/x"}]}],
+                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+            });
+        }
         Self { name, kind, length: object.to_string().len(), object, known: sampler.known }
     }
 
@@ -128,6 +146,19 @@ pub(crate) fn all() -> Vec<Base> {
         bases.push(wrapper);
     }
     bases
+}
+
+/// Returns the value at a path, with an item in each list on the way.
+fn at_path<'v>(value: &'v mut Value, path: &[&str]) -> &'v mut Value {
+    path.iter().fold(value, |value, step| match *step {
+        EACH => {
+            if !value.is_array() {
+                *value = json!([{}]);
+            }
+            &mut value[0]
+        }
+        key => &mut value[key],
+    })
 }
 
 /// Makes one of everything of a kind.

@@ -273,6 +273,7 @@ impl View<'_> {
         let runs_in = workload.kind.runs_in;
         let has_claims = || {
             workload.kind.components.is_some()
+                || !workload.kind.claims.is_empty()
                 || workload.pods.iter().any(|pod| pod.claims().next().is_some())
         };
         if matches!(self.depth, Depth::Fixes) || runs_in.is_none() && !has_claims() {
@@ -298,7 +299,9 @@ impl View<'_> {
             .filter(|finding| finding.rule == CLAIMS_RULE && finding.level >= Level::Warn)
         {
             let name = finding.pointer.find(&object.value).and_then(Value::as_str);
-            if let Some(name) = name.filter(|name| worst.has_made_up(name)) {
+            let name = name.filter(|name| worst.has_made_up(name)).map(str::to_owned);
+            // A claim of a runtime is reported at the runtime's name.
+            if let Some(name) = name.or_else(|| worst.made_up_in(&finding.message)) {
                 self.unjudged_at(
                     identity,
                     &object.at.join(&finding.pointer),

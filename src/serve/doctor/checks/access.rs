@@ -38,7 +38,7 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
     }
     if !claims.is_empty() {
         notes.push(Note::warning(format!(
-            "it may not {}: `checkpoint-volume-access` cannot look up claims",
+            "it may not {}: `checkpoint-volume-access` cannot look them up",
             list(claims)
         )));
     }

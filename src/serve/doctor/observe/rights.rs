@@ -4,6 +4,7 @@ use futures::future::join_all;
 
 use super::{Ask, seen};
 use crate::cluster::Mode;
+use crate::kinds::Kind;
 use crate::serve::doctor::observed::{DEPLOYMENT, Observed, Right, Seen, Unread};
 use crate::text::value::{Value, json};
 
@@ -83,13 +84,16 @@ pub(super) fn rights(observed: &Observed) -> Vec<Right> {
         Mode::Live => &["get"],
         Mode::Off => &[],
     };
-    rights.extend(verbs.iter().map(|verb| Right {
-        verb,
-        group: "",
-        resource: "persistentvolumeclaims",
-        namespace: String::new(),
-        name: String::new(),
-        certificates: false,
-    }));
+    let runtimes = Kind::runtimes().map(|kind| (kind.group, kind.resource));
+    for (group, resource) in std::iter::once(("", "persistentvolumeclaims")).chain(runtimes) {
+        rights.extend(verbs.iter().map(|verb| Right {
+            verb,
+            group,
+            resource,
+            namespace: String::new(),
+            name: String::new(),
+            certificates: false,
+        }));
+    }
     rights
 }

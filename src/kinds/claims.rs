@@ -1,0 +1,55 @@
+//! Claims that an object names or describes outside its pod templates.
+
+use super::{Mounted, OwnClaims, Part, Workload, each_at};
+use crate::text::value::Value;
+
+/// One of the claims of an object.
+#[derive(Clone, Debug)]
+pub struct OwnClaim<'a> {
+    /// What the kind says of it.
+    pub form: &'static OwnClaims,
+    /// The text by which people know it.
+    pub name: &'a str,
+    /// The field with the name of a claim that exists.
+    pub existing: Option<Part<'a>>,
+    /// The access modes of a claim that is created: nothing else has to be looked up.
+    pub modes: Option<Part<'a>>,
+    /// The path of the mounts that are added to every container.
+    pub path: Option<&'a str>,
+}
+
+impl<'a> OwnClaim<'a> {
+    /// Returns the name of the claim that must be looked up: one that exists, and is not described.
+    #[must_use]
+    pub fn to_look_up(&self) -> Option<(&'a str, &Part<'a>)> {
+        let part = self.existing.as_ref().filter(|_| self.modes.is_none())?;
+        Some((part.value?.as_str()?, part))
+    }
+}
+
+impl<'a> Workload<'a> {
+    /// Returns the claims that the object has beside those in its pod templates.
+    #[must_use]
+    pub fn own_claims(&self) -> Vec<OwnClaim<'a>> {
+        let mut all = Vec::new();
+        for form in self.kind.claims {
+            each_at(&self.object, form.at, &mut |claim| all.extend(OwnClaim::of(form, &claim)));
+        }
+        all
+    }
+}
+
+impl<'a> OwnClaim<'a> {
+    fn of(form: &'static OwnClaims, claim: &Part<'a>) -> Option<Self> {
+        let text = |part: Part<'a>| part.value.and_then(Value::as_str).filter(|text| !text.is_empty());
+        let spec = claim.get(form.spec);
+        let existing =
+            form.existing.map(|field| claim.get(field)).filter(|field| text(field.clone()).is_some());
+        let path = match form.mounted {
+            Mounted::Everywhere(field) => text(claim.get(field)),
+            Mounted::ByName => None,
+        };
+        let modes = spec.is_set().then(|| spec.get("accessModes"));
+        Some(Self { form, name: text(claim.at(form.name))?, existing, modes, path })
+    }
+}
