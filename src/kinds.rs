@@ -17,8 +17,8 @@ pub mod registration;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Deadline, Definition, Finished, LabelValue, OnUpdate, Operator, Path, Reference,
-    Release, Released, Retired, Ttl,
+    Api, CUSTOM, Children, Deadline, Definition, Disruption, Finished, LabelValue, OnUpdate, Operator, Path,
+    Reference, Release, Released, Retired, Retries, Ttl,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};

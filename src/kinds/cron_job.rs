@@ -1,6 +1,6 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired, Ttl};
+use super::definition::{Api, CUSTOM, Children, Definition, Disruption, Finished, OnUpdate, Retired, Ttl};
 use super::job::{POD_LABELS, RESTART};
 use super::pods::{Count, Pods, Times};
 
@@ -19,6 +19,9 @@ pub(super) static CRON_JOB: Definition = Definition {
     run_metadata: &["spec", "jobTemplate", "metadata"],
     limits: &["spec", "jobTemplate", "spec"],
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    disruption: Some(Disruption::FailsJob),
+    // Not the CronJob, but its Jobs.
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "jobTemplate", "spec"],
         template: "template",

@@ -1,6 +1,6 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Disruption, Finished, OnUpdate, Ttl};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 
@@ -31,6 +31,12 @@ pub(super) static JOB_SET: Definition = Definition {
             "of a Job of a set that still runs deletes the finished Job, which is then created and run again",
         ),
     },
+    disruption: Some(Disruption::FailsSet {
+        restarts: &["spec", "failurePolicy", "maxRestarts"],
+        rules: &["spec", "failurePolicy", "rules"],
+        uncounted: "RestartJobSetAndIgnoreMaxRestarts",
+    }),
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "replicatedJobs", "*", "template", "spec"],
         template: "template",

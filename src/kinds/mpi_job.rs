@@ -45,6 +45,7 @@ pub(super) static MPI_JOB: Definition = Definition {
         of_job: None,
     },
     release: Some(RELEASE),
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],
         template: "template",

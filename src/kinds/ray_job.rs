@@ -23,6 +23,7 @@ pub(super) static RAY_JOB: Definition = Definition {
         holds: "the Ray cluster runs on when the job has ended, and holds its accelerators",
         effect: "which deletes the cluster `ttlSecondsAfterFinished` seconds after the job has ended",
     }),
+    queued_by_kueue: true,
     pods: &[
         Pods {
             at: &["spec", "rayClusterSpec", "headGroupSpec"],

@@ -2,7 +2,7 @@
 
 use super::definition::{Api, CUSTOM, Deadline, Definition};
 use super::pods::{Count, Pods};
-use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 
 pub(super) static XG_BOOST_JOB: Definition = Definition {
     group: "kubeflow.org",
@@ -14,6 +14,8 @@ pub(super) static XG_BOOST_JOB: Definition = Definition {
     deadline: Deadline::Marks,
     ttl: TTL,
     release: Some(RELEASE),
+    retries: Some(RETRIES_NEVER),
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "xgbReplicaSpecs", "*"],
         template: "template",
