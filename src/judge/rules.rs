@@ -5,6 +5,7 @@
 mod checkpoint_volume_access;
 mod deadline;
 mod gpu_toleration;
+mod operator_retries_bounded;
 mod pod_replacement_policy;
 mod resources_released;
 mod restart_policy;
@@ -37,6 +38,7 @@ pub static RULES: &[Entry] = entries! {
     checkpoint_volume_access
     deadline
     gpu_toleration
+    operator_retries_bounded
     pod_replacement_policy
     resources_released
     restart_policy
