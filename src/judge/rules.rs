@@ -7,6 +7,7 @@ mod deadline;
 mod gpu_toleration;
 mod operator_retries_bounded;
 mod pod_replacement_policy;
+mod queue_name_is_a_label;
 mod resources_released;
 mod restart_policy;
 mod ttl_after_finished;
@@ -40,6 +41,7 @@ pub static RULES: &[Entry] = entries! {
     gpu_toleration
     operator_retries_bounded
     pod_replacement_policy
+    queue_name_is_a_label
     resources_released
     restart_policy
     ttl_after_finished
