@@ -3,6 +3,7 @@
 //! file.
 
 mod checkpoint_volume_access;
+mod cron_runs_do_not_overlap;
 mod deadline;
 mod gpu_toleration;
 mod operator_retries_bounded;
@@ -37,6 +38,7 @@ macro_rules! entries {
 /// All rules, sorted by id.
 pub static RULES: &[Entry] = entries! {
     checkpoint_volume_access
+    cron_runs_do_not_overlap
     deadline
     gpu_toleration
     operator_retries_bounded
