@@ -11,6 +11,7 @@ mod pod_replacement_policy;
 mod queue_name_is_a_label;
 mod resources_released;
 mod restart_policy;
+mod spot_disruption_not_counted;
 mod ttl_after_finished;
 
 pub(crate) use checkpoint_volume_access::is_named_like_checkpoints;
@@ -46,6 +47,7 @@ pub static RULES: &[Entry] = entries! {
     queue_name_is_a_label
     resources_released
     restart_policy
+    spot_disruption_not_counted
     ttl_after_finished
 };
 
