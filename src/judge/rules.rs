@@ -12,6 +12,7 @@ mod queue_name_is_a_label;
 mod resources_released;
 mod restart_policy;
 mod spot_disruption_not_counted;
+mod spot_taint_tolerated;
 mod ttl_after_finished;
 
 pub(crate) use checkpoint_volume_access::is_named_like_checkpoints;
@@ -48,6 +49,7 @@ pub static RULES: &[Entry] = entries! {
     resources_released
     restart_policy
     spot_disruption_not_counted
+    spot_taint_tolerated
     ttl_after_finished
 };
 
