@@ -6,6 +6,7 @@ mod checkpoint_volume_access;
 mod cron_runs_do_not_overlap;
 mod deadline;
 mod gpu_toleration;
+mod image_pinned_across_pods;
 mod operator_retries_bounded;
 mod pod_replacement_policy;
 mod queue_name_is_a_label;
@@ -43,6 +44,7 @@ pub static RULES: &[Entry] = entries! {
     cron_runs_do_not_overlap
     deadline
     gpu_toleration
+    image_pinned_across_pods
     operator_retries_bounded
     pod_replacement_policy
     queue_name_is_a_label
