@@ -14,6 +14,7 @@ mod resources_released;
 mod restart_policy;
 mod spot_disruption_not_counted;
 mod spot_taint_tolerated;
+mod tpu_slice_complete;
 mod ttl_after_finished;
 
 pub(crate) use checkpoint_volume_access::is_named_like_checkpoints;
@@ -52,6 +53,7 @@ pub static RULES: &[Entry] = entries! {
     restart_policy
     spot_disruption_not_counted
     spot_taint_tolerated
+    tpu_slice_complete
     ttl_after_finished
 };
 
