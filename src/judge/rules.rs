@@ -20,6 +20,7 @@ mod ttl_after_finished;
 pub(crate) use checkpoint_volume_access::is_named_like_checkpoints;
 
 use crate::judge::rule::Rule;
+use crate::kinds::Workload;
 
 /// A rule and the text of its file, whose doc comment is the rule's manual page.
 #[derive(Debug)]
@@ -66,6 +67,13 @@ impl Entry {
             .map(|line| line.strip_prefix(' ').unwrap_or(line))
             .fold(String::new(), |page, line| page + line + "\n")
     }
+}
+
+/// Tells whether a rule reads command lines, mounts or hooks of the object's containers, without regard to
+/// claims that are looked up. The webhook passes over them where none does.
+#[must_use]
+pub(crate) fn read_containers(workload: &Workload<'_>) -> bool {
+    cron_runs_do_not_overlap::reads_mounts(workload) || spot_disruption_not_counted::reads_commands(workload)
 }
 
 /// Returns a rule by id.

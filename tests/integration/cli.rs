@@ -1652,7 +1652,9 @@ fn finished_runs_of_a_cron_job_are_kept_up_to_its_history_limits() {
         [format!("{begin} (3 successful, 5 failed), with their pods; {help}")]
     );
     let none = texts(&cron("  successfulJobsHistoryLimit: 0\n  failedJobsHistoryLimit: 0\n"));
-    assert!(none.iter().all(|text| text.starts_with("cron-runs-do-not-overlap: `failedJobsHistoryLimit` is 0")));
+    assert!(
+        none.iter().all(|text| text.starts_with("cron-runs-do-not-overlap: `failedJobsHistoryLimit` is 0"))
+    );
     let terraform = cron("").replace(
         "{name: nightly}",
         "{name: nightly, managedFields: [{manager: Terraform, operation: Update}]}",
