@@ -100,7 +100,7 @@ pub(super) static RULE: Rule = Rule {
     ),
     check,
     restore: None,
-    ratchet: Ratchet::BY_PLACE,
+    ratchet: Ratchet { labels: &[KUEUE_MAX_EXEC_TIME], measure: None },
 };
 
 /// How many restarts the fix allows for each pod.
@@ -218,4 +218,46 @@ fn named(roles: &[&str]) -> String {
         .map(|role| format!("`{}`", cut(role, MAX_ROLE_BYTES, "…").escape_debug()))
         .collect();
     listed(&names, "or")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::engine::{Operation, Origin, Request, evaluate};
+    use crate::judge::facts::NoFacts;
+    use crate::judge::policy::Policy;
+    use crate::text::value::{Value, json};
+
+    /// Returns the level of the rule's finding after an update, where the policy denies.
+    fn after(old: &Value, new: &Value) -> Option<Level> {
+        let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
+                      spec: {rules: {operator-retries-bounded: {action: deny}}}\n";
+        let policy = Policy::parse(policy, "own.yaml").expect("a policy");
+        let request = Request {
+            operation: Operation::Update,
+            origin: Origin::Admission,
+            object: new,
+            old: Some(old),
+            namespace: "team",
+            user: None,
+            today: None,
+        };
+        let findings = evaluate(&policy, &NoFacts, &request).findings;
+        findings.iter().find(|finding| finding.rule == RULE.id).map(|finding| finding.level)
+    }
+
+    #[test]
+    fn a_bound_by_kueue_cannot_be_taken_away_by_its_label() {
+        let job = |labels: Value| {
+            let limits = json!({"limits": {"nvidia.com/gpu": 1}});
+            let pod = json!({"containers": [{"name": "pytorch", "image": "i", "resources": limits}]});
+            let roles = json!({"Worker": {"replicas": 2, "template": {"spec": pod}}});
+            let spec = json!({"pytorchReplicaSpecs": roles});
+            json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"labels": labels}, "spec": spec})
+        };
+        let (bound, bare) = (job(json!({KUEUE_MAX_EXEC_TIME: "60"})), job(json!({"team": "a"})));
+        assert_eq!(after(&bound, &bare), Some(Level::Deny));
+        assert_eq!(after(&bare, &bare), Some(Level::Warn), "it was so before");
+        assert_eq!(after(&bare, &bound), None);
+    }
 }

@@ -77,7 +77,7 @@ pub(super) static RULE: Rule = Rule {
     ),
     check,
     restore: None,
-    ratchet: Ratchet::BY_PLACE,
+    ratchet: Ratchet { labels: &[QUEUE], measure: None },
 };
 
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
@@ -121,4 +121,45 @@ fn moved(labels: &Part<'_>, annotations: &Part<'_>, name: &str) -> Option<Vec<Op
     let is_alone = annotations.value.and_then(Value::as_object).is_some_and(|all| all.len() == 1);
     let place = if is_alone { annotations.pointer.clone() } else { annotations.get(QUEUE).pointer };
     Some(vec![add, Op::Remove(place)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::engine::{Operation, Origin, Request, evaluate};
+    use crate::judge::facts::NoFacts;
+    use crate::judge::finding::Level;
+    use crate::judge::policy::Policy;
+    use crate::text::value::{Value, json};
+
+    /// Returns the level of the rule's finding after an update, where the policy denies.
+    fn after(old: &Value, new: &Value) -> Option<Level> {
+        let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
+                      spec: {rules: {queue-name-is-a-label: {action: deny}}}\n";
+        let policy = Policy::parse(policy, "own.yaml").expect("a policy");
+        let request = Request {
+            operation: Operation::Update,
+            origin: Origin::Admission,
+            object: new,
+            old: Some(old),
+            namespace: "team",
+            user: None,
+            today: None,
+        };
+        let findings = evaluate(&policy, &NoFacts, &request).findings;
+        findings.iter().find(|finding| finding.rule == RULE.id).map(|finding| finding.level)
+    }
+
+    #[test]
+    fn a_job_cannot_leave_its_queue_by_its_label() {
+        let job = |labels: Value| {
+            let metadata = json!({"name": "train", "labels": labels, "annotations": {QUEUE: "gpu"}});
+            let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}})
+        };
+        let (queued, bare) = (job(json!({QUEUE: "gpu"})), job(json!({"team": "a"})));
+        assert_eq!(after(&queued, &bare), Some(Level::Deny));
+        assert_eq!(after(&bare, &bare), Some(Level::Warn), "it was so before");
+        assert_eq!(after(&bare, &queued), None);
+    }
 }

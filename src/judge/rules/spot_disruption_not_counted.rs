@@ -218,11 +218,11 @@ fn of_job(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
     };
     let message = format!("each loss of a spot node of {} counts {counted}", spot.spot.provider);
     let is_never = pod.spec.get("restartPolicy").text() == Field::Set("Never");
-    const RULE: &str = "`podFailurePolicy` that ignores the condition `DisruptionTarget`";
+    const NEEDED: &str = "`podFailurePolicy` that ignores the condition `DisruptionTarget`";
     let help = match (is_never, policy.is_set()) {
-        (true, true) => format!("add a rule to the {RULE}"),
-        (true, false) => format!("write a {RULE}"),
-        (false, _) => format!("write `restartPolicy: Never`, and a {RULE}"),
+        (true, true) => format!("add a rule to the {NEEDED}"),
+        (true, false) => format!("write a {NEEDED}"),
+        (false, _) => format!("write `restartPolicy: Never`, and a {NEEDED}"),
     };
     let help = help + "; a pod that exits 0 on SIGTERM completes the Job";
     let workload = cx.workload;
