@@ -35,8 +35,8 @@ pub(super) const RELEASE: Release = Release {
     effect: "which deletes running pods and keeps finished ones with their logs",
 };
 
-/// Without a limit the training operator starts failed pods again without end (training.md §2). This is the word
-/// where a role of PyTorchJob or PaddleJob has no `restartPolicy`.
+/// Without a limit the training operator starts failed pods again without end (training.md §2). This is the
+/// word where a role of PyTorchJob or PaddleJob has no `restartPolicy`.
 pub(super) const RETRIES: Retries = Retries { field: "backoffLimit", unset: "OnFailure" };
 
 /// The same in its other kinds.

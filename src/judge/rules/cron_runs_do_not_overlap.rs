@@ -2,9 +2,9 @@
 //!
 //! ## Why
 //!
-//! By default (`concurrencyPolicy: Allow`), a CronJob starts its next run while the last one is still going. A
-//! training run that takes longer than usual then gets a second one beside it: they compete for the same GPUs,
-//! and both write to the same claim. Each late run makes the next one later.
+//! By default (`concurrencyPolicy: Allow`), a CronJob starts its next run while the last one is still going.
+//! A training run that takes longer than usual then gets a second one beside it: they compete for the same
+//! GPUs, and both write to the same claim. Each late run makes the next one later.
 //!
 //! ## Bad
 //!
@@ -120,7 +120,8 @@ fn check(cx: &mut Cx<'_>) {
             let text =
                 cut(field.text().set().unwrap_or_default(), MAX_NAME_BYTES, "…").escape_debug().to_string();
             let message = format!(
-                "`{text}` restricts the day of the month and the day of the week: it runs on days that match either"
+                "`{text}` restricts the day of the month and the day of the week: \
+                 it runs on days that match either"
             );
             cx.report(&field.pointer, message).at_most(Level::Note).help("write `*` for one of them");
         }

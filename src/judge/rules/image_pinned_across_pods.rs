@@ -52,12 +52,12 @@
 //!
 //! ## Details
 //!
-//! One note for each object, and only if more than one pod runs at once whose containers request an accelerator
-//! and have such an image. An image without a tag has the tag `latest`. The parameter `tags` lists the tags that
-//! move. A placeholder for an image is not reported here.
+//! One note for each object, and only if more than one pod runs at once whose containers request an
+//! accelerator and have such an image. An image without a tag has the tag `latest`. The parameter `tags`
+//! lists the tags that move. A placeholder for an image is not reported here.
 //!
-//! With `imagePullPolicy: IfNotPresent`, which is the default for all tags but `latest`, each node runs what it
-//! happens to have under that tag, so that a difference between nodes can last for weeks.
+//! With `imagePullPolicy: IfNotPresent`, which is the default for all tags but `latest`, each node runs what
+//! it happens to have under that tag, so that a difference between nodes can last for weeks.
 //!
 //! ## References
 //!

@@ -2,9 +2,9 @@
 //!
 //! ## Why
 //!
-//! The training operator has no limit of retries of its own: without `backoffLimit`, a container that fails is
-//! started again, forever. A script that stops at an import error then holds all GPUs of the job, and trains
-//! nothing, until someone looks.
+//! The training operator has no limit of retries of its own: without `backoffLimit`, a container that fails
+//! is started again, forever. A script that stops at an import error then holds all GPUs of the job, and
+//! trains nothing, until someone looks.
 //!
 //! ## Bad
 //!
@@ -60,8 +60,8 @@
 //! ## Details
 //!
 //! Kinds of the training operator (`kubeflow.org/v1`), where a role has the `restartPolicy` `OnFailure` or
-//! `Always`. It is `OnFailure` where a PyTorchJob or PaddleJob does not set it, and `Never` in the other kinds.
-//! An MPIJob of `kubeflow.org/v2beta1` is not reported: its launcher is a Job, with a limit of 6.
+//! `Always`. It is `OnFailure` where a PyTorchJob or PaddleJob does not set it, and `Never` in the other
+//! kinds. An MPIJob of `kubeflow.org/v2beta1` is not reported: its launcher is a Job, with a limit of 6.
 //!
 //! The number does not count attempts of the job. It counts the restarts of containers in pods that run, over
 //! all pods together. When one crash brings down all 16 pods of a job, a limit of 3 ends the job at the first
@@ -191,7 +191,8 @@ fn unbounded(cx: &mut Cx<'_>, retries: Retries, roles: &Roles<'_>, (holds, has_d
         pods.filter(|pods| *pods > 0).map(|pods| pods.saturating_mul(RESTARTS_PER_POD).min(i32::MAX.into()));
     let number = limit.map(|limit| format!(": {limit}")).unwrap_or_default();
     let mut help = format!(
-        "write `{}{number}`, {RESTARTS_PER_POD} for each pod: it counts the restarts of containers over all pods",
+        "write `{}{number}`, {RESTARTS_PER_POD} for each pod: \
+         it counts the restarts of containers over all pods",
         retries.field
     );
     if !roles.by_exit_code.is_empty() {

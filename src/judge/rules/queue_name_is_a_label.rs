@@ -46,8 +46,8 @@
 //!
 //! ## Details
 //!
-//! Only kinds that Kueue manages. Of a CronJob, the metadata of `spec.jobTemplate` counts: its Jobs are queued,
-//! not the CronJob. Of what is inside an AppWrapper, the metadata of the AppWrapper counts.
+//! Only kinds that Kueue manages. Of a CronJob, the metadata of `spec.jobTemplate` counts: its Jobs are
+//! queued, not the CronJob. Of what is inside an AppWrapper, the metadata of the AppWrapper counts.
 //!
 //! Nothing is reported where the label is set as well, to any name. Nothing is moved where the value
 //! cannot be that of a label. Ignore the rule where Kueue is older than 0.15.

@@ -44,18 +44,18 @@
 //!
 //! ## Fix
 //!
-//! Safe: writes the `podFailurePolicy` of the example, and `podReplacementPolicy: Failed`, the only value that
-//! the API server accepts beside it. It is unsafe where the author has chosen another value. Only for Jobs and
-//! CronJobs with `restartPolicy: Never`, without a `podFailurePolicy`, and without several pods that are
-//! numbered (`completionMode: Indexed`), which may wait for each other.
+//! Safe: writes the `podFailurePolicy` of the example, and `podReplacementPolicy: Failed`, the only value
+//! that the API server accepts beside it. It is unsafe where the author has chosen another value. Only for
+//! Jobs and CronJobs with `restartPolicy: Never`, without a `podFailurePolicy`, and without several pods that
+//! are numbered (`completionMode: Indexed`), which may wait for each other.
 //!
 //! **Before you rely on it:** a pod that traps SIGTERM, writes a checkpoint and exits 0 has *succeeded*, and
 //! the Job with it. Exit with another status after the checkpoint.
 //!
 //! ## Details
 //!
-//! Pods select spot nodes if a `nodeSelector`, or each term of a required node affinity, asks for one of these
-//! labels with the one value: `cloud.google.com/gke-spot` and `cloud.google.com/gke-preemptible` (GKE),
+//! Pods select spot nodes if a `nodeSelector`, or each term of a required node affinity, asks for one of
+//! these labels with the one value: `cloud.google.com/gke-spot` and `cloud.google.com/gke-preemptible` (GKE),
 //! `eks.amazonaws.com/capacityType` (EKS), `karpenter.sh/capacity-type` (Karpenter),
 //! `kubernetes.azure.com/scalesetpriority` (AKS). A toleration alone selects nothing.
 //!
@@ -64,19 +64,19 @@
 //! `backoffLimitPerIndex`. A `podFailurePolicy` requires `restartPolicy: Never`.
 //!
 //! **JobSet.** One replacement would wait for peers that hang, so all of the set should start again: a
-//! `podFailurePolicy` with `action: FailJob` on `DisruptionTarget`, and in `failurePolicy` a rule with `action:
-//! RestartJobSetAndIgnoreMaxRestarts` and `onJobFailureReasons: [PodFailurePolicy]`. The finding is a note if
-//! `maxRestarts` is 20 or more.
+//! `podFailurePolicy` with `action: FailJob` on `DisruptionTarget`, and in `failurePolicy` a rule with
+//! `action: RestartJobSetAndIgnoreMaxRestarts` and `onJobFailureReasons: [PodFailurePolicy]`. The finding is
+//! a note if `maxRestarts` is 20 or more.
 //!
-//! **PyTorchJob.** With `restartPolicy: Never` the first lost pod ends the job. So it does with `ExitCode` and
-//! torchrun, which exits with 1 on SIGTERM: for the operator that is an error that will come again. With
+//! **PyTorchJob.** With `restartPolicy: Never` the first lost pod ends the job. So it does with `ExitCode`
+//! and torchrun, which exits with 1 on SIGTERM: for the operator that is an error that will come again. With
 //! `OnFailure` and no `elasticPolicy`, the lost pod starts again and the others hang until they time out
 //! (note). Other kinds have no field for it.
 //!
 //! **Time to end.** A pod on a spot node has 15 seconds on GKE, 30 on AKS and 120 on EKS and with Karpenter,
-//! whatever its `terminationGracePeriodSeconds`. A larger one is a note; so is an unset one, which means 30, on
-//! GKE, if the pod has a `preStop` hook or traps signals. GKE 1.35 and later can be set up to give spot pods
-//! more.
+//! whatever its `terminationGracePeriodSeconds`. A larger one is a note; so is an unset one, which means 30,
+//! on GKE, if the pod has a `preStop` hook or traps signals. GKE 1.35 and later can be set up to give spot
+//! pods more.
 //!
 //! ## References
 //!

@@ -47,11 +47,11 @@
 //! ## Details
 //!
 //! Pods select the nodes if a `nodeSelector`, or each term of a required node affinity, asks for the label
-//! `kubernetes.azure.com/scalesetpriority` with the one value `spot`. A toleration without it is fine: the pods
-//! may run on spot nodes, and on others.
+//! `kubernetes.azure.com/scalesetpriority` with the one value `spot`. A toleration without it is fine: the
+//! pods may run on spot nodes, and on others.
 //!
-//! Other providers are not reported: GKE, EKS and Karpenter set a taint on spot nodes only where the cluster's
-//! owner asks for one.
+//! Other providers are not reported: GKE, EKS and Karpenter set a taint on spot nodes only where the
+//! cluster's owner asks for one.
 //!
 //! ## References
 //!

@@ -58,11 +58,11 @@
 //! ## Details
 //!
 //! Jobs, CronJobs and each Job of a JobSet. The chips of a topology are the product of its numbers, so `4x4`
-//! has 16 and `2x2x4` too. The pods are those that run at once: `parallelism`, but not more than `completions`.
-//! All containers of a pod are counted.
+//! has 16 and `2x2x4` too. The pods are those that run at once: `parallelism`, but not more than
+//! `completions`. All containers of a pod are counted.
 //!
-//! Pods that fill several slices are fine: eight pods that each request the four chips of a `2x2` run on eight
-//! slices. Nothing is reported where the topology, the number of pods or of chips is a placeholder.
+//! Pods that fill several slices are fine: eight pods that each request the four chips of a `2x2` run on
+//! eight slices. Nothing is reported where the topology, the number of pods or of chips is a placeholder.
 //!
 //! ## References
 //!
