@@ -17,5 +17,6 @@ mod ratchet;
 pub mod rule;
 pub mod rules;
 mod runtimes;
+mod spot;
 mod tolerations;
 mod words;

@@ -20,8 +20,9 @@ pub use claims::OwnClaim;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, Harm, History, LabelValue, Leak, Mounted,
-    OnUpdate, Operator, OwnClaims, Path, Reference, Release, Released, Retired, Ttl, Wait,
+    Api, CUSTOM, Children, Choice, Deadline, Definition, Disruption, Finished, Harm, History, LabelValue,
+    Leak, Mounted, OnUpdate, Operator, OwnClaims, Path, Reference, Release, Released, Retired, Retries, Ttl,
+    Wait,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};

@@ -16,7 +16,8 @@ use super::wanted::{self, Wanted};
 use super::{Fault, Pass, skim, weight};
 use crate::judge::engine::Operation;
 use crate::judge::facts::{Fact, Facts, NoFacts, WantedClaim, WantedRuntime};
-use crate::kinds::Kind;
+use crate::judge::rules;
+use crate::kinds::{Kind, Workload};
 use crate::text::value::{Value, ValueReader};
 
 /// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
@@ -194,8 +195,8 @@ impl<'a> Review<'a> {
         self.claims = wanted::wanted(&self.head, &self.subject, runtimes).claims;
     }
 
-    /// Returns the review with its whole object if that may matter: which mounts use a claim, and how,
-    /// matters only if the claim is limited to one node or pod.
+    /// Returns the review with its whole object if that may matter: because a rule reads command lines or
+    /// mounts of such an object, or because a claim is limited to one node or pod.
     #[must_use]
     pub(super) fn completed(self, facts: &dyn Facts) -> Self {
         let Some(body) = self.skimmed else { return self };
@@ -203,7 +204,11 @@ impl<'a> Review<'a> {
             let claim = facts.claim(&wanted.namespace, &wanted.name);
             matches!(claim, Fact::Known(claim) if !claim.has("ReadWriteMany"))
         };
-        if !self.mounts && !self.claims.iter().any(for_one) {
+        let is_read = match &self.subject {
+            Subject::Object(change) => Workload::all_in(&change.object).iter().any(rules::read_containers),
+            _ => false,
+        };
+        if !is_read && !self.mounts && !self.claims.iter().any(for_one) {
             return self;
         }
         // The omitted part may be unreadable. The skimmed part is valid, and judging it must not depend on

@@ -1,10 +1,11 @@
 //! Reads an object without the parts that no rule reads.
 //!
 //! Most of a Job is environment, command lines, probes, mounts and managed fields. Building all of that in
-//! memory costs several times as much as judging the rest. Only one rule needs it, to decide whether a claim
-//! limited to one node holds checkpoints. So [`crate::admission`] skims a new object first and reads it whole
-//! only if that rule needs it. A rule that reads one of these fields removes it from the list; the fixtures
-//! and the property test read each object both ways and fail if that is forgotten.
+//! memory costs several times as much as judging the rest. Few rules need it, and of few objects: such as one
+//! with a claim limited to one node, or one on spot nodes. So [`crate::admission`] skims a new object first and
+//! reads it whole only if one of these rules needs it. A rule that reads one of these fields removes it from
+//! the list, or says in [`read_containers`](crate::judge::rules::read_containers) of which objects it does; the
+//! fixtures and the property test read each object both ways and fail if that is forgotten.
 
 use crate::text::value::Select;
 

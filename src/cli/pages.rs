@@ -274,8 +274,13 @@ pub fn list_for_terminal(width: usize) -> String {
     let first = ids.map(str::len).max().unwrap_or_default() + 2;
     let second = Action::ALL.iter().map(|action| action.as_str().len()).max().unwrap_or_default() + 2;
     let mut out = format!("{HEADING}{:first$}{:second$}What must hold{HEADING:#}\n", "Rule", "Action");
+    // A name of a field is not broken, so a narrow terminal has what must hold on lines of its own.
+    let is_narrow = width < first + second + 30;
     for Entry { rule, .. } in RULES {
-        let summary = wrap(rule.summary, width, first + second);
+        let summary = match is_narrow {
+            true => format!("\n    {}", wrap(rule.summary, width, 4)),
+            false => wrap(rule.summary, width, first + second),
+        };
         let _ = writeln!(out, "{CODE}{:first$}{CODE:#}{:second$}{summary}", rule.id, rule.default.as_str());
     }
     let _ = writeln!(out, "\n{HEADING}{:first$}What must hold{HEADING:#}", "Check");

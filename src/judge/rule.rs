@@ -12,7 +12,7 @@ use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::{Action, Effective};
-use crate::kinds::{Deadline, Kind, Restart, Ttl, Workload};
+use crate::kinds::{Count, Deadline, Kind, Restart, Times, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
@@ -88,6 +88,18 @@ pub enum Kinds {
     WithRelease,
     /// Those with one deadline, which ends the run.
     WithDeadline,
+    /// Those with pods of their own.
+    OwnPods,
+    /// Those with batch/v1 Jobs that say how many pods they have.
+    Jobs,
+    /// Those with a schedule.
+    WithSchedule,
+    /// Those whose operator starts failed pods again without end by default.
+    WithRetries,
+    /// Those of which it is known how the loss of a node is counted.
+    WithDisruption,
+    /// Those that Kueue queues.
+    Queued,
 }
 
 impl Kinds {
@@ -106,6 +118,14 @@ impl Kinds {
             }
             Self::WithRelease => kind.release.is_some() || kind.leak.is_some(),
             Self::WithDeadline => matches!(kind.deadline, Deadline::Ends | Deadline::Marks),
+            Self::OwnPods => !kind.pods.is_empty(),
+            Self::Jobs => {
+                kind.pods.iter().any(|pods| matches!(pods.count, Count::Jobs(Times::Once | Times::Replicas)))
+            }
+            Self::WithSchedule => kind.schedule.is_some(),
+            Self::WithRetries => kind.retries.is_some(),
+            Self::WithDisruption => kind.disruption.is_some(),
+            Self::Queued => kind.queued_by_kueue,
         }
     }
 

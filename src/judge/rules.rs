@@ -3,16 +3,24 @@
 //! file.
 
 mod checkpoint_volume_access;
+mod cron_runs_do_not_overlap;
 mod deadline;
 mod gpu_toleration;
+mod image_pinned_across_pods;
+mod operator_retries_bounded;
 mod pod_replacement_policy;
+mod queue_name_is_a_label;
 mod resources_released;
 mod restart_policy;
+mod spot_disruption_not_counted;
+mod spot_taint_tolerated;
+mod tpu_slice_complete;
 mod ttl_after_finished;
 
 pub(crate) use checkpoint_volume_access::is_named_like_checkpoints;
 
 use crate::judge::rule::Rule;
+use crate::kinds::Workload;
 
 /// A rule and the text of its file, whose doc comment is the rule's manual page.
 #[derive(Debug)]
@@ -35,11 +43,18 @@ macro_rules! entries {
 /// All rules, sorted by id.
 pub static RULES: &[Entry] = entries! {
     checkpoint_volume_access
+    cron_runs_do_not_overlap
     deadline
     gpu_toleration
+    image_pinned_across_pods
+    operator_retries_bounded
     pod_replacement_policy
+    queue_name_is_a_label
     resources_released
     restart_policy
+    spot_disruption_not_counted
+    spot_taint_tolerated
+    tpu_slice_complete
     ttl_after_finished
 };
 
@@ -52,6 +67,13 @@ impl Entry {
             .map(|line| line.strip_prefix(' ').unwrap_or(line))
             .fold(String::new(), |page, line| page + line + "\n")
     }
+}
+
+/// Tells whether a rule reads command lines, mounts or hooks of the object's containers, without regard to
+/// claims that are looked up. The webhook passes over them where none does.
+#[must_use]
+pub(crate) fn read_containers(workload: &Workload<'_>) -> bool {
+    cron_runs_do_not_overlap::reads_mounts(workload) || spot_disruption_not_counted::reads_commands(workload)
 }
 
 /// Returns a rule by id.

@@ -175,6 +175,13 @@ impl Schedule {
         }
     }
 
+    /// Tells whether it restricts both the day of the month and the day of the week: it then runs on days
+    /// that match either of them.
+    #[must_use]
+    pub fn either_day(&self) -> bool {
+        matches!(self, Self::Fields(fields) if (fields.day | fields.weekday) & STAR == 0)
+    }
+
     /// Returns the shortest time between two runs, in seconds; nothing if there are no two runs. Ignores
     /// daylight saving time.
     #[must_use]

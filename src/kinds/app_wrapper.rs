@@ -16,6 +16,7 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     name: "AppWrapper",
     resource: "appwrappers",
     deadline: Deadline::OfOthers { of_job: None },
+    queued_by_kueue: true,
     api: Api::Custom {
         schema: include_str!("app_wrapper.schema.json"),
         operator: Some(Operator::AppWrapper),

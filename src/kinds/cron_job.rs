@@ -1,6 +1,8 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, History, OnUpdate, Retired, Ttl};
+use super::definition::{
+    Api, CUSTOM, Children, Definition, Disruption, Finished, History, OnUpdate, Retired, Ttl,
+};
 use super::job::{POD_LABELS, RESTART};
 use super::pods::{Count, Pods, Times};
 use super::variables;
@@ -21,6 +23,9 @@ pub(super) static CRON_JOB: Definition = Definition {
     limits: &["spec", "jobTemplate", "spec"],
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
     history: Some(History { at: &["spec"], successful: 3, failed: 1 }),
+    disruption: Some(Disruption::FailsJob),
+    // Not the CronJob, but its Jobs.
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "jobTemplate", "spec"],
         template: "template",

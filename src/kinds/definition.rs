@@ -46,6 +46,12 @@ pub struct Definition {
     pub leak: Option<Leak>,
     /// What the operator accepts only with `podReplacementPolicy: Failed` in each batch/v1 Job.
     pub replaces_in_place: Option<Choice>,
+    /// What bounds how often its operator starts failed pods again, if nothing does by default.
+    pub retries: Option<Retries>,
+    /// How the loss of a node, such as one of a spot market, is counted.
+    pub disruption: Option<Disruption>,
+    /// Whether Kueue queues its runs by a label of [`Self::run_metadata`].
+    pub queued_by_kueue: bool,
     /// Where the pods are.
     pub pods: &'static [Pods],
     /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
@@ -266,6 +272,38 @@ pub enum Released {
     True,
 }
 
+/// What bounds how often an operator starts failed pods again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// The field of the limits.
+    pub field: &'static str,
+    /// What an unset `restartPolicy` of a role means.
+    pub unset: &'static str,
+}
+
+/// How the loss of a node is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disruption {
+    /// Each lost pod counts as a failure of its batch/v1 Job, unless the Job ignores it.
+    FailsJob,
+    /// Likewise, and the failed Job ends the whole or starts all of it again.
+    FailsSet {
+        /// The field with how often the whole may start again.
+        restarts: Path,
+        /// The rules that say for which failures it does.
+        rules: Path,
+        /// The action of such a rule that counts no failure.
+        uncounted: &'static str,
+    },
+    /// The `restartPolicy` of its role decides what becomes of a lost pod.
+    OfRole {
+        /// What an unset one means.
+        unset: &'static str,
+        /// The mapping with which other pods go on, or start again, without a lost one.
+        elastic: Path,
+    },
+}
+
 /// How objects of a kind get defaults and are validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
@@ -418,6 +456,9 @@ pub const CUSTOM: Definition = Definition {
     release: None,
     leak: None,
     replaces_in_place: None,
+    retries: None,
+    disruption: None,
+    queued_by_kueue: false,
     pods: &[],
     schedule: None,
     api: Api::Custom { schema: "{}", operator: None },

@@ -1,6 +1,6 @@
 //! `batch` `Job`.
 
-use super::definition::{Api, CUSTOM, Definition, Finished, LabelValue, OnUpdate, Ttl};
+use super::definition::{Api, CUSTOM, Definition, Disruption, Finished, LabelValue, OnUpdate, Ttl};
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
 
@@ -26,6 +26,8 @@ pub(super) static JOB: Definition = Definition {
     name: "Job",
     resource: "jobs",
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    disruption: Some(Disruption::FailsJob),
+    queued_by_kueue: true,
     pods: &[Pods { at: &["spec"], template: "template", count: Count::Jobs(Times::Once), restart: RESTART }],
     api: Api::Job,
     finished: Finished::Conditions(&["Complete", "Failed"]),

@@ -1,7 +1,8 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
 use super::definition::{
-    Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ttl,
+    Api, CUSTOM, Children, Choice, Deadline, Definition, Disruption, Finished, Mounted, OnUpdate, OwnClaims,
+    Path, Ttl,
 };
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
@@ -44,6 +45,12 @@ pub(super) static JOB_SET: Definition = Definition {
         ),
     },
     replaces_in_place: Some(Choice { at: &["spec", "failurePolicy", "restartStrategy"], word: IN_PLACE }),
+    disruption: Some(Disruption::FailsSet {
+        restarts: &["spec", "failurePolicy", "maxRestarts"],
+        rules: &["spec", "failurePolicy", "rules"],
+        uncounted: "RestartJobSetAndIgnoreMaxRestarts",
+    }),
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "replicatedJobs", "*", "template", "spec"],
         template: "template",

@@ -56,6 +56,7 @@ pub(super) static MPI_JOB: Definition = Definition {
         help: "write `launcherCreationPolicy: AtStartup`, or let a queue such as Kueue admit all pods at once",
     }),
     release: Some(RELEASE),
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],
         template: "template",

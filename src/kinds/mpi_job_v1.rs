@@ -3,7 +3,7 @@
 use super::definition::{Api, CUSTOM, Deadline, Definition, Release};
 use super::mpi_job::{RELEASE, unset};
 use super::pods::{Count, Pods};
-use super::py_torch_job::{RESTART, TTL};
+use super::py_torch_job::{RESTART, RETRIES_NEVER, TTL};
 
 pub(super) static MPI_JOB_V1: Definition = Definition {
     group: "kubeflow.org",
@@ -15,6 +15,8 @@ pub(super) static MPI_JOB_V1: Definition = Definition {
     ttl: TTL,
     // The training operator reads both, and rejects a job in which they differ.
     release: Some(Release { twin: Some(&["spec", "cleanPodPolicy"]), ..RELEASE }),
+    // Kueue knows the version of the MPI operator only.
+    retries: Some(RETRIES_NEVER),
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],
         template: "template",

@@ -2,7 +2,7 @@
 
 use super::definition::{Api, CUSTOM, Deadline, Definition};
 use super::pods::{Count, Elastic, Pods};
-use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES, TTL};
 
 pub(super) static PADDLE_JOB: Definition = Definition {
     group: "kubeflow.org",
@@ -14,6 +14,8 @@ pub(super) static PADDLE_JOB: Definition = Definition {
     deadline: Deadline::Marks,
     ttl: TTL,
     release: Some(RELEASE),
+    retries: Some(RETRIES),
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "paddleReplicaSpecs", "*"],
         template: "template",

@@ -1,7 +1,8 @@
 //! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`.
 
 use super::definition::{
-    Api, CUSTOM, Deadline, Definition, LabelValue, Operator, Release, Released, Retired, Ttl,
+    Api, CUSTOM, Deadline, Definition, Disruption, LabelValue, Operator, Release, Released, Retired, Retries,
+    Ttl,
 };
 use super::pods::{Count, Elastic, Pods, Restart};
 use super::variables;
@@ -35,6 +36,13 @@ pub(super) const RELEASE: Release = Release {
     effect: "which deletes running pods and keeps finished ones with their logs",
 };
 
+/// Without a limit the training operator starts failed pods again without end (training.md §2). This is the
+/// word where a role of PyTorchJob or PaddleJob has no `restartPolicy`.
+pub(super) const RETRIES: Retries = Retries { field: "backoffLimit", unset: "OnFailure" };
+
+/// The same in its other kinds.
+pub(super) const RETRIES_NEVER: Retries = Retries { unset: "Never", ..RETRIES };
+
 /// The `restartPolicy` of a replica type.
 pub(super) const RESTART: Restart =
     Restart::Beside { words: &["OnFailure", "Never", "ExitCode"], ignored: None };
@@ -58,6 +66,9 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     deadline: Deadline::Marks,
     ttl: TTL,
     release: Some(RELEASE),
+    retries: Some(RETRIES),
+    disruption: Some(Disruption::OfRole { unset: "OnFailure", elastic: &["spec", "elasticPolicy"] }),
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "pytorchReplicaSpecs", "*"],
         template: "template",

@@ -37,6 +37,7 @@ pub(super) static RAY_JOB: Definition = Definition {
                submission the Ray cluster runs on, and its pods hold their accelerators",
         help: "add a rule with `policy: DeleteCluster` and `condition: {jobDeploymentStatus: Failed}`",
     }),
+    queued_by_kueue: true,
     pods: &[
         Pods {
             at: &["spec", "rayClusterSpec", "headGroupSpec"],

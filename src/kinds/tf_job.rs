@@ -2,7 +2,7 @@
 
 use super::definition::{Api, CUSTOM, Deadline, Definition};
 use super::pods::{Count, Pods};
-use super::py_torch_job::{RELEASE, RESTART, RETIRED, TTL};
+use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
 
 pub(super) static TF_JOB: Definition = Definition {
@@ -15,6 +15,8 @@ pub(super) static TF_JOB: Definition = Definition {
     deadline: Deadline::Marks,
     ttl: TTL,
     release: Some(RELEASE),
+    retries: Some(RETRIES_NEVER),
+    queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "tfReplicaSpecs", "*"],
         template: "template",

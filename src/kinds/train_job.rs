@@ -13,6 +13,7 @@ pub(super) static TRAIN_JOB: Definition = Definition {
         &["spec", "podSpecOverrides"],
         &["spec", "podTemplateOverrides"],
     ],
+    queued_by_kueue: true,
     // No release of the trainer has a TTL.
     api: Api::Custom { schema: include_str!("train_job.schema.json"), operator: None },
     finished: Finished::Conditions(&["Complete", "Failed"]),

@@ -40,7 +40,7 @@ spec:
     Worker:
       replicas: 2
       restartPolicy: Always
-      template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+      template: {spec: {containers: [{name: c, image: 'i:v1', resources: {limits: {nvidia.com/gpu: 1}}}]}}
 ";
 
 /// Adds the kind to this process and returns the trials.

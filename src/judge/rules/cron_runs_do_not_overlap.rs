@@ -1,0 +1,224 @@
+//! Runs of a CronJob do not overlap where they share GPUs or a claim.
+//!
+//! ## Why
+//!
+//! By default (`concurrencyPolicy: Allow`), a CronJob starts its next run while the last one is still going.
+//! A training run that takes longer than usual then gets a second one beside it: they compete for the same
+//! GPUs, and both write to the same claim. Each late run makes the next one later.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: CronJob
+//! metadata: {name: nightly}
+//! spec:
+//!   schedule: "0 3 * * *"
+//!   jobTemplate:
+//!     spec:
+//!       template:
+//!         spec:
+//!           restartPolicy: Never
+//!           containers:
+//!           - name: trainer
+//!             image: registry.example.com/trainer:v1
+//!             resources: {limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: CronJob
+//! metadata: {name: nightly}
+//! spec:
+//!   schedule: "0 3 * * *"
+//!   concurrencyPolicy: Forbid
+//!   jobTemplate:
+//!     spec:
+//!       activeDeadlineSeconds: 43200
+//!       template:
+//!         spec:
+//!           restartPolicy: Never
+//!           tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+//!           containers:
+//!           - name: trainer
+//!             image: registry.example.com/trainer:v1
+//!             resources: {limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! ## Fix
+//!
+//! Writes `concurrencyPolicy: Forbid`, with which a run is skipped while the last one is still going. Safe
+//! where the field is not set, unsafe where the author has written `Allow`.
+//!
+//! ## Details
+//!
+//! Runs may overlap if the policy is `Allow` or not set, and no deadline (`activeDeadlineSeconds` of the Job)
+//! is shorter than the shortest time between two runs. They matter if a container requests an accelerator or
+//! mounts a claim that it can write to. Runs that share nothing are not reported. Ignore the rule for runs
+//! that work on different parts of a shared claim.
+//!
+//! The rule says four more things about a schedule:
+//!
+//! * With `Forbid` and a deadline longer than the time between two runs, a run that hangs makes the
+//!   CronJob skip others (note).
+//! * With `startingDeadlineSeconds` below 10, runs may never start, because the controller looks only every
+//!   ten seconds (warning).
+//! * With `failedJobsHistoryLimit: 0`, nothing is left of a run that failed, neither its status nor its logs
+//!   (note).
+//! * If both the day of the month and the day of the week are restricted, the CronJob runs on days that match
+//!   either of them (note): `0 0 13 * 5` runs every Friday and on every 13th.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy>
+//! * <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>
+
+use crate::judge::finding::{Level, Safety};
+use crate::judge::mounts::PodMounts;
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::k8s::cron::Schedule;
+use crate::kinds::{Field, Part, PodTemplate, Workload};
+use crate::text::lines::cut;
+use crate::text::meter;
+use crate::text::patch::Op;
+
+pub(super) static RULE: Rule = Rule {
+    id: "cron-runs-do-not-overlap",
+    summary: "Runs of a CronJob do not overlap where they share GPUs or a claim",
+    kinds: Kinds::WithSchedule,
+    default: Action::Warn,
+    fills: Fills::Nothing,
+    params: &[],
+    export: Exportable::No("CEL cannot read a schedule"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+const POLICY: &str = "concurrencyPolicy";
+
+/// The controller looks at schedules so often, in seconds.
+const POLL_SECONDS: i64 = 10;
+
+/// Steps of the search for the shortest time between two runs, which looks at the days of 28 years.
+const SEARCH_STEPS: u64 = 500;
+
+/// The longest name of a claim or schedule to repeat.
+const MAX_NAME_BYTES: usize = 60;
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    let Some(cron) = &workload.schedule else { return };
+    let field = cron.get("schedule");
+    let schedule = field.text().set().and_then(|text| Schedule::parse(text).ok());
+    if let Some(schedule) = &schedule {
+        overlap(cx, cron, schedule);
+        if schedule.either_day() {
+            let text =
+                cut(field.text().set().unwrap_or_default(), MAX_NAME_BYTES, "…").escape_debug().to_string();
+            let message = format!(
+                "`{text}` restricts the day of the month and the day of the week: \
+                 it runs on days that match either"
+            );
+            cx.report(&field.pointer, message).at_most(Level::Note).help("write `*` for one of them");
+        }
+    }
+    let late = cron.get("startingDeadlineSeconds");
+    if let Field::Set(seconds @ 0..POLL_SECONDS) = late.int() {
+        let message = format!(
+            "`startingDeadlineSeconds` is {seconds}, but the controller looks every {POLL_SECONDS} seconds: \
+             runs may never start"
+        );
+        cx.report(&late.pointer, message).at_most(Level::Warn).help("write at least 10, or remove it");
+    }
+    let history = cron.get("failedJobsHistoryLimit");
+    if history.int() == Field::Set(0) {
+        let message = "`failedJobsHistoryLimit` is 0, so nothing is left of a run that failed";
+        cx.report(&history.pointer, message)
+            .at_most(Level::Note)
+            .help("write `failedJobsHistoryLimit: 1`, which is the default");
+    }
+}
+
+/// Tells whether mounts decide if runs share something.
+pub(super) fn reads_mounts(workload: &Workload<'_>) -> bool {
+    let may_overlap =
+        |cron: &Part<'_>| matches!(cron.get(POLICY).text(), Field::Unset | Field::Set("" | "Allow"));
+    workload.schedule.as_ref().is_some_and(may_overlap)
+        && workload.pods.iter().any(|pod| pod.claims().any(|claim| !claim.read_only))
+}
+
+/// Reports runs that may overlap, or that make others be skipped.
+fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
+    let workload = cx.workload;
+    let policy = cron.get(POLICY);
+    let is_allowed = match policy.text() {
+        Field::Unset | Field::Set("" | "Allow") => true,
+        Field::Set("Forbid") => false,
+        _ => return,
+    };
+    let shared = if is_allowed { shared(workload) } else { None };
+    if is_allowed && shared.is_none() {
+        return;
+    }
+    meter::spend(SEARCH_STEPS);
+    let Some(period) = schedule.shortest_period_seconds() else { return };
+    for run in &workload.runs {
+        let deadline = run.limits.get("activeDeadlineSeconds");
+        let seconds = match deadline.int() {
+            Field::Set(seconds) if seconds > 0 => u64::try_from(seconds).ok(),
+            Field::Unset | Field::Set(_) => None,
+            Field::Placeholder(_) | Field::Wrong => continue,
+        };
+        match (&shared, seconds) {
+            (Some(_), Some(seconds)) if seconds < period => {}
+            (Some(shared), _) => report_overlap(cx, cron, shared, period),
+            (None, Some(seconds)) if seconds > period => {
+                let message = format!(
+                    "a run may take {seconds} seconds and the next is due after {period}: \
+                     it is skipped while the last one runs (`{POLICY}: Forbid`)"
+                );
+                cx.report(&deadline.pointer, message)
+                    .at_most(Level::Note)
+                    .help("write a deadline shorter than the time between two runs");
+            }
+            (None, _) => {}
+        }
+    }
+}
+
+fn report_overlap(cx: &mut Cx<'_>, cron: &Part<'_>, shared: &str, period: u64) {
+    let policy = cron.get(POLICY);
+    let help = format!(
+        "write `{POLICY}: Forbid`, which skips a run while the last one is still going, \
+         or a deadline below {period} seconds"
+    );
+    if policy.is_set() {
+        let message = format!("`{POLICY}: Allow` lets runs overlap, and {shared}");
+        let fix = Op::Replace(policy.pointer.clone(), "Forbid".into());
+        cx.report(&policy.pointer, message).help(help).fix(Safety::Unsafe, vec![fix]);
+        return;
+    }
+    let message = format!("`{POLICY}` is not set, so runs may overlap, and {shared}");
+    let Some(fix) = cron.set(POLICY, "Forbid".into()) else { return };
+    if let Some(finding) = cx.missing(&policy.pointer, message) {
+        finding.help(help).fix(Safety::Safe, vec![fix]);
+    }
+}
+
+/// Returns what runs share, to follow "and": accelerators, or a claim that they write to.
+fn shared(workload: &Workload<'_>) -> Option<String> {
+    if workload.pods.iter().any(PodTemplate::holds_accelerators) {
+        return Some("each holds accelerators".to_owned());
+    }
+    workload.pods.iter().find_map(|pod| {
+        let mut claims = pod.claims().filter(|claim| !claim.read_only).peekable();
+        claims.peek()?;
+        let mounts = PodMounts::of(pod);
+        let claim = claims.find(|claim| !mounts.is_read_only(claim.volume))?;
+        Some(format!("each writes to the claim `{}`", cut(claim.claim, MAX_NAME_BYTES, "…").escape_debug()))
+    })
+}

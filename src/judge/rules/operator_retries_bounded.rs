@@ -1,0 +1,264 @@
+//! Retries of an operator have a bound: `backoffLimit` is set.
+//!
+//! ## Why
+//!
+//! The training operator has no limit of retries of its own: without `backoffLimit`, a container that fails
+//! is started again, forever. A script that stops at an import error then holds all GPUs of the job, and
+//! trains nothing, until someone looks.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: kubeflow.org/v1
+//! kind: PyTorchJob
+//! metadata: {name: train}
+//! spec:
+//!   pytorchReplicaSpecs:
+//!     Worker:
+//!       replicas: 4
+//!       restartPolicy: OnFailure
+//!       template:
+//!         spec:
+//!           containers:
+//!           - name: pytorch
+//!             image: registry.example.com/trainer:v1
+//!             resources: {limits: {nvidia.com/gpu: 8}}
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: kubeflow.org/v1
+//! kind: PyTorchJob
+//! metadata: {name: train}
+//! spec:
+//!   runPolicy:
+//!     activeDeadlineSeconds: 86400
+//!     backoffLimit: 15
+//!     cleanPodPolicy: Running
+//!     ttlSecondsAfterFinished: 86400
+//!   pytorchReplicaSpecs:
+//!     Master:
+//!       replicas: 1
+//!       restartPolicy: OnFailure
+//!       template:
+//!         spec:
+//!           containers: [{name: pytorch, image: "registry.example.com/trainer:v1"}]
+//!     Worker:
+//!       replicas: 4
+//!       restartPolicy: OnFailure
+//!       template:
+//!         spec:
+//!           containers: [{name: pytorch, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Fix
+//!
+//! Unsafe: adds `backoffLimit`, three for each pod of the job. Only the author knows how many failures a run
+//! can take: an elastic job on spot nodes may restart a hundred times and still be fine.
+//!
+//! ## Details
+//!
+//! Kinds of the training operator (`kubeflow.org/v1`), where a role has the `restartPolicy` `OnFailure` or
+//! `Always`. It is `OnFailure` where a PyTorchJob or PaddleJob does not set it, and `Never` in the other
+//! kinds. An MPIJob of `kubeflow.org/v2beta1` is not reported: its launcher is a Job, with a limit of 6.
+//!
+//! The number does not count attempts of the job. It counts the restarts of containers in pods that run, over
+//! all pods together. When one crash brings down all 16 pods of a job, a limit of 3 ends the job at the first
+//! crash. A pod that was evicted, and created again, starts from 0.
+//!
+//! With `restartPolicy: ExitCode` a limit above 0 has no effect: the operator creates pods anew after an exit
+//! code of 128 or more, and a new pod has no restarts. A note says so; only a deadline ends such a job.
+//! `elasticPolicy.maxRestarts` is no bound either: torchrun restarts its processes so many times in one
+//! container, and the container is then started again.
+//!
+//! The finding is a note where no accelerator waits, or where a deadline ends the job
+//! (`runPolicy.activeDeadlineSeconds`). Nothing is reported where Kueue's label
+//! `kueue.x-k8s.io/max-exec-time-seconds` is set. Ignore the rule for a job that must survive any number of
+//! failures, and give it a deadline.
+//!
+//! ## References
+//!
+//! * <https://github.com/kubeflow/trainer/issues/2045>
+//! * <https://github.com/kubeflow/trainer/issues/2342>
+
+use crate::judge::finding::{Level, Safety, listed};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::kinds::{Field, PodTemplate, Retries, Workload};
+use crate::text::lines::cut;
+
+pub(super) static RULE: Rule = Rule {
+    id: "operator-retries-bounded",
+    summary: "Retries of an operator have a bound: `backoffLimit` is set",
+    kinds: Kinds::WithRetries,
+    default: Action::Warn,
+    fills: Fills::Nothing,
+    params: &[],
+    export: Exportable::No(
+        "which role restarts, and what else bounds it, depends on more than CEL says well",
+    ),
+    check,
+    restore: None,
+    ratchet: Ratchet { labels: &[KUEUE_MAX_EXEC_TIME], measure: None },
+};
+
+/// How many restarts the fix allows for each pod.
+const RESTARTS_PER_POD: i64 = 3;
+
+/// The longest name of a role to repeat: those that operators know are shorter.
+const MAX_ROLE_BYTES: usize = 40;
+
+/// Kueue suspends a workload that runs longer than this label says.
+const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+
+/// The roles of an object, by what becomes of their failed pods.
+#[derive(Default)]
+struct Roles<'a> {
+    /// Their containers are started again.
+    restarted: Vec<&'a str>,
+    /// Their pods are created anew after some exit codes.
+    by_exit_code: Vec<&'a str>,
+}
+
+impl<'a> Roles<'a> {
+    fn of(workload: &Workload<'a>, retries: Retries) -> Self {
+        let mut roles = Self::default();
+        for pod in workload.pods.iter().filter(|pod| pod.around.is_mapping()) {
+            let role = pod.role().unwrap_or_default();
+            let word = match pod.around.get("restartPolicy").text() {
+                Field::Set(word) if !word.is_empty() => word,
+                Field::Unset | Field::Set(_) => retries.unset,
+                Field::Placeholder(_) | Field::Wrong => continue,
+            };
+            match word {
+                "OnFailure" | "Always" => roles.restarted.push(role),
+                "ExitCode" => roles.by_exit_code.push(role),
+                _ => {}
+            }
+        }
+        roles
+    }
+}
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    let Some(retries) = workload.kind.retries else { return };
+    let labels = workload.inside.as_ref().unwrap_or(&workload.object).at(&["metadata", "labels"]);
+    if labels.get(KUEUE_MAX_EXEC_TIME).is_set() {
+        return;
+    }
+    let roles = Roles::of(workload, retries);
+    let field = workload.limits.get(retries.field);
+    let has_deadline = workload.limits.get("activeDeadlineSeconds").is_set();
+    let holds = workload.pods.iter().any(PodTemplate::holds_accelerators);
+    match field.int() {
+        Field::Unset if !roles.restarted.is_empty() => {
+            unbounded(cx, retries, &roles, (holds, has_deadline));
+        }
+        Field::Set(1..) if roles.restarted.is_empty() && !roles.by_exit_code.is_empty() => {
+            let message = format!(
+                "`{}` has no effect: with `restartPolicy: ExitCode` the pods of {} are created anew, \
+                 and it counts restarts of containers",
+                retries.field,
+                named(&roles.by_exit_code),
+            );
+            cx.report(&field.pointer, message)
+                .at_most(Level::Note)
+                .help("set `activeDeadlineSeconds`, which ends the job");
+        }
+        _ => {}
+    }
+}
+
+fn unbounded(cx: &mut Cx<'_>, retries: Retries, roles: &Roles<'_>, (holds, has_deadline): (bool, bool)) {
+    let workload = cx.workload;
+    let until = match (has_deadline, holds) {
+        (true, _) => "until the deadline",
+        (false, true) => "without end, and holds its accelerators",
+        (false, false) => "without end",
+    };
+    let message = format!(
+        "`{}` is not set, so a failing {} is restarted {until}",
+        retries.field,
+        named(&roles.restarted)
+    );
+    let pods = workload
+        .pods
+        .iter()
+        .try_fold(0_i64, |all, pod| pod.count.most.map(|most| all.saturating_add(most.max(0))));
+    let limit =
+        pods.filter(|pods| *pods > 0).map(|pods| pods.saturating_mul(RESTARTS_PER_POD).min(i32::MAX.into()));
+    let number = limit.map(|limit| format!(": {limit}")).unwrap_or_default();
+    let mut help = format!(
+        "write `{}{number}`, {RESTARTS_PER_POD} for each pod: \
+         it counts the restarts of containers over all pods",
+        retries.field
+    );
+    if !roles.by_exit_code.is_empty() {
+        help += &format!(", but none of {} (`ExitCode`)", named(&roles.by_exit_code));
+    }
+    let field = workload.limits.get(retries.field);
+    let fix = limit.and_then(|limit| workload.limits.set(retries.field, limit.into()));
+    let Some(finding) = cx.missing(&field.pointer, message) else { return };
+    finding.help(help);
+    if !holds || has_deadline {
+        finding.at_most(Level::Note);
+    }
+    if let Some(fix) = fix {
+        finding.fix(Safety::Unsafe, vec![fix]);
+    }
+}
+
+/// Returns roles for a sentence: "`Master` or `Worker`".
+fn named(roles: &[&str]) -> String {
+    const MAX_ROLES: usize = 4;
+    let names: Vec<String> = roles
+        .iter()
+        .take(MAX_ROLES)
+        .map(|role| format!("`{}`", cut(role, MAX_ROLE_BYTES, "…").escape_debug()))
+        .collect();
+    listed(&names, "or")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::engine::{Operation, Origin, Request, evaluate};
+    use crate::judge::facts::NoFacts;
+    use crate::judge::policy::Policy;
+    use crate::text::value::{Value, json};
+
+    /// Returns the level of the rule's finding after an update, where the policy denies.
+    fn after(old: &Value, new: &Value) -> Option<Level> {
+        let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
+                      spec: {rules: {operator-retries-bounded: {action: deny}}}\n";
+        let policy = Policy::parse(policy, "own.yaml").expect("a policy");
+        let request = Request {
+            operation: Operation::Update,
+            origin: Origin::Admission,
+            object: new,
+            old: Some(old),
+            namespace: "team",
+            user: None,
+            today: None,
+        };
+        let findings = evaluate(&policy, &NoFacts, &request).findings;
+        findings.iter().find(|finding| finding.rule == RULE.id).map(|finding| finding.level)
+    }
+
+    #[test]
+    fn a_bound_by_kueue_cannot_be_taken_away_by_its_label() {
+        let job = |labels: Value| {
+            let limits = json!({"limits": {"nvidia.com/gpu": 1}});
+            let pod = json!({"containers": [{"name": "pytorch", "image": "i", "resources": limits}]});
+            let roles = json!({"Worker": {"replicas": 2, "template": {"spec": pod}}});
+            let spec = json!({"pytorchReplicaSpecs": roles});
+            json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"labels": labels}, "spec": spec})
+        };
+        let (bound, bare) = (job(json!({KUEUE_MAX_EXEC_TIME: "60"})), job(json!({"team": "a"})));
+        assert_eq!(after(&bound, &bare), Some(Level::Deny));
+        assert_eq!(after(&bare, &bare), Some(Level::Warn), "it was so before");
+        assert_eq!(after(&bare, &bound), None);
+    }
+}

@@ -1,0 +1,403 @@
+//! The loss of a spot node does not count as a failure of the job.
+//!
+//! ## Why
+//!
+//! A provider takes spot nodes back when it likes, and the pods on them end with an error. A Job counts each
+//! of them as a failure of the program: after the sixth (`backoffLimit`) it fails for good, with days of
+//! training in it, though nothing is wrong with the program.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   backoffLimit: 10
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       nodeSelector: {cloud.google.com/gke-spot: "true"}
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   backoffLimit: 10
+//!   podReplacementPolicy: Failed
+//!   podFailurePolicy:
+//!     rules:
+//!     - action: Ignore
+//!       onPodConditions: [{type: DisruptionTarget}]
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       nodeSelector: {cloud.google.com/gke-spot: "true"}
+//!       containers: [{name: trainer, image: "registry.example.com/trainer:v1"}]
+//! ```
+//!
+//! ## Fix
+//!
+//! Safe: writes the `podFailurePolicy` of the example, and `podReplacementPolicy: Failed`, the only value
+//! that the API server accepts beside it. It is unsafe where the author has chosen another value. Only for
+//! Jobs and CronJobs with `restartPolicy: Never`, without a `podFailurePolicy`, and without several pods that
+//! are numbered (`completionMode: Indexed`), which may wait for each other.
+//!
+//! **Before you rely on it:** a pod that traps SIGTERM, writes a checkpoint and exits 0 has *succeeded*, and
+//! the Job with it. Exit with another status after the checkpoint.
+//!
+//! ## Details
+//!
+//! Pods select spot nodes if a `nodeSelector`, or each term of a required node affinity, asks for one of
+//! these labels with the one value: `cloud.google.com/gke-spot` and `cloud.google.com/gke-preemptible` (GKE),
+//! `eks.amazonaws.com/capacityType` (EKS), `karpenter.sh/capacity-type` (Karpenter),
+//! `kubernetes.azure.com/scalesetpriority` (AKS). A toleration alone selects nothing.
+//!
+//! **Job, CronJob.** A rule on the condition `DisruptionTarget`, whatever its action, is the author's choice,
+//! and nothing is reported. The finding is a note if `backoffLimit` is 20 or more, or with a
+//! `backoffLimitPerIndex`. A `podFailurePolicy` requires `restartPolicy: Never`.
+//!
+//! **JobSet.** One replacement would wait for peers that hang, so all of the set should start again: a
+//! `podFailurePolicy` with `action: FailJob` on `DisruptionTarget`, and in `failurePolicy` a rule with
+//! `action: RestartJobSetAndIgnoreMaxRestarts` and `onJobFailureReasons: [PodFailurePolicy]`. The finding is
+//! a note if `maxRestarts` is 20 or more.
+//!
+//! **PyTorchJob.** With `restartPolicy: Never` the first lost pod ends the job. So it does with `ExitCode`
+//! and torchrun, which exits with 1 on SIGTERM: for the operator that is an error that will come again. With
+//! `OnFailure` and no `elasticPolicy`, the lost pod starts again and the others hang until they time out
+//! (note). Other kinds have no field for it.
+//!
+//! **Time to end.** A pod on a spot node has 15 seconds on GKE, 30 on AKS and 120 on EKS and with Karpenter,
+//! whatever its `terminationGracePeriodSeconds`. A larger one is a note; so is an unset one, which means 30,
+//! on GKE, if the pod has a `preStop` hook or traps signals. GKE 1.35 and later can be set up to give spot
+//! pods more.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-failure-policy>
+//! * <https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms>
+//! * <https://github.com/kubernetes-sigs/jobset/tree/main/site/static/examples/failure-policy>
+
+use std::cell::OnceCell;
+
+use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::spot::{Selected, selected};
+use crate::kinds::{Container, Disruption, Field, Part, PodTemplate, Workload};
+use crate::text::lines::cut;
+use crate::text::meter;
+use crate::text::patch::Op;
+use crate::text::value::{Value, json};
+
+pub(super) static RULE: Rule = Rule {
+    id: "spot-disruption-not-counted",
+    summary: "The loss of a spot node does not count as a failure of the job",
+    kinds: Kinds::WithDisruption,
+    default: Action::Warn,
+    fills: Fills::Nothing,
+    params: &[],
+    export: Exportable::No("it reads node affinities and commands, which CEL does not do well"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+/// So many failures are a choice.
+const ENOUGH: i64 = 20;
+
+/// `backoffLimit` of a Job that sets none.
+const DEFAULT_RETRIES: i64 = 6;
+
+/// `terminationGracePeriodSeconds` of a pod that sets none.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+/// The longest name of a role to repeat.
+const MAX_ROLE_BYTES: usize = 40;
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    let Some(disruption) = workload.kind.disruption else { return };
+    // Read once: there may be many templates.
+    let (is_free, is_shared) = (OnceCell::new(), OnceCell::new());
+    for pod in &workload.pods {
+        let Some(spot) = selected(&pod.spec) else { continue };
+        match disruption {
+            Disruption::FailsJob => of_job(cx, pod, &spot),
+            Disruption::FailsSet { restarts, rules, uncounted } => {
+                let rules = || workload.object.at(rules).items().any(|rule| restarts_free(&rule, uncounted));
+                if !*is_free.get_or_init(rules) {
+                    of_set(cx, pod, &spot, &workload.object.at(restarts), uncounted);
+                }
+            }
+            Disruption::OfRole { unset, elastic } => {
+                let others_wait = || !workload.object.at(elastic).is_set() && has_several_pods(workload);
+                of_role(cx, pod, &spot, unset, *is_shared.get_or_init(others_wait));
+            }
+        }
+        time_to_end(cx, pod, &spot);
+    }
+}
+
+/// Tells whether commands decide what happens on the nodes that pods select.
+pub(super) fn reads_commands(workload: &Workload<'_>) -> bool {
+    workload.kind.disruption.is_some() && workload.pods.iter().any(|pod| selected(&pod.spec).is_some())
+}
+
+/// Tells whether a rule of a set lets it start again after the failure of a Job, and does not count that.
+///
+/// A Job without a policy of its own fails for the reason `BackoffLimitExceeded`.
+fn restarts_free(rule: &Part<'_>, uncounted: &'static str) -> bool {
+    let mut reasons = rule.get("onJobFailureReasons").items().peekable();
+    rule.get("action").text() == Field::Set(uncounted)
+        && (reasons.peek().is_none()
+            || reasons.any(|reason| reason.text() == Field::Set("BackoffLimitExceeded")))
+}
+
+fn has_several_pods(workload: &Workload<'_>) -> bool {
+    let counts = workload.pods.iter().filter_map(|pod| pod.count.most);
+    counts.fold(0_i64, |all, most| all.saturating_add(most.max(0))) > 1
+}
+
+const POLICY: &str = "podFailurePolicy";
+const REPLACEMENT: &str = "podReplacementPolicy";
+
+/// Tells whether a Job has a rule on lost nodes.
+fn decides(policy: &Part<'_>) -> bool {
+    policy.get("rules").items().any(|rule| {
+        rule.get("onPodConditions").items().any(|condition| {
+            condition.get("type").text() == Field::Set("DisruptionTarget")
+                && matches!(condition.get("status").text(), Field::Unset | Field::Set("" | "True"))
+        })
+    })
+}
+
+/// Returns how many failures a Job survives; nothing if that is unknown, or is not counted for the whole Job.
+fn retries(spec: &Part<'_>) -> Option<i64> {
+    if spec.get("backoffLimitPerIndex").is_set() {
+        return None;
+    }
+    spec.get("backoffLimit").int().or_default(DEFAULT_RETRIES)
+}
+
+/// Reports at the policy of a Job, which may be missing.
+fn report<'c>(
+    cx: &'c mut Cx<'_>,
+    policy: &Part<'_>,
+    spot: &Selected,
+    message: String,
+) -> Option<&'c mut Finding> {
+    let finding = if policy.is_set() {
+        Some(cx.report(&policy.pointer, message).at_key())
+    } else {
+        cx.missing(&policy.pointer, message)
+    };
+    finding.map(|finding| selects(finding, spot))
+}
+
+fn selects<'c>(finding: &'c mut Finding, spot: &Selected) -> &'c mut Finding {
+    finding.label(Place::Here(spot.place.clone(), FindingPart::Value), "selects spot nodes")
+}
+
+fn of_job(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
+    let spec = &pod.around;
+    let policy = spec.get(POLICY);
+    if !spec.is_mapping() || decides(&policy) {
+        return;
+    }
+    let retries = retries(spec);
+    let counted = match retries {
+        Some(retries) => format!("as a failure of the Job, which survives {retries} (`backoffLimit`)"),
+        None => "as a failure of its index".to_owned(),
+    };
+    let message = format!("each loss of a spot node of {} counts {counted}", spot.spot.provider);
+    let is_never = pod.spec.get("restartPolicy").text() == Field::Set("Never");
+    const NEEDED: &str = "`podFailurePolicy` that ignores the condition `DisruptionTarget`";
+    let help = match (is_never, policy.is_set()) {
+        (true, true) => format!("add a rule to the {NEEDED}"),
+        (true, false) => format!("write a {NEEDED}"),
+        (false, _) => format!("write `restartPolicy: Never`, and a {NEEDED}"),
+    };
+    let help = help + "; a pod that exits 0 on SIGTERM completes the Job";
+    let workload = cx.workload;
+    let version = workload.object.get("apiVersion").text().set().unwrap_or_default();
+    // No server of a retired version has the field.
+    let is_served = workload.kind.retired(version).is_none();
+    let is_gang = spec.get("completionMode").text() != Field::Unset
+        && spec.get("completionMode").text() != Field::Set("NonIndexed")
+        && pod.count.most != Some(1);
+    let fix = if is_never && !policy.is_set() && is_served && !is_gang { ignores(spec) } else { None };
+    let Some(finding) = report(cx, &policy, spot, message) else { return };
+    finding.help(help);
+    if retries.is_none_or(|retries| retries >= ENOUGH) {
+        finding.at_most(Level::Note);
+    }
+    if let Some((safety, ops)) = fix {
+        finding.fix(safety, ops);
+    }
+}
+
+/// Returns what lets a Job ignore lost nodes.
+fn ignores(spec: &Part<'_>) -> Option<(Safety, Vec<Op>)> {
+    let rule = json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]});
+    let mut ops = vec![spec.set(POLICY, json!({"rules": [rule]}))?];
+    let replacement = spec.get(REPLACEMENT);
+    let safety = match replacement.text() {
+        Field::Unset => {
+            ops.push(spec.set(REPLACEMENT, "Failed".into())?);
+            Safety::Safe
+        }
+        Field::Set("Failed") => Safety::Safe,
+        Field::Set(_) => {
+            ops.push(Op::Replace(replacement.pointer, "Failed".into()));
+            Safety::Unsafe
+        }
+        Field::Placeholder(_) | Field::Wrong => return None,
+    };
+    Some((safety, ops))
+}
+
+fn of_set(
+    cx: &mut Cx<'_>,
+    pod: &PodTemplate<'_>,
+    spot: &Selected,
+    restarts: &Part<'_>,
+    uncounted: &'static str,
+) {
+    let spec = &pod.around;
+    let policy = spec.get(POLICY);
+    if !spec.is_mapping() || decides(&policy) {
+        return;
+    }
+    let of_set = restarts.int().or_default(0);
+    let then = match of_set {
+        Some(0) => "and the set with it".to_owned(),
+        Some(times) => format!("and all of the set starts again, {times} times at most (`maxRestarts`)"),
+        None => "and all of the set starts again".to_owned(),
+    };
+    let of_job = match retries(spec) {
+        Some(0) => "fails its Job".to_owned(),
+        Some(retries) => format!("counts as a failure; after {retries} its Job fails"),
+        None => "counts as a failure of its index; its Job fails".to_owned(),
+    };
+    let message = format!("each loss of a spot node of {} {of_job}, {then}", spot.spot.provider);
+    let needs = match pod.spec.get("restartPolicy").text() {
+        Field::Set("Never") => "",
+        _ => "`restartPolicy: Never`, ",
+    };
+    let help = format!(
+        "write {needs}a `podFailurePolicy` with `action: FailJob` on `DisruptionTarget`, and a rule of \
+         `failurePolicy` with `action: {uncounted}` and `onJobFailureReasons: [PodFailurePolicy]`"
+    );
+    let is_enough =
+        of_set.is_none_or(|times| times >= ENOUGH) || retries(spec).is_none_or(|times| times >= ENOUGH);
+    let Some(finding) = report(cx, &policy, spot, message) else { return };
+    finding.help(help);
+    if is_enough {
+        finding.at_most(Level::Note);
+    }
+}
+
+fn of_role(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected, unset: &'static str, others_wait: bool) {
+    let field = pod.around.get("restartPolicy");
+    let word = match field.text() {
+        Field::Set(word) if !word.is_empty() => word,
+        Field::Unset | Field::Set(_) => unset,
+        Field::Placeholder(_) | Field::Wrong => return,
+    };
+    let role = cut(pod.role().unwrap_or_default(), MAX_ROLE_BYTES, "…").escape_debug().to_string();
+    let provider = spot.spot.provider;
+    const ENDS: &str = "write `restartPolicy: OnFailure`, and an `elasticPolicy` if other pods should go on";
+    let (message, help, level) = match word {
+        "Never" => (
+            format!(
+                "`restartPolicy` of `{role}` is `Never`: the loss of one spot node of {provider} ends the job"
+            ),
+            ENDS,
+            Level::Warn,
+        ),
+        "ExitCode" if pod.containers().any(|container| runs_torchrun(&container)) => (
+            format!(
+                "`restartPolicy` of `{role}` is `ExitCode`, and torchrun exits with 1 on SIGTERM: \
+                 the loss of one spot node of {provider} ends the job"
+            ),
+            ENDS,
+            Level::Warn,
+        ),
+        "OnFailure" | "Always" if others_wait => (
+            format!(
+                "a pod of `{role}` that loses its spot node of {provider} starts again alone: \
+                 the others hang until they time out"
+            ),
+            "write an `elasticPolicy`, with which the others meet it again",
+            Level::Note,
+        ),
+        _ => return,
+    };
+    let finding = if field.is_set() {
+        Some(cx.report(&field.pointer, message))
+    } else {
+        cx.missing(&field.pointer, message)
+    };
+    if let Some(finding) = finding {
+        selects(finding, spot).help(help).at_most(level);
+    }
+}
+
+/// Says that pods on spot nodes do not get all of their time to end.
+fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
+    let field = pod.spec.get("terminationGracePeriodSeconds");
+    let most = spot.spot.seconds_to_end;
+    // The API server writes the default into built-in kinds.
+    let seconds = match field.int().or_default(DEFAULT_GRACE_SECONDS) {
+        Some(DEFAULT_GRACE_SECONDS) if !pod.containers().any(|one| handles_signals(&one)) => return,
+        Some(seconds) if seconds > most => seconds,
+        _ => return,
+    };
+    let what = if field.is_set() { "is" } else { "is not set, which means" };
+    let message = format!(
+        "`terminationGracePeriodSeconds` {what} {seconds}, but a pod on a spot node of {} gets {most} seconds \
+         to end",
+        spot.spot.provider
+    );
+    let finding = if field.is_set() {
+        Some(cx.report(&field.pointer, message))
+    } else {
+        cx.missing(&field.pointer, message)
+    };
+    if let Some(finding) = finding {
+        selects(finding, spot)
+            .at_most(Level::Note)
+            .help(format!("write checkpoints so that at most {most} seconds are needed at the end"));
+    }
+}
+
+/// Tells whether a test is true of a word in a container's command line, also in a script.
+fn has_word(container: &Container<'_>, is_it: impl Fn(&str) -> bool) -> bool {
+    let texts = ["command", "args"].into_iter().flat_map(|list| container.part.get(list).items());
+    texts.filter_map(|item| item.value.and_then(Value::as_str)).any(|text| {
+        meter::spend_text(text);
+        text.split(|c: char| c.is_whitespace() || "'\";&|()".contains(c)).any(&is_it)
+    })
+}
+
+fn runs_torchrun(container: &Container<'_>) -> bool {
+    let is_it = |word: &str| {
+        matches!(
+            word.rsplit('/').next(),
+            Some("torchrun" | "torch.distributed.run" | "torch.distributed.launch")
+        )
+    };
+    has_word(container, is_it)
+}
+
+fn handles_signals(container: &Container<'_>) -> bool {
+    container.part.at(&["lifecycle", "preStop"]).is_set()
+        || has_word(container, |word| word == "trap" || word.starts_with("--signals"))
+}
