@@ -8,6 +8,7 @@ mod colocation;
 mod count;
 mod definition;
 mod field;
+mod held;
 mod kind;
 mod others;
 mod pod;
@@ -17,11 +18,12 @@ pub mod registration;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Deadline, Definition, Finished, LabelValue, OnUpdate, Operator, Path, Reference,
-    Release, Released, Retired, Ttl,
+    Api, Attempts, CUSTOM, Children, Deadline, Definition, Finished, LabelValue, OnUpdate, Operator, Path,
+    Reference, Release, Released, Retired, Ttl,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};
+pub use held::{Held, Unit};
 pub use kind::Kind;
 #[doc(hidden)]
 pub use kind::add_for_testing;

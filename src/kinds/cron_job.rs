@@ -1,6 +1,6 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired, Ttl};
+use super::definition::{Api, Attempts, CUSTOM, Children, Definition, Finished, OnUpdate, Retired, Ttl};
 use super::job::{POD_LABELS, RESTART};
 use super::pods::{Count, Pods, Times};
 
@@ -26,6 +26,7 @@ pub(super) static CRON_JOB: Definition = Definition {
         restart: RESTART,
     }],
     schedule: Some(&["spec"]),
+    attempts: |_| Attempts::Runs,
     api: Api::CronJob,
     finished: Finished::Never,
     on_update: OnUpdate::NextRuns,

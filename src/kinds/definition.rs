@@ -32,6 +32,11 @@ pub struct Definition {
     pub limits: Path,
     /// What `activeDeadlineSeconds` does.
     pub deadline: Deadline,
+    /// Whether the operator looks at the deadline only when something happens to the job, so that one that
+    /// hangs quietly runs on.
+    pub deadline_is_late: bool,
+    /// Returns how often an object's runs may start, each with a new clock.
+    pub attempts: fn(&Part<'_>) -> Attempts,
     /// What `ttlSecondsAfterFinished` of the limits does.
     pub ttl: Ttl,
     /// What holds pods that still run when a run has ended.
@@ -103,6 +108,40 @@ pub enum Deadline {
     },
     /// The object is a template: others that refer to it run.
     OfOthers,
+}
+
+/// How often what an object describes may run, each time with a new clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempts {
+    /// So many times.
+    Times(i64),
+    /// As often as it fails.
+    NoLimit,
+    /// A placeholder or wrong type hides it.
+    Unknown,
+    /// Whenever a schedule or a queue starts a run.
+    Runs,
+}
+
+impl Attempts {
+    /// Returns the attempts of a field with the number of retries.
+    #[must_use]
+    pub fn with_retries(retries: &Part<'_>, unset: i64) -> Self {
+        retries
+            .int()
+            .or_default(unset)
+            .map_or(Self::Unknown, |times| Self::Times(times.max(0).saturating_add(1)))
+    }
+
+    /// Returns them for something that is itself run so many times.
+    #[must_use]
+    pub fn each(self, of: Self) -> Self {
+        match (self, of) {
+            (Self::Times(inner), Self::Times(outer)) => Self::Times(inner.saturating_mul(outer)),
+            (Self::Times(_), other) => other,
+            (own, _) => own,
+        }
+    }
 }
 
 /// What `ttlSecondsAfterFinished` does.
@@ -237,6 +276,8 @@ pub struct Reference {
     pub kind: &'static str,
     /// What each pod requests and is limited to, in place of what the other object says.
     pub resources: Path,
+    /// How many pods train.
+    pub nodes: Path,
     /// Patches of its pod specs; [`EACH`](super::EACH) stands for any item.
     pub patches: Path,
 }
@@ -285,6 +326,8 @@ pub const CUSTOM: Definition = Definition {
     run_metadata: &["metadata"],
     limits: &["spec"],
     deadline: Deadline::Ends,
+    deadline_is_late: false,
+    attempts: |_| Attempts::Times(1),
     ttl: Ttl::None,
     release: None,
     pods: &[],

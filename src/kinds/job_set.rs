@@ -1,6 +1,7 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::definition::{Api, Attempts, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::field::{Field, Part};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 
@@ -24,6 +25,7 @@ pub(super) static JOB_SET: Definition = Definition {
         help: "a rule of `failurePolicy` with `onJobFailureReasons: [DeadlineExceeded]` and \
                `action: FailJobSet` keeps the set from starting again, with a new clock, up to `maxRestarts` times",
     },
+    attempts,
     ttl: Ttl::Deletes {
         what: "the finished set, its Jobs and their pods are",
         deletes_pods: true,
@@ -48,3 +50,14 @@ pub(super) static JOB_SET: Definition = Definition {
     ],
     ..CUSTOM
 };
+
+/// Returns how often the set may start: again after a failure, up to `maxRestarts` times, unless a rule does
+/// not count.
+fn attempts(object: &Part<'_>) -> Attempts {
+    let policy = object.at(&["spec", "failurePolicy"]);
+    let is_free = |rule: &Part<'_>| matches!(rule.get("action").text(), Field::Set(action) if action.ends_with("IgnoreMaxRestarts"));
+    if policy.get("rules").items().any(|rule| is_free(&rule)) {
+        return Attempts::NoLimit;
+    }
+    Attempts::with_retries(&policy.get("maxRestarts"), 0)
+}

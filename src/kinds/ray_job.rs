@@ -1,6 +1,8 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, Operator, Release, Released};
+use super::definition::{
+    Api, Attempts, CUSTOM, Children, Deadline, Definition, Finished, Operator, Release, Released,
+};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Unset};
 
@@ -13,6 +15,7 @@ pub(super) static RAY_JOB: Definition = Definition {
     resource: "rayjobs",
     // It frees nothing by itself.
     deadline: Deadline::Marks,
+    attempts: |object| Attempts::with_retries(&object.at(&["spec", "backoffLimit"]), 0),
     // `ttlSecondsAfterFinished` is how long the cluster runs on, so filling it in would cost GPU time.
     release: Some(Release {
         field: "shutdownAfterJobFinishes",

@@ -1,6 +1,6 @@
 //! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives (kinds.md §12).
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Ttl};
+use super::definition::{Api, Attempts, CUSTOM, Children, Definition, Finished, OnUpdate, Ttl};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 
@@ -11,6 +11,7 @@ pub(super) static SCALED_JOB: Definition = Definition {
     resource: "scaledjobs",
     body: &["spec", "jobTargetRef"],
     limits: &["spec", "jobTargetRef"],
+    attempts: |_| Attempts::Runs,
     ttl: Ttl::Deletes {
         what: "finished Jobs, up to the history limits (by default 100 successful and 100 failed), are",
         deletes_pods: true,

@@ -21,6 +21,7 @@ pub(super) static TRAIN_JOB: Definition = Definition {
         at: &["spec", "runtimeRef"],
         kind: "ClusterTrainingRuntime",
         resources: &["spec", "trainer", "resourcesPerNode"],
+        nodes: &["spec", "trainer", "numNodes"],
         patches: &[
             "spec",
             "runtimePatches",
