@@ -2,6 +2,7 @@
 //! its two lines here. Documentation, schema, `explain` page and webhook registration are generated from the
 //! file.
 
+mod accelerator_hours_bounded;
 mod checkpoint_volume_access;
 mod deadline;
 mod gpu_toleration;
@@ -34,6 +35,7 @@ macro_rules! entries {
 
 /// All rules, sorted by id.
 pub static RULES: &[Entry] = entries! {
+    accelerator_hours_bounded
     checkpoint_volume_access
     deadline
     gpu_toleration

@@ -503,7 +503,7 @@ fn the_chart_refuses_values_that_mean_nothing() {
     let wrong = [
         json!({"replicas": 1}),
         json!({"replica": 3}),
-        json!({"policy": {"name": "strict"}}),
+        json!({"policy": {"name": "lenient"}}),
         json!({"claims": "on"}),
         json!({"certificates": {"mode": "helm"}}),
         json!({"webhooks": {"failClosedNamespaces": ["*"]}}),
