@@ -25,18 +25,19 @@ pub struct Holdings(BTreeMap<(String, String), Share>);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     jobs: usize,
-    held: Held,
-    /// The part of it that has no time limit.
+    /// What has no time limit.
     unbounded: Held,
-    /// The hours of the rest.
+    /// What has one.
+    bounded: Held,
+    /// The hours of that.
     hours: u64,
 }
 
 impl Share {
     fn add(&mut self, other: Self) {
         self.jobs += other.jobs;
-        self.held += other.held;
         self.unbounded += other.unbounded;
+        self.bounded += other.bounded;
         self.hours = self.hours.saturating_add(other.hours);
     }
 }
@@ -58,8 +59,11 @@ impl Holdings {
             let cost = if kueue { Cost::of(&workload, true).unwrap_or(cost) } else { cost };
             let labels = settings.param(entry.rule, "teamLabels");
             let team = team(&workload, labels).unwrap_or_default();
-            let unbounded = if cost.hours().is_none() { cost.held } else { Held::default() };
-            let share = Share { jobs: 1, held: cost.held, unbounded, hours: cost.hours().unwrap_or(0) };
+            let (none, held) = (Held::default(), cost.held);
+            let share = match cost.hours() {
+                Some(hours) => Share { jobs: 1, unbounded: none, bounded: held, hours },
+                None => Share { jobs: 1, unbounded: held, bounded: none, hours: 0 },
+            };
             self.0.entry((namespace.to_owned(), team.to_owned())).or_default().add(share);
         }
     }
@@ -88,7 +92,7 @@ impl Holdings {
             return Ok(());
         }
         let mut rows: Vec<_> = self.0.iter().collect();
-        rows.sort_by_key(|(_, share)| std::cmp::Reverse((share.unbounded.total(), share.held.total())));
+        rows.sort_by_key(|(_, share)| std::cmp::Reverse((share.unbounded.total(), share.bounded.total())));
         // To say that one more is there takes the line that would show it.
         let shown = if full || rows.len() <= ROWS + 1 { rows.len() } else { ROWS };
         for ((namespace, team), share) in &rows[..shown] {
@@ -109,23 +113,15 @@ impl Holdings {
 
 /// Returns what jobs hold, in words.
 fn said(share: &Share) -> String {
-    let Share { jobs, held, unbounded, hours } = share;
-    let jobs = plural(*jobs, "job");
-    let bounded = || {
-        let hours = usize::try_from(*hours).unwrap_or(usize::MAX);
-        plural(hours, &format!("{} hour", held.noun()))
+    let Share { jobs, bounded, unbounded, hours } = share;
+    let hours = usize::try_from(*hours).unwrap_or(usize::MAX);
+    let hours = || plural(hours, &format!("{} hour", bounded.noun()));
+    let what = match (unbounded.is_none(), bounded.is_none()) {
+        (true, _) => format!("{bounded} for {} at most", hours()),
+        (false, true) => format!("{unbounded} without a time limit"),
+        (false, false) => format!("{unbounded} without a time limit, and {bounded} for {} at most", hours()),
     };
-    if unbounded.is_none() {
-        format!("{jobs} may hold {held}, {} at most", bounded())
-    } else if unbounded == held {
-        format!("{jobs} may hold {held} without a time limit")
-    } else {
-        let part = match held.units().count() {
-            1 => thousands(usize::try_from(unbounded.total()).unwrap_or(usize::MAX)),
-            _ => unbounded.to_string(),
-        };
-        format!("{jobs} may hold {held}, {part} of them without a time limit; the rest {} at most", bounded())
-    }
+    format!("{} may hold {what}", plural(*jobs, "job"))
 }
 
 /// Returns the value of the first label that names a team.
@@ -146,13 +142,13 @@ struct Row<'r> {
     team: Option<&'r str>,
     objects: usize,
     #[serde(serialize_with = "units")]
-    held: &'r Held,
+    held: Held,
     #[serde(serialize_with = "units")]
-    unbounded: &'r Held,
+    unbounded: Held,
     hours: u64,
 }
 
-fn units<S: Serializer>(held: &&Held, serializer: S) -> Result<S::Ok, S::Error> {
+fn units<S: Serializer>(held: &Held, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     for (unit, number) in held.units() {
         map.serialize_entry(unit.key(), &number)?;
@@ -162,12 +158,17 @@ fn units<S: Serializer>(held: &&Held, serializer: S) -> Result<S::Ok, S::Error> 
 
 impl Serialize for Holdings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let held = |share: &Share| {
+            let mut held = share.unbounded;
+            held += share.bounded;
+            held
+        };
         serializer.collect_seq(self.0.iter().map(|((namespace, team), share)| Row {
             namespace: Some(&**namespace).filter(|name| !name.is_empty()),
             team: Some(&**team).filter(|name| !name.is_empty()),
             objects: share.jobs,
-            held: &share.held,
-            unbounded: &share.unbounded,
+            held: held(share),
+            unbounded: share.unbounded,
             hours: share.hours,
         }))
     }
@@ -210,10 +211,10 @@ mod tests {
         holdings.add(&json!({"apiVersion": "v1", "kind": "Pod"}), "ml", &policy);
         assert_eq!(
             written(&holdings, false),
-            "accelerators: 4 jobs may hold 15 GPUs, 4 of them without a time limit; the rest 14 GPU hours at most\n  \
-             ml, team vision: 2 jobs may hold 12 GPUs, 4 of them without a time limit; the rest 8 GPU hours at most\n  \
-             no namespace: 1 job may hold 2 GPUs, 4 GPU hours at most\n  \
-             ml, team speech: 1 job may hold 1 GPU, 2 GPU hours at most\n"
+            "accelerators: 4 jobs may hold 4 GPUs without a time limit, and 11 GPUs for 14 GPU hours at most\n  \
+             ml, team vision: 2 jobs may hold 4 GPUs without a time limit, and 8 GPUs for 8 GPU hours at most\n  \
+             no namespace: 1 job may hold 2 GPUs for 4 GPU hours at most\n  \
+             ml, team speech: 1 job may hold 1 GPU for 2 GPU hours at most\n"
         );
         let rows = serde_json::to_value(&holdings).unwrap();
         assert_eq!(

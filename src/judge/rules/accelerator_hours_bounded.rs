@@ -225,3 +225,59 @@ fn request(workload: &Workload<'_>) -> Option<Pointer> {
     let holder = workload.pods.iter().find(|pod| pod.count.most != Some(0) && pod.holds_accelerators())?;
     requests(holder, TAINTS).next().map(|request| request.place(holder))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::engine::{self, Operation, Request};
+    use crate::judge::facts::NoFacts;
+    use crate::judge::finding::Level;
+    use crate::judge::policy::Policy;
+    use crate::text::value::{Value, json};
+
+    fn job(pods: i64, deadline: Value, labels: &Value) -> Value {
+        let container = json!({"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}});
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "labels": labels}, "spec": {
+            "parallelism": pods, "activeDeadlineSeconds": deadline, "template": {"spec": {"containers": [container]}}}})
+    }
+
+    fn updated(old: &Value, object: &Value) -> Option<Level> {
+        let source = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: limited}\nspec: {rules: {accelerator-hours-bounded: {action: deny, params: {maximum: 100, kueueMaxExecTime: true}}}}\n";
+        let policy = Policy::parse(source, "limited").unwrap().with_only(|id| id == super::RULE.id);
+        let request =
+            Request { operation: Operation::Update, old: Some(old), ..Request::of_file(object, None) };
+        engine::evaluate(&policy, &NoFacts, &request).level()
+    }
+
+    #[test]
+    fn an_update_is_denied_only_if_the_hours_grow() {
+        let none = Value::Null;
+        let (small, large) = (job(1, 3600.into(), &none), job(8, 86_400.into(), &none));
+        assert_eq!(updated(&small, &large), Some(Level::Deny));
+        assert_eq!(updated(&large, &large), Some(Level::Warn));
+        assert_eq!(updated(&large, &job(4, 86_400.into(), &none)), Some(Level::Warn), "it shrinks");
+        assert_eq!(updated(&large, &job(9, 86_400.into(), &none)), Some(Level::Deny), "more pods");
+        assert_eq!(updated(&large, &job(8, none.clone(), &none)), Some(Level::Deny), "no limit any more");
+        let queued = json!({"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/max-exec-time-seconds": "60"});
+        let bound = job(8, none.clone(), &queued);
+        assert_eq!(updated(&bound, &bound), Some(Level::Note));
+        assert_eq!(updated(&bound, &job(8, none.clone(), &none)), Some(Level::Deny), "the label has gone");
+    }
+
+    #[test]
+    fn many_templates_and_resources_take_time_in_proportion_to_them() {
+        let steps = |templates: usize, resources: usize| {
+            let limits: Value = (0..resources)
+                .map(|nth| (format!("nvidia.com/mig-{nth}"), Value::from(1)))
+                .collect::<crate::text::value::Map>()
+                .into();
+            let container = json!({"name": "a", "image": "i", "resources": {"limits": limits}});
+            let job = json!({"template": {"spec": {"template": {"spec": {"containers": [container]}}}}});
+            let jobs: Vec<Value> = vec![job; templates];
+            let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": jobs}});
+            let policy = Policy::default().with_only(|id| ["deadline", super::RULE.id].contains(&id));
+            let judge = || engine::evaluate(&policy, &NoFacts, &Request::of_file(&set, None)).findings.len();
+            crate::text::meter::run(crate::text::meter::Bounds::default(), judge).expect("no bounds").1
+        };
+        assert!(steps(400, 10) < 5 * steps(100, 10) && steps(10, 400) < 5 * steps(10, 100));
+    }
+}
