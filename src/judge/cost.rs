@@ -46,10 +46,14 @@ impl Cost {
         (!held.is_none()).then_some(Self { held, time, attempts: Attempts::Times(1) })
     }
 
-    /// Returns what one run of a workload costs, however often it may start again.
-    pub(super) fn of_run(workload: &Workload<'_>, run: usize, seconds: Option<i64>) -> Option<Self> {
+    /// Returns what one run of a workload costs that may start so often.
+    pub(super) fn of_run(
+        workload: &Workload<'_>,
+        run: usize,
+        (seconds, attempts): (Option<i64>, Attempts),
+    ) -> Option<Self> {
         let cost = Self::new(Held::by_run(workload, run)?, seconds)?;
-        Some(Self { attempts: attempts(workload), ..cost })
+        Some(Self { attempts, ..cost })
     }
 
     /// Returns what a workload costs, at most; nothing if it holds no accelerators, or if something hides how
@@ -139,7 +143,7 @@ fn time(seconds: i64) -> String {
 }
 
 /// Returns how often a workload may start, alone or in what is around it.
-fn attempts(workload: &Workload<'_>) -> Attempts {
+pub(super) fn attempts(workload: &Workload<'_>) -> Attempts {
     let around = workload.inside.as_ref().and_then(|around| Workload::at(around.clone()));
     let outer = around.map_or(Attempts::Times(1), |around| (around.kind.attempts)(&around.object));
     (workload.kind.attempts)(&workload.object).each(outer)

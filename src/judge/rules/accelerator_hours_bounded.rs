@@ -264,17 +264,20 @@ mod tests {
     }
 
     #[test]
-    fn many_templates_and_resources_take_time_in_proportion_to_them() {
+    fn many_templates_rules_and_resources_take_time_in_proportion_to_them() {
+        let source = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: limited}\nspec: {rules: {deadline: {action: deny, params: {maximum: 1}}}}\n";
+        let policy = Policy::parse(source, "limited").unwrap();
+        let policy = policy.with_only(|id| ["deadline", super::RULE.id].contains(&id));
         let steps = |templates: usize, resources: usize| {
             let limits: Value = (0..resources)
                 .map(|nth| (format!("nvidia.com/mig-{nth}"), Value::from(1)))
                 .collect::<crate::text::value::Map>()
                 .into();
             let container = json!({"name": "a", "image": "i", "resources": {"limits": limits}});
-            let job = json!({"template": {"spec": {"template": {"spec": {"containers": [container]}}}}});
-            let jobs: Vec<Value> = vec![job; templates];
-            let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": jobs}});
-            let policy = Policy::default().with_only(|id| ["deadline", super::RULE.id].contains(&id));
+            let job = json!({"template": {"spec": {"activeDeadlineSeconds": 60, "template": {"spec": {"containers": [container]}}}}});
+            let rules = vec![json!({"action": "FailJobSet"}); templates];
+            let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {
+                "failurePolicy": {"rules": rules}, "replicatedJobs": vec![job; templates]}});
             let judge = || engine::evaluate(&policy, &NoFacts, &Request::of_file(&set, None)).findings.len();
             crate::text::meter::run(crate::text::meter::Bounds::default(), judge).expect("no bounds").1
         };

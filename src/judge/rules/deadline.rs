@@ -106,12 +106,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::judge::cost::{Cost, FIELD, MAX_SECONDS};
+use crate::judge::cost::{Cost, FIELD, MAX_SECONDS, attempts};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::kueue::{self, Kueue};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Measure, Number, Ratchet, Rule};
-use crate::kinds::{Deadline, Field, Part, PodTemplate, Run, Ttl, Workload};
+use crate::kinds::{Attempts, Deadline, Field, Part, PodTemplate, Run, Ttl, Workload};
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
 
@@ -168,8 +168,9 @@ const LONGEST: &str = "\
 
 fn check(cx: &mut Cx<'_>) {
     let begin = cx.findings.len();
+    let attempts = attempts(cx.workload);
     match cx.workload.kind.deadline {
-        Deadline::Ends | Deadline::Marks => check_runs(cx),
+        Deadline::Ends | Deadline::Marks => check_runs(cx, attempts),
         Deadline::EndsEachJob { restarts, help } => {
             let starts_again = !matches!(cx.workload.object.at(restarts).int(), Field::Unset | Field::Set(0));
             // A set is bounded when the Jobs that hold accelerators are.
@@ -177,7 +178,7 @@ fn check(cx: &mut Cx<'_>) {
                 cx.workload.pods.iter().filter(|pod| pod.holds_accelerators()).map(|pod| pod.run).collect();
             for (index, run) in cx.workload.runs.iter().enumerate() {
                 if holders.is_empty() || holders.contains(&index) {
-                    check_run(cx, index, run);
+                    check_run(cx, (index, run), attempts);
                 }
             }
             for finding in &mut cx.findings[begin..] {
@@ -192,9 +193,9 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-fn check_runs(cx: &mut Cx<'_>) {
+fn check_runs(cx: &mut Cx<'_>, attempts: Attempts) {
     for (index, run) in cx.workload.runs.iter().enumerate() {
-        check_run(cx, index, run);
+        check_run(cx, (index, run), attempts);
     }
 }
 
@@ -207,14 +208,14 @@ fn no_field(cx: &mut Cx<'_>, what: &str, help: &'static str) {
     let unbounded = workload.pods.iter().find(|pod| (!holds || pod.holds_accelerators()) && !bounded(pod));
     let Some(pod) = unbounded else { return };
     let field = pod.spec.get(FIELD);
-    let cost = Cost::of_run(workload, pod.run, None);
+    let cost = Cost::of_run(workload, pod.run, (None, Attempts::Unknown));
     let message = hangs(cost, &format!("{what} has no deadline"), "someone notices");
     if let Some(finding) = cx.missing(&field.pointer, message) {
         finding.at_most(Level::Warn).help(help);
     }
 }
 
-fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
+fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempts) {
     let field = run.limits.get(FIELD);
     let maximum = Some(cx.number(&MAXIMUM)).filter(|most| *most > 0);
     let is_short = |seconds: i64| maximum.is_none_or(|most| seconds <= most);
@@ -232,7 +233,7 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         Field::Set(_) if bound_by_kueue => keeps_pods(cx, index, run),
         Field::Set(value) if !is_short(value) => {
             let most = maximum.unwrap_or(value);
-            let cost = Cost::of_run(cx.workload, index, Some(value));
+            let cost = Cost::of_run(cx.workload, index, (Some(value), attempts));
             let cost = cost.map(|cost| format!("; {cost}")).unwrap_or_default();
             let message = format!("`{FIELD}` is {value}, above the policy's maximum of {most}{cost}");
             let finding = cx.report(&field.pointer, message);
@@ -241,7 +242,7 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         }
         Field::Set(_) => keeps_pods(cx, index, run),
         Field::Unset if bound_by_kueue => {}
-        Field::Unset => is_missing(cx, (index, run), &field, maximum, kueue.as_ref()),
+        Field::Unset => is_missing(cx, (index, run, attempts), &field, maximum, kueue.as_ref()),
         Field::Placeholder(_) | Field::Wrong => {}
     }
 }
@@ -270,7 +271,7 @@ fn rewrite(finding: &mut Finding, field: &Part<'_>, seconds: i64) {
 
 fn is_missing(
     cx: &mut Cx<'_>,
-    (index, run): (usize, &Run<'_>),
+    (index, run, attempts): (usize, &Run<'_>, Attempts),
     field: &Part<'_>,
     maximum: Option<i64>,
     kueue: Option<&Kueue>,
@@ -287,7 +288,7 @@ fn is_missing(
     let until = if is_replaced { "the next run replaces it" } else { "someone notices" };
     // Kueue's label is a limit, if one that is too long.
     let seconds = kueue.and_then(|kueue| kueue.seconds.ok());
-    let cost = Cost::of_run(workload, index, seconds).filter(|_| !is_replaced);
+    let cost = Cost::of_run(workload, index, (seconds, attempts)).filter(|_| !is_replaced);
     let mut message = hangs(cost, &format!("`{FIELD}` is not set"), until);
     if !of_pods.is_empty() {
         message += " (the one in the pod template limits a pod, not the run)";
