@@ -73,6 +73,7 @@
 //! `ttlSecondsAfterFinished` deletes the pods, whose seconds then count, too. In the kinds of
 //! `kubeflow.org/v1` the number is a best effort: the training operator looks at the deadline only when
 //! something happens to the job.
+//! What the webhook would fill in counts once it is written: in a file, `jobgate lint --fix` does that.
 //!
 //! A pod holds what its containers request together, or an init container if that is more. Slices of a GPU
 //! (MIG), shared GPUs and Neuron cores are named as what they are, and each counts as one. Nothing is said
