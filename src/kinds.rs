@@ -9,6 +9,7 @@ mod colocation;
 mod count;
 mod definition;
 mod field;
+mod held;
 mod kind;
 mod others;
 mod pod;
@@ -20,12 +21,13 @@ pub use claims::OwnClaim;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Choice, Deadline, Definition, Disruption, Finished, Harm, History, LabelValue,
-    Leak, Mounted, OnUpdate, Operator, OwnClaims, Path, Reference, Release, Released, Retired, Retries, Ttl,
-    Wait,
+    Api, Attempts, CUSTOM, Children, Choice, Deadline, Definition, Disruption, Finished, Harm, History,
+    LabelValue, Leak, Mounted, OnUpdate, Operator, OwnClaims, Path, Reference, Release, Released, Retired,
+    Retries, Ttl, Wait,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};
+pub use held::{Held, Unit};
 pub use kind::Kind;
 #[doc(hidden)]
 pub use kind::add_for_testing;

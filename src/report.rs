@@ -7,6 +7,7 @@ mod excerpt;
 mod fingerprint;
 mod github;
 mod gitlab;
+mod holdings;
 mod human;
 mod identity;
 mod impact;
@@ -34,6 +35,7 @@ use crate::judge::finding::{Finding, Level};
 use crate::kinds::Kind;
 use crate::text::lines::Position;
 use crate::text::value::Value;
+pub use holdings::Holdings;
 pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 pub(crate) use place::{first_line, span};
@@ -173,6 +175,8 @@ pub struct Report {
     pub unjudged: Vec<Unjudged>,
     /// What would become of each object, in order; nothing where nobody asked.
     pub answers: Vec<Answered>,
+    /// What the objects hold of accelerators.
+    pub holdings: Holdings,
     /// The text of every file that a finding points into, by path.
     pub sources: BTreeMap<Arc<str>, Arc<String>>,
     /// What a policy would do to a cluster, where the report is of an audit. Its objects stand in no file:
@@ -199,6 +203,7 @@ impl Report {
         }
         self.unjudged.append(&mut other.unjudged);
         self.answers.append(&mut other.answers);
+        self.holdings.append(other.holdings);
         self.sources.extend(other.sources);
     }
 

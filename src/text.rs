@@ -2,6 +2,7 @@
 
 pub mod lines;
 pub mod meter;
+pub(crate) mod number;
 pub mod patch;
 pub mod placeholder;
 pub mod pointer;

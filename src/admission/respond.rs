@@ -345,7 +345,10 @@ pub(super) fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::judge::checks;
+    use crate::judge::engine::{self, Request};
+    use crate::judge::facts::NoFacts;
     use crate::judge::finding::Fix;
+    use crate::judge::policy::Policy;
     use crate::text::pointer::Pointer;
     use crate::text::value::{Value, json};
 
@@ -412,6 +415,27 @@ mod tests {
         let cut = of(&"ü".repeat(200), "");
         assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST_WARNING, true));
         assert_eq!(of(&"y".repeat(LONGEST_WARNING - 16), "").chars().count(), LONGEST_WARNING);
+    }
+
+    #[test]
+    fn a_warning_keeps_what_it_costs() {
+        let container = json!({"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}});
+        let template = json!({"spec": {"containers": [container]}});
+        let job = json!({"template": {"spec": {"parallelism": 8, "completions": 8, "template": template}}});
+        let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": [job]}});
+        let worker = json!({"replicas": 8, "template": template});
+        let mpi = json!({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": {
+            "runPolicy": {"cleanPodPolicy": "None"}, "mpiReplicaSpecs": {"Worker": worker}}});
+        let policy = Policy::builtin("audit").expect("a built-in policy");
+        for (object, rules) in [(set, &["deadline"][..]), (mpi, &["deadline", "resources-released"])] {
+            let verdict = engine::evaluate(&policy, &NoFacts, &Request::of_file(&object, None));
+            let warnings = warnings(&verdict.findings);
+            for rule in rules {
+                let line = warnings.iter().find(|line| line.starts_with(rule)).expect("a warning");
+                assert!(line.contains("64 GPUs without a time limit"), "{line}");
+                assert!(line.chars().count() <= LONGEST_WARNING, "{line}");
+            }
+        }
     }
 
     #[test]

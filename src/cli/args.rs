@@ -161,7 +161,7 @@ pub enum Policy {
     },
     /// Print a built-in policy to use as a starting point
     Show {
-        /// Its name: default, audit or accelerators
+        /// Its name: default, audit, accelerators or strict
         name: Option<String>,
     },
     /// Print the parts of a policy that the API server can enforce by itself, even while Jobgate is down
@@ -174,7 +174,7 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
         #[arg(long, required = true)]
         vap: bool,
 
-        /// The policy: a file, or one of default, audit, accelerators
+        /// The policy: a file, or one of default, audit, accelerators, strict
         #[arg(value_name = "POLICY", default_value = "default")]
         policy: String,
 
@@ -231,7 +231,7 @@ pub struct Review {
     #[arg(long, value_name = "ENDPOINT", value_enum, default_value_t = Endpoint::Validate)]
     pub endpoint: Endpoint,
 
-    /// The policy: a file, or one of default, audit, accelerators
+    /// The policy: a file, or one of default, audit, accelerators, strict
     #[arg(long, value_name = "FILE|NAME", default_value = "default")]
     pub policy: String,
 
@@ -243,7 +243,7 @@ pub struct Review {
 /// The policy and the report: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
 #[derive(Debug, Args)]
 pub struct Reporting {
-    /// The policy: a file, or one of default, audit, accelerators
+    /// The policy: a file, or one of default, audit, accelerators, strict
     #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
     pub policy: String,
 

@@ -243,7 +243,7 @@ async fn list(
         progress.objects.fetch_add(judged.len(), Ordering::Relaxed);
         for judged in judged {
             let (object, fate) = judged?;
-            part.take(&object, fate, judge.options);
+            part.take(&object, fate, (judge.policy, judge.options));
         }
         if !pages.turn(&page.metadata.next) {
             return Ok(part);

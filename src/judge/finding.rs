@@ -175,6 +175,12 @@ impl Finding {
         self
     }
 
+    /// Raises the level to at least `level`.
+    pub fn at_least(&mut self, level: Level) -> &mut Self {
+        self.level = self.level.max(level);
+        self
+    }
+
     /// Gives the finding a level instead of filling the value in, if the rule's action is `fill`.
     pub fn instead_of_fill(&mut self, level: Level) -> &mut Self {
         if self.fills {

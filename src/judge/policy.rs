@@ -531,6 +531,18 @@ mod tests {
     }
 
     #[test]
+    fn strict_is_the_default_or_denies() {
+        let policy = Policy::builtin("strict").unwrap();
+        for entry in RULES {
+            let (strict, default) =
+                (policy.base(entry.rule).action, Policy::default().base(entry.rule).action);
+            assert!(strict == Action::Deny || strict == default, "{}", entry.rule.id);
+            assert!(default != Action::Deny || strict == Action::Deny, "{}", entry.rule.id);
+        }
+        assert_eq!(policy.base(rule("resources-released")).action, Action::Deny);
+    }
+
+    #[test]
     fn the_table_of_accelerators_is_a_rules_parameter() {
         let (id, param) = ACCELERATORS;
         assert!(rule(id).param(param).is_some());

@@ -49,8 +49,10 @@ pub(super) fn ratchet(
         }
         _ => Vec::new(),
     };
-    // A warning that is now a denial is new, unless only labels have changed.
-    let known = known.iter().filter(|finding| same_spec || finding.level == Level::Deny);
+    // A warning that is now a denial is new, unless only labels have changed. A note is about what is allowed.
+    let known = known
+        .iter()
+        .filter(|finding| finding.level == Level::Deny || same_spec && finding.level == Level::Warn);
     let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> =
         known.map(|finding| (finding.rule, place(&finding.path, old))).collect();
     for finding in findings.iter_mut().filter(|finding| finding.level == Level::Deny) {

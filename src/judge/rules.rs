@@ -2,6 +2,7 @@
 //! its two lines here. Documentation, schema, `explain` page and webhook registration are generated from the
 //! file.
 
+mod accelerator_hours_bounded;
 mod checkpoint_volume_access;
 mod cron_runs_do_not_overlap;
 mod deadline;
@@ -42,6 +43,7 @@ macro_rules! entries {
 
 /// All rules, sorted by id.
 pub static RULES: &[Entry] = entries! {
+    accelerator_hours_bounded
     checkpoint_volume_access
     cron_runs_do_not_overlap
     deadline

@@ -1,7 +1,10 @@
 //! `workload.codeflare.dev` `AppWrapper`: whole objects of other kinds, which are judged in their place (kinds.md
 //! §9).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Operator, Retired};
+use super::definition::{
+    Api, Attempts, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Operator, Retired,
+};
+use super::field::Part;
 
 pub(super) static APP_WRAPPER: Definition = Definition {
     group: "workload.codeflare.dev",
@@ -16,6 +19,7 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     name: "AppWrapper",
     resource: "appwrappers",
     deadline: Deadline::OfOthers { of_job: None },
+    attempts,
     queued_by_kueue: true,
     api: Api::Custom {
         schema: include_str!("app_wrapper.schema.json"),
@@ -37,3 +41,14 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     makers: &["system:serviceaccount:appwrapper-system:appwrapper-controller-manager"],
     ..CUSTOM
 };
+
+/// Returns how often what is inside may start: again after a failure, by default three times (kinds.md §9).
+fn attempts(object: &Part<'_>) -> Attempts {
+    const LIMIT: &str = "workload.codeflare.dev.appwrapper/retryLimit";
+    let limit = object.at(&["metadata", "annotations", LIMIT]);
+    if !limit.is_set() {
+        return Attempts::Times(4);
+    }
+    let number = limit.text().set().and_then(|text| text.parse::<i64>().ok());
+    number.map_or(Attempts::Unknown, |times| Attempts::Times(times.max(0).saturating_add(1)))
+}

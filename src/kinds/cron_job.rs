@@ -1,7 +1,7 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
 use super::definition::{
-    Api, CUSTOM, Children, Definition, Disruption, Finished, History, OnUpdate, Retired, Ttl,
+    Api, Attempts, CUSTOM, Children, Definition, Disruption, Finished, History, OnUpdate, Retired, Ttl,
 };
 use super::job::{POD_LABELS, RESTART};
 use super::pods::{Count, Pods, Times};
@@ -33,6 +33,7 @@ pub(super) static CRON_JOB: Definition = Definition {
         restart: RESTART,
     }],
     schedule: Some(&["spec"]),
+    attempts: |_| Attempts::Runs,
     api: Api::CronJob,
     finished: Finished::Never,
     on_update: OnUpdate::NextRuns,

@@ -32,6 +32,11 @@ pub struct Definition {
     pub limits: Path,
     /// What `activeDeadlineSeconds` does.
     pub deadline: Deadline,
+    /// Whether the operator looks at the deadline only when something happens to the job, so that one that
+    /// hangs quietly runs on.
+    pub deadline_is_late: bool,
+    /// Returns how often an object's runs may start, each with a new clock.
+    pub attempts: fn(&Part<'_>) -> Attempts,
     /// What `ttlSecondsAfterFinished` of the limits does.
     pub ttl: Ttl,
     /// What a `ttlSecondsAfterFinished` of 0 in the limits does, to follow it; nothing if it does no harm.
@@ -129,6 +134,40 @@ pub enum Deadline {
         /// What is wrong with that of a batch/v1 Job in it; nothing if there are none.
         of_job: Option<Harm>,
     },
+}
+
+/// How often what an object describes may run, each time with a new clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempts {
+    /// So many times.
+    Times(i64),
+    /// As often as it fails.
+    NoLimit,
+    /// A placeholder or wrong type hides it.
+    Unknown,
+    /// Whenever a schedule or a queue starts a run.
+    Runs,
+}
+
+impl Attempts {
+    /// Returns the attempts of a field with the number of retries.
+    #[must_use]
+    pub fn with_retries(retries: &Part<'_>, unset: i64) -> Self {
+        retries
+            .int()
+            .or_default(unset)
+            .map_or(Self::Unknown, |times| Self::Times(times.max(0).saturating_add(1)))
+    }
+
+    /// Returns them for something that is itself run so many times.
+    #[must_use]
+    pub fn each(self, of: Self) -> Self {
+        match (self, of) {
+            (Self::Times(inner), Self::Times(outer)) => Self::Times(inner.saturating_mul(outer)),
+            (Self::Times(_), other) => other,
+            (own, _) => own,
+        }
+    }
 }
 
 /// What `ttlSecondsAfterFinished` does.
@@ -449,6 +488,8 @@ pub const CUSTOM: Definition = Definition {
     run_metadata: &["metadata"],
     limits: &["spec"],
     deadline: Deadline::Ends,
+    deadline_is_late: false,
+    attempts: |_| Attempts::Times(1),
     ttl: Ttl::None,
     ttl_of_zero: None,
     history: None,

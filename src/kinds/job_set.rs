@@ -1,9 +1,10 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
 use super::definition::{
-    Api, CUSTOM, Children, Choice, Deadline, Definition, Disruption, Finished, Mounted, OnUpdate, OwnClaims,
-    Path, Ttl,
+    Api, Attempts, CUSTOM, Children, Choice, Deadline, Definition, Disruption, Finished, Mounted, OnUpdate,
+    OwnClaims, Path, Ttl,
 };
+use super::field::{Field, Part};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
@@ -37,6 +38,7 @@ pub(super) static JOB_SET: Definition = Definition {
         help: "a rule of `failurePolicy` with `onJobFailureReasons: [DeadlineExceeded]` and \
                `action: FailJobSet` keeps the set from starting again, with a new clock, up to `maxRestarts` times",
     },
+    attempts,
     ttl: Ttl::Deletes {
         what: "the finished set, its Jobs and their pods are",
         deletes_pods: true,
@@ -71,3 +73,14 @@ pub(super) static JOB_SET: Definition = Definition {
     starter: Some(include_str!("job_set.starter.yaml")),
     ..CUSTOM
 };
+
+/// Returns how often the set may start: again after a failure, up to `maxRestarts` times, unless a rule does
+/// not count.
+fn attempts(object: &Part<'_>) -> Attempts {
+    let policy = object.at(&["spec", "failurePolicy"]);
+    let is_free = |rule: &Part<'_>| matches!(rule.get("action").text(), Field::Set(action) if action.ends_with("IgnoreMaxRestarts"));
+    if policy.get("rules").items().any(|rule| is_free(&rule)) {
+        return Attempts::NoLimit;
+    }
+    Attempts::with_retries(&policy.get("maxRestarts"), 0)
+}

@@ -12,6 +12,7 @@ pub(super) static MPI_JOB_V1: Definition = Definition {
     resource: "mpijobs",
     limits: &["spec", "runPolicy"],
     deadline: Deadline::Marks,
+    deadline_is_late: true,
     ttl: TTL,
     // The training operator reads both, and rejects a job in which they differ.
     release: Some(Release { twin: Some(&["spec", "cleanPodPolicy"]), ..RELEASE }),

@@ -12,6 +12,7 @@ pub(super) static PADDLE_JOB: Definition = Definition {
     resource: "paddlejobs",
     limits: &["spec", "runPolicy"],
     deadline: Deadline::Marks,
+    deadline_is_late: true,
     ttl: TTL,
     release: Some(RELEASE),
     retries: Some(RETRIES),

@@ -64,6 +64,7 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     resource: "pytorchjobs",
     limits: &["spec", "runPolicy"],
     deadline: Deadline::Marks,
+    deadline_is_late: true,
     ttl: TTL,
     release: Some(RELEASE),
     retries: Some(RETRIES),

@@ -1,7 +1,8 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
 
 use super::definition::{
-    Api, CUSTOM, Children, Choice, Deadline, Definition, Finished, Leak, Operator, Release, Released, Wait,
+    Api, Attempts, CUSTOM, Children, Choice, Deadline, Definition, Finished, Leak, Operator, Release,
+    Released, Wait,
 };
 use super::field::{Field, Part};
 use super::job::RESTART_HELP;
@@ -16,6 +17,7 @@ pub(super) static RAY_JOB: Definition = Definition {
     resource: "rayjobs",
     // It frees nothing by itself.
     deadline: Deadline::Marks,
+    attempts: |object| Attempts::with_retries(&object.at(&["spec", "backoffLimit"]), 0),
     // `ttlSecondsAfterFinished` is how long the cluster runs on, so filling it in would cost GPU time.
     release: Some(Release {
         field: "shutdownAfterJobFinishes",

@@ -1,6 +1,6 @@
 //! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives (kinds.md §12).
 
-use super::definition::{Api, CUSTOM, Children, Definition, Finished, History, OnUpdate, Ttl};
+use super::definition::{Api, Attempts, CUSTOM, Children, Definition, Finished, History, OnUpdate, Ttl};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
@@ -12,6 +12,7 @@ pub(super) static SCALED_JOB: Definition = Definition {
     resource: "scaledjobs",
     body: &["spec", "jobTargetRef"],
     limits: &["spec", "jobTargetRef"],
+    attempts: |_| Attempts::Runs,
     ttl: Ttl::Deletes { what: "the finished Jobs and their pods are", deletes_pods: true, of_job: None },
     history: Some(History { at: &["spec"], successful: 100, failed: 100 }),
     pods: &[Pods {

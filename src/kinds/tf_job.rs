@@ -13,6 +13,7 @@ pub(super) static TF_JOB: Definition = Definition {
     resource: "tfjobs",
     limits: &["spec", "runPolicy"],
     deadline: Deadline::Marks,
+    deadline_is_late: true,
     ttl: TTL,
     release: Some(RELEASE),
     retries: Some(RETRIES_NEVER),

@@ -1,7 +1,7 @@
 //! `batch.volcano.sh` `Job`: tasks that are scheduled together (kinds.md §8).
 
 use super::definition::{
-    Api, CUSTOM, Deadline, Definition, Finished, Leak, Mounted, OnUpdate, OwnClaims, Ttl,
+    Api, Attempts, CUSTOM, Deadline, Definition, Finished, Leak, Mounted, OnUpdate, OwnClaims, Ttl,
 };
 use super::field::{Field, Part};
 use super::pods::{Count, Pods, Restart, Unset};
@@ -16,6 +16,11 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         what: "a Volcano job",
         help: "write `activeDeadlineSeconds` in the pod template, and a policy with `event: PodFailed` and \
                `action: TerminateJob`, which ends the job when a pod passes it",
+    },
+    attempts: |object| match object.at(&["spec", "maxRetry"]) {
+        // Volcano reads 0 as its default.
+        field if field.int() == Field::Set(0) => Attempts::Times(4),
+        field => Attempts::with_retries(&field, 3),
     },
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
     leak: Some(Leak {

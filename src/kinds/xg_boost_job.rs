@@ -13,6 +13,7 @@ pub(super) static XG_BOOST_JOB: Definition = Definition {
     resource: "xgboostjobs",
     limits: &["spec", "runPolicy"],
     deadline: Deadline::Marks,
+    deadline_is_late: true,
     ttl: TTL,
     release: Some(RELEASE),
     retries: Some(RETRIES_NEVER),

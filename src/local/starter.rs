@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_is_made_passes_every_rule() {
-        let policy = Policy::builtin("default").expect("a policy");
+        let policy = Policy::builtin("strict").expect("a policy");
         let mut made = 0;
         for (kind, asked) in matrix() {
             let Ok(text) = manifest(kind, &asked) else { continue };

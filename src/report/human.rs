@@ -346,6 +346,7 @@ impl<'r> Writer<'r, '_> {
         if let Some(holding) = self.report.impact.as_ref().and_then(Impact::still_holding) {
             writeln!(self.out, "{holding}")?;
         }
+        self.report.holdings.write(self.full, self.out)?;
         let rules = summary::by_rule(self.report);
         let Some((most, _)) = rules.first() else { return Ok(()) };
         if rules.len() > 1 && self.report.impact.is_none() {

@@ -9,7 +9,7 @@ use serde::ser::{Error as _, SerializeSeq as _, Serializer};
 use serde_json::ser::Formatter;
 use serde_json::value::to_raw_value;
 
-use super::{Answered, Located, Location, ObjectId, Related, Report, Unjudged, impact};
+use super::{Answered, Holdings, Located, Location, ObjectId, Related, Report, Unjudged, impact};
 use crate::judge::finding::{Level, Safety};
 use crate::text::lines::Position;
 use crate::text::patch;
@@ -28,6 +28,8 @@ struct Document<'r> {
     summary: &'r Report,
     #[serde(skip_serializing_if = "Option::is_none")]
     impact: Option<impact::Document<'r>>,
+    #[serde(skip_serializing_if = "Holdings::is_empty")]
+    accelerators: &'r Holdings,
     #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "verdicts")]
     verdicts: &'r [Answered],
     #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "unjudged")]
@@ -230,6 +232,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         version: VERSION,
         summary: report,
         impact: report.impact.as_ref().map(|impact| impact::Document::of(report, impact)),
+        accelerators: &report.holdings,
         verdicts: &report.answers,
         unjudged: &report.unjudged,
         findings: report,

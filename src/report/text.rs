@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+pub(crate) use crate::text::number::plural;
+pub(super) use crate::text::number::thousands;
+
 /// Returns the text with all characters made visible that a terminal would interpret, hide or reorder.
 ///
 /// Control characters become pictures (`␛`), others their number (`<U+200B>`).
@@ -47,24 +50,6 @@ fn is_hidden(char: char) -> bool {
         | '\u{E000}'..='\u{F8FF}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{10FFFF}')
 }
 
-/// Returns a number with a comma between each three digits.
-pub(super) fn thousands(number: usize) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// Returns a number and its noun, which takes an `s` unless the number is one.
-pub(crate) fn plural(number: usize, noun: &str) -> String {
-    format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
-}
-
 /// Returns a path relative to the root of a repository: with forward slashes, and no leading `./`.
 pub(super) fn repository_path(path: &str) -> Cow<'_, str> {
     let mut path = if std::path::MAIN_SEPARATOR == '\\' {
@@ -89,16 +74,6 @@ mod tests {
         assert_eq!(clean("a\r\nb\tc\0"), "a␍␊b c␀");
         assert_eq!(clean("ad\u{202E}min\u{200B}\u{FEFF}\u{2028}"), "ad<U+202E>min<U+200B><U+FEFF><U+2028>");
         assert_eq!(clean("\u{E0041}"), "<U+E0041>");
-    }
-
-    #[test]
-    fn numbers_are_readable() {
-        assert_eq!(
-            ["0", "999", "1,000", "1,234,567"],
-            [0, 999, 1000, 1_234_567].map(thousands).each_ref().map(String::as_str)
-        );
-        assert_eq!(plural(1, "file"), "1 file");
-        assert_eq!(plural(0, "file"), "0 files");
     }
 
     #[test]

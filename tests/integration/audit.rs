@@ -5,7 +5,7 @@ use http::{Request, Response};
 use jobgate::cluster::Connection;
 use jobgate::cluster::audit::{self, Options, Progress};
 use jobgate::judge::policy::Policy;
-use jobgate::report::{Report, Tally};
+use jobgate::report::{self, Format, Report, Tally};
 use jobgate::text::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
@@ -78,6 +78,38 @@ async fn pages_are_read_to_the_end() {
     assert_eq!(names(&report), ["one", "two", "three"]);
     assert_eq!(total(&report), Tally { objects: 3, denied: 3, ..Tally::default() });
     assert!(diary.iter().all(|uri| !uri.contains("watch")) && report.impact.unwrap().problems.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accelerators_are_added_up_for_what_runs() {
+    let gpus = |team: &str, deadline: Value| {
+        json!({"metadata": {"labels": {"team": team}}, "spec": {"activeDeadlineSeconds": deadline,
+            "template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}}})
+    };
+    let mut finished = gpus("vision", 3600.into());
+    finished["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    let (one, two) = (gpus("vision", Value::Null), gpus("speech", 7200.into()));
+    let (report, _) = run(&Options::default(), move |uri, _| match uri {
+        "/apis/batch/v1/jobs?limit=500" => page(
+            &[
+                job("a", "one", one.clone()),
+                job("a", "two", two.clone()),
+                job("a", "done", finished.clone()),
+                job("a", "cpu", json!({})),
+            ],
+            "",
+        ),
+        _ => page(&[], ""),
+    })
+    .await;
+    let row = |team: &str, unbounded: Value, hours: u64| json!({"namespace": "a", "team": team, "objects": 1, "held": {"gpu": 8}, "unbounded": unbounded, "hours": hours});
+    let mut out = Vec::new();
+    report::write(&report, Format::Json, &report::Options::default(), &mut out).unwrap();
+    let document: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(
+        document["accelerators"],
+        json!([row("speech", json!({}), 16), row("vision", json!({"gpu": 8}), 0)])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -396,7 +396,8 @@ fn the_policy_is_good_and_is_where_the_program_looks() {
         assert_eq!(rendering.pod()["volumes"][0]["configMap"]["name"], "jobgate-policy");
         let path = format!("--policy={}/policy.yaml", mount["mountPath"].as_str().unwrap());
         assert!(rendering.arguments().contains(&path.as_str()));
-        let expected = if rendering.name.contains("audit") { "audit" } else { "default" };
+        let named = ["audit", "strict"].into_iter().find(|name| rendering.name.contains(name));
+        let expected = named.unwrap_or("default");
         let builtin =
             jobgate::judge::policy::BUILTINS.iter().find(|builtin| builtin.name == expected).unwrap();
         assert_eq!(source, builtin.source);
@@ -505,7 +506,7 @@ fn the_chart_refuses_values_that_mean_nothing() {
     let wrong = [
         json!({"replicas": 1}),
         json!({"replica": 3}),
-        json!({"policy": {"name": "strict"}}),
+        json!({"policy": {"name": "lenient"}}),
         json!({"claims": "on"}),
         json!({"certificates": {"mode": "helm"}}),
         json!({"webhooks": {"failClosedNamespaces": ["*"]}}),

@@ -179,6 +179,7 @@ fn render() -> Vec<Rendering> {
     let charts: Vec<Rendering> = [
         json!({}),
         json!({"policy": {"name": "audit"}}),
+        json!({"policy": {"name": "strict"}}),
         json!({"certificates": {"mode": "cert-manager"}}),
         json!({"certificates": {"mode": "mounted"}, "claims": "off"}),
         json!({"webhooks": {"failClosedNamespaces": ["training"], "excludedNamespaces": ["sandbox"]}}),

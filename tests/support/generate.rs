@@ -106,7 +106,7 @@ impl Case {
 
 /// Policies of every sort: the built-in ones, and every rule set to each action that it may have.
 pub(crate) fn policies() -> Vec<Policy> {
-    let mut policies: Vec<Policy> = ["default", "audit", "accelerators"]
+    let mut policies: Vec<Policy> = ["default", "audit", "accelerators", "strict"]
         .iter()
         .map(|name| Policy::builtin(name).expect("a policy"))
         .collect();

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use super::judge::Fate;
 use super::{Options, filled};
 use crate::judge::finding::{Finding, Level, Place};
+use crate::judge::policy::Policy;
 use crate::kinds::{Kind, PodTemplate, Workload};
-use crate::report::{Filled, Impact, LeftOut, Located, Location, ObjectId, Related, Report, Tally, span};
+use crate::report::{
+    Filled, Holdings, Impact, LeftOut, Located, Location, ObjectId, Related, Report, Tally, span,
+};
 use crate::text::lines::{Lines, Position};
 use crate::text::value::Value;
 use crate::text::yaml;
@@ -24,6 +27,7 @@ pub(super) struct Part {
     suppressed: usize,
     sources: BTreeMap<Arc<str>, Arc<String>>,
     namespaces: BTreeMap<String, Tally>,
+    holdings: Holdings,
     left_out: LeftOut,
     filled: BTreeMap<Arc<str>, Vec<Filled>>,
     holding: BTreeSet<Arc<str>>,
@@ -33,7 +37,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn take(&mut self, object: &Value, fate: Fate, options: &Options) {
+    pub(super) fn take(&mut self, object: &Value, fate: Fate, (policy, options): (&Policy, &Options)) {
         self.read += 1;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| !kind.children.is_empty())) {
@@ -66,6 +70,7 @@ impl Part {
         };
         let identity = Arc::new(ObjectId::of(object));
         let namespace = identity.namespace.clone().unwrap_or_default();
+        self.holdings.add(object, &namespace, policy);
         *self.namespaces.entry(namespace).or_default() += Tally::of(&verdict);
         self.suppressed += verdict.suppressed.len();
         if verdict.findings.is_empty() {
@@ -89,6 +94,7 @@ impl Part {
     pub(super) fn join(self, report: &mut Report, impact: &mut Impact, parents: &mut HashSet<Box<str>>) {
         report.findings.extend(self.findings);
         report.suppressed += self.suppressed;
+        report.holdings.append(self.holdings);
         report.sources.extend(self.sources);
         for (namespace, tally) in self.namespaces {
             *impact.namespaces.entry(namespace).or_default() += tally;

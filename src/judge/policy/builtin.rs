@@ -18,7 +18,7 @@ pub(super) const DEFAULT: Builtin = Builtin {
 };
 
 /// All of them, the default first.
-pub const BUILTINS: [Builtin; 3] = [
+pub const BUILTINS: [Builtin; 4] = [
     DEFAULT,
     Builtin {
         name: "audit",
@@ -29,5 +29,10 @@ pub const BUILTINS: [Builtin; 3] = [
         name: "accelerators",
         summary: "Deny only objects that request an accelerator",
         source: include_str!("../../../policies/accelerators.yaml"),
+    },
+    Builtin {
+        name: "strict",
+        summary: "Deny whatever is always wrong, also what the default fills in",
+        source: include_str!("../../../policies/strict.yaml"),
     },
 ];

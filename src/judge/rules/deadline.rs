@@ -38,7 +38,9 @@
 //! ## Fix
 //!
 //! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` if that is shorter. Only the
-//! author knows how long a run may take, so the webhook never fills in this field.
+//! author knows how long a run may take, so the webhook never fills in this field. Where the pods hold
+//! accelerators and would outlive the deadline, it also writes what releases them: `cleanPodPolicy: Running`,
+//! or `shutdownAfterJobFinishes: true` in a RayJob.
 //!
 //! ## Details
 //!
@@ -76,11 +78,18 @@
 //! Jobs do not inherit the CronJob's own labels. The label never replaces a deadline of 0. A finding says why
 //! a label does not count.
 //!
+//! A finding about pods that hold accelerators says how many, and for how long at most.
+//!
 //! On UPDATE, a violation that the object already had is a warning. Two changes are denied as new violations:
 //! a deadline that grows beyond `maximum` (or is removed), and a change of Kueue's two labels after which
 //! they no longer limit the run. So nobody can bypass the limit by removing the label while the Job is
 //! suspended. Nothing is denied on a Job or PyTorchJob that has finished, nor is any other change of labels.
 //! Kueue itself changes neither label.
+//!
+//! The training operator looks at the deadline only when something happens to the job: a pod starts, fails or
+//! ends, or hours have passed. A job that hangs quietly may run on for hours, so in the kinds of
+//! `kubeflow.org/v1` the deadline is a good hint and no guarantee. An `activeDeadlineSeconds` in the pod
+//! templates, which the node enforces, makes something happen.
 //!
 //! Since release 1.9.4, the training operator marks a PyTorchJob as failed at its deadline but leaves its
 //! pods running, unless `runPolicy.cleanPodPolicy` is `Running` or `All`. They keep their nodes until
@@ -98,22 +107,21 @@
 //!
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
 //! * <https://kueue.sigs.k8s.io/docs/concepts/workload/#maximum-execution-time>
+//! * <https://github.com/kubeflow/trainer/issues/3358>
 //! * <https://github.com/kubeflow/trainer/pull/3420>
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use crate::judge::cost::{Cost, FIELD, MAX_SECONDS, attempts};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
+use crate::judge::kueue::{self, Kueue};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cel, Cx, Exportable, Fills, Flag, Kinds, Measure, Number, Ratchet, Rule};
-use crate::kinds::{Deadline, Field, Harm, Part, PodTemplate, Run, Ttl, Workload};
-use crate::text::patch::Op;
+use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Measure, Number, Ratchet, Rule};
+use crate::kinds::{Attempts, Deadline, Field, Harm, Part, PodTemplate, Run, Ttl, Workload};
+use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
 
-const KUEUE: Flag = Flag::off(
-    "kueueMaxExecTime",
-    "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` limits a queued run.",
-);
 const MAXIMUM: Number =
     Number::new("maximum", "The longest deadline that an author may set, in seconds; 0 for none.", 0, 0);
 const SUGGESTION: Number =
@@ -125,7 +133,7 @@ pub(super) static RULE: Rule = Rule {
     kinds: Kinds::WithRuns,
     default: Action::Deny,
     fills: Fills::Nothing,
-    params: &[KUEUE.0, MAXIMUM.0, SUGGESTION.0],
+    params: &[kueue::RUNS.0, MAXIMUM.0, SUGGESTION.0],
     export: Exportable::Cel(Cel {
         kinds: Kinds::WithDeadline,
         params: &["kueueMaxExecTime", "maximum"],
@@ -142,20 +150,10 @@ pub(super) static RULE: Rule = Rule {
     check,
     restore: None,
     ratchet: Ratchet {
-        labels: &[KUEUE_MAX_EXEC_TIME, KUEUE_QUEUE],
+        labels: &[kueue::MAX_EXEC_TIME, kueue::QUEUE],
         measure: Some(Measure { of: longest, cel: LONGEST }),
     },
 };
-
-const FIELD: &str = "activeDeadlineSeconds";
-
-/// Above this many seconds the Job controller's product with nanoseconds overflows (kubernetes.md §1.3).
-const MAX_SECONDS: i64 = 9_223_372_036;
-
-/// Kueue suspends a workload that runs longer than the number of seconds in this label (kubernetes.md §8).
-const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
-/// The label that puts an object in a queue of Kueue's.
-const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 /// Returns how long a run's own deadline lets it run: without limit if unset, 0 if the controller ends it at
 /// once.
@@ -177,8 +175,9 @@ const LONGEST: &str = "\
 
 fn check(cx: &mut Cx<'_>) {
     let begin = cx.findings.len();
+    let attempts = attempts(cx.workload);
     match cx.workload.kind.deadline {
-        Deadline::Ends | Deadline::Marks => check_runs(cx),
+        Deadline::Ends | Deadline::Marks => check_runs(cx, attempts),
         Deadline::EndsEachJob { restarts, help } => {
             let starts_again = !matches!(cx.workload.object.at(restarts).int(), Field::Unset | Field::Set(0));
             // A set is bounded when the Jobs that hold accelerators are.
@@ -186,7 +185,7 @@ fn check(cx: &mut Cx<'_>) {
                 cx.workload.pods.iter().filter(|pod| pod.holds_accelerators()).map(|pod| pod.run).collect();
             for (index, run) in cx.workload.runs.iter().enumerate() {
                 if holders.is_empty() || holders.contains(&index) {
-                    check_run(cx, index, run);
+                    check_run(cx, (index, run), attempts);
                 }
             }
             for finding in &mut cx.findings[begin..] {
@@ -225,9 +224,9 @@ fn does_not_limit(cx: &mut Cx<'_>) {
     }
 }
 
-fn check_runs(cx: &mut Cx<'_>) {
+fn check_runs(cx: &mut Cx<'_>, attempts: Attempts) {
     for (index, run) in cx.workload.runs.iter().enumerate() {
-        check_run(cx, index, run);
+        check_run(cx, (index, run), attempts);
     }
 }
 
@@ -240,18 +239,18 @@ fn no_field(cx: &mut Cx<'_>, what: &str, help: &'static str) {
     let unbounded = workload.pods.iter().find(|pod| (!holds || pod.holds_accelerators()) && !bounded(pod));
     let Some(pod) = unbounded else { return };
     let field = pod.spec.get(FIELD);
-    let message =
-        format!("{what} has no deadline, so a run that hangs keeps its nodes until someone notices");
+    let cost = Cost::of_run(workload, pod.run, (None, Attempts::Unknown));
+    let message = hangs(cost, &format!("{what} has no deadline"), "someone notices");
     if let Some(finding) = cx.missing(&field.pointer, message) {
         finding.at_most(Level::Warn).help(help);
     }
 }
 
-fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
+fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempts) {
     let field = run.limits.get(FIELD);
     let maximum = Some(cx.number(&MAXIMUM)).filter(|most| *most > 0);
     let is_short = |seconds: i64| maximum.is_none_or(|most| seconds <= most);
-    let kueue = kueue(cx, run);
+    let kueue = Kueue::of(cx.workload, run, cx.flag(&kueue::RUNS));
     let bound_by_kueue = matches!(kueue, Some(Kueue { seconds: Ok(seconds), .. }) if is_short(seconds));
     match field.int() {
         Field::Set(value) if value <= 0 || value > MAX_SECONDS => {
@@ -265,16 +264,16 @@ fn check_run(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         Field::Set(_) if bound_by_kueue => keeps_pods(cx, index, run),
         Field::Set(value) if !is_short(value) => {
             let most = maximum.unwrap_or(value);
-            let finding = cx.report(
-                &field.pointer,
-                format!("`{FIELD}` is {value}, above the policy's maximum of {most}"),
-            );
+            let cost = Cost::of_run(cx.workload, index, (Some(value), attempts));
+            let cost = cost.map(|cost| format!("; {cost}")).unwrap_or_default();
+            let message = format!("`{FIELD}` is {value}, above the policy's maximum of {most}{cost}");
+            let finding = cx.report(&field.pointer, message);
             finding.help(format!("write at most {most}, or ask for an exemption"));
             rewrite(finding, &field, most);
         }
         Field::Set(_) => keeps_pods(cx, index, run),
         Field::Unset if bound_by_kueue => {}
-        Field::Unset => is_missing(cx, (index, run), &field, maximum, kueue.as_ref()),
+        Field::Unset => is_missing(cx, (index, run, attempts), &field, maximum, kueue.as_ref()),
         Field::Placeholder(_) | Field::Wrong => {}
     }
 }
@@ -303,7 +302,7 @@ fn rewrite(finding: &mut Finding, field: &Part<'_>, seconds: i64) {
 
 fn is_missing(
     cx: &mut Cx<'_>,
-    (index, run): (usize, &Run<'_>),
+    (index, run, attempts): (usize, &Run<'_>, Attempts),
     field: &Part<'_>,
     maximum: Option<i64>,
     kueue: Option<&Kueue>,
@@ -316,8 +315,12 @@ fn is_missing(
         .filter(Part::is_set)
         .map(|part| part.pointer)
         .collect();
-    let until = if is_replaced(workload) { "the next run replaces it" } else { "someone notices" };
-    let mut message = format!("`{FIELD}` is not set, so a run that hangs keeps its nodes until {until}");
+    let is_replaced = is_replaced(workload);
+    let until = if is_replaced { "the next run replaces it" } else { "someone notices" };
+    // Kueue's label is a limit, if one that is too long.
+    let seconds = kueue.and_then(|kueue| kueue.seconds.ok());
+    let cost = Cost::of_run(workload, index, (seconds, attempts)).filter(|_| !is_replaced);
+    let mut message = hangs(cost, &format!("`{FIELD}` is not set"), until);
     if !of_pods.is_empty() {
         message += " (the one in the pod template limits a pod, not the run)";
     }
@@ -331,17 +334,49 @@ fn is_missing(
         let _ = write!(message, " (Kueue's label {why})");
     }
     let seconds = suggestion(cx);
+    let fix = fix(workload, (index, run), seconds);
+    let is_late = workload.kind.deadline_is_late;
     let Some(finding) = cx.missing(&field.pointer, message) else { return };
     set_help(finding, field, maximum);
+    if is_late {
+        finding.help = format!("{}; {LATE}", finding.help).into();
+    }
     for place in of_pods {
         finding.label(Place::Here(place, FindingPart::Value), "limits a pod, not the run");
     }
     if let Some(kueue) = kueue {
         finding.label(Place::Here(kueue.label.clone(), FindingPart::Value), "does not count");
     }
-    if let Some(fix) = run.limits.set(FIELD, seconds.into()) {
-        finding.fix(Safety::Unsafe, vec![fix]);
+    if !fix.is_empty() {
+        finding.fix(Safety::Unsafe, fix);
     }
+}
+
+/// What there is to know of a deadline of the training operator.
+pub(super) const LATE: &str = "the operator looks at the deadline only when something happens to the job";
+
+/// Returns the message for a missing deadline. The cost comes first: a warning may have no room for the rest.
+fn hangs(cost: Option<Cost>, what: &str, until: &str) -> String {
+    match cost {
+        Some(cost) => format!("{cost}: {what}, so a run that hangs keeps them until {until}"),
+        None => format!("{what}, so a run that hangs keeps its nodes until {until}"),
+    }
+}
+
+/// Returns the operations that set a deadline, and what makes it free accelerators.
+fn fix(workload: &Workload<'_>, (index, run): (usize, &Run<'_>), seconds: i64) -> Vec<Op> {
+    let deadline = run.limits.set(FIELD, seconds.into());
+    let releases = workload.kind.release.filter(|release| {
+        let elsewhere = workload.object.at(workload.kind.body).get(release.field);
+        workload.kind.deadline == Deadline::Marks
+            && workload.pods_of(index).iter().any(PodTemplate::holds_accelerators)
+            && release.releases(&workload.object, &run.limits) == Some(false)
+            && !release.place(&workload.object, &run.limits).is_set()
+            && !elsewhere.is_set()
+    });
+    let release = releases.and_then(|release| run.limits.set(release.field, release.value()));
+    // Both may bring the mapping around them.
+    patch::combine(deadline.into_iter().chain(release))
 }
 
 /// Tells whether the next run of a CronJob stops one that still runs.
@@ -351,38 +386,6 @@ fn is_replaced(workload: &Workload<'_>) -> bool {
         .schedule
         .as_ref()
         .is_some_and(|cron| replaces(cron) && cron.get("suspend").bool() != Field::Set(true))
-}
-
-/// Kueue's label for the longest run, where the object has one.
-struct Kueue {
-    label: Pointer,
-    /// The seconds, if they bound the run; else why they do not, as what follows "the label".
-    seconds: Result<i64, &'static str>,
-}
-
-fn kueue(cx: &Cx<'_>, run: &Run<'_>) -> Option<Kueue> {
-    let workload = cx.workload;
-    // Kueue queues a wrapper, not what is inside.
-    let wrapper = workload.inside.as_ref().map(|wrapper| wrapper.at(&["metadata", "labels"]));
-    let labels = wrapper.unwrap_or_else(|| run.metadata.get("labels"));
-    let label = labels.get(KUEUE_MAX_EXEC_TIME);
-    if !label.is_set() {
-        let own = workload.object.at(&["metadata", "labels"]).get(KUEUE_MAX_EXEC_TIME);
-        let seconds = Err(
-            "is on the CronJob and not inherited by its Jobs: set it in `spec.jobTemplate.metadata.labels`",
-        );
-        return own.is_set().then_some(Kueue { label: own.pointer, seconds });
-    }
-    let is_queued = labels.get(KUEUE_QUEUE).text().set().is_some_and(|queue| !queue.is_empty());
-    let seconds = match label.text().set().and_then(|text| text.parse::<i32>().ok()) {
-        _ if !cx.flag(&KUEUE) => Err("counts only if the policy sets `kueueMaxExecTime`"),
-        _ if !is_queued => Err("has no effect without a queue name"),
-        // The value is unknown, so it is not denied.
-        None if matches!(label.text(), Field::Placeholder(_)) => Ok(1),
-        Some(seconds) if seconds > 0 => Ok(seconds.into()),
-        _ => Err("is not a positive number of seconds"),
-    };
-    Some(Kueue { label: label.pointer, seconds })
 }
 
 /// Warns of a run whose pods outlive its deadline (kinds.md §1).

@@ -46,7 +46,8 @@
 //! *succeeded*. If such a pod is evicted, the Job is complete with only half of the training done; with
 //! `TerminatingOrFailed` the pod would have been replaced. Exit with another status after the checkpoint (by
 //! convention 143), and let `podFailurePolicy` ignore the condition `DisruptionTarget`, so that an eviction
-//! does not count as a retry.
+//! does not count as a retry. Workers that `torchrun` starts need no such change: it exits with 1 on SIGTERM,
+//! whatever the training script exits with.
 //!
 //! ## Details
 //!

@@ -63,7 +63,8 @@
 //!
 //! ## Details
 //!
-//! Only jobs whose pods request an accelerator are reported.
+//! Only jobs whose pods request an accelerator are reported. The finding says how many are held, and for how
+//! long after the end.
 //!
 //! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded,
 //! failed or timed out, and keeps finished pods with their logs. `All` deletes the finished pods as well. It
@@ -96,10 +97,11 @@
 //! * <https://github.com/kubeflow/mpi-operator/issues/644>
 //! * <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
 
+use crate::judge::cost::Cost;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::kinds::{PodTemplate, Ttl};
+use crate::kinds::{Held, PodTemplate, Ttl};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -153,11 +155,14 @@ fn check(cx: &mut Cx<'_>) {
         None if field.is_set() => format!("`{}` is `false`", release.field),
         _ => format!("`{}` is not set", release.field),
     };
-    let until = match ttl {
-        Some(ttl) if deletes_all => format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)"),
-        _ => String::new(),
-    };
-    let message = format!("{what}, so {}{until}", release.holds);
+    let ttl = ttl.filter(|_| deletes_all);
+    let until =
+        ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
+    let held = Held::by_pods(&workload.pods);
+    // The cost comes first: a warning may have no room for the rest.
+    let cost = held.and_then(|held| Cost::new(held, ttl.map(|ttl| ttl.max(0))));
+    let cost = cost.map(|cost| format!("{cost}: ")).unwrap_or_default();
+    let message = format!("{cost}{what}, so {}{until}", release.holds);
     let help = format!("write `{}: {word}`, {}", release.field, release.effect);
     if field.is_set() {
         let fix = Op::Replace(field.pointer.clone(), value);

@@ -84,7 +84,9 @@
 //! in what an AppWrapper contains: a component that is gone before the wrapper has seen its end has failed.
 //!
 //! The webhook never sets the field on UPDATE of a Job or PyTorchJob: a finished one would be deleted at
-//! once. The training operator ignores the field while a PyTorchJob is suspended, and release 1.9 never
+//! once. In a PyTorchJob without a `cleanPodPolicy`, the TTL is the only thing that frees pods which still
+//! run when the job has ended, with every release of the training operator; the operator keeps to the time.
+//! It ignores the field while a PyTorchJob is suspended, and release 1.9 never
 //! deletes one that failed with a permanent exit code.
 //!
 //! ## References

@@ -82,7 +82,11 @@ impl View<'_> {
         match patch {
             Some(patch) => self.unjudged(object, &identity, Reason::Patch(patch.by.clone())),
             None if workload.is_partial() => {}
-            None => self.unknown_claims(object, &identity, &workload, None),
+            None => {
+                let namespace = identity.namespace.as_deref().unwrap_or_default();
+                self.judged.holdings.add(value, namespace, self.context.policy);
+                self.unknown_claims(object, &identity, &workload, None);
+            }
         }
         let request = Request::of_file(value, self.context.options.today);
         let mut verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
