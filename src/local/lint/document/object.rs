@@ -97,12 +97,9 @@ impl View<'_> {
             Depth::All => api::check(value),
         };
         // A rule that denies the same field has the better message.
-        refused.retain(|refusal| {
-            !verdict
-                .findings
-                .iter()
-                .any(|finding| finding.level == Level::Deny && finding.path == refusal.path)
-        });
+        let denied = verdict.findings.iter().filter(|finding| finding.level == Level::Deny);
+        let denied: BTreeSet<Pointer> = denied.map(|finding| finding.path.clone()).collect();
+        refused.retain(|refusal| !denied.contains(&refusal.path));
         if patch.is_some() {
             // What a patch lacks is in the object that it patches.
             verdict.findings.retain(|finding| finding.path.find(value).is_some());
