@@ -11,6 +11,7 @@ pub mod finding;
 mod mounts;
 mod nodes;
 pub mod policy;
+mod ranks;
 mod ratchet;
 pub mod rule;
 pub mod rules;

@@ -18,8 +18,8 @@ mod variables;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, CUSTOM, Children, Deadline, Definition, Finished, LabelValue, OnUpdate, Operator, Path, Reference,
-    Release, Released, Retired, Ttl,
+    Api, CUSTOM, Children, Deadline, Definition, Finished, Hosts, LabelValue, OnUpdate, Operator, Path,
+    Ranks, Reference, Release, Released, Retired, Ttl,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};

@@ -5,7 +5,11 @@
 mod checkpoint_volume_access;
 mod deadline;
 mod gpu_toleration;
+mod launcher_flags_exist;
+mod launcher_nodes_match_pods;
+mod launcher_rendezvous_reachable;
 mod pod_replacement_policy;
+mod processes_fit_accelerators;
 mod resources_released;
 mod restart_policy;
 mod ttl_after_finished;
@@ -37,7 +41,11 @@ pub static RULES: &[Entry] = entries! {
     checkpoint_volume_access
     deadline
     gpu_toleration
+    launcher_flags_exist
+    launcher_nodes_match_pods
+    launcher_rendezvous_reachable
     pod_replacement_policy
+    processes_fit_accelerators
     resources_released
     restart_policy
     ttl_after_finished

@@ -1,7 +1,7 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired, Ttl};
-use super::job::{POD_LABELS, RESTART};
+use super::job::{POD_LABELS, RANKS, RESTART};
 use super::pods::{Count, Pods, Times};
 use super::variables;
 
@@ -39,5 +39,6 @@ pub(super) static CRON_JOB: Definition = Definition {
     makers: &["system:serviceaccount:kube-system:cronjob-controller"],
     pod_labels: POD_LABELS,
     variables: Some(variables::of_job),
+    ranks: RANKS,
     ..CUSTOM
 };

@@ -49,6 +49,8 @@ pub struct Definition {
     /// The environment variables that its controller adds to containers; nothing if they are not known, so
     /// that any variable may be there.
     pub variables: Option<Variables>,
+    /// How the processes of a distributed run start.
+    pub ranks: Ranks,
     /// How the status shows that an object has finished.
     pub finished: Finished,
     /// What may change on UPDATE.
@@ -244,6 +246,39 @@ pub struct Reference {
     pub patches: Path,
 }
 
+/// How the processes of a distributed run start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// Nothing is known of it.
+    Unknown,
+    /// Each pod runs its own command, and starts the processes of its node.
+    Each {
+        /// The fields with the number of processes of a node; the first that is set counts.
+        processes: &'static [Path],
+        /// Words by which a container learns which of several pods it is in.
+        index: &'static [&'static str],
+        /// Whether the controller gives pods host names that resolve only under the pod spec's `subdomain`.
+        subdomain: bool,
+    },
+    /// One pod starts all processes, on the hosts that the operator lists for it.
+    Hosts(Hosts),
+}
+
+/// The hosts that an operator lists for Open MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hosts {
+    /// The role that starts the processes.
+    pub launcher: &'static str,
+    /// The role whose pods are the hosts.
+    pub worker: &'static str,
+    /// The field with how many processes a host takes.
+    pub slots: Path,
+    /// The field that makes the launcher a host, too.
+    pub launcher_too: Option<Path>,
+    /// The field with another implementation of MPI than Open MPI.
+    pub implementation: Option<Path>,
+}
+
 /// How the status of an object shows that it has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
@@ -296,6 +331,7 @@ pub const CUSTOM: Definition = Definition {
     older_fields: &[],
     adds_volumes: true,
     variables: None,
+    ranks: Ranks::Unknown,
     finished: Finished::Conditions(&["Succeeded", "Failed"]),
     on_update: OnUpdate::Restarts,
     whole: &[],

@@ -1,6 +1,6 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Ranks, Ttl};
 use super::job::RESTART_HELP;
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
@@ -48,5 +48,10 @@ pub(super) static JOB_SET: Definition = Definition {
         "system:serviceaccount:jobset-system:jobset-controller-manager",
     ],
     variables: Some(variables::of_indexed_job),
+    ranks: Ranks::Each {
+        processes: &[],
+        index: &["JOB_COMPLETION_INDEX", "job-completion-index", "jobset.sigs.k8s.io/job-"],
+        subdomain: false,
+    },
     ..CUSTOM
 };

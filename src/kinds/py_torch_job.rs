@@ -1,7 +1,7 @@
 //! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`.
 
 use super::definition::{
-    Api, CUSTOM, Deadline, Definition, LabelValue, Operator, Release, Released, Retired, Ttl,
+    Api, CUSTOM, Deadline, Definition, LabelValue, Operator, Ranks, Release, Released, Retired, Ttl,
 };
 use super::pods::{Count, Elastic, Pods, Restart};
 use super::variables;
@@ -82,5 +82,10 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     ],
     adds_volumes: false,
     variables: Some(variables::of_py_torch_job),
+    ranks: Ranks::Each {
+        processes: &[&["spec", "elasticPolicy", "nProcPerNode"], &["spec", "nprocPerNode"]],
+        index: &[],
+        subdomain: false,
+    },
     ..CUSTOM
 };

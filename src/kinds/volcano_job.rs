@@ -1,8 +1,9 @@
 //! `batch.volcano.sh` `Job`: tasks that are scheduled together (kinds.md §8).
 
-use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, OnUpdate, Ttl};
+use super::definition::{Api, CUSTOM, Deadline, Definition, Finished, OnUpdate, Ranks, Ttl};
 use super::field::{Field, Part};
 use super::pods::{Count, Pods, Restart, Unset};
+use super::variables;
 
 pub(super) static VOLCANO_JOB: Definition = Definition {
     group: "batch.volcano.sh",
@@ -31,6 +32,8 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: None },
     finished: Finished::Field(&["status", "state", "phase"], &["Completed", "Failed", "Terminated"]),
     on_update: OnUpdate::TemplateImmutable,
+    variables: Some(variables::of_volcano_job),
+    ranks: Ranks::Each { processes: &[], index: &["VC_TASK_INDEX", "VK_TASK_INDEX"], subdomain: false },
     ..CUSTOM
 };
 
