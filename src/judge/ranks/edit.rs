@@ -44,6 +44,10 @@ impl Started<'_, '_> {
         if self.launch.command.shell.is_some() {
             return self.replace_in_script(&tokens, by).map(|op| vec![op]);
         }
+        // An item that is taken away beside another one is two changes of the same bytes.
+        if options.iter().any(|given| given.behind > 0) {
+            return None;
+        }
         let mut ops = Vec::new();
         if let Some(by) = by {
             ops.push(Op::Replace(self.line.place(first), by.into()));

@@ -56,8 +56,8 @@
 //!
 //! Only options in front of the script are reported: those behind it belong to the script, whatever their
 //! names. Only the options above are: what else a release of `torchrun` may have, Jobgate does not guess. The
-//! command is found in `command` and `args` of any container, in scripts of shells, and behind launchers such
-//! as `mpirun`.
+//! command is found in `command` and `args` of any container, in scripts of shells, also where `mpirun`
+//! starts the shell.
 //!
 //! ## References
 //!

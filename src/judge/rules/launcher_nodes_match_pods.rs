@@ -91,6 +91,7 @@ use crate::judge::policy::Action;
 use crate::judge::ranks::{self, Gang, Nodes, Setting, Started, counted, is_here};
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::Ranks;
+use crate::text::lines::cut;
 use crate::text::meter;
 
 pub(super) static RULE: Rule = Rule {
@@ -121,6 +122,9 @@ fn check(cx: &mut Cx<'_>) {
         }
     });
 }
+
+/// What to do where the training operator says the number.
+const TOLD: &str = "leave the option out: the training operator says in `PET_NNODES` how many pods there are";
 
 /// Returns the number of pods as a message has it.
 fn pods(gang: &Gang) -> String {
@@ -162,7 +166,7 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Node
     let finding = cx.report(&place, message);
     gang.label(finding);
     if is_told && started.launch.launcher.is_torch() {
-        finding.help("leave the option out: the training operator says in `PET_NNODES` how many pods there are");
+        finding.help(TOLD);
         if let Setting::Option(given, Some(_)) = &nodes.by
             && nodes.least == nodes.most
             && gang.least == gang.most
@@ -227,6 +231,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
     };
     let message = format!("{message}each of {} pods trains its own copy", gang.least);
     let place = started.place(&nodes.by);
+    let is_told = started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
     let finding = cx.report(&place, message);
     gang.label(finding);
     let option = match launcher {
@@ -234,10 +239,14 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
         Launcher::DeepSpeed => "--no_ssh --node_rank=RANK --num_nodes",
         _ => "--nnodes",
     };
-    finding.help(format!(
-        "write `{option}={}` with an address that all pods reach; ignore this if the runs are independent",
-        gang.least
-    ));
+    finding.help(if started.launch.launcher.is_torch() && is_told {
+        TOLD.to_owned()
+    } else {
+        format!(
+            "write `{option}={}` with an address that all pods reach; ignore this if the runs are independent",
+            gang.least
+        )
+    });
     if !is_meant && started.told.index {
         finding.at_most(Level::Note);
     }
@@ -271,20 +280,22 @@ fn world(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang) {
     }
     let Some(processes) = started.setting("nproc_per_node", "PET_NPROC_PER_NODE").number() else { return };
     let Some((nodes, devices)) = declared(started) else { return };
-    let (nodes, devices) = ((nodes.0, nodes.1), (devices.0, devices.1));
+    let shown = |declared: &Declared<'_>| {
+        let (number, (_, text)) = declared;
+        let text = cut(text, 80, "…");
+        if text.contains('=') { text.into_owned() } else { format!("{text} {number}") }
+    };
     let expected = nodes.0.saturating_mul(devices.0);
     let started_in_all = gang.most.saturating_mul(processes);
     if expected == started_in_all || processes < 1 {
         return;
     }
-    let shown = |word: &str| crate::text::lines::cut(word, 80, "…").into_owned();
-    let (nodes_word, devices_word) = (shown(nodes.1.1), shown(devices.1.1));
     let message = format!(
-        "`{nodes_word}` and `{devices_word}` make {expected} processes, and {} of {processes} start {started_in_all}",
-        match gang.elastic {
-            Some(_) => format!("the job starts with {}", counted(gang.most, "pod", "pods")),
-            None => counted(gang.most, "pod", "pods"),
-        }
+        "the program expects {expected} processes, and {} with {processes} each start {started_in_all}{}: `{}`, `{}`",
+        counted(gang.most, "pod", "pods"),
+        if gang.elastic.is_some() { " at first" } else { "" },
+        shown(&nodes),
+        shown(&devices),
     );
     let place = started.line.place(nodes.1.0);
     let finding = cx.report(&place, message);

@@ -148,7 +148,7 @@ fn standalone<'s>(started: &'s Started<'s, '_>, gang: &Gang) -> Option<Option<Wr
         return Some(None);
     }
     let message = format!(
-        "`{}` makes each of {} pods a run of its own, which meets nobody",
+        "`{}` meets nobody: each of {} pods is a run of its own",
         started.quoted(given),
         gang.least
     );
@@ -167,7 +167,8 @@ fn apart<'s>(started: &'s Started<'s, '_>, gang: &Gang) -> Option<Wrong<'s>> {
     if matches!(name, "c10d" | "etcd" | "etcd-v2") {
         if endpoint.is_absent() {
             let message = format!(
-                "the backend `{name}` without `--rdzv-endpoint` means `localhost`: each of {pods} waits for itself"
+                "the backend `{name}` has no endpoint: without `--rdzv-endpoint` it is `localhost`, \
+                 so each of {pods} waits for itself"
             );
             return Some((backend, message, help(started)));
         }
@@ -254,7 +255,7 @@ fn etcd(started: &Started<'_, '_>, endpoint: &Setting<'_>, backend: &str) -> Opt
     let names_master = ["$(MASTER_ADDR)", "${MASTER_ADDR}", "$MASTER_ADDR"].iter().any(|name| written.contains(name));
     let is_added = names_master && started.is_added("MASTER_ADDR");
     (is_added || value.is_some_and(is_pod)).then(|| {
-        format!("`{written}` is a pod of the run, and the backend `{backend}` needs an etcd there")
+        format!("the backend `{backend}` needs an etcd: `{written}` is a pod of the run")
     })
 }
 

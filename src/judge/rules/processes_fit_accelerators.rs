@@ -80,6 +80,8 @@
 //! * <https://docs.pytorch.org/docs/stable/elastic/run.html>
 //! * <https://huggingface.co/docs/accelerate/package_reference/cli>
 
+use std::cell::Cell;
+
 use crate::judge::commands::{Launcher, Token};
 use crate::judge::finding::{Level, Part, Place};
 use crate::judge::policy::Action;
@@ -104,12 +106,14 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn check(cx: &mut Cx<'_>) {
+    // The field of an object is of all its roles.
+    let is_said = Cell::new(false);
     ranks::each(cx, |cx, started| match (started.launch.launcher, started.workload.kind.ranks) {
         (Launcher::Mpi, Ranks::Hosts(hosts)) => on_hosts(cx, started, hosts),
         (Launcher::Mpi | Launcher::Ray, _) | (_, Ranks::Unknown | Ranks::Hosts(_)) => {}
         // The job that uses it may say something else.
         _ if matches!(started.pod.form.count, Count::Jobs(Times::OfOthers)) => {}
-        _ => in_pod(cx, started),
+        _ => in_pod(cx, started, &is_said),
     });
 }
 
@@ -120,7 +124,7 @@ struct Devices<'a> {
     resource: &'a str,
 }
 
-fn in_pod(cx: &mut Cx<'_>, started: &Started<'_, '_>) {
+fn in_pod(cx: &mut Cx<'_>, started: &Started<'_, '_>, is_said: &Cell<bool>) {
     let Some((count, place, resource)) = accelerator::one_each(&started.line.container.part) else { return };
     let devices = Devices { count, place, resource };
     let (by, factor) = match started.launch.launcher {
@@ -149,7 +153,10 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_, '_>) {
     let all = devices.count.saturating_mul(factor);
     let Some(processes) = processes.filter(|processes| *processes > 0) else { return };
     if processes > all || (processes < all && is_idle(started, processes)) {
-        report(cx, started, &by, (processes, all, factor), &devices);
+        let field = field(started, &by);
+        if field.is_none() || !is_said.replace(true) {
+            report(cx, started, &by, field, (processes, all, factor), &devices);
+        }
     } else if processes == all {
         told_devices(cx, started, &devices);
     }
@@ -164,12 +171,13 @@ fn report(
     cx: &mut Cx<'_>,
     started: &Started<'_, '_>,
     by: &Setting<'_>,
+    field: Option<Pointer>,
     (processes, all, machines): (i64, i64, i64),
     devices: &Devices<'_>,
 ) {
     let count = counted(processes, "process", "processes");
     let starts = match by {
-        Setting::Absent => format!("`{}` starts 1 process, as nothing says how many,", started.name()),
+        Setting::Absent => format!("`{}` without a number starts 1 process", started.name()),
         by => format!("{} starts {count}", started.shown(by)),
     };
     let has = match machines {
@@ -181,7 +189,6 @@ fn report(
     } else {
         format!("{starts}, and {has}: {} of them {} unused", all - processes, if all - processes == 1 { "is" } else { "are" })
     };
-    let field = field(started, by);
     let place = field.clone().unwrap_or_else(|| started.place(by));
     let finding = cx.report(&place, message);
     finding.label(Place::Here(devices.place.clone(), Part::Value), format!("{} in each pod", devices.count));
