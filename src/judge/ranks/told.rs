@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::judge::commands::CommandLine;
-use crate::kinds::{Ranks, Workload};
+use crate::kinds::{Ranks, Workload, accelerator};
 use crate::text::meter;
+use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
 /// What the texts of a container name.
@@ -25,14 +26,18 @@ pub(crate) struct Told<'a> {
     pub(crate) reads_more: bool,
     /// Whether each item is as it was written, without replaced variables.
     pub(super) verbatim: Vec<bool>,
-    /// Variables of `torchrun` and `accelerate` that a script names.
+    /// Variables of `torchrun` that a script names.
     named: BTreeSet<&'static str>,
+    /// Whether variables of `accelerate` may be set.
+    pub(crate) configures_accelerate: bool,
+    /// The accelerators that each process has to itself: their number, where it is written, and their name.
+    pub(crate) accelerators: Option<(i64, Pointer, &'a str)>,
     /// The items of `command` and `args` as they are written.
     pub(crate) items: Vec<&'a str>,
 }
 
 /// Variables that launchers read.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 7] = [
     "PET_NNODES",
     "PET_NPROC_PER_NODE",
     "PET_NODE_RANK",
@@ -40,7 +45,6 @@ const VARIABLES: [&str; 8] = [
     "PET_RDZV_BACKEND",
     "PET_RDZV_ENDPOINT",
     "PET_STANDALONE",
-    "ACCELERATE_",
 ];
 
 /// Texts of programs of which one process uses several devices.
@@ -80,18 +84,15 @@ impl<'a> Told<'a> {
                 .into_iter()
                 .filter(|name| items.iter().any(|text| contains(text, name)))
                 .collect(),
+            configures_accelerate: names("ACCELERATE_"),
+            accelerators: accelerator::one_each(container),
             items,
         }
     }
 
-    /// Tells whether a script may set a variable, or one that begins so.
+    /// Tells whether a script may set a variable.
     pub(super) fn assigns(&self, variable: &str) -> bool {
         self.named.contains(variable)
-    }
-
-    /// Tells whether variables of `accelerate` may be set.
-    pub(crate) fn configures_accelerate(&self, line: &CommandLine<'_>) -> bool {
-        self.assigns("ACCELERATE_") || line.environment.iter().any(|(name, _)| name.starts_with("ACCELERATE_"))
     }
 }
 

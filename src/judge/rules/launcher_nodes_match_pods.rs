@@ -212,7 +212,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
             !is_written
                 && (own
                     || !is_gang
-                    || started.told.configures_accelerate(started.line)
+                    || started.told.configures_accelerate
                     || !started.setting("nnodes", "PET_NNODES").is_absent())
         }
         Launcher::DeepSpeed => is_local && has_hosts(started),

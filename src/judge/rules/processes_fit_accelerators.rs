@@ -106,10 +106,19 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn check(cx: &mut Cx<'_>) {
+    let workers = match cx.workload.kind.ranks {
+        Ranks::Hosts(hosts) => cx.workload.pods.iter().find(|pod| pod.role() == Some(hosts.worker)),
+        Ranks::Each { .. } | Ranks::Unknown => None,
+    };
+    let devices = workers.and_then(worker_devices);
     // The field of an object is of all its roles.
     let is_said = Cell::new(false);
     ranks::each(cx, |cx, started| match (started.launch.launcher, started.workload.kind.ranks) {
-        (Launcher::Mpi, Ranks::Hosts(hosts)) => on_hosts(cx, started, hosts),
+        (Launcher::Mpi, Ranks::Hosts(hosts)) => {
+            if let Some(worker) = workers {
+                on_hosts(cx, started, hosts, worker, devices);
+            }
+        }
         (Launcher::Mpi | Launcher::Ray, _) | (_, Ranks::Unknown | Ranks::Hosts(_)) => {}
         // The job that uses it may say something else.
         _ if matches!(started.pod.form.count, Count::Jobs(Times::OfOthers)) => {}
@@ -120,19 +129,19 @@ fn check(cx: &mut Cx<'_>) {
 /// The accelerators of a container: their number, where it is written, and their name.
 struct Devices<'a> {
     count: i64,
-    place: Pointer,
+    place: &'a Pointer,
     resource: &'a str,
 }
 
 fn in_pod(cx: &mut Cx<'_>, started: &Started<'_, '_>, is_said: &Cell<bool>) {
-    let Some((count, place, resource)) = accelerator::one_each(&started.line.container.part) else { return };
-    let devices = Devices { count, place, resource };
+    let Some((count, place, resource)) = &started.told.accelerators else { return };
+    let devices = Devices { count: *count, place, resource };
     let (by, factor) = match started.launch.launcher {
         Launcher::Accelerate => {
             let machines = started.option("num_machines");
             let machines = if machines.is_absent() { Some(1) } else { machines.number() };
             let is_known = started.option("config_file").is_absent()
-                && !started.told.configures_accelerate(started.line)
+                && !started.told.configures_accelerate
                 && ["cpu", "tpu"].iter().all(|option| started.option(option).is_absent());
             let Some(machines) = machines.filter(|machines| is_known && *machines > 0) else { return };
             (started.option("num_processes"), machines)
@@ -242,7 +251,13 @@ fn told_devices(cx: &mut Cx<'_>, started: &Started<'_, '_>, devices: &Devices<'_
 }
 
 /// Compares the processes of `mpirun` with the hosts that the operator lists.
-fn on_hosts(cx: &mut Cx<'_>, started: &Started<'_, '_>, hosts: Hosts) {
+fn on_hosts(
+    cx: &mut Cx<'_>,
+    started: &Started<'_, '_>,
+    hosts: Hosts,
+    worker: &PodTemplate<'_>,
+    devices: Option<(i64, &str)>,
+) {
     let object = &started.workload.object;
     let is_open_mpi = matches!(started.launch.command.program.as_str(), "mpirun" | "mpiexec" | "orterun");
     let other = hosts.implementation.map(|path| object.at(path)).filter(crate::kinds::Part::is_set);
@@ -259,9 +274,6 @@ fn on_hosts(cx: &mut Cx<'_>, started: &Started<'_, '_>, hosts: Hosts) {
     let mut by = ["np", "n", "c"].iter().map(|option| started.option(option)).filter(|by| !by.is_absent());
     let (Some(by), None) = (by.next(), by.next()) else { return };
     let Some(processes) = by.number() else { return };
-    let Some(worker) = started.workload.pods.iter().find(|pod| pod.role() == Some(hosts.worker)) else {
-        return;
-    };
     let replicas = worker.around.get("replicas");
     let slots = object.at(hosts.slots);
     let (Some(workers), Some(each)) = (replicas.int().set(), slots.int().or_default(1)) else { return };
@@ -288,7 +300,8 @@ fn on_hosts(cx: &mut Cx<'_>, started: &Started<'_, '_>, hosts: Hosts) {
         finding.help(format!("write `-np {all}`, or raise `{}`", hosts.slots.last().unwrap_or(&"slotsPerWorker")));
         return;
     }
-    let Some((devices, resource)) = worker_devices(worker, workers) else { return };
+    let Some((each, resource)) = devices else { return };
+    let devices = each.saturating_mul(workers);
     if processes < devices && started.is_alone && !started.told.devices && is_the_program(started) {
         let message = format!(
             "{shown} starts {}, and the workers have {devices} `{resource}`: {} of them are unused",
@@ -301,12 +314,12 @@ fn on_hosts(cx: &mut Cx<'_>, started: &Started<'_, '_>, hosts: Hosts) {
     }
 }
 
-/// Returns how many accelerators the workers have, if they have one container.
-fn worker_devices<'a>(worker: &PodTemplate<'a>, workers: i64) -> Option<(i64, &'a str)> {
+/// Returns how many accelerators each worker has, if it has one container.
+fn worker_devices<'a>(worker: &PodTemplate<'a>) -> Option<(i64, &'a str)> {
     let mut containers = worker.spec.get("containers").items();
     let (Some(one), None) = (containers.next(), containers.next()) else { return None };
     let (count, _, resource) = accelerator::one_each(&one)?;
-    Some((count.checked_mul(workers)?, resource))
+    Some((count, resource))
 }
 
 /// Tells whether each process is the training program itself, which uses one device.
