@@ -246,6 +246,7 @@ impl<'a> CommandLine<'a> {
             assigned: &assigned,
             around: Some(outer),
         };
+        self.commands.reserve(commands.len());
         for (index, simple) in commands.into_iter().enumerate() {
             let Simple { assignments, words, after, place } = simple;
             if last == Some(index) {

@@ -13,6 +13,7 @@ use std::rc::Rc;
 pub(super) use gang::Gang;
 use gang::Gangs;
 use told::Told;
+pub(super) use told::Topic;
 
 use crate::judge::commands::{CommandLine, Given, Launch, Launcher, PodCommands, Token, Variable, is_python};
 use crate::judge::finding::{Finding, Part, Place};
@@ -25,6 +26,9 @@ use crate::text::shell::{SPREADS, UNKNOWN};
 
 /// The longest part of a command line to repeat, in bytes.
 const MAX_QUOTE_BYTES: usize = 80;
+
+/// How many launchers of a container are looked at: each may be a finding, and a script may have thousands.
+const MAX_LAUNCHERS: usize = 32;
 
 /// A launcher, with what is around it.
 pub(super) struct Started<'s, 'a> {
@@ -104,7 +108,7 @@ pub(super) fn walk<'a>(cx: &mut Cx<'a>, check: impl Fn(&mut Cx<'a>, &Started<'_,
         (0..workload.pods.len()).map(|index| cx.commands(index)).collect();
     let launches: Vec<Vec<Vec<Launch<'_>>>> = commands
         .iter()
-        .map(|pod| pod.containers.iter().map(|line| line.launches().collect()).collect())
+        .map(|pod| pod.containers.iter().map(|line| line.launches().take(MAX_LAUNCHERS).collect()).collect())
         .collect();
     if launches.iter().flatten().all(Vec::is_empty) {
         return;
@@ -134,20 +138,26 @@ pub(super) fn plain(cx: &mut Cx<'_>, report: impl Fn(&mut Cx<'_>, &Pointer, i64)
         return;
     }
     for (index, pod) in workload.pods.iter().enumerate() {
-        let Some(count) = gang::count(workload, pod).filter(|count| *count > 1 && pod.form.roles().is_some()) else {
+        let Some(count) = gang::count(workload, pod).filter(|count| *count > 1 && pod.form.roles().is_some())
+        else {
             continue;
         };
         let commands = cx.commands(index);
         for line in &commands.containers {
             let environment = &line.environment;
             let is_added = |name: &str| environment.get(name).is_some_and(|set| set.pointer.is_none());
-            let is_blind = is_added("PET_NNODES") && !is_added("MASTER_ADDR") && !is_added("PET_RDZV_ENDPOINT");
+            let is_blind =
+                is_added("PET_NNODES") && !is_added("MASTER_ADDR") && !is_added("PET_RDZV_ENDPOINT");
             // One program, with nothing around it that may know more.
             let [program] = line.commands.as_slice() else { continue };
             let words = &program.words;
             let is_python = is_python(&program.program)
                 && words.get(1).and_then(Token::known).is_some_and(|script| script.ends_with(".py"));
-            if !is_blind || !is_python || environment.is_open || environment.iter().any(|(name, _)| meets(name)) {
+            if !is_blind
+                || !is_python
+                || environment.is_open
+                || environment.iter().any(|(name, _)| meets(name))
+            {
                 continue;
             }
             if words.iter().filter_map(Token::known).any(meets) {
@@ -182,7 +192,7 @@ impl<'s, 'a> Started<'s, 'a> {
         if variable.is_empty() {
             return Setting::Absent;
         }
-        if self.told.assigns(variable) {
+        if self.told.names(Topic::Torchrun) {
             return Setting::Unknown;
         }
         match self.line.environment.get(variable) {

@@ -1,7 +1,9 @@
 //! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it (kinds.md
 //! §6).
 
-use super::definition::{Api, CUSTOM, Children, Deadline, Definition, Hosts, Ranks, Release, Released, Retired, Ttl};
+use super::definition::{
+    Api, CUSTOM, Children, Deadline, Definition, Hosts, Ranks, Release, Released, Retired, Ttl,
+};
 use super::pods::{Count, Pods, Restart};
 
 /// How many pods a role has where it does not say so.

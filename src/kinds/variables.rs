@@ -87,14 +87,22 @@ pub(super) fn of_py_torch_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> O
 
 /// The training operator, for JAX.
 pub(super) fn of_jax_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
-    let names = ["PYTHONUNBUFFERED", "COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"];
+    let names =
+        ["PYTHONUNBUFFERED", "COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"];
     Some(names.map(|name| (name, None)).into())
 }
 
 /// The training operator, for XGBoost.
 pub(super) fn of_xg_boost_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
-    let names =
-        ["PYTHONUNBUFFERED", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "WORKER_ADDRS", "WORKER_PORT"];
+    let names = [
+        "PYTHONUNBUFFERED",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "WORLD_SIZE",
+        "RANK",
+        "WORKER_ADDRS",
+        "WORKER_PORT",
+    ];
     Some(names.map(|name| (name, None)).into())
 }
 

@@ -54,7 +54,8 @@ impl Gangs {
         let pods: Vec<Option<Pods>> = workload.pods.iter().map(|pod| Pods::of(workload, pod)).collect();
         // In how many containers of each template each sort is certain.
         let runs: Vec<[usize; SORTS]> = launches.iter().map(|containers| certain(containers)).collect();
-        let mut gangs: Vec<[Option<Gang>; SORTS]> = (0..pods.len()).map(|_| [const { None }; SORTS]).collect();
+        let mut gangs: Vec<[Option<Gang>; SORTS]> =
+            (0..pods.len()).map(|_| [const { None }; SORTS]).collect();
         for sort in 0..SORTS {
             let total = Total::of(&pods, &runs, sort);
             for (index, form) in workload.pods.iter().map(|pod| pod.form).enumerate() {
@@ -91,7 +92,8 @@ fn certain(containers: &[Vec<Launch<'_>>]) -> [usize; SORTS] {
     let mut found = [0; SORTS];
     for launches in containers {
         for (at, count) in found.iter_mut().enumerate() {
-            *count += usize::from(launches.iter().any(|launch| launch.is_certain() && sort(launch.launcher) == at));
+            *count +=
+                usize::from(launches.iter().any(|launch| launch.is_certain() && sort(launch.launcher) == at));
         }
     }
     found
@@ -161,8 +163,7 @@ impl Pods {
         };
         let completions = pod.around.get("completions").int().set();
         let in_waves = pod.form.is_job()
-            && pod.around.get("parallelism").int().or_default(1)?
-                < completions.unwrap_or(i64::MIN);
+            && pod.around.get("parallelism").int().or_default(1)? < completions.unwrap_or(i64::MIN);
         Some(Self { count: count.max(0), said_by, elastic, in_waves })
     }
 }

@@ -1,6 +1,6 @@
 //! What the texts of a container name: enough to know that a rule cannot know.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
 
 use crate::judge::commands::CommandLine;
 use crate::kinds::{Ranks, Workload, accelerator};
@@ -10,46 +10,45 @@ use crate::text::value::Value;
 
 /// What the texts of a container name.
 pub(crate) struct Told<'a> {
-    /// Whether they name the index of the pod.
-    pub(crate) index: bool,
-    /// Whether they name `MASTER_ADDR`.
-    pub(crate) master: bool,
-    /// Whether they name a file of hosts.
-    pub(crate) hostfile: bool,
-    /// Whether they say which devices are visible.
-    pub(crate) devices: bool,
-    /// Whether they let hosts take more processes than they have slots.
-    pub(crate) oversubscribes: bool,
-    /// Whether they are of a program that splits one model over devices in one process.
-    pub(crate) one_process: bool,
     /// Whether a script reads another file, so that it may have any variable.
     pub(crate) reads_more: bool,
     /// Whether each item is as it was written, without replaced variables.
     pub(super) verbatim: Vec<bool>,
-    /// Variables of `torchrun` that a script names.
-    named: BTreeSet<&'static str>,
-    /// Whether variables of `accelerate` may be set.
-    pub(crate) configures_accelerate: bool,
     /// The accelerators that each process has to itself: their number, where it is written, and their name.
     pub(crate) accelerators: Option<(i64, Pointer, &'a str)>,
     /// The items of `command` and `args` as they are written.
     pub(crate) items: Vec<&'a str>,
+    /// Words by which the container learns which pod it is in.
+    index: &'static [&'static str],
+    /// The items, then names, values and sources of variables, a line each.
+    texts: String,
+    /// How long the items are in it.
+    items_end: usize,
+    topics: [OnceCell<bool>; TOPICS],
 }
 
-/// Variables that launchers read.
-const VARIABLES: [&str; 7] = [
-    "PET_NNODES",
-    "PET_NPROC_PER_NODE",
-    "PET_NODE_RANK",
-    "PET_MASTER_ADDR",
-    "PET_RDZV_BACKEND",
-    "PET_RDZV_ENDPOINT",
-    "PET_STANDALONE",
-];
+/// What the texts of a container may name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Topic {
+    /// The index of the pod.
+    Index,
+    /// `MASTER_ADDR`.
+    Master,
+    /// A file of hosts.
+    Hostfile,
+    /// Which devices are visible.
+    Devices,
+    /// That hosts may take more processes than they have slots.
+    Oversubscribes,
+    /// A program of which one process uses several devices.
+    OneProcess,
+    /// Variables of `accelerate`.
+    Accelerate,
+    /// Variables of `torchrun`, in `command` or `args`.
+    Torchrun,
+}
 
-/// Texts of programs of which one process uses several devices.
-const ONE_PROCESS: [&str; 7] =
-    ["jax", "tensorflow", "tf_", "pipeline", "tensor_parallel", "tensor-parallel", "device_map"];
+const TOPICS: usize = 8;
 
 impl<'a> Told<'a> {
     pub(super) fn of(workload: &Workload<'_>, line: &CommandLine<'a>) -> Self {
@@ -59,44 +58,53 @@ impl<'a> Told<'a> {
             .flat_map(|list| container.get(list).items())
             .filter_map(|item| item.value?.as_str())
             .collect();
-        let mut texts = items.clone();
+        let mut texts = items.join("\n");
+        let items_end = texts.len();
         for variable in container.get("env").items() {
             let path = variable.at(&["valueFrom", "fieldRef", "fieldPath"]);
-            let parts = [variable.get("name"), variable.get("value"), path];
-            texts.extend(parts.into_iter().filter_map(|part| part.value.and_then(Value::as_str)));
+            for part in [variable.get("name"), variable.get("value"), path] {
+                texts.push('\n');
+                texts.push_str(part.value.and_then(Value::as_str).unwrap_or_default());
+            }
         }
-        let names = |word: &str| texts.iter().any(|text| contains(text, word));
         let index = match workload.kind.ranks {
             Ranks::Each { index, .. } => index,
             Ranks::Hosts(_) | Ranks::Unknown => &[],
         };
         let reads = |program: &str| matches!(program, "source" | "." | "eval");
         Self {
-            index: index.iter().any(|word| names(word)),
-            master: names("MASTER_ADDR"),
-            hostfile: names("hostfile") || names("HOSTFILE"),
-            devices: names("VISIBLE_DEVICES"),
-            oversubscribes: ["oversubscribe", "OVERSUBSCRIBE"].into_iter().any(names),
-            one_process: ONE_PROCESS.into_iter().any(names),
             reads_more: line.unread || line.commands.iter().any(|command| reads(&command.program)),
             verbatim: line.argv.iter().zip(&items).map(|(item, written)| item.text == *written).collect(),
-            named: VARIABLES
-                .into_iter()
-                .filter(|name| items.iter().any(|text| contains(text, name)))
-                .collect(),
-            configures_accelerate: names("ACCELERATE_"),
             accelerators: accelerator::one_each(container),
             items,
+            index,
+            texts,
+            items_end,
+            topics: [const { OnceCell::new() }; TOPICS],
         }
     }
 
-    /// Tells whether a script may set a variable.
-    pub(super) fn assigns(&self, variable: &str) -> bool {
-        self.named.contains(variable)
+    /// Tells whether the texts name something.
+    pub(crate) fn names(&self, topic: Topic) -> bool {
+        let words: &[&str] = match topic {
+            Topic::Index => self.index,
+            Topic::Master => &["MASTER_ADDR"],
+            Topic::Hostfile => &["hostfile", "HOSTFILE"],
+            Topic::Devices => &["VISIBLE_DEVICES"],
+            Topic::Oversubscribes => &["oversubscribe", "OVERSUBSCRIBE"],
+            Topic::OneProcess => {
+                &["jax", "tensorflow", "tf_", "pipeline", "tensor_parallel", "tensor-parallel", "device_map"]
+            }
+            Topic::Accelerate => &["ACCELERATE_"],
+            Topic::Torchrun => &["PET_"],
+        };
+        *self.topics[topic as usize].get_or_init(|| {
+            let is_of_items = matches!(topic, Topic::Torchrun);
+            let texts = if is_of_items { &self.texts[..self.items_end] } else { self.texts.as_str() };
+            words.iter().any(|word| {
+                meter::spend_text(texts);
+                memchr::memmem::find(texts.as_bytes(), word.as_bytes()).is_some()
+            })
+        })
     }
-}
-
-fn contains(text: &str, word: &str) -> bool {
-    meter::spend_text(text);
-    memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()
 }

@@ -88,7 +88,7 @@
 use crate::judge::commands::{Launcher, Token};
 use crate::judge::finding::{Level, Part, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::ranks::{self, Gang, Nodes, Setting, Started, counted, is_here};
+use crate::judge::ranks::{self, Gang, Nodes, Setting, Started, Topic, counted, is_here};
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::Ranks;
 use crate::text::lines::cut;
@@ -212,7 +212,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
             !is_written
                 && (own
                     || !is_gang
-                    || started.told.configures_accelerate
+                    || started.told.names(Topic::Accelerate)
                     || !started.setting("nnodes", "PET_NNODES").is_absent())
         }
         Launcher::DeepSpeed => is_local && has_hosts(started),
@@ -247,7 +247,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
             gang.least
         )
     });
-    if !is_meant && started.told.index {
+    if !is_meant && started.told.names(Topic::Index) {
         finding.at_most(Level::Note);
     }
 }
@@ -258,7 +258,7 @@ fn has_address(started: &Started<'_, '_>) -> bool {
         Setting::Option(_, address) => address.is_none_or(|address| !is_here(address)),
         _ => false,
     };
-    started.told.master
+    started.told.names(Topic::Master)
         || started.is_added("MASTER_ADDR")
         || ["master_addr", "rdzv_endpoint", "main_process_ip"].iter().any(|option| other(option))
 }
@@ -267,7 +267,7 @@ fn has_address(started: &Started<'_, '_>) -> bool {
 fn has_hosts(started: &Started<'_, '_>) -> bool {
     let mounts = started.line.container.part.get("volumeMounts");
     let is_job = |path: &str| path == "/" || path == "/job" || path.starts_with("/job/");
-    started.told.hostfile
+    started.told.names(Topic::Hostfile)
         || !started.option("launcher").is_absent()
         || !started.option("no_ssh").is_absent()
         || mounts.items().any(|mount| mount.get("mountPath").text().set().is_none_or(is_job))
@@ -303,7 +303,8 @@ fn world(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang) {
     if let Ranks::Each { processes: fields, .. } = started.workload.kind.ranks
         && started.is_added("PET_NPROC_PER_NODE")
         && started.option("nproc_per_node").is_absent()
-        && let Some(field) = fields.iter().map(|path| started.workload.object.at(path)).find(|field| field.is_set())
+        && let Some(field) =
+            fields.iter().map(|path| started.workload.object.at(path)).find(|field| field.is_set())
     {
         finding.label(Place::Here(field.pointer, Part::Value), "this many processes in each");
     }
@@ -324,9 +325,7 @@ fn declared<'s>(started: &Started<'s, '_>) -> Option<(Declared<'s>, Declared<'s>
         let text = token.word.text.as_str();
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
-            None if text.starts_with("--") => {
-                (text, words.get(at + 1).map(|value| value.word.text.as_str()))
-            }
+            None if text.starts_with("--") => (text, words.get(at + 1).map(|value| value.word.text.as_str())),
             None => continue,
         };
         let name = name.trim_start_matches('+');
@@ -338,7 +337,7 @@ fn declared<'s>(started: &Started<'s, '_>) -> Option<(Declared<'s>, Declared<'s>
             devices = Some(number);
         }
     }
-    let is_one_way = |one: &Declared<'_>, other: &Declared<'_>| one.1.1.starts_with("--") == other.1.1.starts_with("--");
+    let is_one_way =
+        |one: &Declared<'_>, other: &Declared<'_>| one.1.1.starts_with("--") == other.1.1.starts_with("--");
     nodes.flatten().zip(devices.flatten()).filter(|(nodes, devices)| is_one_way(nodes, devices))
 }
-

@@ -81,7 +81,7 @@
 use crate::judge::commands::Launcher;
 use crate::judge::finding::Level;
 use crate::judge::policy::Action;
-use crate::judge::ranks::{self, Gang, Nodes, Setting, Started, counted, host, is_here};
+use crate::judge::ranks::{self, Gang, Nodes, Setting, Started, Topic, counted, host, is_here};
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::Ranks;
 
@@ -114,9 +114,9 @@ fn check(cx: &mut Cx<'_>) {
         let message = format!(
             "the training operator tells {count} pods nothing of each other without a Master or an `elasticPolicy`"
         );
-        cx.report(place, message)
-            .at_most(Level::Note)
-            .help("call one of the pods `Master`, or ignore this if the program does not train on several pods");
+        cx.report(place, message).at_most(Level::Note).help(
+            "call one of the pods `Master`, or ignore this if the program does not train on several pods",
+        );
     });
 }
 
@@ -142,16 +142,13 @@ fn standalone<'s>(started: &'s Started<'s, '_>, gang: &Gang) -> Option<Option<Wr
     let Setting::Option(given, _) = &by else { return if by.is_absent() { None } else { Some(None) } };
     let other = |option, variable| matches!(started.setting(option, variable), Setting::Option(..));
     let several = started.nodes().is_some_and(|nodes| nodes.most > 1);
-    let has_master = started.told.master || started.is_added("MASTER_ADDR");
+    let has_master = started.told.names(Topic::Master) || started.is_added("MASTER_ADDR");
     let meets = other("rdzv_endpoint", "") || other("master_addr", "") || has_master;
     if !several && !meets {
         return Some(None);
     }
-    let message = format!(
-        "`{}` meets nobody: each of {} pods is a run of its own",
-        started.quoted(given),
-        gang.least
-    );
+    let message =
+        format!("`{}` meets nobody: each of {} pods is a run of its own", started.quoted(given), gang.least);
     Some(Some((by, message, "leave the option out".to_owned())))
 }
 
@@ -190,7 +187,10 @@ fn apart<'s>(started: &'s Started<'s, '_>, gang: &Gang) -> Option<Wrong<'s>> {
     let rank = started.setting("node_rank", "PET_NODE_RANK");
     if let (Setting::Option(..), Some(number)) = (&rank, rank.number()) {
         let shown = started.shown(&rank);
-        let message = format!("{shown} is the rank of each of {}: all of them are rank {number}", counted(gang.own, "pod", "pods"));
+        let message = format!(
+            "{shown} is the rank of each of {}: all of them are rank {number}",
+            counted(gang.own, "pod", "pods")
+        );
         return Some((rank, message, rank_help(started)));
     }
     let master = started.setting("master_addr", "PET_MASTER_ADDR");
@@ -232,7 +232,9 @@ fn address<'s>(started: &'s Started<'s, '_>, gang: &Gang, by: Setting<'s>) -> Op
 /// Says why the host name of one of the job's own pods does not resolve.
 fn unresolved(started: &Started<'_, '_>, text: &str) -> Option<String> {
     let Ranks::Each { subdomain: true, .. } = started.workload.kind.ranks else { return None };
-    if started.pod.spec.get("subdomain").is_set() || started.pod.spec.get("hostNetwork").bool().set() == Some(true) {
+    if started.pod.spec.get("subdomain").is_set()
+        || started.pod.spec.get("hostNetwork").bool().set() == Some(true)
+    {
         return None;
     }
     let job = started.workload.object.at(&["metadata", "name"]).text().set()?;
@@ -252,11 +254,11 @@ fn etcd(started: &Started<'_, '_>, endpoint: &Setting<'_>, backend: &str) -> Opt
         started.pod.form.roles().is_some()
             && rest.is_some_and(|rest| rest.starts_with("-master-0") || rest.starts_with("-worker-0"))
     };
-    let names_master = ["$(MASTER_ADDR)", "${MASTER_ADDR}", "$MASTER_ADDR"].iter().any(|name| written.contains(name));
+    let names_master =
+        ["$(MASTER_ADDR)", "${MASTER_ADDR}", "$MASTER_ADDR"].iter().any(|name| written.contains(name));
     let is_added = names_master && started.is_added("MASTER_ADDR");
-    (is_added || value.is_some_and(is_pod)).then(|| {
-        format!("the backend `{backend}` needs an etcd: `{written}` is a pod of the run")
-    })
+    (is_added || value.is_some_and(is_pod))
+        .then(|| format!("the backend `{backend}` needs an etcd: `{written}` is a pod of the run"))
 }
 
 fn help(started: &Started<'_, '_>) -> String {
@@ -292,8 +294,10 @@ fn with_ranks(
     let rank = started.option(rank_option);
     let wrong = if let Some(number) = rank.number() {
         let shown = started.shown(&rank);
-        let message =
-            format!("{shown} is the rank of each of {}: all of them are rank {number}", counted(gang.own, "pod", "pods"));
+        let message = format!(
+            "{shown} is the rank of each of {}: all of them are rank {number}",
+            counted(gang.own, "pod", "pods")
+        );
         Some((rank, message, rank_help(started)))
     } else {
         address(started, gang, started.option(address_option))

@@ -85,7 +85,7 @@ use std::cell::Cell;
 use crate::judge::commands::{Launcher, Token};
 use crate::judge::finding::{Level, Part, Place};
 use crate::judge::policy::Action;
-use crate::judge::ranks::{self, Setting, Started, counted};
+use crate::judge::ranks::{self, Setting, Started, Topic, counted};
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::{Count, Hosts, PodTemplate, Ranks, Times, accelerator};
 use crate::text::lines::cut;
@@ -141,7 +141,7 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_, '_>, is_said: &Cell<bool>) {
             let machines = started.option("num_machines");
             let machines = if machines.is_absent() { Some(1) } else { machines.number() };
             let is_known = started.option("config_file").is_absent()
-                && !started.told.configures_accelerate
+                && !started.told.names(Topic::Accelerate)
                 && ["cpu", "tpu"].iter().all(|option| started.option(option).is_absent());
             let Some(machines) = machines.filter(|machines| is_known && *machines > 0) else { return };
             (started.option("num_processes"), machines)
@@ -173,7 +173,9 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_, '_>, is_said: &Cell<bool>) {
 
 /// Tells whether accelerators are certainly left over.
 fn is_idle(started: &Started<'_, '_>, processes: i64) -> bool {
-    started.is_alone && !started.told.devices && (processes > 1 || !started.told.one_process)
+    started.is_alone
+        && !started.told.names(Topic::Devices)
+        && (processes > 1 || !started.told.names(Topic::OneProcess))
 }
 
 fn report(
@@ -196,7 +198,11 @@ fn report(
     let message = if processes > all {
         format!("{starts}, and {has}: several share one and fail")
     } else {
-        format!("{starts}, and {has}: {} of them {} unused", all - processes, if all - processes == 1 { "is" } else { "are" })
+        format!(
+            "{starts}, and {has}: {} of them {} unused",
+            all - processes,
+            if all - processes == 1 { "is" } else { "are" }
+        )
     };
     let place = field.clone().unwrap_or_else(|| started.place(by));
     let finding = cx.report(&place, message);
@@ -205,7 +211,11 @@ fn report(
         finding.label(Place::Here(started.place_of_command(), Part::Value), "starts them");
     }
     finding.help(match machines {
-        1 => format!("start {} in each pod, or request {processes} `{}`", counted(devices.count, "process", "processes"), devices.resource),
+        1 => format!(
+            "start {} in each pod, or request {processes} `{}`",
+            counted(devices.count, "process", "processes"),
+            devices.resource
+        ),
         _ => format!("start {all} processes in all"),
     });
     if processes < all {
@@ -215,7 +225,8 @@ fn report(
 
 /// Returns the field of the object from which the controller's variable comes.
 fn field(started: &Started<'_, '_>, by: &Setting<'_>) -> Option<Pointer> {
-    let (Setting::Variable(name, ..), Ranks::Each { processes, .. }) = (by, started.workload.kind.ranks) else {
+    let (Setting::Variable(name, ..), Ranks::Each { processes, .. }) = (by, started.workload.kind.ranks)
+    else {
         return None;
     };
     let fields = processes.iter().filter(|_| started.is_added(name));
@@ -242,10 +253,8 @@ fn told_devices(cx: &mut Cx<'_>, started: &Started<'_, '_>, devices: &Devices<'_
         );
         let place = started.line.place(token);
         let finding = cx.report(&place, message);
-        finding.label(
-            Place::Here(devices.place.clone(), Part::Value),
-            format!("{} in each pod", devices.count),
-        );
+        finding
+            .label(Place::Here(devices.place.clone(), Part::Value), format!("{} in each pod", devices.count));
         finding.help(format!("write {} there, or request {count} `{}`", devices.count, devices.resource));
     }
 }
@@ -264,7 +273,7 @@ fn on_hosts(
     if !is_open_mpi
         || started.pod.role() != Some(hosts.launcher)
         || other.is_some_and(|other| other.text().set() != Some("OpenMPI"))
-        || started.told.oversubscribes
+        || started.told.names(Topic::Oversubscribes)
         || ["hostfile", "machinefile", "host", "H", "hosts", "tune"]
             .iter()
             .any(|option| !started.option(option).is_absent())
@@ -297,12 +306,19 @@ fn on_hosts(
         if slots.is_set() {
             finding.label(Place::Here(slots.pointer, Part::Value), "this many slots in each");
         }
-        finding.help(format!("write `-np {all}`, or raise `{}`", hosts.slots.last().unwrap_or(&"slotsPerWorker")));
+        finding.help(format!(
+            "write `-np {all}`, or raise `{}`",
+            hosts.slots.last().unwrap_or(&"slotsPerWorker")
+        ));
         return;
     }
     let Some((each, resource)) = devices else { return };
     let devices = each.saturating_mul(workers);
-    if processes < devices && started.is_alone && !started.told.devices && is_the_program(started) {
+    if processes < devices
+        && started.is_alone
+        && !started.told.names(Topic::Devices)
+        && is_the_program(started)
+    {
         let message = format!(
             "{shown} starts {}, and the workers have {devices} `{resource}`: {} of them are unused",
             counted(processes, "process", "processes"),
@@ -326,5 +342,5 @@ fn worker_devices<'a>(worker: &PodTemplate<'a>) -> Option<(i64, &'a str)> {
 fn is_the_program(started: &Started<'_, '_>) -> bool {
     let mut words = started.launch.started.iter().filter_map(Token::known);
     let program = words.next().map(|program| program.rsplit('/').next().unwrap_or_default());
-    program.is_some_and(|program| program.starts_with("python")) && !started.told.one_process
+    program.is_some_and(|program| program.starts_with("python")) && !started.told.names(Topic::OneProcess)
 }

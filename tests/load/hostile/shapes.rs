@@ -72,7 +72,7 @@ const SCRIPTS: [&str; 16] = [
     "a$A\"$A\"${A:-$A}",
     "$(",
     "`",
-    "\"$(\"",
+    "\"$(a)\"",
     "bash -c '",
     "if a; then ",
     "while :; do a; done; ",
@@ -112,6 +112,8 @@ fn collect(base: &Base, value: &Value, at: &mut String, places: &mut Vec<Place>)
             }
         }
         Value::Object(_) => add(Growth::Same),
+        // With another word there, nothing reads the script, which the growth is compared with.
+        Value::String(shell) if shell == "bash" || shell == "-c" => {}
         Value::String(_) => {
             TEXTS.into_iter().for_each(|text| add(Growth::Text(text)));
             if at.ends_with("/command/2") {
@@ -348,7 +350,9 @@ fn grow(value: &mut Value, growth: Growth, count: usize) {
         (Value::String(text), Growth::Text(part)) => *text += &part.repeat(count * 16 / part.len()),
         (Value::Array(items), Growth::Chain) => {
             let value = |before: usize| format!("$(V{before})$(V{before})");
-            items.extend((1..count).map(|nth| serde_json::json!({"name": format!("V{nth}"), "value": value(nth - 1)})));
+            items.extend(
+                (1..count).map(|nth| serde_json::json!({"name": format!("V{nth}"), "value": value(nth - 1)})),
+            );
         }
         (Value::Array(items), growth) => {
             let Some(first) = items.first().cloned() else { return };

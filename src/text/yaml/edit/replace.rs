@@ -138,7 +138,8 @@ fn literal(old: &str, new: &str) -> Option<String> {
         char.is_control() && !matches!(char, '\n' | '\t')
             || matches!(char, '\u{2028}' | '\u{2029}' | '\u{FEFF}')
     };
-    if text.is_empty() || text.starts_with([' ', '\t', '\n']) || text.ends_with('\n') || text.contains(is_odd) {
+    if text.is_empty() || text.starts_with([' ', '\t', '\n']) || text.ends_with('\n') || text.contains(is_odd)
+    {
         return None;
     }
     let first = body.lines().find(|line| !line.trim().is_empty())?;
