@@ -37,7 +37,10 @@ pub(super) fn of_py_torch_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> O
     let number = |field: Field<'_, i64>| field.set().map(|number| number.to_string());
     let processes = text(spec.get("nprocPerNode").text(), "auto");
     // As the operator counts them: all replicas, whatever they may scale to.
-    let pods = roles.entries().map(|(_, role)| role.get("replicas").int().or_default(1));
+    // It refuses other roles, of which there may be thousands, each with variables.
+    let known = ["Master", "Worker"].map(|role| roles.get(role));
+    let known = known.into_iter().filter(|role| role.value.is_some());
+    let pods = known.map(|role| role.get("replicas").int().or_default(1));
     let pods = pods.into_iter().try_fold(0_i64, |sum, count| Some(sum.saturating_add(count?)));
     let mut all = vec![("PYTHONUNBUFFERED", Some("1".to_owned()))];
     if elastic.is_set() {
