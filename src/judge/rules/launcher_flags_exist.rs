@@ -14,7 +14,7 @@
 //! kind: PyTorchJob
 //! metadata: {name: train}
 //! spec:
-//!   runPolicy: {activeDeadlineSeconds: 86400}
+//!   runPolicy: {activeDeadlineSeconds: 86400, cleanPodPolicy: Running, backoffLimit: 24}
 //!   elasticPolicy: {minReplicas: 2, maxReplicas: 4}
 //!   pytorchReplicaSpecs:
 //!     Worker:
@@ -34,7 +34,7 @@
 //! kind: PyTorchJob
 //! metadata: {name: train}
 //! spec:
-//!   runPolicy: {activeDeadlineSeconds: 86400}
+//!   runPolicy: {activeDeadlineSeconds: 86400, cleanPodPolicy: Running, backoffLimit: 24}
 //!   elasticPolicy: {minReplicas: 2, maxReplicas: 4}
 //!   pytorchReplicaSpecs:
 //!     Worker:

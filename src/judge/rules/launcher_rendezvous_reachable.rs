@@ -14,7 +14,7 @@
 //! kind: PyTorchJob
 //! metadata: {name: train}
 //! spec:
-//!   runPolicy: {activeDeadlineSeconds: 86400}
+//!   runPolicy: {activeDeadlineSeconds: 86400, cleanPodPolicy: Running, backoffLimit: 24}
 //!   pytorchReplicaSpecs:
 //!     Worker:
 //!       replicas: 8
@@ -33,7 +33,7 @@
 //! kind: PyTorchJob
 //! metadata: {name: train}
 //! spec:
-//!   runPolicy: {activeDeadlineSeconds: 86400}
+//!   runPolicy: {activeDeadlineSeconds: 86400, cleanPodPolicy: Running, backoffLimit: 24}
 //!   elasticPolicy: {minReplicas: 8, maxReplicas: 8}
 //!   pytorchReplicaSpecs:
 //!     Worker:

@@ -14,7 +14,7 @@
 //! kind: PyTorchJob
 //! metadata: {name: train}
 //! spec:
-//!   runPolicy: {activeDeadlineSeconds: 86400, cleanPodPolicy: Running}
+//!   runPolicy: {activeDeadlineSeconds: 86400, cleanPodPolicy: Running, backoffLimit: 24}
 //!   nprocPerNode: "4"
 //!   elasticPolicy: {minReplicas: 8, maxReplicas: 8}
 //!   pytorchReplicaSpecs:
@@ -37,7 +37,7 @@
 //! kind: PyTorchJob
 //! metadata: {name: train}
 //! spec:
-//!   runPolicy: {activeDeadlineSeconds: 86400, cleanPodPolicy: Running}
+//!   runPolicy: {activeDeadlineSeconds: 86400, cleanPodPolicy: Running, backoffLimit: 24}
 //!   nprocPerNode: "4"
 //!   elasticPolicy: {minReplicas: 2, maxReplicas: 2}
 //!   pytorchReplicaSpecs:
