@@ -1,4 +1,4 @@
-//! Pods of a distributed run find each other: one address that all of them reach, and a rank of its own for each.
+//! Pods of a distributed run find each other: one address for all, and a rank for each.
 //!
 //! ## Why
 //!
@@ -87,7 +87,7 @@ use crate::kinds::Ranks;
 
 pub(super) static RULE: Rule = Rule {
     id: "launcher-rendezvous-reachable",
-    summary: "Pods of a distributed run find each other: one address that all of them reach, and a rank of its own for each",
+    summary: "Pods of a distributed run find each other: one address for all, and a rank for each",
     kinds: Kinds::WithPods,
     default: Action::Warn,
     fills: Fills::Nothing,
