@@ -15,6 +15,7 @@ mod kueue;
 mod mounts;
 mod nodes;
 pub mod policy;
+mod ranks;
 mod ratchet;
 pub mod rule;
 pub mod rules;

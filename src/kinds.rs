@@ -11,6 +11,7 @@ mod definition;
 mod field;
 mod held;
 mod kind;
+mod lifecycle;
 mod others;
 mod pod;
 mod pods;
@@ -21,9 +22,8 @@ pub use claims::OwnClaim;
 pub use colocation::{Among, on_one_node, on_several_nodes};
 pub use count::PodCount;
 pub use definition::{
-    Api, Attempts, CUSTOM, Children, Choice, Deadline, Definition, Disruption, Finished, Harm, History,
-    LabelValue, Leak, Mounted, OnUpdate, Operator, OwnClaims, Path, Reference, Release, Released, Retired,
-    Retries, Ttl, Wait,
+    Api, CUSTOM, Children, Definition, Finished, Hosts, LabelValue, Mounted, OnUpdate, Operator, OwnClaims,
+    Path, Ranks, Reference, Retired,
 };
 pub(crate) use field::whole;
 pub use field::{Field, Part};
@@ -31,6 +31,9 @@ pub use held::{Held, Unit};
 pub use kind::Kind;
 #[doc(hidden)]
 pub use kind::add_for_testing;
+pub use lifecycle::{
+    Attempts, Choice, Deadline, Disruption, Harm, History, Leak, Release, Released, Retries, Ttl, Wait,
+};
 use others::has_image;
 pub(crate) use others::others;
 pub use others::{

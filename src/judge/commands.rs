@@ -14,7 +14,8 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 pub use env::{Environment, Variable};
-pub use launcher::{Launch, Launcher, Value};
+pub(crate) use launcher::is_python;
+pub use launcher::{Given, Launch, Launcher, Value};
 
 use crate::judge::finding::Part as FindingPart;
 use crate::kinds::{Container, ContainerSlot, Part, PodTemplate, Workload};
@@ -127,7 +128,7 @@ impl<'a> PodCommands<'a> {
     /// Reads the command lines of a pod template: those of `containers`, since init containers come before.
     #[must_use]
     pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>) -> Self {
-        let added = workload.kind.variables.map(|variables| variables(workload, pod));
+        let added = workload.kind.variables.and_then(|variables| variables(workload, pod));
         let main = pod.containers().filter(|container| container.slot == ContainerSlot::Main);
         Self { containers: main.map(|container| CommandLine::of(container, added.as_deref())).collect() }
     }
@@ -250,6 +251,7 @@ impl<'a> CommandLine<'a> {
             assigned: &assigned,
             around: Some(outer),
         };
+        self.commands.reserve(commands.len());
         for (index, simple) in commands.into_iter().enumerate() {
             let Simple { assignments, words, after, place } = simple;
             if last == Some(index) {

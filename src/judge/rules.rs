@@ -8,8 +8,12 @@ mod cron_runs_do_not_overlap;
 mod deadline;
 mod gpu_toleration;
 mod image_pinned_across_pods;
+mod launcher_flags_exist;
+mod launcher_nodes_match_pods;
+mod launcher_rendezvous_reachable;
 mod operator_retries_bounded;
 mod pod_replacement_policy;
+mod processes_fit_accelerators;
 mod queue_name_is_a_label;
 mod resources_released;
 mod restart_policy;
@@ -49,8 +53,12 @@ pub static RULES: &[Entry] = entries! {
     deadline
     gpu_toleration
     image_pinned_across_pods
+    launcher_flags_exist
+    launcher_nodes_match_pods
+    launcher_rendezvous_reachable
     operator_retries_bounded
     pod_replacement_policy
+    processes_fit_accelerators
     queue_name_is_a_label
     resources_released
     restart_policy

@@ -4,7 +4,7 @@
 //! accelerator.
 
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{ContainerSlot, PodTemplate};
+use crate::kinds::{ContainerSlot, Part, PodTemplate};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -24,6 +24,37 @@ pub const TAINTS: &[(&str, &str)] = &[
     ("nvidia.com/gpu.shared", "nvidia.com/gpu"),
     ("nvidia.com/mig-*", "nvidia.com/gpu"),
 ];
+
+/// Accelerators of which each process of a distributed run has one to itself. A slice of one, a core of a
+/// Neuron device or a TPU is shared or split in other ways.
+const ONE_EACH: &[&str] = &["amd.com/gpu", "habana.ai/gaudi", "nvidia.com/gpu"];
+
+/// Returns how many accelerators a container gets, of those that each process has to itself, and where it says
+/// so. Nothing if there are none, or others, or if their number is not certain.
+#[must_use]
+pub fn one_each<'a>(container: &Part<'a>) -> Option<(i64, Pointer, &'a str)> {
+    let resources = container.get("resources");
+    // Claims may bring any device.
+    if resources.get("claims").items().next().is_some() {
+        return None;
+    }
+    let mut found: Option<(i64, Pointer, &str)> = None;
+    for list in ["limits", "requests"] {
+        for (resource, amount) in resources.get(list).entries() {
+            if taint_of(resource, TAINTS).is_none() {
+                continue;
+            }
+            let quantity = Quantity::from_json(amount.value?).ok()?;
+            let number = quantity.is_integer().then(|| quantity.value()).filter(|number| *number > 0)?;
+            let same = |(known, _, name): &(i64, Pointer, &str)| *known == number && *name == resource;
+            if !ONE_EACH.contains(&resource) || found.as_ref().is_some_and(|found| !same(found)) {
+                return None;
+            }
+            found.get_or_insert((number, amount.pointer, resource));
+        }
+    }
+    found
+}
 
 /// A container's request for an accelerator.
 #[derive(Clone, Debug)]

@@ -1,10 +1,9 @@
 //! `workload.codeflare.dev` `AppWrapper`: whole objects of other kinds, which are judged in their place (kinds.md
 //! §9).
 
-use super::definition::{
-    Api, Attempts, CUSTOM, Children, Deadline, Definition, Finished, OnUpdate, Operator, Retired,
-};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Operator, Retired};
 use super::field::Part;
+use super::lifecycle::{Attempts, Deadline};
 
 pub(super) static APP_WRAPPER: Definition = Definition {
     group: "workload.codeflare.dev",

@@ -1,9 +1,8 @@
 //! `batch` `CronJob`: the Job is in `spec.jobTemplate`.
 
-use super::definition::{
-    Api, Attempts, CUSTOM, Children, Definition, Disruption, Finished, History, OnUpdate, Retired, Ttl,
-};
-use super::job::{POD_LABELS, RESTART};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired};
+use super::job::{POD_LABELS, RANKS, RESTART};
+use super::lifecycle::{Attempts, Disruption, History, Ttl};
 use super::pods::{Count, Pods, Times};
 use super::variables;
 
@@ -47,5 +46,6 @@ pub(super) static CRON_JOB: Definition = Definition {
     pod_labels: POD_LABELS,
     variables: Some(variables::of_job),
     starter: Some(include_str!("cron_job.starter.yaml")),
+    ranks: RANKS,
     ..CUSTOM
 };

@@ -1,6 +1,7 @@
 //! `kubeflow.org` `JAXJob`: one pod template, that of Worker (kinds.md §6b).
 
-use super::definition::{Api, CUSTOM, Deadline, Definition};
+use super::definition::{Api, CUSTOM, Definition};
+use super::lifecycle::Deadline;
 use super::pods::{Count, Pods};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;

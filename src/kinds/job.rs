@@ -1,6 +1,7 @@
 //! `batch` `Job`.
 
-use super::definition::{Api, CUSTOM, Definition, Disruption, Finished, LabelValue, OnUpdate, Ttl};
+use super::definition::{Api, CUSTOM, Definition, Finished, LabelValue, OnUpdate, Ranks};
+use super::lifecycle::{Disruption, Ttl};
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
 
@@ -20,6 +21,12 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
 pub(super) const POD_LABELS: &[(&str, LabelValue)] =
     &[("job-name", LabelValue::NameOfRun), ("batch.kubernetes.io/job-name", LabelValue::NameOfRun)];
 
+/// The index of a pod: the variable, and the annotation and label of the same name.
+pub(super) const INDEX: &[&str] = &["JOB_COMPLETION_INDEX", "job-completion-index"];
+
+/// The pods of a Job run the same command.
+pub(super) const RANKS: Ranks = Ranks::Each { processes: &[], index: INDEX, subdomain: false };
+
 pub(super) static JOB: Definition = Definition {
     group: "batch",
     version: "v1",
@@ -35,5 +42,6 @@ pub(super) static JOB: Definition = Definition {
     pod_labels: POD_LABELS,
     variables: Some(variables::of_job),
     starter: Some(include_str!("job.starter.yaml")),
+    ranks: Ranks::Each { processes: &[], index: INDEX, subdomain: true },
     ..CUSTOM
 };

@@ -1,11 +1,11 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
 use super::definition::{
-    Api, Attempts, CUSTOM, Children, Choice, Deadline, Definition, Disruption, Finished, Mounted, OnUpdate,
-    OwnClaims, Path, Ttl,
+    Api, CUSTOM, Children, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ranks,
 };
 use super::field::{Field, Part};
 use super::job::RESTART_HELP;
+use super::lifecycle::{Attempts, Choice, Deadline, Disruption, Ttl};
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
 
@@ -71,6 +71,11 @@ pub(super) static JOB_SET: Definition = Definition {
     ],
     variables: Some(variables::of_indexed_job),
     starter: Some(include_str!("job_set.starter.yaml")),
+    ranks: Ranks::Each {
+        processes: &[],
+        index: &["JOB_COMPLETION_INDEX", "job-completion-index", "jobset.sigs.k8s.io/job-"],
+        subdomain: false,
+    },
     ..CUSTOM
 };
 

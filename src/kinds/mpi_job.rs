@@ -1,9 +1,8 @@
 //! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it
 //! (kinds.md §6).
 
-use super::definition::{
-    Api, CUSTOM, Children, Choice, Deadline, Definition, Release, Released, Retired, Ttl, Wait,
-};
+use super::definition::{Api, CUSTOM, Children, Definition, Hosts, Ranks, Retired};
+use super::lifecycle::{Choice, Deadline, Release, Released, Ttl, Wait};
 use super::pods::{Count, Pods, Restart};
 
 /// How many pods a role has where it does not say so.
@@ -19,6 +18,15 @@ pub(super) const RELEASE: Release = Release {
     twin: None,
     holds: "the workers run on when the launcher has finished, and hold their accelerators",
     effect: "which deletes running pods and keeps finished ones with their logs",
+};
+
+/// The operators write a list of hosts, which Open MPI finds by a variable.
+pub(super) const HOSTS: Hosts = Hosts {
+    launcher: "Launcher",
+    worker: "Worker",
+    slots: &["spec", "slotsPerWorker"],
+    launcher_too: None,
+    implementation: None,
 };
 
 pub(super) static MPI_JOB: Definition = Definition {
@@ -67,6 +75,11 @@ pub(super) static MPI_JOB: Definition = Definition {
         },
     }],
     api: Api::Custom { schema: include_str!("mpi_job.schema.json"), operator: None },
+    ranks: Ranks::Hosts(Hosts {
+        launcher_too: Some(&["spec", "runLauncherAsWorker"]),
+        implementation: Some(&["spec", "mpiImplementation"]),
+        ..HOSTS
+    }),
     children: &[Children { group: "batch", name: "Job", by_hand: None }],
     makers: &[
         "system:serviceaccount:mpi-operator:mpi-operator",

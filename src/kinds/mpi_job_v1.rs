@@ -1,7 +1,8 @@
 //! `kubeflow.org/v1` `MPIJob`, of the training operator: the launcher is a pod (kinds.md §6).
 
-use super::definition::{Api, CUSTOM, Deadline, Definition, Release};
-use super::mpi_job::{RELEASE, unset};
+use super::definition::{Api, CUSTOM, Definition, Ranks};
+use super::lifecycle::{Deadline, Release};
+use super::mpi_job::{HOSTS, RELEASE, unset};
 use super::pods::{Count, Pods};
 use super::py_torch_job::{RESTART, RETRIES_NEVER, TTL};
 
@@ -25,5 +26,6 @@ pub(super) static MPI_JOB_V1: Definition = Definition {
         restart: RESTART,
     }],
     api: Api::Custom { schema: include_str!("mpi_job_v1.schema.json"), operator: None },
+    ranks: Ranks::Hosts(HOSTS),
     ..CUSTOM
 };

@@ -1,6 +1,7 @@
 //! `kubeflow.org` `PaddleJob`: a pod template for each of Master and Worker (kinds.md §6b).
 
-use super::definition::{Api, CUSTOM, Deadline, Definition};
+use super::definition::{Api, CUSTOM, Definition};
+use super::lifecycle::Deadline;
 use super::pods::{Count, Elastic, Pods};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES, TTL};
 

@@ -1,9 +1,7 @@
 //! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`.
 
-use super::definition::{
-    Api, CUSTOM, Deadline, Definition, Disruption, LabelValue, Operator, Release, Released, Retired, Retries,
-    Ttl,
-};
+use super::definition::{Api, CUSTOM, Definition, LabelValue, Operator, Ranks, Retired};
+use super::lifecycle::{Deadline, Disruption, Release, Released, Retries, Ttl};
 use super::pods::{Count, Elastic, Pods, Restart};
 use super::variables;
 
@@ -95,5 +93,10 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     adds_volumes: false,
     variables: Some(variables::of_py_torch_job),
     starter: Some(include_str!("py_torch_job.starter.yaml")),
+    ranks: Ranks::Each {
+        processes: &[&["spec", "elasticPolicy", "nProcPerNode"], &["spec", "nprocPerNode"]],
+        index: &[],
+        subdomain: false,
+    },
     ..CUSTOM
 };

@@ -1,11 +1,9 @@
 //! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
 
-use super::definition::{
-    Api, Attempts, CUSTOM, Children, Choice, Deadline, Definition, Finished, Leak, Operator, Release,
-    Released, Wait,
-};
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, Operator};
 use super::field::{Field, Part};
 use super::job::RESTART_HELP;
+use super::lifecycle::{Attempts, Choice, Deadline, Leak, Release, Released, Wait};
 use super::pods::{Count, Pods, Restart, Unset};
 
 pub(super) static RAY_JOB: Definition = Definition {

@@ -1,7 +1,8 @@
 //! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives (kinds.md §12).
 
-use super::definition::{Api, Attempts, CUSTOM, Children, Definition, Finished, History, OnUpdate, Ttl};
-use super::job::RESTART_HELP;
+use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate};
+use super::job::{RANKS, RESTART_HELP};
+use super::lifecycle::{Attempts, History, Ttl};
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
 
@@ -33,5 +34,6 @@ pub(super) static SCALED_JOB: Definition = Definition {
     children: &[Children { group: "batch", name: "Job", by_hand: None }],
     makers: &["system:serviceaccount:keda:keda-operator"],
     variables: Some(variables::of_job),
+    ranks: RANKS,
     ..CUSTOM
 };

@@ -1,8 +1,9 @@
 //! `trainer.kubeflow.org` `TrainingRuntime`: a JobSet as a template for TrainJobs of its namespace (kinds.md
 //! §5).
 
-use super::definition::{Api, CUSTOM, Choice, Deadline, Definition, Finished, Harm, Ttl};
+use super::definition::{Api, CUSTOM, Definition, Finished};
 use super::job_set::{IN_PLACE, RESTART, own_claims};
+use super::lifecycle::{Choice, Deadline, Harm, Ttl};
 use super::pods::{Count, Pods, Times};
 
 pub(super) static TRAINING_RUNTIME: Definition =

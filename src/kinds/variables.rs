@@ -5,26 +5,27 @@
 
 use super::{Field, PodTemplate, Workload};
 
-/// Returns the variables that a controller adds, with the values that the object tells.
-pub type Variables = fn(&Workload<'_>, &PodTemplate<'_>) -> Vec<Variable>;
+/// Returns the variables that a controller adds, with the values that the object tells; nothing if there may be
+/// others.
+pub type Variables = fn(&Workload<'_>, &PodTemplate<'_>) -> Option<Vec<Variable>>;
 
 /// A variable, and its value if the object tells it.
 pub(crate) type Variable = (&'static str, Option<String>);
 
 /// The Job controller numbers the pods of an Indexed Job.
-pub(super) fn of_job(_: &Workload<'_>, pod: &PodTemplate<'_>) -> Vec<Variable> {
+pub(super) fn of_job(_: &Workload<'_>, pod: &PodTemplate<'_>) -> Option<Vec<Variable>> {
     let is_indexed = pod.around.get("completionMode").text() == Field::Set("Indexed");
-    if is_indexed { vec![("JOB_COMPLETION_INDEX", None)] } else { Vec::new() }
+    Some(if is_indexed { vec![("JOB_COMPLETION_INDEX", None)] } else { Vec::new() })
 }
 
 /// JobSet's Jobs are Indexed unless they say otherwise.
-pub(super) fn of_indexed_job(_: &Workload<'_>, pod: &PodTemplate<'_>) -> Vec<Variable> {
+pub(super) fn of_indexed_job(_: &Workload<'_>, pod: &PodTemplate<'_>) -> Option<Vec<Variable>> {
     let not = pod.around.get("completionMode").text() == Field::Set("NonIndexed");
-    if not { Vec::new() } else { vec![("JOB_COMPLETION_INDEX", None)] }
+    Some(if not { Vec::new() } else { vec![("JOB_COMPLETION_INDEX", None)] })
 }
 
 /// The training operator since 1.9, for PyTorch (training.md §2 no. 4).
-pub(super) fn of_py_torch_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> Vec<Variable> {
+pub(super) fn of_py_torch_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
     let spec = workload.object.get("spec");
     let elastic = spec.get("elasticPolicy");
     let roles = spec.get("pytorchReplicaSpecs");
@@ -36,7 +37,10 @@ pub(super) fn of_py_torch_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> V
     let number = |field: Field<'_, i64>| field.set().map(|number| number.to_string());
     let processes = text(spec.get("nprocPerNode").text(), "auto");
     // As the operator counts them: all replicas, whatever they may scale to.
-    let pods = roles.entries().map(|(_, role)| role.get("replicas").int().or_default(1));
+    // It refuses other roles, of which there may be thousands, each with variables.
+    let known = ["Master", "Worker"].map(|role| roles.get(role));
+    let known = known.into_iter().filter(|role| role.value.is_some());
+    let pods = known.map(|role| role.get("replicas").int().or_default(1));
     let pods = pods.into_iter().try_fold(0_i64, |sum, count| Some(sum.saturating_add(count?)));
     let mut all = vec![("PYTHONUNBUFFERED", Some("1".to_owned()))];
     if elastic.is_set() {
@@ -81,24 +85,45 @@ pub(super) fn of_py_torch_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> V
             all.extend([("PET_MASTER_ADDR", None), ("PET_MASTER_PORT", None), ("PET_NODE_RANK", None)]);
         }
     }
-    all
+    Some(all)
 }
 
 /// The training operator, for JAX.
-pub(super) fn of_jax_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Vec<Variable> {
-    ["PYTHONUNBUFFERED", "COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"]
-        .map(|name| (name, None))
-        .into()
+pub(super) fn of_jax_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+    let names =
+        ["PYTHONUNBUFFERED", "COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"];
+    Some(names.map(|name| (name, None)).into())
 }
 
 /// The training operator, for XGBoost.
-pub(super) fn of_xg_boost_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Vec<Variable> {
-    ["PYTHONUNBUFFERED", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "WORKER_ADDRS", "WORKER_PORT"]
-        .map(|name| (name, None))
-        .into()
+pub(super) fn of_xg_boost_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+    let names = [
+        "PYTHONUNBUFFERED",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "WORLD_SIZE",
+        "RANK",
+        "WORKER_ADDRS",
+        "WORKER_PORT",
+    ];
+    Some(names.map(|name| (name, None)).into())
 }
 
 /// The training operator, for TensorFlow.
-pub(super) fn of_tf_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Vec<Variable> {
-    vec![("TF_CONFIG", None)]
+pub(super) fn of_tf_job(_: &Workload<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+    Some(vec![("TF_CONFIG", None)])
+}
+
+/// Volcano, which adds variables by plugins; those of most are named after tasks.
+pub(super) fn of_volcano_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+    let plugins = workload.object.at(&["spec", "plugins"]);
+    let mut all = Vec::new();
+    for (plugin, _) in plugins.entries() {
+        match plugin {
+            "env" => all.extend(["VC_TASK_INDEX", "VK_TASK_INDEX"].map(|name| (name, None))),
+            "ssh" => {}
+            _ => return None,
+        }
+    }
+    Some(all)
 }

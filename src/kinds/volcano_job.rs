@@ -1,10 +1,10 @@
 //! `batch.volcano.sh` `Job`: tasks that are scheduled together (kinds.md §8).
 
-use super::definition::{
-    Api, Attempts, CUSTOM, Deadline, Definition, Finished, Leak, Mounted, OnUpdate, OwnClaims, Ttl,
-};
+use super::definition::{Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks};
 use super::field::{Field, Part};
+use super::lifecycle::{Attempts, Deadline, Leak, Ttl};
 use super::pods::{Count, Pods, Restart, Unset};
+use super::variables;
 
 pub(super) static VOLCANO_JOB: Definition = Definition {
     group: "batch.volcano.sh",
@@ -52,6 +52,8 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     finished: Finished::Field(&["status", "state", "phase"], &["Completed", "Failed", "Terminated"]),
     on_update: OnUpdate::TemplateImmutable,
     starter: Some(include_str!("volcano_job.starter.yaml")),
+    variables: Some(variables::of_volcano_job),
+    ranks: Ranks::Each { processes: &[], index: &["VC_TASK_INDEX", "VK_TASK_INDEX"], subdomain: false },
     ..CUSTOM
 };
 

@@ -1,6 +1,7 @@
 //! `kubeflow.org` `XGBoostJob`: a pod template for each of Master and Worker (kinds.md §6b).
 
-use super::definition::{Api, CUSTOM, Deadline, Definition};
+use super::definition::{Api, CUSTOM, Definition};
+use super::lifecycle::Deadline;
 use super::pods::{Count, Pods};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;

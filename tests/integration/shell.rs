@@ -35,7 +35,7 @@ fn command() -> impl Strategy<Value = String> {
 /// A list of commands and compound commands.
 fn script() -> impl Strategy<Value = String> {
     let leaf = command();
-    let list = leaf.prop_recursive(3, 24, 4, |inner| {
+    leaf.prop_recursive(3, 24, 4, |inner| {
         let joined = (
             proptest::collection::vec(inner.clone(), 1..4),
             prop_oneof![Just("; "), Just("\n"), Just(" && "), Just(" # c'\n"), Just(" || ")],
@@ -53,8 +53,7 @@ fn script() -> impl Strategy<Value = String> {
             1 => inner.clone().prop_map(|list| format!("case x in y) p no;; x) {list}\n;; esac")),
             1 => inner.prop_map(|list| format!("f() {{ {list}\n}}; f")),
         ]
-    });
-    list
+    })
 }
 
 /// Runs a script, and returns the arguments of each call of `p`, in order; nothing if bash rejects it.

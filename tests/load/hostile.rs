@@ -61,8 +61,8 @@ const MAX_ANSWER: usize = 1 << 20;
 const TIMES: [(usize, Duration); 2] =
     [(64 << 10, Duration::from_millis(100)), (3 << 20, Duration::from_secs(1))];
 /// The most time for each byte, as a multiple of the median over all shapes. What is found in text takes
-/// longer than what is skipped.
-const MAX_PACE: f64 = 50.0;
+/// longer than what is skipped, and what is read as a script still longer.
+const MAX_PACE: f64 = 100.0;
 /// How many of the slowest shapes are timed again.
 const PACED: usize = 8;
 /// How often one is timed that seems to be slow: other processes may have had the machine.

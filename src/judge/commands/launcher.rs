@@ -65,6 +65,10 @@ pub struct Given<'c> {
     pub name: &'static str,
     /// The word with the option.
     pub token: &'c Token,
+    /// Its index in the words of the command.
+    pub at: usize,
+    /// How many words behind it are its values.
+    pub behind: usize,
     /// The value; nothing for an option without one.
     pub value: Option<&'c str>,
     /// Whether the value is known.
@@ -96,13 +100,12 @@ impl<'c> Launch<'c> {
         let (launcher, own) = recognise(&command.program, words)?;
         let table = TABLES.iter().find(|table| table.launchers.contains(&launcher))?;
         let mut launch = Self { launcher, command, options: Vec::new(), open: false, started: &[] };
-        launch.read(table, &words[own..]);
+        launch.read(table, words, own);
         Some(launch)
     }
 
     /// Reads options up to the first word that is none: those behind it belong to the program.
-    fn read(&mut self, table: &Table, words: &'c [Token]) {
-        let mut at = 0;
+    fn read(&mut self, table: &Table, words: &'c [Token], mut at: usize) {
         while let Some(token) = words.get(at) {
             meter::spend(2);
             let text = token.word.text.as_str();
@@ -123,6 +126,7 @@ impl<'c> Launch<'c> {
                 Some((name, value)) if table.inline || name.starts_with("--") => (name, Some(value)),
                 _ => (text, None),
             };
+            let own = at;
             at += 1;
             let Some(known) = table.find(name) else {
                 // An option of another release: whether its value follows is not known.
@@ -135,13 +139,19 @@ impl<'c> Launch<'c> {
             let Known { name, values, exists } = *known;
             let next = words.get(at).filter(|_| values > 0).map(|next| next.word.text.as_str());
             let value = inline.or(next);
-            if inline.is_none() {
-                at += values;
-            }
+            let behind = if inline.is_none() { values } else { 0 };
+            at += behind;
             let known = value.is_none_or(|value| !value.contains([UNKNOWN, SPREADS]));
-            self.options.push(Given { name, token, value, known, exists });
+            self.options.push(Given { name, token, at: own, behind, value, known, exists });
         }
         self.started = words.get(at..).unwrap_or_default();
+    }
+
+    /// Tells whether the container's script certainly comes to it, and runs it in its own pod.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        let place = self.command.place;
+        !self.command.remote && !place.branch && !place.condition
     }
 
     /// Returns the option that counts: the last of its name.

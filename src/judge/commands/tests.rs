@@ -154,6 +154,11 @@ fn options_of_launchers_end_at_the_program() {
     launch("torchrun --min-nodes=2 --max-nodes=4 train.py", |launch| {
         assert!(launch.options.iter().all(|given| !given.exists) && launch.options.len() == 2);
     });
+    launch("python -m torch.distributed.run --nnodes 2 x", |launch| {
+        let given = launch.option("nnodes").expect("an option");
+        assert_eq!((given.at, given.behind), (3, 1));
+        assert_eq!(launch.command.words[given.at], *given.token);
+    });
     launch("mpirun -np 2 train --x", |launch| assert_eq!(launch.started[0].known(), Some("train")));
     with(&json!({"command": ["bash", "-c", "python train.py; echo torchrun; ray start"]}), |line| {
         assert_eq!(line.launches().count(), 0);

@@ -330,8 +330,12 @@ fn template(kind: Kind) -> Value {
         "labelSelector": {"matchLabels": {"app": "train"}, "matchExpressions": [{"key": "app", "operator": operator, "values": ["other"]}]},
     });
     let node = json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]}], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]});
+    // What runs in the first container is a script, in the others an argument vector.
+    let script = "set -e\npython train.py --checkpoint-dir /mnt/x/y\nHOSTS='a b'; export HOSTS\n\
+                  torchrun --nnodes=3 --nproc-per-node=4 --node-rank=0 --min-nodes=2 --max-nodes=4 \
+                  train.py trainer.num_nodes=2 trainer.devices=3\n";
     let container = |name: &str| {
-        json!({
+        let mut container = json!({
             "name": name, "image": "registry.example.com/trainer:v1",
             "command": ["python", "train.py"], "args": ["--data=/data", "--checkpoint-dir", "/mnt/x/y"],
             "env": [{"name": "CHECKPOINT_DIR", "value": "/mnt/x/y"}],
@@ -339,7 +343,17 @@ fn template(kind: Kind) -> Value {
             "ports": [{"containerPort": 80, "name": "http"}],
             "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g": 1}, "requests": {"amd.com/gpu": "1"}},
             "volumeMounts": [{"name": "vol", "mountPath": "/mnt/x", "readOnly": false}],
-        })
+        });
+        if name == "pytorch" {
+            container["command"] = json!(["bash", "-c", script]);
+            // Any variable may be in a ConfigMap, so that nothing is compared.
+            container["envFrom"] = json!([]);
+            // Most of these are accelerators that nothing is compared with.
+            if nth.is_multiple_of(2) {
+                container["resources"] = json!({"limits": {"nvidia.com/gpu": 1}, "requests": {}});
+            }
+        }
+        container
     };
     json!({
         "metadata": {"labels": {"app": "train"}, "annotations": {"a": "b"}},

@@ -19,6 +19,8 @@ pub(crate) enum Growth {
     Lean,
     /// A long text: this part again and again.
     Text(&'static str),
+    /// Copies of the first variable, each with the value of the one before it, twice.
+    Chain,
     /// The key of the first entry of a mapping made long.
     Key,
 }
@@ -58,6 +60,26 @@ impl fmt::Display for Shape {
 /// Parts of texts that somebody takes apart.
 const TEXTS: [&str; 9] = ["a", "deadlin,", "deadline,", "${", "{{", "<a", ": `, ", "9", "/\u{202e}"];
 
+/// Parts of scripts: commands, quotes, expansions and compound commands, also such as never end.
+const SCRIPTS: [&str; 16] = [
+    "torchrun --nnodes=9 --node-rank=0 x; ",
+    "torchrun --standalone --min-nodes=2 --max-nodes=3 --rdzv-endpoint=localhost:1 x\n",
+    "accelerate launch --num_machines 9 --num_processes 99 --machine_rank 0 x\n",
+    "deepspeed --num_gpus 99 x || mpirun -np 9 y | tee z &\n",
+    " -m",
+    " trainer.devices=9 trainer.num_nodes=9",
+    "A=$A$A; ",
+    "a$A\"$A\"${A:-$A}",
+    "$(",
+    "`",
+    "\"$(a)\"",
+    "bash -c '",
+    "if a; then ",
+    "while :; do a; done; ",
+    "a <<E\n",
+    "'\\''",
+];
+
 /// Returns each place alone, in every way to make it long.
 pub(crate) fn singles(base: &Base) -> Vec<Shape> {
     let mut places = Vec::new();
@@ -79,6 +101,9 @@ fn collect(base: &Base, value: &Value, at: &mut String, places: &mut Vec<Place>)
             if has_pods {
                 add(Growth::Lean);
             }
+            if at.ends_with("/env") {
+                add(Growth::Chain);
+            }
         }
         Value::Object(_) if has_names => {
             [Growth::Distinct, Growth::Same, Growth::Key].into_iter().for_each(&mut add);
@@ -87,7 +112,14 @@ fn collect(base: &Base, value: &Value, at: &mut String, places: &mut Vec<Place>)
             }
         }
         Value::Object(_) => add(Growth::Same),
-        Value::String(_) => TEXTS.into_iter().for_each(|text| add(Growth::Text(text))),
+        // With another word there, nothing reads the script, which the growth is compared with.
+        Value::String(shell) if shell == "bash" || shell == "-c" => {}
+        Value::String(_) => {
+            TEXTS.into_iter().for_each(|text| add(Growth::Text(text)));
+            if at.ends_with("/command/2") {
+                SCRIPTS.into_iter().for_each(|text| add(Growth::Text(text)));
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     let steps: Vec<(String, &Value)> = match value {
@@ -167,7 +199,7 @@ pub(crate) fn lean_pairs(singles: &[Shape]) -> Vec<Shape> {
     let is_other = |place: &&Place| match place.growth {
         Growth::Distinct | Growth::Key => is_worth_a_pair(place),
         Growth::Text(text) => text.ends_with(',') && place.pointer.starts_with("/metadata/annotations/"),
-        Growth::Renamed | Growth::Same | Growth::Lean => false,
+        Growth::Renamed | Growth::Same | Growth::Lean | Growth::Chain => false,
     };
     let lean = places().filter(|place| place.growth == Growth::Lean);
     lean.flat_map(|lean| {
@@ -231,7 +263,7 @@ impl Shape {
     pub(crate) fn is_in_the_gate(&self, nth: usize) -> bool {
         self.places.iter().all(|place| match place.growth {
             _ if place.is_again => false,
-            Growth::Text(_) | Growth::Distinct | Growth::Lean => true,
+            Growth::Text(_) | Growth::Distinct | Growth::Lean | Growth::Chain => true,
             Growth::Renamed | Growth::Same | Growth::Key if place.is_common => {
                 let turn = usize::from(place.growth == Growth::Same);
                 (nth + turn + place.pointer.len()).is_multiple_of(2)
@@ -316,6 +348,12 @@ impl Shape {
 fn grow(value: &mut Value, growth: Growth, count: usize) {
     match (value, growth) {
         (Value::String(text), Growth::Text(part)) => *text += &part.repeat(count * 16 / part.len()),
+        (Value::Array(items), Growth::Chain) => {
+            let value = |before: usize| format!("$(V{before})$(V{before})");
+            items.extend(
+                (1..count).map(|nth| serde_json::json!({"name": format!("V{nth}"), "value": value(nth - 1)})),
+            );
+        }
         (Value::Array(items), growth) => {
             let Some(first) = items.first().cloned() else { return };
             items.extend((1..count).map(|nth| renamed(&first, growth, nth)));

@@ -39,6 +39,11 @@ impl Editor<'_> {
             };
             return Ok(vec![splice(start..end, text)]);
         }
+        if node.style == Style::Literal
+            && let Some(text) = value.as_str().and_then(|new| literal(&self.text[start..end], new))
+        {
+            return Ok(vec![splice(start..end, text)]);
+        }
         if node.style == Style::Flow && !is_inline(value) {
             return Ok(vec![splice(start..end, look.inline(value, true))]);
         }
@@ -116,4 +121,43 @@ impl Editor<'_> {
         }
         Ok(vec![splice(colon..end, ""), splice(line..line, text)])
     }
+}
+
+/// Writes a text as the block scalar `|` that is there, with its header and indentation. Nothing if it would not
+/// be read as the same text.
+fn literal(old: &str, new: &str) -> Option<String> {
+    let (header, body) = old.split_once('\n')?;
+    let sign = header.split([' ', '\t', '#']).next()?;
+    let text = match sign {
+        "|" => new.strip_suffix('\n')?,
+        "|-" => new,
+        // Others say how deep it is, or keep what is behind the last line.
+        _ => return None,
+    };
+    let is_odd = |char: char| {
+        char.is_control() && !matches!(char, '\n' | '\t')
+            || matches!(char, '\u{2028}' | '\u{2029}' | '\u{FEFF}')
+    };
+    if text.is_empty() || text.starts_with([' ', '\t', '\n']) || text.ends_with('\n') || text.contains(is_odd)
+    {
+        return None;
+    }
+    let first = body.lines().find(|line| !line.trim().is_empty())?;
+    let indent = &first[..first.len() - first.trim_start_matches(' ').len()];
+    // The parser takes what follows the last line as part of it.
+    let behind = &body[body.trim_end_matches([' ', '\n']).len()..];
+    if indent.is_empty() || body.contains('\r') {
+        return None;
+    }
+    let mut out = String::with_capacity(old.len() + new.len());
+    out.push_str(header);
+    for line in text.split('\n') {
+        out.push('\n');
+        if !line.is_empty() {
+            out.push_str(indent);
+            out.push_str(line);
+        }
+    }
+    out.push_str(behind);
+    Some(out)
 }

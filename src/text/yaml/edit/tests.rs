@@ -358,3 +358,27 @@ fn inline_merges_are_edited_where_they_stand() {
     let source = "a:\n  <<: {b: 1, c: 2}\n  d: 1\n";
     replace(source, "/a/b", json!(5), "a:\n  <<: {b: 5, c: 2}\n  d: 1\n");
 }
+
+#[test]
+fn a_script_stays_a_script() {
+    let source = "args:\n- |  # run\n  a \\\n    --b\n\n  c\n\n- x\n";
+    replace(source, "/args/0", json!("a\n\n  d\n"), "args:\n- |  # run\n  a\n\n    d\n\n- x\n");
+    let stripped = "a: |-\n    b\n    c\nd: 1\n";
+    replace(stripped, "/a", json!("e\nf"), "a: |-\n    e\n    f\nd: 1\n");
+    replace("a: |\n  b\n", "/a", json!("c\n"), "a: |\n  c\n");
+    replace("a: |\n  b", "/a", json!("c"), "a: c");
+    // Such texts are no blocks of the same form.
+    for (source, new) in [
+        ("a: |\n  b\nd: 1\n", "c"),
+        ("a: |-\n  b\nd: 1\n", "c\n"),
+        ("a: |\n  b\nd: 1\n", " c\n"),
+        ("a: |\n  b\nd: 1\n", "c\u{7}\n"),
+        ("a: |+\n  b\n\nd: 1\n", "c\n"),
+        ("a: |2\n   b\nd: 1\n", "c\n"),
+        ("a: |\n  b\nd: 1\n", "\n"),
+    ] {
+        let made = try_make(source, &[Op::Replace(p("/a", source), json!(new))]).unwrap();
+        assert!(!made.contains('|'), "{made}");
+        assert_eq!(at(&made, 0).value, json!({"a": new, "d": 1}), "{made}");
+    }
+}

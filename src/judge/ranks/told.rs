@@ -1,0 +1,110 @@
+//! What the texts of a container name: enough to know that a rule cannot know.
+
+use std::cell::OnceCell;
+
+use crate::judge::commands::CommandLine;
+use crate::kinds::{Ranks, Workload, accelerator};
+use crate::text::meter;
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+
+/// What the texts of a container name.
+pub(crate) struct Told<'a> {
+    /// Whether a script reads another file, so that it may have any variable.
+    pub(crate) reads_more: bool,
+    /// Whether each item is as it was written, without replaced variables.
+    pub(super) verbatim: Vec<bool>,
+    /// The accelerators that each process has to itself: their number, where it is written, and their name.
+    pub(crate) accelerators: Option<(i64, Pointer, &'a str)>,
+    /// The items of `command` and `args` as they are written.
+    pub(crate) items: Vec<&'a str>,
+    /// Words by which the container learns which pod it is in.
+    index: &'static [&'static str],
+    /// The items, then names, values and sources of variables, a line each.
+    texts: String,
+    /// How long the items are in it.
+    items_end: usize,
+    topics: [OnceCell<bool>; TOPICS],
+}
+
+/// What the texts of a container may name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Topic {
+    /// The index of the pod.
+    Index,
+    /// `MASTER_ADDR`.
+    Master,
+    /// A file of hosts.
+    Hostfile,
+    /// Which devices are visible.
+    Devices,
+    /// That hosts may take more processes than they have slots.
+    Oversubscribes,
+    /// A program of which one process uses several devices.
+    OneProcess,
+    /// Variables of `accelerate`.
+    Accelerate,
+    /// Variables of `torchrun`, in `command` or `args`.
+    Torchrun,
+}
+
+const TOPICS: usize = 8;
+
+impl<'a> Told<'a> {
+    pub(super) fn of(workload: &Workload<'_>, line: &CommandLine<'a>) -> Self {
+        let container = &line.container.part;
+        let items: Vec<&'a str> = ["command", "args"]
+            .into_iter()
+            .flat_map(|list| container.get(list).items())
+            .filter_map(|item| item.value?.as_str())
+            .collect();
+        let mut texts = items.join("\n");
+        let items_end = texts.len();
+        for variable in container.get("env").items() {
+            let path = variable.at(&["valueFrom", "fieldRef", "fieldPath"]);
+            for part in [variable.get("name"), variable.get("value"), path] {
+                texts.push('\n');
+                texts.push_str(part.value.and_then(Value::as_str).unwrap_or_default());
+            }
+        }
+        let index = match workload.kind.ranks {
+            Ranks::Each { index, .. } => index,
+            Ranks::Hosts(_) | Ranks::Unknown => &[],
+        };
+        let reads = |program: &str| matches!(program, "source" | "." | "eval");
+        Self {
+            reads_more: line.unread || line.commands.iter().any(|command| reads(&command.program)),
+            verbatim: line.argv.iter().zip(&items).map(|(item, written)| item.text == *written).collect(),
+            accelerators: accelerator::one_each(container),
+            items,
+            index,
+            texts,
+            items_end,
+            topics: [const { OnceCell::new() }; TOPICS],
+        }
+    }
+
+    /// Tells whether the texts name something.
+    pub(crate) fn names(&self, topic: Topic) -> bool {
+        let words: &[&str] = match topic {
+            Topic::Index => self.index,
+            Topic::Master => &["MASTER_ADDR"],
+            Topic::Hostfile => &["hostfile", "HOSTFILE"],
+            Topic::Devices => &["VISIBLE_DEVICES"],
+            Topic::Oversubscribes => &["oversubscribe", "OVERSUBSCRIBE"],
+            Topic::OneProcess => {
+                &["jax", "tensorflow", "tf_", "pipeline", "tensor_parallel", "tensor-parallel", "device_map"]
+            }
+            Topic::Accelerate => &["ACCELERATE_"],
+            Topic::Torchrun => &["PET_"],
+        };
+        *self.topics[topic as usize].get_or_init(|| {
+            let is_of_items = matches!(topic, Topic::Torchrun);
+            let texts = if is_of_items { &self.texts[..self.items_end] } else { self.texts.as_str() };
+            words.iter().any(|word| {
+                meter::spend_text(texts);
+                memchr::memmem::find(texts.as_bytes(), word.as_bytes()).is_some()
+            })
+        })
+    }
+}
