@@ -16,4 +16,5 @@ pub mod rule;
 pub mod rules;
 mod runtimes;
 mod tolerations;
+mod training;
 mod words;

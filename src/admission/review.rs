@@ -529,7 +529,7 @@ mod tests {
     #[test]
     fn a_new_object_is_skimmed_and_an_old_one_is_not() {
         let pod =
-            r#"{"containers":[{"name":"c","image":"i","env":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
+            r#"{"containers":[{"name":"c","image":"i","ports":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
         let job = format!(
             r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{{"new":1,"completions":[{{"env":1}}],"template":{{"spec":{pod}}}}},"status":{{"active":1}}}}"#
         );
@@ -538,7 +538,7 @@ mod tests {
             let Subject::Object(change) = subject(&body) else { panic!("{body}") };
             change.object
         };
-        let left = json!({"containers": [{"name": "c", "image": "i"}], "volumes": []});
+        let left = json!({"containers": [{"name": "c", "image": "i", "command": ["x"]}], "volumes": []});
         assert_eq!(
             read("CREATE"),
             json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"new": 1, "completions": [{"env": 1}], "template": {"spec": left}}, "status": {"active": 1}})
@@ -577,7 +577,7 @@ mod tests {
 
     #[test]
     fn the_whole_is_read_where_a_claim_is_for_one_node() {
-        let spec = r#"{"template":{"spec":{"containers":[{"env":[]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
+        let spec = r#"{"template":{"spec":{"containers":[{"ports":[]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
         let body = request(&format!(
             r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#
         ));
@@ -587,7 +587,7 @@ mod tests {
             let review = Review::read(body.as_bytes()).expect("a review").completed(&facts);
             let Subject::Object(change) = review.subject else { panic!("{body}") };
             assert_eq!(
-                change.object.pointer("/spec/template/spec/containers/0/env").is_some(),
+                change.object.pointer("/spec/template/spec/containers/0/ports").is_some(),
                 whole,
                 "{mode}"
             );
@@ -596,7 +596,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_claim_does_not_make_an_object_unreadable() {
-        let spec = r#"{"template":{"spec":{"containers":[{"env":[{"value":"\ud800"}]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
+        let spec = r#"{"template":{"spec":{"containers":[{"ports":[{"name":"\ud800"}]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
         let body = request(&format!(
             r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#
         ));

@@ -1,19 +1,14 @@
 //! Reads an object without the parts that no rule reads.
 //!
-//! Most of a Job is environment, command lines, probes, mounts and managed fields. Building all of that in
-//! memory costs several times as much as judging the rest. Only one rule needs it, to decide whether a claim
-//! limited to one node holds checkpoints. So [`crate::admission`] skims a new object first and reads it whole
-//! only if that rule needs it. A rule that reads one of these fields removes it from the list; the fixtures
-//! and the property test read each object both ways and fail if that is forgotten.
+//! Much of a Job is probes, ports, security contexts and managed fields. Building all of that in memory costs
+//! as much as judging the rest. So [`crate::admission`] skims a new object first and reads it whole only if it
+//! must. A rule that reads one of these fields removes it from the list; the fixtures and the property test
+//! read each object both ways and fail if that is forgotten.
 
 use crate::text::value::Select;
 
 /// Fields of a container.
-const OF_CONTAINER: [&str; 12] = [
-    "args",
-    "command",
-    "env",
-    "envFrom",
+const OF_CONTAINER: [&str; 7] = [
     "lifecycle",
     "livenessProbe",
     "ports",
@@ -21,7 +16,6 @@ const OF_CONTAINER: [&str; 12] = [
     "securityContext",
     "startupProbe",
     "volumeDevices",
-    "volumeMounts",
 ];
 /// Fields of `managedFields[].fieldsV1`, at any depth.
 const OF_OWNED: [&str; 5] = ["f:containers", "f:initContainers", "f:metadata", "f:status", "f:volumes"];

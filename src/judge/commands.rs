@@ -14,6 +14,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 pub use env::{Environment, Variable};
+pub(crate) use launcher::is_python;
 pub use launcher::{Launch, Launcher, Value};
 
 use crate::kinds::{Container, ContainerSlot, Part, PodTemplate, Workload};
