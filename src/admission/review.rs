@@ -528,8 +528,7 @@ mod tests {
 
     #[test]
     fn a_new_object_is_skimmed_and_an_old_one_is_not() {
-        let pod =
-            r#"{"containers":[{"name":"c","image":"i","ports":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
+        let pod = r#"{"containers":[{"name":"c","image":"i","ports":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
         let job = format!(
             r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{{"new":1,"completions":[{{"env":1}}],"template":{{"spec":{pod}}}}},"status":{{"active":1}}}}"#
         );

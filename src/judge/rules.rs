@@ -2,12 +2,20 @@
 //! its two lines here. Documentation, schema, `explain` page and webhook registration are generated from the
 //! file.
 
+mod accelerator_container_ends;
+mod checkpoint_path_persistent;
 mod checkpoint_volume_access;
 mod deadline;
+mod env_reference_resolves;
+mod exit_status_kept;
+mod gang_restarts_together;
 mod gpu_toleration;
+mod nccl_shared_memory_sized;
 mod pod_replacement_policy;
 mod resources_released;
 mod restart_policy;
+mod signal_reaches_trainer;
+mod sweep_retries_per_index;
 mod ttl_after_finished;
 
 pub(crate) use checkpoint_volume_access::is_named_like_checkpoints;
@@ -34,12 +42,20 @@ macro_rules! entries {
 
 /// All rules, sorted by id.
 pub static RULES: &[Entry] = entries! {
+    accelerator_container_ends
+    checkpoint_path_persistent
     checkpoint_volume_access
     deadline
+    env_reference_resolves
+    exit_status_kept
+    gang_restarts_together
     gpu_toleration
+    nccl_shared_memory_sized
     pod_replacement_policy
     resources_released
     restart_policy
+    signal_reaches_trainer
+    sweep_retries_per_index
     ttl_after_finished
 };
 

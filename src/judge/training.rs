@@ -5,17 +5,8 @@ use crate::text::lines::cut;
 use crate::text::shell::{SPREADS, UNKNOWN};
 
 /// Modules of Python that train nothing.
-const TOOLS: [&str; 9] = [
-    "compileall",
-    "ensurepip",
-    "http.server",
-    "json.tool",
-    "pip",
-    "pytest",
-    "venv",
-    "virtualenv",
-    "zipfile",
-];
+const TOOLS: [&str; 9] =
+    ["compileall", "ensurepip", "http.server", "json.tool", "pip", "pytest", "venv", "virtualenv", "zipfile"];
 
 /// The longest quotation of a manifest in a message, in bytes.
 const MAX_QUOTED_BYTES: usize = 80;

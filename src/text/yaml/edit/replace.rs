@@ -1,5 +1,7 @@
 //! Replaces values.
 
+use std::ops::Range;
+
 use super::editor::Splices;
 use super::{Editor, splice};
 use crate::text::value::Value;
@@ -39,6 +41,9 @@ impl Editor<'_> {
             };
             return Ok(vec![splice(start..end, text)]);
         }
+        if let Some(text) = self.literal(start..end, node.style, value) {
+            return Ok(vec![splice(start..end, text)]);
+        }
         if node.style == Style::Flow && !is_inline(value) {
             return Ok(vec![splice(start..end, look.inline(value, true))]);
         }
@@ -65,6 +70,35 @@ impl Editor<'_> {
             }
             (false, false) => self.replace_inline(place, at, &look, value),
         }
+    }
+
+    /// Returns a text of several lines in the form that a script has already: `|`, and its lines below.
+    fn literal(&self, old: Range<usize>, style: Style, value: &Value) -> Option<String> {
+        let (header, body) = self.text[old].split_once('\n').filter(|_| style == Style::Literal)?;
+        let text = value.as_str()?;
+        let text = match header.trim_end() {
+            "|" => text.strip_suffix('\n')?,
+            "|-" => text,
+            _ => return None,
+        };
+        // The first line tells how far all are indented, and the header how many breaks are at the end.
+        let is_sound = text.contains('\n')
+            && !text.starts_with([' ', '\n', '\t'])
+            && !text.ends_with('\n')
+            && text
+                .chars()
+                .all(|char| matches!(char, '\n' | '\t') || !char.is_control() && char != '\u{feff}');
+        let first = body.lines().find(|line| !line.trim().is_empty()).filter(|_| is_sound)?;
+        let indent = &first[..first.len() - first.trim_start_matches(' ').len()];
+        let mut new = header.to_owned();
+        for line in text.split('\n') {
+            new.push('\n');
+            if !line.is_empty() {
+                new += indent;
+                new += line;
+            }
+        }
+        Some(new)
     }
 
     /// Replaces a block container with text on one line.
