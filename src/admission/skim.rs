@@ -1,9 +1,9 @@
 //! Reads an object without the parts that no rule reads.
 //!
-//! Much of a Job is probes, ports, security contexts and managed fields. Building all of that in memory costs
-//! as much as judging the rest. So [`crate::admission`] skims a new object first and reads it whole only if it
-//! must. A rule that reads one of these fields removes it from the list; the fixtures and the property test
-//! read each object both ways and fail if that is forgotten.
+//! Much of a Job is probes, ports, security contexts and managed fields. Building all of that in memory
+//! costs as much as judging the rest. So [`crate::admission`] skims a new object first and reads it whole
+//! only if it must. A rule that reads one of these fields removes it from the list; the fixtures and the
+//! property test read each object both ways and fail if that is forgotten.
 
 use crate::text::value::Select;
 

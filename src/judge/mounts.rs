@@ -138,8 +138,8 @@ impl<'a> Destinations<'a> {
         }
     }
 
-    /// Returns what becomes of files in an absolute path. `whole` tells whether that is all of it, or only how
-    /// it begins.
+    /// Returns what becomes of files in an absolute path. `whole` tells whether that is all of it, or only
+    /// how it begins.
     pub(super) fn fate(&self, path: &str, whole: bool) -> Fate<'a> {
         if self.is_open {
             return Fate::Unknown;
@@ -177,7 +177,7 @@ impl<'a> Destinations<'a> {
     }
 }
 
-/// Returns a path without what has no meaning in it; nothing for one that goes up, or is longer than paths are.
+/// Returns a path without what has no meaning in it; nothing for one that goes up, or is too long.
 fn normal(path: &str) -> Option<String> {
     if path.len() > MAX_PATH_BYTES {
         return None;

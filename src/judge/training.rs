@@ -1,6 +1,7 @@
 //! What rules ask of the commands of a job: which of them trains, and how to quote it.
 
 use crate::judge::commands::{Command, CommandLine, Launch, Launcher, Token, is_python};
+use crate::kinds::{PodTemplate, accelerator};
 use crate::text::lines::cut;
 use crate::text::shell::{SPREADS, UNKNOWN};
 
@@ -16,7 +17,7 @@ pub(super) fn is_trainer(command: &Command) -> bool {
     is_python_program(&command.program, &command.words) || Launch::of(command).is_some()
 }
 
-/// Tells whether words start Python with a script or a module that is no tool. `words` begin with the program.
+/// Tells whether words, the program first, start Python with a script or a module that is no tool.
 fn is_python_program(program: &str, words: &[Token]) -> bool {
     if !is_python(program) {
         return false;
@@ -58,6 +59,11 @@ pub(super) fn is_python_trainer(command: &Command) -> bool {
 pub(super) fn drives_others(line: &CommandLine<'_>) -> bool {
     const REMOTE: [&str; 7] = ["deepspeed", "mpirun", "mpiexec", "horovodrun", "pdsh", "ssh", "sshd"];
     line.commands.iter().any(|command| REMOTE.contains(&command.program.as_str()))
+}
+
+/// Tells whether a container of a pod requests an accelerator, maybe by a placeholder.
+pub(super) fn has_accelerators(pod: &PodTemplate<'_>) -> bool {
+    pod.container_values().any(|(_, _, container)| accelerator::is_requested_by(container))
 }
 
 /// Returns the words of a command for a message, in backticks.

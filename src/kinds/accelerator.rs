@@ -6,6 +6,7 @@
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{ContainerSlot, PodTemplate};
 use crate::text::meter;
+use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -89,12 +90,14 @@ pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl I
     })
 }
 
-/// Tells whether a container requests an accelerator of the usual table, by limit or request.
+/// Tells whether a container requests an accelerator of the usual table, by limit or request. A placeholder
+/// for the number is one, too.
 #[must_use]
 pub fn is_requested_by(container: &Value) -> bool {
     entries(container).any(|(resource, value)| {
         taint_of(resource, TAINTS).is_some()
-            && Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive())
+            && (Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive())
+                || value.as_str().is_some_and(is_placeholder))
     })
 }
 
@@ -175,7 +178,7 @@ mod tests {
             (json!({"nvidia.com/mig-1g.10gb": 2}), true, 0),
             (json!({"google.com/tpu": 4}), true, 0),
             (json!({"nvidia.com/gpu": 0}), false, 0),
-            (json!({"nvidia.com/gpu": "$GPUS"}), false, 0),
+            (json!({"nvidia.com/gpu": "$GPUS"}), true, 0),
             (json!({"nvidia.com/gpu": null}), false, 0),
             (json!({}), false, 0),
         ] {

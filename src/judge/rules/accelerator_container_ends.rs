@@ -48,19 +48,19 @@
 //!
 //! ## Details
 //!
-//! What waits for ever is `sleep infinity` or `sleep` for a day and more, `tail -f /dev/null`, and a loop such
-//! as `while true; do …; done` without `break` or `exit`, as the only command of a container or the last one of
-//! its script. With a deadline for the run or its pods, the finding is a note: the GPUs are held until then.
-//! After `||`, it is a note as well, since the container waits only after a failure.
+//! What waits for ever is `sleep infinity` or `sleep` for a day and more, `tail -f /dev/null`, and a loop
+//! such as `while true; do …; done` without `break` or `exit`, as the only command of a container or the last
+//! one of its script. With a deadline for the run or its pods, the finding is a note: the GPUs are held until
+//! then. After `||`, it is a note as well, since the container waits only after a failure.
 //!
 //! A container without an accelerator in such a pod (a sidecar, a server of TensorBoard) keeps the pod from
 //! ending, and its GPUs with it. That is a note; since Kubernetes 1.29 such a container belongs into
 //! `initContainers` with `restartPolicy: Always`.
 //!
 //! The rule is silent for workers that others start processes on (the workers of an MPIJob, pods beside one
-//! that runs `mpirun` or `ssh`), for pods that are not meant to end, such as those of a Ray cluster, for training
-//! runtimes, whose command a TrainJob may replace, and where a script may end before its last command (`exec`,
-//! `exit`). Scripts in images and ConfigMaps are not read.
+//! that runs `mpirun` or `ssh`), for pods that are not meant to end, such as those of a Ray cluster, for
+//! training runtimes, whose command a TrainJob may replace, and where a script may end before its last
+//! command (`exec`, `exit`). Scripts in images and ConfigMaps are not read.
 //!
 //! ## References
 //!
@@ -73,7 +73,7 @@ use crate::judge::commands::{Command, CommandLine, PodCommands, Token};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::judge::training::{drives_others, quoted};
+use crate::judge::training::{drives_others, has_accelerators, quoted};
 use crate::kinds::{Deadline, Part, PodTemplate, Restart, accelerator};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
@@ -81,7 +81,8 @@ use crate::text::shell::After;
 
 pub(super) static RULE: Rule = Rule {
     id: "accelerator-container-ends",
-    summary: "A container with an accelerator ends by itself: its last command is not one that waits for ever",
+    summary: "A container with an accelerator ends by itself: its last command is not one that waits for \
+              ever",
     kinds: Kinds::WithRestart,
     default: Action::Warn,
     fills: Fills::Nothing,
@@ -108,7 +109,7 @@ fn check(cx: &mut Cx<'_>) {
     let has_launcher = workload.pods.iter().any(|pod| pod.role() == Some("Launcher"));
     for (pod, lines) in workload.pods.iter().zip(&lines) {
         let is_served = has_launcher && pod.role() == Some("Worker");
-        if is_served || matches!(pod.form.restart, Restart::Free) || !pod.holds_accelerators() {
+        if is_served || matches!(pod.form.restart, Restart::Free) || !has_accelerators(pod) {
             continue;
         }
         let deadline = deadline(workload.run_of(pod).limits.clone(), pod);

@@ -4,9 +4,9 @@
 //!
 //! What a container writes into its own files is gone when the container is replaced, and an `emptyDir` is
 //! gone with the pod. Pods are replaced all the time: a node is drained, a spot node is taken away, a pod is
-//! evicted, a retry starts. The training script finds no checkpoint then and starts at step 0. A run of 8 GPUs
-//! that is interrupted after 20 hours has lost 160 GPU hours, and the results of a run that has succeeded are
-//! deleted together with its pod.
+//! evicted, a retry starts. The training script finds no checkpoint then and starts at step 0. A run of 8
+//! GPUs that is interrupted after 20 hours has lost 160 GPU hours, and the results of a run that has
+//! succeeded are deleted together with its pod.
 //!
 //! ## Bad
 //!
@@ -58,26 +58,27 @@
 //! ## Details
 //!
 //! Only pods that request an accelerator are looked at, and only commands that start a Python program,
-//! directly or by a launcher such as `torchrun`. The directory is the value of a flag that says where to write:
-//! `--checkpoint-dir`, `--checkpoint-path`, `--ckpt-dir`, `--ckpt-path`, `--save-dir`, `--save`,
+//! directly or by a launcher such as `torchrun`. The directory is the value of a flag that says where to
+//! write: `--checkpoint-dir`, `--checkpoint-path`, `--ckpt-dir`, `--ckpt-path`, `--save-dir`, `--save`,
 //! `--snapshot-path`, `--output-dir`, `--out-dir`, `--default-root-dir`, `--dist-checkpoint-root-folder` (`_`
 //! and `-` mean the same), or a setting such as `trainer.default_root_dir=`, `exp_manager.exp_dir=`,
-//! `checkpointer.checkpoint_dir=` or `base_output_directory=`. Variables such as `CHECKPOINT_DIR`, `CKPT_PATH`
-//! and `SNAPSHOT_PATH` count only if no volume of the pod is kept. Flags that name something to read
-//! (`--resume`, `--load`, `--model-dir`) and directories of logs do not count.
+//! `checkpointer.checkpoint_dir=` or `base_output_directory=`. Variables such as `CHECKPOINT_DIR`,
+//! `CKPT_PATH` and `SNAPSHOT_PATH` count only if no volume of the pod is kept. Flags that name something to
+//! read (`--resume`, `--load`, `--model-dir`) and directories of logs do not count.
 //!
-//! An absolute path is in the mount around it. It is wrong if there is none, or if the volume is an `emptyDir`,
-//! a ConfigMap or Secret, or mounted read-only. A `hostPath` is wrong too, since the next pod may run on
-//! another node; for one pod that is bound to a node (`nodeName`, `nodeSelector` or `nodeAffinity`) it is only
-//! a note. A relative path is in a directory of the image that the manifest does not tell, unless the container
-//! has a `workingDir`: it is reported only if no container of the pod mounts a volume that is kept. Programs
-//! that `mpirun` starts run in other pods, so the mounts of all pods count for them.
+//! An absolute path is in the mount around it. It is wrong if there is none, or if the volume is an
+//! `emptyDir`, a ConfigMap or Secret, or mounted read-only. A `hostPath` is wrong too, since the next pod may
+//! run on another node; for one pod that is bound to a node (`nodeName`, `nodeSelector` or `nodeAffinity`) it
+//! is only a note. A relative path is in a directory of the image that the manifest does not tell, unless the
+//! container has a `workingDir`: it is reported only if no container of the pod mounts a volume that is kept.
+//! Programs that `mpirun` starts run in other pods, so the mounts of all pods count for them.
 //!
-//! The rule is silent where a path is not known, where another such flag of the container has a directory that
-//! is kept, where a container uploads files (`aws s3`, `gsutil`, `gcloud storage`, `rclone`, `azcopy`,
-//! `hf upload`, `--push_to_hub`), where another container mounts the same volume, since it may copy the files,
-//! and for training runtimes, whose volumes may come from elsewhere. Suppress it for a job whose output nobody
-//! needs, such as a benchmark, with the annotation `jobgate.dev/ignore: checkpoint-path-persistent`.
+//! The rule is silent where a path is not known, where another such flag of the container has a directory
+//! that is kept, where a container uploads files (`aws s3`, `gsutil`, `gcloud storage`, `rclone`, `azcopy`,
+//! `hf upload`, `--push_to_hub`), where another container mounts the same volume, since it may copy the
+//! files, and for training runtimes and Volcano Jobs with volumes outside of their pod templates. Suppress it
+//! for a job whose output nobody needs, such as a benchmark, with the annotation `jobgate.dev/ignore:
+//! checkpoint-path-persistent`.
 //!
 //! ## References
 //!
@@ -92,7 +93,7 @@ use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::mounts::{Destinations, Fate, Volumes};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::judge::training::{is_python_trainer, quote};
+use crate::judge::training::{has_accelerators, is_python_trainer, quote};
 use crate::kinds::{Container, ContainerSlot, Field, PodTemplate, Workload, accelerator};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
@@ -153,12 +154,13 @@ struct Directory {
 }
 
 fn check(cx: &mut Cx<'_>) {
-    if cx.partial {
+    let workload = cx.workload;
+    // Volumes for all pods, as in a Volcano Job, are in no template.
+    if cx.partial || workload.object.at(workload.kind.body).get("volumes").is_set() {
         return;
     }
-    let workload = cx.workload;
     let lines: Vec<_> = (0..workload.pods.len()).map(|pod| cx.commands(pod)).collect();
-    if !workload.pods.iter().any(PodTemplate::holds_accelerators) || lines.iter().any(|pod| uploads(pod)) {
+    if !workload.pods.iter().any(has_accelerators) || lines.iter().any(|pod| uploads(pod)) {
         return;
     }
     // The mounts of all pods, for what `mpirun` starts.
@@ -253,9 +255,10 @@ fn judge(
         }
     }
     let Some((directory, what, level)) = worst else { return };
-    let help = "mount a PersistentVolumeClaim at the directory: `volumeMounts: [{name: checkpoints, mountPath: \
-                /checkpoints}]` with `volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: …}}]`, or \
-                write to object storage";
+    let help = "mount a PersistentVolumeClaim at the directory: \
+                `volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]` with \
+                `volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: …}}]`, \
+                or write to object storage";
     let finding = cx.report(&directory.at, format!("{} {what}", quote(&directory.said)));
     finding.at_most(level).help(help);
     if let Some(said_by) = pod.count.said_by.as_ref().filter(|_| what.contains("another node")) {

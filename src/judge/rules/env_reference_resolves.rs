@@ -3,10 +3,10 @@
 //! ## Why
 //!
 //! Kubernetes replaces `$(X)` in `env`, but only by variables that come before it in the list; what a
-//! controller adds, such as `JOB_COMPLETION_INDEX` or `RANK`, comes behind. In `command` and `args` it replaces
-//! `$(X)` by all variables, but knows neither `$X` nor `$(date)`: those need a shell. Whatever is not replaced
-//! stays as it is, without an error. The program gets the text `$(RANK)`, all pods work on the same item, or a
-//! run writes to a directory with the name `$(date +%F)`, over the results of the last one.
+//! controller adds, such as `JOB_COMPLETION_INDEX` or `RANK`, comes behind. In `command` and `args` it
+//! replaces `$(X)` by all variables, but knows neither `$X` nor `$(date)`: those need a shell. Whatever is
+//! not replaced stays as it is, without an error. The program gets the text `$(RANK)`, all pods work on the
+//! same item, or a run writes to a directory with the name `$(date +%F)`, over the results of the last one.
 //!
 //! ## Bad
 //!
@@ -115,9 +115,9 @@ const INDEX: &str = "JOB_COMPLETION_INDEX";
 const INDEX_KEY: &str = "batch.kubernetes.io/job-completion-index";
 
 /// Programs that evaluate their arguments, or whose language has `$` or backticks.
-const EVALUATE: &str = "awk busybox csh deepspeed docker envsubst expect find fish gawk grep horovodrun jq ksh \
-    kubectl make mariadb mawk mpiexec mpirun mysql node parallel pdsh perl php powershell psql pwsh ray ruby \
-    runuser sbatch screen script sed srun ssh su tmux watch xargs";
+const EVALUATE: &str = "awk busybox csh deepspeed docker envsubst expect find fish gawk grep horovodrun jq \
+    ksh kubectl make mariadb mawk mpiexec mpirun mysql node parallel pdsh perl php powershell psql pwsh ray \
+    ruby runuser sbatch screen script sed srun ssh su tmux watch xargs";
 
 /// Options with code behind them.
 const CODE: [&str; 7] = ["--command", "--eval", "--execute", "--expression", "--query", "--script", "--sql"];
@@ -172,7 +172,8 @@ fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
             let message =
                 format!("{written} stays as it is: the controller adds {} behind `env`", quote(reference));
             cx.report(&field.pointer, message).help(format!(
-                "use {written} in `command` or `args`, where it is replaced, or read the variable in the program"
+                "use {written} in `command` or `args`, where it is replaced, or read the variable in the \
+                 program"
             ));
             continue;
         };

@@ -43,25 +43,25 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: writes `set -o pipefail` before the script, if bash or zsh reads it. A job that seemed to succeed may
-//! then fail. There is no fix for `|| true`.
+//! Unsafe: writes `set -o pipefail` before the script, if bash or zsh reads it, or `set -eo pipefail` where
+//! other commands follow. A job that seemed to succeed may then fail. There is no fix for `|| true`.
 //!
 //! ## Details
 //!
-//! Only the training program counts: a launcher such as `torchrun`, or Python with a script or module, but not
-//! `pip`, `venv` and `python -c`. It is reported
+//! Only the training program counts: a launcher such as `torchrun`, or Python with a script or module, but
+//! not `pip`, `venv` and `python -c`. It is reported
 //!
-//! * where it is piped into `tee` without `pipefail`, and the script ends there, or relies on the status
-//!   (`set -e`, `&&`);
+//! * where it is piped into `tee` without `pipefail`, and the script ends there or with a command such as
+//!   `echo`, or relies on the status (`set -e`, `&&`);
 //! * where `|| true`, `|| :` or `|| echo …` follows, and the script ends there.
 //!
 //! The shells `sh` and `dash` of Debian and Ubuntu do not know `set -o pipefail`: they print an error and end
 //! with status 2 before the training program starts. That is a finding of its own: a warning if the image is
 //! known to be based on them, and a note if it is not.
 //!
-//! The rule is silent where the script reads `PIPESTATUS`, where the program runs in a branch or loop, and where
-//! other commands follow that may look at the result. It does not report `python train.py; echo done`, which
-//! loses the status as well: most scripts of this form do something else.
+//! The rule is silent where the script reads `PIPESTATUS`, where the program runs in a branch or loop, and
+//! where other commands follow that may look at the result. It does not report `python train.py; echo done`,
+//! which loses the status as well: most scripts of this form do something else.
 //!
 //! ## References
 //!
@@ -120,13 +120,16 @@ fn in_script(cx: &mut Cx<'_>, line: &CommandLine<'_>, at: usize, own: &[&Command
     let shell = &line.shells[at];
     let script = line.argv.get(shell.item).map_or("", |item| item.text.as_str());
     let has = |part: &str| memchr::memmem::find(script.as_bytes(), part.as_bytes()).is_some();
-    if matches!(shell.name, "sh" | "dash") {
+    if matches!(shell.name, "sh" | "dash") && own.iter().any(|command| is_trainer(command)) {
         unknown_option(cx, line, own);
     }
     if has("PIPESTATUS") || has("pipestatus") {
         return;
     }
     let is_top = |command: &Command| command.place.depth == 0 && !command.place.branch;
+    // The script may end with another status only by `exit`.
+    let ends_well = own.last().is_some_and(|last| is_top(last) && IDLE.contains(&last.program.as_str()))
+        && !own.iter().any(|command| matches!(command.program.as_str(), "exit" | "exec" | "return"));
     for (position, command) in own.iter().enumerate() {
         meter::spend(1);
         if !is_top(command) || !is_trainer(command) {
@@ -137,21 +140,25 @@ fn in_script(cx: &mut Cx<'_>, line: &CommandLine<'_>, at: usize, own: &[&Command
         match command.after {
             After::Pipe if next.program == "tee" && !shell.pipefail && !has("pipefail") => {
                 let relies = shell.errexit || next.after == After::And;
-                if next.after == After::Pipe || !(relies || is_end(&own[position + 1..])) {
+                let rest = &own[position + 1..];
+                if next.after == After::Pipe || !(relies || is_end(rest) || ends_well) {
                     continue;
                 }
+                // What follows would hide the failure as well.
+                let is_last = relies || next.after == After::End || rest.len() == 1;
+                let option = if is_last { "set -o pipefail" } else { "set -eo pipefail" };
                 let message =
                     format!("the status of {} is lost: that of `tee` counts", quoted(&command.words));
                 let place = line.place(program);
                 let finding = cx.report(&place, message);
                 if matches!(shell.name, "bash" | "zsh") {
-                    finding.help("write `set -o pipefail` before it");
-                    if let Some(op) = with_pipefail(line, shell) {
+                    finding.help(format!("write `{option}` before it"));
+                    if let Some(op) = with_option(line, shell, option) {
                         finding.fix(Safety::Unsafe, vec![op]);
                     }
                 } else {
                     finding
-                        .help("start the script by `bash` with `set -o pipefail`, which `sh` may not know");
+                        .help(format!("start the script by `bash` with `{option}`, which `sh` may not know"));
                 }
             }
             After::Or if matches!(next.program.as_str(), "true" | ":" | "echo") && next.place.depth == 0 => {
@@ -180,8 +187,8 @@ fn is_end(commands: &[&Command]) -> bool {
     })
 }
 
-/// Returns the operation that writes `set -o pipefail` before a script.
-fn with_pipefail(line: &CommandLine<'_>, shell: &Shell) -> Option<Op> {
+/// Returns the operation that writes an option before a script.
+fn with_option(line: &CommandLine<'_>, shell: &Shell, option: &str) -> Option<Op> {
     let item = line.argv.get(shell.item)?;
     let lists = ["command", "args"].map(|list| line.container.part.get(list));
     let part = lists
@@ -196,8 +203,7 @@ fn with_pipefail(line: &CommandLine<'_>, shell: &Shell) -> Option<Op> {
         None => (String::new(), script),
     };
     let end = if script.contains('\n') { "\n" } else { "; " };
-    is_outermost
-        .then(|| Op::Replace(item.pointer.clone(), format!("{first}set -o pipefail{end}{rest}").into()))
+    is_outermost.then(|| Op::Replace(item.pointer.clone(), format!("{first}{option}{end}{rest}").into()))
 }
 
 /// Reports `set -o pipefail` in a shell that may not have it.

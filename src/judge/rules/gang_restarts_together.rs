@@ -2,10 +2,11 @@
 //!
 //! ## Why
 //!
-//! The processes of a distributed run wait for each other in every step. When one pod fails, a Job with retries
-//! replaces just that pod. The new process waits for a rendezvous, the others wait for the old one in an NCCL
-//! call, and all of them hold their GPUs until a timeout, typically 10 to 30 minutes later; then the next pod
-//! fails, up to `backoffLimit` times. On 8 nodes with 8 GPUs, six retries of that kind cost some 100 GPU hours.
+//! The processes of a distributed run wait for each other in every step. When one pod fails, a Job with
+//! retries replaces just that pod. The new process waits for a rendezvous, the others wait for the old one in
+//! an NCCL call, and all of them hold their GPUs until a timeout, typically 10 to 30 minutes later; then the
+//! next pod fails, up to `backoffLimit` times. On 8 nodes with 8 GPUs, six retries of that kind cost some 100
+//! GPU hours.
 //!
 //! ## Bad
 //!
@@ -27,7 +28,8 @@
 //!             containers:
 //!             - name: trainer
 //!               image: registry.example.com/trainer:v1
-//!               command: [torchrun, --nnodes=4, --rdzv-backend=c10d, "--rdzv-endpoint=train-workers-0-0.train", train.py]
+//!               env: [{name: MASTER, value: train-workers-0-0.train}]
+//!               command: [torchrun, --nnodes=4, --rdzv-backend=c10d, "--rdzv-endpoint=$(MASTER)", train.py]
 //! ```
 //!
 //! ## Good
@@ -52,27 +54,28 @@
 //!             containers:
 //!             - name: trainer
 //!               image: registry.example.com/trainer:v1
-//!               command: [torchrun, --nnodes=4, --rdzv-backend=c10d, "--rdzv-endpoint=train-workers-0-0.train", train.py]
+//!               env: [{name: MASTER, value: train-workers-0-0.train}]
+//!               command: [torchrun, --nnodes=4, --rdzv-backend=c10d, "--rdzv-endpoint=$(MASTER)", train.py]
 //! ```
 //!
 //! ## Fix
 //!
 //! None: whether a run may start again from its last checkpoint is up to the author. In a JobSet, write
-//! `backoffLimit: 0` in the Jobs, so that the first failure fails the Job, and
-//! `failurePolicy: {maxRestarts: 3}`, so that the set then starts again as a whole. A plain Job cannot restart
-//! its pods together: `backoffLimit: 0` ends it, and whatever created it may create it again.
+//! `backoffLimit: 0` in the Jobs, so that the first failure fails the Job, and `failurePolicy: {maxRestarts:
+//! 3}`, so that the set then starts again as a whole. A plain Job cannot restart its pods together:
+//! `backoffLimit: 0` ends it, and whatever created it may create it again.
 //!
 //! ## Details
 //!
 //! Only Jobs, JobSets and other objects of batch/v1 Jobs are looked at, in which several pods run a launcher
-//! that joins them: `torchrun` or `accelerate launch` with more than one node, a rendezvous endpoint or a master
-//! address, or a container with `MASTER_ADDR`. They are reported where `backoffLimit` is not 0 (6 is the default),
-//! and a JobSet also where its Jobs have `backoffLimit: 0` and it has no `failurePolicy.maxRestarts`, since the
-//! first failure then ends the set.
+//! that joins them: `torchrun` or `accelerate launch` with more than one node, a rendezvous endpoint or a
+//! master address, `mpirun` with hosts, or a container with `MASTER_ADDR`. They are reported where
+//! `backoffLimit` is not 0 (6 is the default), and a JobSet also where its Jobs have `backoffLimit: 0` and it
+//! has no `failurePolicy.maxRestarts`, since the first failure then ends the set.
 //!
-//! The rule is silent for runs that cope with the loss of a pod (`--nnodes=2:4`, `--max-restarts` with a dynamic
-//! rendezvous), with a rule `FailJob` in `podFailurePolicy`, for a single pod, where a number is not known, and
-//! for operators that have restarts of their own.
+//! The rule is silent for runs that cope with the loss of a pod (`--nnodes=2:4`, `--max-restarts` with a
+//! dynamic rendezvous), with a rule `FailJob` in `podFailurePolicy`, for a single pod, where a number is not
+//! known, and for operators that have restarts of their own.
 //!
 //! ## References
 //!
@@ -90,7 +93,8 @@ use crate::text::pointer::Pointer;
 
 pub(super) static RULE: Rule = Rule {
     id: "gang-restarts-together",
-    summary: "Pods that train together restart together: one that is replaced alone waits for others that hang",
+    summary: "Pods that train together restart together: one that is replaced alone waits for others that \
+              hang",
     kinds: Kinds::JobSpecs,
     default: Action::Note,
     fills: Fills::Nothing,
@@ -125,15 +129,17 @@ fn check(cx: &mut Cx<'_>) {
         };
         let is_set = limit.is_set();
         let message = format!(
-            "a failed pod is replaced alone (`backoffLimit`, {retries}), and waits for the others of {launcher}, \
-             which hang"
+            "`backoffLimit` ({retries}) replaces a failed pod alone: the others of {launcher} hang, and \
+             it waits for them"
         );
         let help = match workload.kind.deadline {
             Deadline::EndsEachJob { .. } => {
-                "write `backoffLimit: 0`, and `failurePolicy: {maxRestarts: 3}` in the set, which starts all pods again"
+                "write `backoffLimit: 0`, and `failurePolicy: {maxRestarts: 3}` in the set, which \
+                 starts all pods again"
             }
             _ => {
-                "write `backoffLimit: 0`, or use a JobSet with `failurePolicy.maxRestarts`, which starts all again"
+                "write `backoffLimit: 0`, or use a JobSet with `failurePolicy.maxRestarts`, which starts \
+                 all pods again"
             }
         };
         let finding = if is_set {
@@ -189,7 +195,11 @@ fn spans(line: &CommandLine<'_>, launch: &Launch<'_>) -> Option<bool> {
     let (nodes, addresses): (&str, &[&str]) = match launch.launcher {
         Launcher::Torchrun | Launcher::TorchLaunch => ("nnodes", &["rdzv_endpoint", "master_addr"]),
         Launcher::Accelerate => ("num_machines", &["main_process_ip"]),
-        Launcher::DeepSpeed | Launcher::Mpi | Launcher::Ray => return None,
+        Launcher::Mpi => {
+            let hosts = ["hostfile", "machinefile", "host", "H"];
+            return hosts.iter().any(|name| launch.option(name).is_some()).then_some(true);
+        }
+        Launcher::DeepSpeed | Launcher::Ray => return None,
     };
     if launch.open {
         return None;

@@ -3,10 +3,11 @@
 //! ## Why
 //!
 //! The processes of one container exchange data in `/dev/shm`, which has 64 MiB unless a volume is mounted
-//! there. NCCL puts its buffers there where GPUs cannot reach each other directly, and the workers of a PyTorch
-//! DataLoader their batches. Where it is too small, the program stops within minutes, with `failed to extend
-//! /dev/shm/nccl-…` or `Bus error … insufficient shared memory (shm)`, and a job without a limit of retries does
-//! so again and again. Whether it happens depends on the GPUs of the node: the same job runs on one with NVLink.
+//! there. NCCL puts its buffers there where GPUs cannot reach each other directly, and the workers of a
+//! PyTorch DataLoader their batches. Where it is too small, the program stops within minutes, with `failed to
+//! extend /dev/shm/nccl-…` or `Bus error … insufficient shared memory (shm)`, and a job without a limit of
+//! retries does so again and again. Whether it happens depends on the GPUs of the node: the same job runs on
+//! one with NVLink.
 //!
 //! ## Bad
 //!
@@ -50,8 +51,8 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: adds a volume in memory and mounts it at `/dev/shm`, with a quarter of the container's memory limit
-//! and at most 16Gi. What is written there counts as memory of the container.
+//! Unsafe: adds a volume in memory and mounts it at `/dev/shm`, with a quarter of the container's memory
+//! limit and at most 16Gi. What is written there counts as memory of the container.
 //!
 //! ## Details
 //!
@@ -149,7 +150,8 @@ fn check(cx: &mut Cx<'_>) {
             let fix = fix(pod, line).filter(|_| !has_fix);
             let finding = cx.report(&at, message);
             finding.help(
-                "mount memory at `/dev/shm`: `volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 16Gi}}]`",
+                "mount memory at `/dev/shm`: \
+                 `volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 16Gi}}]`",
             );
             if let Some(ops) = fix {
                 finding.fix(Safety::Unsafe, ops);
@@ -281,7 +283,7 @@ fn fix(pod: &PodTemplate<'_>, line: &CommandLine<'_>) -> Option<Vec<Op>> {
     let gibibytes = limit.map_or(16, |limit| (limit / 4 / (1 << 30)).clamp(1, 16));
     let (volumes, mounts) = (pod.spec.get("volumes"), container.get("volumeMounts"));
     let taken =
-        volumes.items().any(|volume| volume.get("name").value.and_then(Value::as_str) == Some(VOLUME));
+        volumes.items().find(|volume| volume.get("name").value.and_then(Value::as_str) == Some(VOLUME));
     let size = format!("{gibibytes}Gi");
     let volume = json!({"name": VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}});
     let mount = json!({"name": VOLUME, "mountPath": "/dev/shm"});
@@ -290,7 +292,12 @@ fn fix(pod: &PodTemplate<'_>, line: &CommandLine<'_>) -> Option<Vec<Op>> {
         None | Some(Value::Null) => around.set(key, Value::Array(vec![item])),
         Some(_) => None,
     };
-    let ops =
-        vec![add(&mounts, container, "volumeMounts", mount)?, add(&volumes, &pod.spec, "volumes", volume)?];
-    (!taken).then_some(ops)
+    let mut ops = vec![add(&mounts, container, "volumeMounts", mount)?];
+    match taken {
+        // Another container mounts it already.
+        Some(own) if own.at(&["emptyDir", "medium"]).text() == Field::Set("Memory") => {}
+        Some(_) => return None,
+        None => ops.push(add(&volumes, &pod.spec, "volumes", volume)?),
+    }
+    Some(ops)
 }

@@ -2,10 +2,10 @@
 //!
 //! ## Why
 //!
-//! Before a container is killed, its first process gets SIGTERM and has the grace period to save a checkpoint.
-//! A shell in that place does not pass the signal on, and ignores it itself. The training program hears nothing,
-//! is killed when the time is over, and everything since its last checkpoint is lost. On spot nodes, that is
-//! every few hours.
+//! Before a container is killed, its first process gets SIGTERM and has the grace period to save a
+//! checkpoint. A shell in that place does not pass the signal on, and ignores it itself. The training program
+//! hears nothing, is killed when the time is over, and everything since its last checkpoint is lost. On spot
+//! nodes, that is every few hours.
 //!
 //! ## Bad
 //!
@@ -47,18 +47,18 @@
 //!
 //! ## Fix
 //!
-//! Safe: writes `exec` before the training program, if it is the last command of the script and not in a pipe,
-//! loop or branch. There is no fix for others: move what comes behind the program elsewhere, or forward the
-//! signal with `trap`.
+//! Safe: writes `exec` before the training program, if it is the last command of the script and not in a
+//! pipe, loop or branch. There is no fix for others: move what comes behind the program elsewhere, or forward
+//! the signal with `trap`.
 //!
 //! ## Details
 //!
-//! Only containers with an accelerator whose first process is a shell are looked at, and in their script the last
-//! training program: a launcher such as `torchrun`, or Python with a script or module. It is reported if
+//! Only containers with an accelerator whose first process is a shell are looked at, and in their script the
+//! last training program: a launcher such as `torchrun`, or Python with a script or module. It is reported if
 //!
 //! * the shell is `sh`, `dash` or `ash`, and the program is started without `exec`;
-//! * the shell is bash or zsh, and the program is followed by another command, in a pipe, or in a loop. The last
-//!   command of a script replaces bash, so that it gets the signal.
+//! * the shell is bash or zsh, and the program is followed by another command, in a pipe, or in a loop. The
+//!   last command of a script replaces bash, so that it gets the signal.
 //!
 //! The finding is a note, since many programs do nothing with the signal. It is a warning if the author gives
 //! them time for it, with `terminationGracePeriodSeconds` above 60.
@@ -129,7 +129,9 @@ fn in_container(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) 
     let mut found = None;
     for (at, command) in own() {
         meter::spend(1);
-        if is_trainer(command) {
+        // One that runs in any case is the one that matters.
+        let was_sure = found.is_some_and(|(_, command, _): (usize, &Command, bool)| is_sure(command));
+        if is_trainer(command) && (is_sure(command) || !was_sure) {
             found = Some((at, command, before == Some(After::Pipe)));
         }
         before = Some(command.after);
@@ -165,9 +167,15 @@ fn in_container(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) 
     match fix {
         Some(op) => finding.help("write `exec` before it").fix(Safety::Safe, vec![op]),
         None => finding.help(
-            "let the training program be the last command of the script, by `exec`, or pass the signal on with `trap`",
+            "let the training program be the last command of the script, by `exec`, or pass the \
+             signal on with `trap`",
         ),
     };
+}
+
+/// Tells whether a command runs whenever the script does.
+fn is_sure(command: &Command) -> bool {
+    command.place.depth == 0 && !command.place.branch
 }
 
 /// Tells whether pods are interrupted often, so that the signal matters.

@@ -3,9 +3,9 @@
 //! ## Why
 //!
 //! An Indexed Job is often used for work in which each pod is for itself: one seed, one shard, one file. Its
-//! `backoffLimit` counts the failures of all pods together, and when it is reached, all pods are deleted, those
-//! that were hours into their work included. One index with bad data is enough: it alone fails seven times, and
-//! a sweep of 500 runs is over.
+//! `backoffLimit` counts the failures of all pods together, and when it is reached, all pods are deleted,
+//! those that were hours into their work included. One index with bad data is enough: it alone fails seven
+//! times, and a sweep of 500 runs is over.
 //!
 //! ## Bad
 //!
@@ -51,23 +51,23 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: writes `backoffLimitPerIndex: 1` and removes `backoffLimit`, if the pods have `restartPolicy: Never`.
-//! Add `maxFailedIndexes` for a sweep that should end early if many indexes fail.
+//! Unsafe: writes `backoffLimitPerIndex: 1` and removes `backoffLimit`, if the pods have `restartPolicy:
+//! Never`. Add `maxFailedIndexes` for a sweep that should end early if many indexes fail.
 //!
 //! ## Details
 //!
 //! A Job is reported as a note if it is Indexed with more than one index, its containers use the index
-//! (`JOB_COMPLETION_INDEX`, or the annotation or label), `backoffLimitPerIndex` is not set, and `backoffLimit` is
-//! unset (6) or smaller than the number of indexes.
+//! (`JOB_COMPLETION_INDEX`, or the annotation or label), `backoffLimitPerIndex` is not set, and
+//! `backoffLimit` is unset (6) or smaller than the number of indexes.
 //!
 //! `backoffLimitPerIndex` together with `restartPolicy: OnFailure` is a warning. The kubelet restarts the
 //! container in place then, which no index counts, and the limit of the whole Job is off: a failing container
 //! restarts for ever.
 //!
-//! The rule is silent for pods that work together: with a launcher for several nodes, `mpirun`, `ssh`, a variable
-//! with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), or a `subdomain`. It does not look into
-//! JobSets, whose Jobs fail together. The field needs Kubernetes 1.29, or 1.28 with the feature gate
-//! `JobBackoffLimitPerIndex`.
+//! The rule is silent for pods that work together: with a launcher for several nodes, `mpirun`, `ssh`, a
+//! variable with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), or a `subdomain`. It does
+//! not look into JobSets, whose Jobs fail together. The field needs Kubernetes 1.29, or 1.28 with the feature
+//! gate `JobBackoffLimitPerIndex`.
 //!
 //! ## References
 //!
@@ -143,8 +143,8 @@ fn check(cx: &mut Cx<'_>) {
         let Some(at) = lines.containers.iter().find_map(use_of_index) else { continue };
         let by_default = if limit.is_set() { "" } else { " by default" };
         let message = format!(
-            "`backoffLimit` ({retries}{by_default}) counts the failures of all {all} indexes together: one bad \
-             index ends the others"
+            "`backoffLimit` ({retries}{by_default}) counts the failures of all {all} indexes together: one \
+             bad index ends the others"
         );
         let ops = fix(pod);
         let finding = if limit.is_set() {

@@ -180,7 +180,12 @@ fn replaces() {
     replace("a: null\nb: 1\n", "/a", json!([1]), "a:\n  - 1\nb: 1\n");
     replace("a: {b: 1}\n", "/a/b", json!({"c": 1}), "a: {b: {c: 1}}\n");
     replace("a: |\n  x\n  y\nb: 1\n", "/a", json!("z"), "a: z\nb: 1\n");
-    replace("a:\n- |\n    x\n     y\n\n    z\n- b\n", "/a/0", json!("w\nx\n  y\n\nz\n"), "a:\n- |\n    w\n    x\n      y\n\n    z\n- b\n");
+    replace(
+        "a:\n- |\n    x\n     y\n\n    z\n- b\n",
+        "/a/0",
+        json!("w\nx\n  y\n\nz\n"),
+        "a:\n- |\n    w\n    x\n      y\n\n    z\n- b\n",
+    );
     replace("a: |-\n  x\n", "/a", json!("w\nx"), "a: |-\n  w\n  x\n");
     replace("a: |\n  x\n", "/a", json!("w\nx"), "a: \"w\\nx\"\n");
     replace("a: |-\n  x\n", "/a", json!(" w\nx"), "a: \" w\\nx\"\n");
