@@ -65,7 +65,7 @@
 //! * `$(X)` in `env` where `X` is defined only further down, or added by the kind's controller;
 //! * `$X` and `${X}` in `command` and `args` without a shell, where `X` is a variable of the container;
 //! * `$(X)` in `command` and `args` without a shell, where the container has no `X`;
-//! * `$(date +%F)` and `` `date` `` in `command` and `args` without a shell;
+//! * `$(date +%F)`, and commands in backticks, in `command` and `args` without a shell;
 //! * `JOB_COMPLETION_INDEX`, or the annotation of the index, in a Job that is not Indexed: there is none.
 //!
 //! `$$(X)` is a way to write `$(X)` that is meant to stay. The rule is silent where variables may come from
