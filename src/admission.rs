@@ -181,7 +181,7 @@ pub fn judge(
     review: Review<'_>,
     today: Option<Date>,
 ) -> Answer {
-    let Review { head, subject, .. } = review.completed(facts);
+    let Review { head, subject, .. } = review;
     let head = &head;
     let mut meta = Meta::of(head);
     let change = match subject {

@@ -22,4 +22,5 @@ pub mod rules;
 mod runtimes;
 mod spot;
 mod tolerations;
+mod training;
 mod words;

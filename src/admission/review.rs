@@ -15,9 +15,8 @@ use serde_json::value::RawValue;
 use super::wanted::{self, Wanted};
 use super::{Fault, Pass, skim, weight};
 use crate::judge::engine::Operation;
-use crate::judge::facts::{Fact, Facts, NoFacts, WantedClaim, WantedRuntime};
-use crate::judge::rules;
-use crate::kinds::{Kind, Workload};
+use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedRuntime};
+use crate::kinds::Kind;
 use crate::text::value::{Value, ValueReader};
 
 /// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
@@ -88,10 +87,6 @@ pub struct Review<'a> {
     /// The runtimes in which the jobs of the object run. What they are decides which claims are used: see
     /// [`Self::know`].
     pub runtimes: Vec<WantedRuntime>,
-    /// Whether mounts may matter even if no claim is looked up.
-    mounts: bool,
-    /// The whole body, where the object was only skimmed.
-    skimmed: Option<&'a [u8]>,
 }
 
 /// The subject of a review.
@@ -140,7 +135,7 @@ impl<'a> Review<'a> {
         Self::skim(body).map_or_else(|| Self::read_whole(body), Ok)
     }
 
-    /// Reads a review with its whole object, where [`Self::read`] may omit what most rules do not need.
+    /// Reads a review with its whole object, where [`Self::read`] may omit what no rule reads.
     ///
     /// # Errors
     ///
@@ -158,7 +153,7 @@ impl<'a> Review<'a> {
             "`request.uid` is missing".to_owned()
         } else {
             let subject = examine(&head, object, old);
-            return Ok(Self::of(head, subject, None));
+            return Ok(Self::of(head, subject));
         };
         Err(Malformed { reason, head: Box::new(head) })
     }
@@ -182,41 +177,17 @@ impl<'a> Review<'a> {
             && Kind::of(&skimmed) == Some(kind);
         let change = Change { operation: Operation::Create, kind, object: skimmed, old: None };
         let subject = Subject::Object(Box::new(change));
-        sound.then(|| Self::of(head, subject, Some(body)))
+        sound.then(|| Self::of(head, subject))
     }
 
-    fn of(head: Head<'a>, subject: Subject, skimmed: Option<&'a [u8]>) -> Self {
-        let Wanted { claims, runtimes, mounts } = wanted::wanted(&head, &subject, &NoFacts);
-        Self { head, subject, claims, runtimes, mounts, skimmed }
+    fn of(head: Head<'a>, subject: Subject) -> Self {
+        let Wanted { claims, runtimes } = wanted::wanted(&head, &subject, &NoFacts);
+        Self { head, subject, claims, runtimes }
     }
 
     /// Adds the claims that the pods of these runtimes use.
     pub fn know(&mut self, runtimes: &dyn Facts) {
         self.claims = wanted::wanted(&self.head, &self.subject, runtimes).claims;
-    }
-
-    /// Returns the review with its whole object if that may matter: because a rule reads command lines or
-    /// mounts of such an object, or because a claim is limited to one node or pod.
-    #[must_use]
-    pub(super) fn completed(self, facts: &dyn Facts) -> Self {
-        let Some(body) = self.skimmed else { return self };
-        let for_one = |wanted: &WantedClaim| {
-            let claim = facts.claim(&wanted.namespace, &wanted.name);
-            matches!(claim, Fact::Known(claim) if !claim.has("ReadWriteMany"))
-        };
-        let is_read = match &self.subject {
-            Subject::Object(change) => Workload::all_in(&change.object).iter().any(rules::read_containers),
-            _ => false,
-        };
-        if !is_read && !self.mounts && !self.claims.iter().any(for_one) {
-            return self;
-        }
-        // The omitted part may be unreadable. The skimmed part is valid, and judging it must not depend on
-        // claims.
-        Self::read_whole(body)
-            .ok()
-            .filter(|whole| matches!(whole.subject, Subject::Object(_)))
-            .unwrap_or(self)
     }
 }
 
@@ -452,7 +423,7 @@ impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::facts::{Claim, FactTable};
+    use crate::judge::facts::{Fact, FactTable};
     use crate::judge::finding::Source;
     use crate::text::value::json;
 
@@ -592,43 +563,6 @@ mod tests {
             json!({"apiVersion": "batch/v1", "kind": "Job", "status": {"active": 1}}),
             "of two objects the last one counts"
         );
-    }
-
-    #[test]
-    fn the_whole_is_read_where_a_claim_is_for_one_node() {
-        let spec = r#"{"template":{"spec":{"containers":[{"ports":[]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
-        let body = request(&format!(
-            r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#
-        ));
-        for (mode, whole) in [("ReadWriteOnce", true), ("ReadWriteMany", false)] {
-            let claim = Fact::Known(Claim { access_modes: vec![mode.to_owned()], source: Source::Cluster });
-            let facts = FactTable {
-                claims: [(("n".to_owned(), "c".to_owned()), claim)].into(),
-                ..FactTable::default()
-            };
-            let review = Review::read(body.as_bytes()).expect("a review").completed(&facts);
-            let Subject::Object(change) = review.subject else { panic!("{body}") };
-            assert_eq!(
-                change.object.pointer("/spec/template/spec/containers/0/ports").is_some(),
-                whole,
-                "{mode}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_known_of_a_claim_does_not_make_an_object_unreadable() {
-        let spec = r#"{"template":{"spec":{"containers":[{"ports":[{"name":"\ud800"}]}],"volumes":[{"persistentVolumeClaim":{"claimName":"c"}}]}}}"#;
-        let body = request(&format!(
-            r#""namespace":"n","object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#
-        ));
-        let claim =
-            Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster });
-        let facts =
-            FactTable { claims: [(("n".to_owned(), "c".to_owned()), claim)].into(), ..FactTable::default() };
-        let review = Review::read(body.as_bytes()).expect("a review");
-        assert!(matches!(review.subject, Subject::Object(_)), "the text that cannot be read is skipped");
-        assert!(matches!(review.completed(&facts).subject, Subject::Object(_)));
     }
 
     #[test]
@@ -843,11 +777,6 @@ mod tests {
         ]));
         let review = Review::read(text.as_bytes()).expect("a review");
         let claims: Vec<_> = review.claims.iter().map(|claim| (&*claim.name, claim.shared)).collect();
-        assert_eq!((claims, review.mounts), (vec![("a", true)], true));
-        let text = body(&json!([{"mountPath": "/b", "volumeClaim": {"accessModes": ["ReadWriteMany"]}}]));
-        assert!(
-            !Review::read(text.as_bytes()).expect("a review").mounts,
-            "nothing that a mount could change"
-        );
+        assert_eq!(claims, [("a", true)]);
     }
 }

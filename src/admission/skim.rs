@@ -1,22 +1,14 @@
 //! Reads an object without the parts that no rule reads.
 //!
-//! Much of a Job is probes, ports, security contexts and managed fields. Building all of that in memory
-//! costs as much as judging the rest. So [`crate::admission`] skims a new object first and reads it whole
-//! only if it must. A rule that reads one of these fields removes it from the list; the fixtures and the
+//! Part of a Job is probes, ports, security contexts and managed fields, which no rule reads. A new object is
+//! read without them. A rule that reads one of these fields removes it from the list; the fixtures and the
 //! property test read each object both ways and fail if that is forgotten.
 
 use crate::text::value::Select;
 
 /// Fields of a container.
-const OF_CONTAINER: [&str; 7] = [
-    "lifecycle",
-    "livenessProbe",
-    "ports",
-    "readinessProbe",
-    "securityContext",
-    "startupProbe",
-    "volumeDevices",
-];
+const OF_CONTAINER: [&str; 6] =
+    ["livenessProbe", "ports", "readinessProbe", "securityContext", "startupProbe", "volumeDevices"];
 /// Fields of `managedFields[].fieldsV1`, at any depth.
 const OF_OWNED: [&str; 5] = ["f:containers", "f:initContainers", "f:metadata", "f:status", "f:volumes"];
 

@@ -8,7 +8,6 @@ use crate::judge::facts::{Facts, WantedClaim, WantedRuntime};
 use crate::judge::joined::Joined;
 use crate::judge::rules;
 use crate::kinds::{Mounted, Workload};
-use crate::text::value::Value;
 
 /// The longest name of a namespace, in bytes.
 pub(super) const LONGEST_NAMESPACE: usize = 63;
@@ -23,8 +22,6 @@ pub(super) struct Wanted {
     pub(super) claims: Vec<WantedClaim>,
     /// The runtimes of the jobs.
     pub(super) runtimes: Vec<WantedRuntime>,
-    /// Whether mounts may matter even if no claim is looked up.
-    pub(super) mounts: bool,
 }
 
 /// How an object, new or old, uses one claim.
@@ -59,11 +56,9 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject, facts: &dyn Facts) -> W
             for (name, usage) in usages(workload) {
                 note(&mut wanted, Cow::Borrowed(name), usage);
             }
-            all.mounts |= has_limited_claims(workload);
             let Some(reference) = workload.kind.runs_in.filter(|_| joins) else { continue };
             let Some((kind, name)) = reference.of(&workload.object) else { continue };
             let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
-            all.mounts = true;
             if let Some(joined) = Joined::find(facts, &namespace, workload)
                 && let Some(workload) = joined.workload()
             {
@@ -90,18 +85,6 @@ fn note<'a>(wanted: &mut BTreeMap<Cow<'a, str>, (bool, bool)>, name: Cow<'a, str
     let (shared, for_checkpoints) = wanted.entry(name).or_default();
     *shared |= usage.pods.is_some_and(|pods| pods > 1);
     *for_checkpoints |= usage.for_checkpoints;
-}
-
-/// Tells whether an object describes a claim that not all nodes can mount.
-fn has_limited_claims(workload: &Workload<'_>) -> bool {
-    let is_limited = |modes: &Value| {
-        modes.as_array().is_some_and(|modes| !modes.iter().any(|mode| mode.as_str() == Some("ReadWriteMany")))
-    };
-    !workload.kind.claims.is_empty()
-        && workload
-            .own_claims()
-            .iter()
-            .any(|own| own.modes.as_ref().and_then(|modes| modes.value).is_some_and(is_limited))
 }
 
 /// Returns how one object uses its claims, by their names.

@@ -13,6 +13,7 @@ mod wrappers;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
+pub(crate) use env::references;
 pub use env::{Environment, Variable};
 pub(crate) use launcher::is_python;
 pub use launcher::{Given, Launch, Launcher, Value};
@@ -27,7 +28,7 @@ use crate::text::shell::{After, Loop, Place, SPREADS, Script, Simple, UNKNOWN, V
 const MAX_SHELLS: usize = 3;
 
 /// Programs that read a script from their arguments.
-const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
+pub(crate) const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
 
 /// What one container runs.
 #[derive(Debug)]
@@ -376,7 +377,7 @@ fn shell_in(words: &[&str]) -> Option<ShellAt> {
 }
 
 /// Returns a program's name without its folder.
-fn base_name(program: &str) -> &str {
+pub(crate) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::words::has_word;
-use crate::kinds::{Container, Field, PodTemplate};
+use crate::kinds::{Container, Field, Part, PodTemplate};
 use crate::text::meter;
 use crate::text::value::Value;
 
@@ -79,6 +79,143 @@ impl<'a> PodMounts<'a> {
     }
 }
 
+/// What becomes of files that a container writes. Ordered: of several, the last counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fate<'a> {
+    /// They are in the container's own files, and are lost with it.
+    OfContainer,
+    /// They are in an `emptyDir` of this name, and are lost with the pod.
+    OfPod(&'a str),
+    /// This volume cannot be written.
+    ReadOnly(&'a str),
+    /// They are in a `hostPath` of this name, and stay on the node.
+    OfNode(&'a str),
+    /// Nobody can tell.
+    Unknown,
+    /// They outlive the pod.
+    Kept,
+}
+
+/// The volumes of a pod, by name.
+#[derive(Debug, Default)]
+pub(super) struct Volumes<'a>(BTreeMap<&'a str, Fate<'a>>);
+
+impl<'a> Volumes<'a> {
+    pub(super) fn of(pod: &PodTemplate<'a>) -> Self {
+        let one = |volume: Part<'a>| Some((volume.get("name").value?.as_str()?, fate(&volume)));
+        Self(pod.spec.get("volumes").items().filter_map(one).collect())
+    }
+}
+
+/// Where the files of containers go: the mounts of one container, or of several together.
+#[derive(Debug, Default)]
+pub(super) struct Destinations<'a> {
+    by_path: BTreeMap<String, Fate<'a>>,
+    /// The best that becomes of files in any of them.
+    best: Option<Fate<'a>>,
+    /// Whether a volume is mounted at a path that is not known.
+    is_open: bool,
+}
+
+/// The longest path that Linux has.
+const MAX_PATH_BYTES: usize = 4096;
+
+impl<'a> Destinations<'a> {
+    /// Adds the mounts of a container.
+    pub(super) fn add(&mut self, volumes: &Volumes<'a>, container: &Part<'a>) {
+        for mount in container.get("volumeMounts").items() {
+            let Some(name) = mount.get("name").value.and_then(Value::as_str) else {
+                self.is_open = true;
+                continue;
+            };
+            let volume = volumes.0.get(name).copied().unwrap_or(Fate::Unknown);
+            let fate = match mount.get("readOnly").bool() {
+                Field::Set(true) => Fate::ReadOnly(name),
+                Field::Placeholder(_) => Fate::Unknown,
+                Field::Set(false) | Field::Unset | Field::Wrong => volume,
+            };
+            match mount.get("mountPath").text() {
+                Field::Set(path) => {
+                    let Some(path) = normal(path) else { continue };
+                    self.best = self.best.max(Some(fate));
+                    let known = self.by_path.entry(path).or_insert(fate);
+                    *known = (*known).max(fate);
+                }
+                _ => self.is_open |= fate >= Fate::OfNode(""),
+            }
+        }
+    }
+
+    /// Returns what becomes of files in an absolute path. `whole` tells whether that is all of it, or only
+    /// how it begins.
+    pub(super) fn fate(&self, path: &str, whole: bool) -> Fate<'a> {
+        if self.is_open {
+            return Fate::Unknown;
+        }
+        let beginning = if whole { path } else { path.rsplit_once('/').map_or("", |(before, _)| before) };
+        let Some(path) = normal(beginning).filter(|path| path.starts_with('/')) else { return Fate::Unknown };
+        // More may be mounted below.
+        let below = if path == "/" { path.clone() } else { format!("{path}/") };
+        let mut deeper = self.by_path.range(below.clone()..).take_while(|(at, _)| at.starts_with(&below));
+        if !whole && deeper.next().is_some() {
+            return Fate::Unknown;
+        }
+        let mut at = path.as_str();
+        loop {
+            meter::spend(4);
+            if let Some(fate) = self.by_path.get(if at.is_empty() { "/" } else { at }) {
+                return *fate;
+            }
+            let Some((before, _)) = at.rsplit_once('/') else { return Fate::OfContainer };
+            at = before;
+        }
+    }
+
+    /// Returns the best that becomes of files in any of the mounts.
+    pub(super) fn best(&self) -> Fate<'a> {
+        if self.is_open {
+            return Fate::Unknown;
+        }
+        self.best.unwrap_or(Fate::OfContainer)
+    }
+
+    /// Tells whether something is mounted at one of the paths, or may be.
+    pub(super) fn is_mounted(&self, paths: &[&str]) -> bool {
+        self.is_open || paths.iter().any(|path| self.by_path.contains_key(*path))
+    }
+}
+
+/// Returns a path without what has no meaning in it; nothing for one that goes up, or is too long.
+fn normal(path: &str) -> Option<String> {
+    if path.len() > MAX_PATH_BYTES {
+        return None;
+    }
+    meter::spend_text(path);
+    let steps: Vec<&str> = path.split('/').filter(|step| !matches!(*step, "" | ".")).collect();
+    let root = if path.starts_with('/') { "/" } else { "" };
+    (!steps.contains(&"..")).then(|| format!("{root}{}", steps.join("/")))
+}
+
+/// Returns what becomes of files in a volume.
+fn fate<'a>(volume: &Part<'a>) -> Fate<'a> {
+    let name = volume.get("name").value.and_then(Value::as_str).unwrap_or_default();
+    let has = |source: &'static str| volume.get(source).value.is_some();
+    if has("emptyDir") {
+        return Fate::OfPod(name);
+    }
+    if has("hostPath") {
+        return Fate::OfNode(name);
+    }
+    if ["configMap", "downwardAPI", "image", "projected", "secret"].into_iter().any(has)
+        || volume.get("persistentVolumeClaim").get("readOnly").bool() == Field::Set(true)
+    {
+        return Fate::ReadOnly(name);
+    }
+    // Without a source it is an `emptyDir`, or one is still to be written.
+    let is_complete = volume.entries().any(|(key, value)| key != "name" && value.is_set());
+    if is_complete { Fate::Kept } else { Fate::Unknown }
+}
+
 /// Returns the values of the variables and flags of a container whose name has one of the words.
 fn telling_values<'a>(container: &Container<'a>, words: &[&str]) -> BTreeSet<&'a str> {
     let env = container.part.get("env").items().map(|variable| {
@@ -132,9 +269,68 @@ fn is_telling(name: &str, words: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_telling;
+    use super::{Destinations, Volumes, is_telling};
     use crate::judge::rule::ParamDefault;
     use crate::judge::rules;
+    use crate::kinds::Workload;
+    use crate::text::value::{Value, json};
+
+    fn fate(pod: &Value, path: &str, whole: bool) -> String {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}});
+        let workload = Workload::of(&job).expect("a Job");
+        let pod = &workload.pods[0];
+        let mut all = Destinations::default();
+        let volumes = Volumes::of(pod);
+        pod.containers().for_each(|container| all.add(&volumes, &container.part));
+        format!("{:?}", all.fate(path, whole))
+    }
+
+    #[test]
+    fn files_are_in_the_innermost_mount() {
+        let pod = json!({
+            "volumes": [
+                {"name": "claim", "persistentVolumeClaim": {"claimName": "a"}},
+                {"name": "own", "emptyDir": {}},
+                {"name": "node", "hostPath": {"path": "/a"}},
+                {"name": "map", "configMap": {"name": "a"}},
+                {"name": "later"},
+            ],
+            "containers": [{"volumeMounts": [
+                {"name": "claim", "mountPath": "/data/"},
+                {"name": "own", "mountPath": "/data/own"},
+                {"name": "node", "mountPath": "/node"},
+                {"name": "map", "mountPath": "/map"},
+                {"name": "claim", "mountPath": "/read", "readOnly": true},
+                {"name": "other", "mountPath": "/other"},
+                {"name": "later", "mountPath": "/later"},
+            ]}],
+        });
+        for (path, expected) in [
+            ("/data", "Kept"),
+            ("/data//x/./y", "Kept"),
+            ("/database", "OfContainer"),
+            ("/data/own/x", "OfPod(\"own\")"),
+            ("/node/x", "OfNode(\"node\")"),
+            ("/map/x", "ReadOnly(\"map\")"),
+            ("/read/x", "ReadOnly(\"read\")"),
+            ("/other/x", "Unknown"),
+            ("/later/x", "Unknown"),
+            ("/data/../x", "Unknown"),
+            ("data/x", "Unknown"),
+            ("/", "OfContainer"),
+        ] {
+            let expected = expected.replace("\"read\"", "\"claim\"");
+            assert_eq!(fate(&pod, path, true), expected, "{path}");
+        }
+        // Only the beginning is known: `/data/` may become `/data/own`.
+        assert_eq!(fate(&pod, "/data/", false), "Unknown");
+        assert_eq!(fate(&pod, "/data/own/run-", false), "OfPod(\"own\")");
+        assert_eq!(fate(&pod, "/out/run-", false), "OfContainer");
+        assert_eq!(fate(&pod, "/", false), "Unknown");
+        assert_eq!(fate(&json!({"containers": [{}]}), "/out", true), "OfContainer");
+        let open = json!({"containers": [{"volumeMounts": [{"name": "a", "mountPath": "$DIR"}]}]});
+        assert_eq!(fate(&open, "/out", true), "Unknown");
+    }
 
     fn words() -> &'static [&'static str] {
         match rules::find("checkpoint-volume-access").unwrap().rule.params[0].default {

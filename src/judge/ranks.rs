@@ -236,6 +236,15 @@ impl<'s, 'a> Started<'s, 'a> {
         }
     }
 
+    /// Returns which part of the place is meant.
+    pub(super) fn part(&self, setting: &Setting<'_>) -> Part {
+        match setting {
+            Setting::Option(given, _) => self.line.part(given.token),
+            Setting::Variable(_, Variable { pointer: Some(_), .. }, _) => Part::Value,
+            _ => self.launch.command.words.first().map_or(Part::Value, |token| self.line.part(token)),
+        }
+    }
+
     /// Returns where the command is.
     pub(super) fn place_of_command(&self) -> Pointer {
         let first = self.launch.command.words.first();

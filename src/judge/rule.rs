@@ -76,8 +76,10 @@ pub enum Kinds {
     WithPods,
     /// Those with pods that should end by themselves.
     WithRestart,
-    /// Those with runs of their own, or with Jobs that others run.
+    /// Those with runs of their own.
     WithRuns,
+    /// Those, and those with Jobs that others run.
+    WithLimits,
     /// Those with a `ttlSecondsAfterFinished` that deletes what has finished.
     WithTtl,
     /// Those whose runs are batch/v1 Job specs.
@@ -110,7 +112,8 @@ impl Kinds {
             Self::All => true,
             Self::WithPods => !kind.pods.is_empty() || kind.runs_in.is_some(),
             Self::WithRestart => kind.pods.iter().any(|pods| !matches!(pods.restart, Restart::Free)),
-            Self::WithRuns => !matches!(kind.deadline, Deadline::OfOthers { of_job: None }),
+            Self::WithRuns => !matches!(kind.deadline, Deadline::OfOthers { .. }),
+            Self::WithLimits => !matches!(kind.deadline, Deadline::OfOthers { of_job: None }),
             Self::WithTtl => kind.ttl != Ttl::None,
             Self::JobSpecs => kind.has_jobs(),
             Self::Roles => {

@@ -2,30 +2,37 @@
 //! its two lines here. Documentation, schema, `explain` page and webhook registration are generated from the
 //! file.
 
+mod accelerator_container_ends;
 mod accelerator_hours_bounded;
+mod checkpoint_path_persistent;
 mod checkpoint_volume_access;
 mod cron_runs_do_not_overlap;
 mod deadline;
+mod env_reference_resolves;
+mod exit_status_kept;
+mod gang_restarts_together;
 mod gpu_toleration;
 mod image_pinned_across_pods;
 mod launcher_flags_exist;
 mod launcher_nodes_match_pods;
 mod launcher_rendezvous_reachable;
+mod nccl_shared_memory_sized;
 mod operator_retries_bounded;
 mod pod_replacement_policy;
 mod processes_fit_accelerators;
 mod queue_name_is_a_label;
 mod resources_released;
 mod restart_policy;
+mod signal_reaches_trainer;
 mod spot_disruption_not_counted;
 mod spot_taint_tolerated;
+mod sweep_retries_per_index;
 mod tpu_slice_complete;
 mod ttl_after_finished;
 
 pub(crate) use checkpoint_volume_access::is_named_like_checkpoints;
 
 use crate::judge::rule::Rule;
-use crate::kinds::Workload;
 
 /// A rule and the text of its file, whose doc comment is the rule's manual page.
 #[derive(Debug)]
@@ -47,23 +54,31 @@ macro_rules! entries {
 
 /// All rules, sorted by id.
 pub static RULES: &[Entry] = entries! {
+    accelerator_container_ends
     accelerator_hours_bounded
+    checkpoint_path_persistent
     checkpoint_volume_access
     cron_runs_do_not_overlap
     deadline
+    env_reference_resolves
+    exit_status_kept
+    gang_restarts_together
     gpu_toleration
     image_pinned_across_pods
     launcher_flags_exist
     launcher_nodes_match_pods
     launcher_rendezvous_reachable
+    nccl_shared_memory_sized
     operator_retries_bounded
     pod_replacement_policy
     processes_fit_accelerators
     queue_name_is_a_label
     resources_released
     restart_policy
+    signal_reaches_trainer
     spot_disruption_not_counted
     spot_taint_tolerated
+    sweep_retries_per_index
     tpu_slice_complete
     ttl_after_finished
 };
@@ -77,13 +92,6 @@ impl Entry {
             .map(|line| line.strip_prefix(' ').unwrap_or(line))
             .fold(String::new(), |page, line| page + line + "\n")
     }
-}
-
-/// Tells whether a rule reads command lines, mounts or hooks of the object's containers, without regard to
-/// claims that are looked up. The webhook passes over them where none does.
-#[must_use]
-pub(crate) fn read_containers(workload: &Workload<'_>) -> bool {
-    cron_runs_do_not_overlap::reads_mounts(workload) || spot_disruption_not_counted::reads_commands(workload)
 }
 
 /// Returns a rule by id.

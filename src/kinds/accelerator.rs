@@ -6,6 +6,7 @@
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{ContainerSlot, Part, PodTemplate};
 use crate::text::meter;
+use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -120,6 +121,37 @@ pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl I
     })
 }
 
+/// Tells whether a container requests an accelerator of the usual table, by limit or request. A placeholder
+/// for the number is one, too.
+#[must_use]
+pub fn is_requested_by(container: &Value) -> bool {
+    entries(container).any(|(resource, value)| {
+        taint_of(resource, TAINTS).is_some()
+            && (Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive())
+                || value.as_str().is_some_and(is_placeholder))
+    })
+}
+
+/// Returns how many whole GPUs a container gets, by limit or request: none where that is not known.
+#[must_use]
+pub fn gpus(container: &Value) -> i64 {
+    const WHOLE: [&str; 2] = ["amd.com/gpu", "nvidia.com/gpu"];
+    entries(container)
+        .filter(|(resource, _)| WHOLE.contains(resource))
+        .filter_map(|(_, value)| Some(Quantity::from_json(value).ok()?.value()))
+        .max()
+        .unwrap_or(0)
+}
+
+/// Returns the resources of a container that are limited or requested.
+fn entries(container: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let resources = container.get("resources");
+    ["limits", "requests"].into_iter().flat_map(move |list| {
+        let entries = resources.and_then(|resources| resources.get(list)?.as_object());
+        entries.into_iter().flatten().inspect(|_| meter::spend(1))
+    })
+}
+
 /// Returns the taint key of a resource; nothing if it is not an accelerator.
 #[must_use]
 pub fn taint_of<'t>(resource: &str, taints: &[(&str, &'t str)]) -> Option<&'t str> {
@@ -150,6 +182,7 @@ pub fn taint_of<'t>(resource: &str, taints: &[(&str, &'t str)]) -> Option<&'t st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::value::json;
 
     #[test]
     fn accelerators_are_those_of_the_table() {
@@ -164,6 +197,24 @@ mod tests {
             "vpc.amazonaws.com/efa",
         ] {
             assert_eq!(taint_of(resource, TAINTS), None, "{resource}");
+        }
+    }
+
+    #[test]
+    fn the_gpus_of_a_container_are_whole_ones() {
+        let container = |limits: Value| json!({"resources": {"limits": limits}});
+        for (limits, any, gpus) in [
+            (json!({"nvidia.com/gpu": "8", "cpu": 4}), true, 8),
+            (json!({"amd.com/gpu": 2}), true, 2),
+            (json!({"nvidia.com/mig-1g.10gb": 2}), true, 0),
+            (json!({"google.com/tpu": 4}), true, 0),
+            (json!({"nvidia.com/gpu": 0}), false, 0),
+            (json!({"nvidia.com/gpu": "$GPUS"}), true, 0),
+            (json!({"nvidia.com/gpu": null}), false, 0),
+            (json!({}), false, 0),
+        ] {
+            let container = container(limits);
+            assert_eq!((is_requested_by(&container), super::gpus(&container)), (any, gpus), "{container}");
         }
     }
 

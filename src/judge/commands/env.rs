@@ -91,13 +91,7 @@ impl<'a> Environment<'a> {
                 rest = escaped;
                 continue;
             }
-            // No name has these characters or is longer: the bracket may be megabytes away.
-            let is_name = |byte: &u8| !matches!(byte, b')' | b'$' | b'(' | b' ' | b'\n');
-            let name = behind.strip_prefix('(').and_then(|inner| {
-                let length = inner.bytes().take(MAX_NAME_BYTES).take_while(is_name).count();
-                inner[length..].starts_with(')').then(|| &inner[..length])
-            });
-            let Some(name) = name else {
+            let Some(name) = name_behind(behind) else {
                 out.push('$');
                 continue;
             };
@@ -122,6 +116,31 @@ impl<'a> Environment<'a> {
         out.push_str(rest);
         out
     }
+}
+
+/// Returns the name in `(X)`, as it comes behind a `$`.
+fn name_behind(behind: &str) -> Option<&str> {
+    // No name has these characters or is longer: the bracket may be megabytes away.
+    let is_name = |byte: &u8| !matches!(byte, b')' | b'$' | b'(' | b' ' | b'\n');
+    let inner = behind.strip_prefix('(')?;
+    let length = inner.bytes().take(MAX_NAME_BYTES).take_while(is_name).count();
+    inner.get(length..)?.starts_with(')').then(|| &inner[..length])
+}
+
+/// Returns the names that the kubelet looks up in a text: those of `$(X)`, but not of `$$(X)`.
+pub(crate) fn references(text: &str) -> Vec<&str> {
+    meter::spend_text(text);
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
+        let behind = &rest[at + 1..];
+        rest = behind.strip_prefix('$').unwrap_or(behind);
+        if let Some(name) = name_behind(behind) {
+            names.push(name);
+            rest = &behind[name.len() + 2..];
+        }
+    }
+    names
 }
 
 /// Tells whether a value may be put into a text: into a script, if it has no meaning to the shell.

@@ -60,6 +60,12 @@ fn variables_may_name_those_before_them() {
 }
 
 #[test]
+fn references_are_those_that_the_kubelet_looks_up() {
+    assert_eq!(super::references("$(A)$$(B)$$$(C) $(date +%F) $D ${E} $(F $(G)"), ["A", "C", "G"]);
+    assert_eq!(super::references("$"), [""; 0]);
+}
+
+#[test]
 fn scripts_are_read_wherever_the_shell_is() {
     for (command, expected) in [
         (json!(["bash", "-c", "a 1\nb"]), vec!["bash -c a 1\nb", "a 1", "b"]),

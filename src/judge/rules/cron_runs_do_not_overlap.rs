@@ -143,14 +143,6 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Tells whether mounts decide if runs share something.
-pub(super) fn reads_mounts(workload: &Workload<'_>) -> bool {
-    let may_overlap =
-        |cron: &Part<'_>| matches!(cron.get(POLICY).text(), Field::Unset | Field::Set("" | "Allow"));
-    workload.schedule.as_ref().is_some_and(may_overlap)
-        && workload.pods.iter().any(|pod| pod.claims().any(|claim| !claim.read_only))
-}
-
 /// Reports runs that may overlap, or that make others be skipped.
 fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
     let workload = cx.workload;

@@ -130,7 +130,7 @@ const SUGGESTION: Number =
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
     summary: "Every run has a deadline: `activeDeadlineSeconds` is set and above zero",
-    kinds: Kinds::WithRuns,
+    kinds: Kinds::WithLimits,
     default: Action::Deny,
     fills: Fills::Nothing,
     params: &[kueue::RUNS.0, MAXIMUM.0, SUGGESTION.0],

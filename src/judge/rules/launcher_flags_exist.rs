@@ -122,7 +122,7 @@ fn report(cx: &mut Cx<'_>, started: &Started<'_, '_>, wrong: &Given<'_>) {
         written.split(['=', ' ']).next().unwrap_or_default()
     );
     let place = started.line.place(wrong.token);
-    let finding = cx.report(&place, message);
+    let finding = cx.report(&place, message).at(started.line.part(wrong.token));
     finding.help(meant(wrong.name));
     if let (Some((min, max)), Some((least, most)), 2, false) = (both, range, others, is_given) {
         finding.help(format!("write `--nnodes={least}:{most}` instead"));

@@ -163,7 +163,7 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Node
     let option = matches!(&nodes.by, Setting::Option(..));
     // The operator says it: a Master, and nothing that scales.
     let is_told = option && started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
-    let finding = cx.report(&place, message);
+    let finding = cx.report(&place, message).at(started.part(&nodes.by));
     gang.label(finding);
     if is_told && started.launch.launcher.is_torch() {
         finding.help(TOLD);
@@ -190,6 +190,7 @@ fn inelastic(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &No
             started.shown(&nodes.by)
         );
         cx.report(&place, message)
+            .at(started.part(&nodes.by))
             .at_most(Level::Note)
             .help("leave the option out: the training operator says `MIN:MAX` in `PET_NNODES`");
     }
@@ -232,7 +233,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
     let message = format!("{message}each of {} pods trains its own copy", gang.least);
     let place = started.place(&nodes.by);
     let is_told = started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
-    let finding = cx.report(&place, message);
+    let finding = cx.report(&place, message).at(started.part(&nodes.by));
     gang.label(finding);
     let option = match launcher {
         Launcher::Accelerate => "--num_machines",
@@ -298,7 +299,7 @@ fn world(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang) {
         shown(&devices),
     );
     let place = started.line.place(nodes.1.0);
-    let finding = cx.report(&place, message);
+    let finding = cx.report(&place, message).at(started.line.part(nodes.1.0));
     gang.label(finding);
     if let Ranks::Each { processes: fields, .. } = started.workload.kind.ranks
         && started.is_added("PET_NPROC_PER_NODE")

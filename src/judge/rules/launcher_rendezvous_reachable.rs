@@ -130,7 +130,7 @@ fn torch(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang) {
     };
     if let Some((by, message, help)) = wrong {
         let place = started.place(&by);
-        let finding = cx.report(&place, message);
+        let finding = cx.report(&place, message).at(started.part(&by));
         gang.label(finding);
         finding.help(help);
     }
@@ -305,7 +305,7 @@ fn with_ranks(
     if let Some((by, message, _)) = wrong {
         let place = started.place(&by);
         let is_rank = message.contains("is the rank");
-        let finding = cx.report(&place, message);
+        let finding = cx.report(&place, message).at(started.part(&by));
         gang.label(finding);
         finding.help(if is_rank {
             rank_help(started)

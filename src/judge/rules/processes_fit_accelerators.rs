@@ -205,7 +205,10 @@ fn report(
         )
     };
     let place = field.clone().unwrap_or_else(|| started.place(by));
-    let finding = cx.report(&place, message);
+    let finding = cx.report(&place, message).at(match &field {
+        Some(_) => Part::Value,
+        None => started.part(by),
+    });
     finding.label(Place::Here(devices.place.clone(), Part::Value), format!("{} in each pod", devices.count));
     if field.is_some() {
         finding.label(Place::Here(started.place_of_command(), Part::Value), "starts them");
@@ -252,7 +255,7 @@ fn told_devices(cx: &mut Cx<'_>, started: &Started<'_, '_>, devices: &Devices<'_
             devices.count, devices.resource
         );
         let place = started.line.place(token);
-        let finding = cx.report(&place, message);
+        let finding = cx.report(&place, message).at(started.line.part(token));
         finding
             .label(Place::Here(devices.place.clone(), Part::Value), format!("{} in each pod", devices.count));
         finding.help(format!("write {} there, or request {count} `{}`", devices.count, devices.resource));

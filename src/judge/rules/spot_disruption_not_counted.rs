@@ -145,11 +145,6 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Tells whether commands decide what happens on the nodes that pods select.
-pub(super) fn reads_commands(workload: &Workload<'_>) -> bool {
-    workload.kind.disruption.is_some() && workload.pods.iter().any(|pod| selected(&pod.spec).is_some())
-}
-
 /// Tells whether a rule of a set lets it start again after the failure of a Job, and does not count that.
 ///
 /// A Job without a policy of its own fails for the reason `BackoffLimitExceeded`.

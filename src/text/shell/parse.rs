@@ -175,6 +175,10 @@ impl Parser<'_, '_> {
     /// Says what comes after the command that was read last.
     fn mark(&mut self, after: After) {
         let depth = self.place.depth;
+        // The script goes on beside such a loop, or ends.
+        if depth == 0 && after == After::Background {
+            self.last_loop = None;
+        }
         if let Some(last) = self.script.commands.last_mut().filter(|last| last.place.depth == depth) {
             last.after = after;
         }

@@ -174,7 +174,7 @@ fn loops_without_an_end_are_known() {
         ("while true; do a; done; b", true, false, false),
         ("while a; do b; done", false, false, true),
         ("if a; then while true; do b; done; fi", true, false, false),
-        ("while true; do a; done &", true, false, true),
+        ("while true; do a; done &", true, false, false),
     ] {
         let script_read = read(script).unwrap();
         let [one] = script_read.loops.as_slice() else { panic!("{script}") };

@@ -180,6 +180,15 @@ fn replaces() {
     replace("a: null\nb: 1\n", "/a", json!([1]), "a:\n  - 1\nb: 1\n");
     replace("a: {b: 1}\n", "/a/b", json!({"c": 1}), "a: {b: {c: 1}}\n");
     replace("a: |\n  x\n  y\nb: 1\n", "/a", json!("z"), "a: z\nb: 1\n");
+    replace(
+        "a:\n- |\n    x\n     y\n\n    z\n- b\n",
+        "/a/0",
+        json!("w\nx\n  y\n\nz\n"),
+        "a:\n- |\n    w\n    x\n      y\n\n    z\n- b\n",
+    );
+    replace("a: |-\n  x\n", "/a", json!("w\nx"), "a: |-\n  w\n  x\n");
+    replace("a: |\n  x\n", "/a", json!("w\nx"), "a: \"w\\nx\"\n");
+    replace("a: |-\n  x\n", "/a", json!(" w\nx"), "a: \" w\\nx\"\n");
     replace("a:\n  # c\n  b: 1\n  d: 2\ne: 1\n", "/a", json!(5), "a: 5\n  # c\ne: 1\n");
     replace("a:\n  b: 1\n", "/a", json!({"c": [1]}), "a:\n  c:\n    - 1\n");
     replace("- a: 1\n  b: 2\n- 3\n", "/0", json!(1), "- 1\n- 3\n");

@@ -1,0 +1,242 @@
+//! A container with an accelerator ends by itself: its last command is not one that waits for ever.
+//!
+//! ## Why
+//!
+//! `sleep infinity`, `tail -f /dev/null` and endless loops keep a container open, for somebody to log in or
+//! because it was copied from a service. The job never completes. Its GPUs are held until somebody notices,
+//! often for days, and the queue behind it waits. GPUs that are held and idle cost as much as GPUs that work.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         command: [bash, -c, python train.py; sleep infinity]
+//!         resources: {limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         command: [bash, -c, python train.py]
+//!         resources: {limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! ## Fix
+//!
+//! None: remove the command that waits. To look into a container that has ended, use its logs and
+//! `kubectl debug`; for interactive work, a Pod with a deadline.
+//!
+//! ## Details
+//!
+//! What waits for ever is `sleep infinity` or `sleep` for a day and more, `tail -f /dev/null`, and a loop
+//! such as `while true; do …; done` without `break` or `exit`, as the only command of a container or the last
+//! one of its script. With a deadline for the run or its pods, the finding is a note: the GPUs are held until
+//! then. After `||`, it is a note as well, since the container waits only after a failure.
+//!
+//! A container without an accelerator in such a pod (a sidecar, a server of TensorBoard) keeps the pod from
+//! ending, and its GPUs with it. That is a note; since Kubernetes 1.29 such a container belongs into
+//! `initContainers` with `restartPolicy: Always`.
+//!
+//! The rule is silent for workers that others start processes on (the workers of an MPIJob, pods beside one
+//! that runs `mpirun` or `ssh`), for pods that are not meant to end, such as those of a Ray cluster, for
+//! training runtimes, whose command a TrainJob may replace, and where a script may end before its last
+//! command (`exec`, `exit`). Scripts in images and ConfigMaps are not read.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
+//! * <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>
+
+use std::rc::Rc;
+
+use crate::judge::commands::{Command, CommandLine, PodCommands, Token};
+use crate::judge::finding::{Level, Part as FindingPart, Place};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::training::{drives_others, has_accelerators, quoted};
+use crate::kinds::{Deadline, Part, PodTemplate, Restart, accelerator};
+use crate::text::meter;
+use crate::text::pointer::Pointer;
+use crate::text::shell::After;
+
+pub(super) static RULE: Rule = Rule {
+    id: "accelerator-container-ends",
+    summary: "A container with an accelerator ends by itself: its last command is not one that waits for \
+              ever",
+    kinds: Kinds::WithRestart,
+    default: Action::Warn,
+    fills: Fills::Nothing,
+    params: &[],
+    export: Exportable::No("it reads command lines and scripts"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+/// `sleep` for so many seconds is meant to be for ever.
+const LONG: f64 = 86400.0;
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    if cx.partial || matches!(workload.kind.deadline, Deadline::OfOthers { .. }) {
+        return;
+    }
+    let lines: Vec<Rc<PodCommands<'_>>> = (0..workload.pods.len()).map(|pod| cx.commands(pod)).collect();
+    // Others may start processes in these containers.
+    if lines.iter().flat_map(|pod| &pod.containers).any(drives_others) {
+        return;
+    }
+    let has_launcher = workload.pods.iter().any(|pod| pod.role() == Some("Launcher"));
+    for (pod, lines) in workload.pods.iter().zip(&lines) {
+        let is_served = has_launcher && pod.role() == Some("Worker");
+        if is_served || matches!(pod.form.restart, Restart::Free) || !has_accelerators(pod) {
+            continue;
+        }
+        let deadline = deadline(workload.run_of(pod).limits.clone(), pod);
+        for line in &lines.containers {
+            if let Some(end) = waits(line) {
+                report(cx, line, &end, deadline.as_ref(), lines.containers.len());
+            }
+        }
+    }
+}
+
+fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &End<'_>, deadline: Option<&Pointer>, all: usize) {
+    let what = match end.of_loop {
+        true => format!("the loop around {} never ends", quoted(end.words)),
+        false => format!("{} never ends", quoted(end.words)),
+    };
+    let at = end.words.first().map_or_else(|| line.container.part.pointer.clone(), |word| line.place(word));
+    if !line.container.part.value.is_some_and(accelerator::is_requested_by) {
+        if all > 1 {
+            let message =
+                format!("{what}, so the pod does not end when its other containers have, and holds GPUs");
+            cx.report(&at, message).at_most(Level::Note).help(
+                "let it end with the others, or make it a sidecar: an item of `initContainers` with \
+                 `restartPolicy: Always`",
+            );
+        }
+        return;
+    }
+    let (message, level) = match (deadline, end.after_failure) {
+        (_, true) => (format!("{what}: after a failure the container holds its accelerators"), Level::Note),
+        (Some(_), _) => {
+            (format!("{what}: the container holds its accelerators until the deadline"), Level::Note)
+        }
+        (None, _) => (format!("{what}: the container holds its accelerators for ever"), Level::Deny),
+    };
+    let finding = cx.report(&at, message);
+    finding.at_most(level).help("end the container with the training program, or set a deadline");
+    if let Some(deadline) = deadline {
+        finding.label(Place::Here(deadline.clone(), FindingPart::Value), "the deadline");
+    }
+}
+
+/// Returns the deadline of the run or of its pods.
+fn deadline(limits: Part<'_>, pod: &PodTemplate<'_>) -> Option<Pointer> {
+    [limits, pod.spec.clone()]
+        .into_iter()
+        .map(|part| part.get("activeDeadlineSeconds"))
+        .find_map(|deadline| deadline.is_set().then_some(deadline.pointer))
+}
+
+/// The command that a container never gets past.
+struct End<'c> {
+    words: &'c [Token],
+    of_loop: bool,
+    /// Whether it runs only if the command before has failed.
+    after_failure: bool,
+}
+
+/// Returns what a container does for ever at its end.
+fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
+    let first = line.commands.first()?;
+    let Some(shell) = line.shells.first().filter(|shell| shell.first) else {
+        return (line.shells.is_empty() && is_endless(first)).then_some(End {
+            words: &first.words,
+            of_loop: false,
+            after_failure: false,
+        });
+    };
+    let own = || line.commands.iter().filter(|command| command.shell == Some(0));
+    // It may never get there.
+    let mut before = None;
+    let last = shell.last.and_then(|last| line.commands.get(last));
+    for command in own().filter(|command| last.is_none_or(|last| !std::ptr::eq(*command, last))) {
+        meter::spend(1);
+        let leaves = matches!(command.program.as_str(), "exit" | "return") || command.exec;
+        if leaves && before != Some(After::Or) && command.place.in_loop.is_none() {
+            return None;
+        }
+        before = Some(command.after);
+    }
+    let last_loop = shell.loops.iter().rposition(|one| one.last);
+    if let Some(at) = last_loop {
+        let one = &shell.loops[at];
+        if !one.endless || one.leaves {
+            return None;
+        }
+        let body = own().find(|command| command.place.in_loop == Some(at))?;
+        return Some(End { words: &body.words, of_loop: true, after_failure: false });
+    }
+    let last = last?;
+    is_endless(last).then_some(End { words: &last.words, of_loop: false, after_failure: last.place.branch })
+}
+
+/// Tells whether a command runs for ever, as far as a job goes.
+fn is_endless(command: &Command) -> bool {
+    if command.timeout {
+        return false;
+    }
+    let words: Option<Vec<&str>> = command.words.iter().skip(1).map(Token::known).collect();
+    let Some(words) = words else { return false };
+    match command.program.as_str() {
+        "sleep" => {
+            let times: Option<Vec<f64>> = words.iter().map(|word| seconds(word)).collect();
+            times.is_some_and(|times| times.iter().sum::<f64>() >= LONG)
+        }
+        "tail" => {
+            words.contains(&"/dev/null")
+                && words.iter().any(|word| {
+                    word.starts_with("--follow")
+                        || !word.starts_with("--") && word.starts_with('-') && word.contains(['f', 'F'])
+                })
+        }
+        _ => false,
+    }
+}
+
+/// Returns the seconds of an argument of `sleep`.
+fn seconds(text: &str) -> Option<f64> {
+    if matches!(text.to_ascii_lowercase().as_str(), "inf" | "infinity") {
+        return Some(f64::INFINITY);
+    }
+    let factor = match text.as_bytes().last()? {
+        b's' => 1.0,
+        b'm' => 60.0,
+        b'h' => 3600.0,
+        b'd' => 86400.0,
+        _ => return text.parse().ok(),
+    };
+    text[..text.len() - 1].parse::<f64>().ok().map(|number| number * factor)
+}

@@ -1,0 +1,499 @@
+//! Each `$(X)` and `$X` in `env`, `command` and `args` is replaced by something, and by the right thing.
+//!
+//! ## Why
+//!
+//! Kubernetes replaces `$(X)` in `env`, but only by variables that come before it in the list; what a
+//! controller adds, such as `JOB_COMPLETION_INDEX` or `RANK`, comes behind. In `command` and `args` it
+//! replaces `$(X)` by all variables, but knows neither `$X` nor `$(date)`: those need a shell. Whatever is
+//! not replaced stays as it is, without an error. The program gets the text `$(RANK)`, all pods work on the
+//! same item, or a run writes to a directory with the name `$(date +%F)`, over the results of the last one.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: sweep}
+//! spec:
+//!   activeDeadlineSeconds: 3600
+//!   completions: 8
+//!   parallelism: 8
+//!   completionMode: Indexed
+//!   backoffLimitPerIndex: 1
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         command: [python, train.py]
+//!         env: [{name: SEED, value: $(JOB_COMPLETION_INDEX)}]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: sweep}
+//! spec:
+//!   activeDeadlineSeconds: 3600
+//!   completions: 8
+//!   parallelism: 8
+//!   completionMode: Indexed
+//!   backoffLimitPerIndex: 1
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         command: [python, train.py, --seed=$(JOB_COMPLETION_INDEX)]
+//! ```
+//!
+//! ## Fix
+//!
+//! Safe: swaps a variable with the one that names it, and writes `$(X)` for `$X` and `${X}` where there is no
+//! shell. Unsafe: starts the program by `sh -c` where it has a command substitution, and adds
+//! `completionMode: Indexed` where a Job uses its index. For a variable that a controller adds there is none:
+//! use it in `command` or `args`, or in the program.
+//!
+//! ## Details
+//!
+//! Reported are
+//!
+//! * `$(X)` in `env` where `X` is defined only further down, or added by the kind's controller;
+//! * `$X` and `${X}` in `command` and `args` without a shell, where `X` is a variable of the container;
+//! * `$(X)` in `command` and `args` without a shell, where the container has no `X`;
+//! * `$(date +%F)`, and commands in backticks, in `command` and `args` without a shell;
+//! * `JOB_COMPLETION_INDEX`, or the annotation of the index, in a Job that is not Indexed: there is none.
+//!
+//! `$$(X)` is a way to write `$(X)` that is meant to stay. The rule is silent where variables may come from
+//! elsewhere (`envFrom`, an operator whose variables are not known), for variables of Services
+//! (`X_SERVICE_HOST`), and where a program evaluates its arguments itself: scripts, `ssh`, `mpirun`, `make`,
+//! interpreters with `-c` or `-e`, and images whose entrypoint may be a shell. It is also silent where a tool
+//! fills in the file before Kubernetes sees it, by the look of the image or of the variable's own value.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/>
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode>
+//! * <https://github.com/kubernetes/kubernetes/issues/121523>
+
+use std::collections::BTreeMap;
+
+use crate::judge::commands::{CommandLine, SHELLS, base_name, references};
+use crate::judge::finding::Safety;
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::training::quote;
+use crate::kinds::{Field, Part, PodTemplate};
+use crate::text::meter;
+use crate::text::patch::Op;
+use crate::text::placeholder::is_placeholder;
+use crate::text::pointer::Pointer;
+use crate::text::value::{Value, json};
+
+pub(super) static RULE: Rule = Rule {
+    id: "env-reference-resolves",
+    summary: "Each `$(X)` and `$X` in `env`, `command` and `args` is replaced by something, and by the right \
+              thing",
+    kinds: Kinds::WithPods,
+    default: Action::Warn,
+    fills: Fills::Nothing,
+    params: &[],
+    export: Exportable::No("it reads command lines and scripts"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+/// The variable with the index of a pod of an Indexed Job.
+const INDEX: &str = "JOB_COMPLETION_INDEX";
+
+/// The annotation, and the label, with the index.
+const INDEX_KEY: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Programs that evaluate their arguments, or whose language has `$` or backticks.
+const EVALUATE: &str = "awk busybox csh deepspeed docker envsubst expect find fish gawk grep horovodrun jq \
+    ksh kubectl make mariadb mawk mpiexec mpirun mysql node parallel pdsh perl php powershell psql pwsh ray \
+    ruby runuser sbatch screen script sed srun ssh su tmux watch xargs";
+
+/// Options with code behind them.
+const CODE: [&str; 7] = ["--command", "--eval", "--execute", "--expression", "--query", "--script", "--sql"];
+
+/// Variables that are swapped have at most so many between them.
+const MAX_DISTANCE: usize = 64;
+
+/// The longest item of `command` or `args` that is no script, in bytes.
+const MAX_ITEM_BYTES: usize = 4096;
+
+fn check(cx: &mut Cx<'_>) {
+    if cx.partial {
+        return;
+    }
+    let workload = cx.workload;
+    for (index, pod) in workload.pods.iter().enumerate() {
+        for line in &cx.commands(index).containers {
+            in_environment(cx, line);
+            without_shell(cx, line);
+            completion_index(cx, pod, line);
+        }
+    }
+}
+
+/// Reports `$(X)` in `env` whose variable comes later.
+fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
+    let container = &line.container.part;
+    let env = container.get("env");
+    let has_more = container.get("envFrom").items().next().is_some();
+    let items: Vec<Part<'_>> = env.items().collect();
+    // Where each variable is defined first, and how often.
+    let mut defined: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (at, item) in items.iter().enumerate() {
+        let Some(name) = name_of(item) else { continue };
+        defined.entry(name).or_insert((at, 0)).1 += 1;
+    }
+    for (at, item) in items.iter().enumerate() {
+        let field = item.get("value");
+        let Some(text) = field.value.and_then(Value::as_str) else { continue };
+        let late = references(text).into_iter().find_map(|reference| {
+            let is_added = line.environment.get(reference).is_some_and(|known| known.pointer.is_none());
+            match defined.get(reference) {
+                Some((first, _)) if *first <= at => None,
+                _ if is_added => Some((reference, None)),
+                Some((first, _)) if !has_more && !is_of_service(reference) => Some((reference, Some(*first))),
+                _ => None,
+            }
+        });
+        let Some((reference, later)) = late else { continue };
+        let written = quote(&format!("$({reference})"));
+        let Some(later) = later else {
+            let message =
+                format!("{written} stays as it is: the controller adds {} behind `env`", quote(reference));
+            cx.report(&field.pointer, message).help(format!(
+                "use {written} in `command` or `args`, where it is replaced, or read the variable in the \
+                 program"
+            ));
+            continue;
+        };
+        let message = format!("{written} stays as it is: {} is defined only after it", quote(reference));
+        let finding = cx.report(&field.pointer, message);
+        finding.help(format!("move {} before the variables that name it", quote(reference)));
+        if let Some(ops) = swapped(&items, (at, later), &defined) {
+            finding.fix(Safety::Safe, ops);
+        }
+    }
+}
+
+/// Returns the operations that swap two variables; nothing if that may change another one.
+fn swapped(
+    items: &[Part<'_>],
+    (at, later): (usize, usize),
+    defined: &BTreeMap<&str, (usize, usize)>,
+) -> Option<Vec<Op>> {
+    let (first, last) = (&items[at], &items[later]);
+    let text =
+        |item: &Part<'_>, key: &'static str| item.get(key).value.and_then(Value::as_str).map(str::to_owned);
+    let is_plain = |item: &Part<'_>| item.entries().count() == 2;
+    let is_one = |item: &Part<'_>| {
+        name_of(item).and_then(|name| defined.get(name)).is_some_and(|(_, count)| *count == 1)
+    };
+    if later - at > MAX_DISTANCE || ![first, last].into_iter().all(|item| is_plain(item) && is_one(item)) {
+        return None;
+    }
+    // The one must not name what it is moved before, nor be named by what comes before it then.
+    let names = |item: &Part<'_>, found: &dyn Fn(&str) -> bool| {
+        let value = item.get("value").value.and_then(Value::as_str).unwrap_or_default();
+        references(value).into_iter().any(found)
+    };
+    let is_between = |name: &str| defined.get(name).is_some_and(|(first, _)| (at..=later).contains(first));
+    let moved = name_of(first)?;
+    if names(last, &is_between) || items[at + 1..later].iter().any(|item| names(item, &|name| name == moved))
+    {
+        return None;
+    }
+    let mut ops = Vec::new();
+    for (to, from) in [(first, last), (last, first)] {
+        for key in ["name", "value"] {
+            ops.push(Op::Replace(to.get(key).pointer, text(from, key)?.into()));
+        }
+    }
+    Some(ops)
+}
+
+fn name_of<'a>(variable: &Part<'a>) -> Option<&'a str> {
+    variable.value?.get("name")?.as_str()
+}
+
+/// Tells whether a variable may be one that the kubelet makes of a Service.
+fn is_of_service(name: &str) -> bool {
+    name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.ends_with("_PORT")
+}
+
+/// What an item of a command line has that nothing replaces.
+enum Literal<'t> {
+    /// `$(date +%F)` or backticks.
+    Substitution(&'t str),
+    /// `$X` or `${X}`, with the name.
+    Variable(&'t str, &'t str),
+    /// `$(X)`, with the name.
+    Unknown(&'t str),
+}
+
+/// Reports what only a shell would replace, where there is none.
+fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
+    let Some(command) = line.commands.first() else { return };
+    let is_shell = |text: &str| SHELLS.contains(&base_name(text)) || text.ends_with(".sh");
+    if !line.shells.is_empty() || line.unread || line.argv.iter().any(|item| is_shell(&item.text)) {
+        return;
+    }
+    let of_image = line.is_of_image();
+    let first = line.argv.first().map_or("", |item| item.text.as_str());
+    // The entrypoint of an image may be `sh -c`, unless it takes options.
+    let evaluates = match of_image {
+        true => !first.starts_with('-'),
+        false => {
+            let program = command.program.as_str();
+            program.is_empty()
+                || program.contains("entrypoint")
+                || EVALUATE.split_whitespace().any(|one| one == program)
+        }
+    };
+    let text =
+        |key: &'static str| line.container.part.get(key).value.and_then(Value::as_str).unwrap_or_default();
+    if evaluates || text("image").contains('$') {
+        return;
+    }
+    let lists = ["command", "args"].map(|list| line.container.part.get(list));
+    let raw: Vec<Part<'_>> = lists.iter().flat_map(|list| list.items().collect::<Vec<_>>()).collect();
+    let raw: Vec<(&Part<'_>, &str)> =
+        raw.iter().filter_map(|part| Some((part, part.value?.as_str()?))).collect();
+    let mut can_start = !of_image;
+    for (at, (part, text)) in raw.iter().enumerate() {
+        let is_code = at > 0 && takes_code(raw[at - 1].1);
+        if is_code || text.len() > MAX_ITEM_BYTES || text.contains('\n') || (at == 0 && !of_image) {
+            continue;
+        }
+        let Some(literal) = literal(line, text) else { continue };
+        let finding = match literal {
+            Literal::Substitution(written) => {
+                // A message has backticks of its own.
+                let (inner, how) = match written.strip_prefix('`') {
+                    Some(inner) => (inner.trim_end_matches('`'), " in backticks"),
+                    None => (written, ""),
+                };
+                let message = format!("{}{how} is passed as it is: no shell runs here", quote(inner));
+                let finding = cx.report(&part.pointer, message);
+                finding.help("start the program by a shell: `command: [sh, -c, …]`");
+                // One change for all of them.
+                if let Some(ops) = can_start.then(|| by_shell(line, &raw)).flatten() {
+                    finding.fix(Safety::Unsafe, ops);
+                }
+                can_start = false;
+                continue;
+            }
+            Literal::Variable(written, name) => {
+                let message = format!(
+                    "{} is passed as it is: no shell runs here, and Kubernetes replaces {} only",
+                    quote(written),
+                    quote(&format!("$({name})"))
+                );
+                (message, format!("write {}", quote(&format!("$({name})"))), Some(with_brackets(line, text)))
+            }
+            Literal::Unknown(name) => {
+                let message = format!(
+                    "{} is passed as it is: the container has no variable {}",
+                    quote(&format!("$({name})")),
+                    quote(name)
+                );
+                (message, format!("add {} to `env`, or fix its name", quote(name)), None)
+            }
+        };
+        let (message, help, new) = finding;
+        let finding = cx.report(&part.pointer, message).help(help);
+        if let Some(new) = new {
+            finding.fix(Safety::Safe, vec![Op::Replace(part.pointer.clone(), new.into())]);
+        }
+    }
+}
+
+/// Tells whether an option has code behind it: `-c`, `-lc`, `-e`, `--eval`.
+fn takes_code(option: &str) -> bool {
+    let is_short = option.starts_with('-') && !option.starts_with("--") && option.len() < 8;
+    CODE.contains(&option) || is_short && option.ends_with(['c', 'e', 'E', 'x'])
+}
+
+/// Returns the first thing in an item that nothing replaces.
+fn literal<'t>(line: &CommandLine<'_>, text: &'t str) -> Option<Literal<'t>> {
+    meter::spend_text(text);
+    if let Some(found) = backticks(text) {
+        return Some(Literal::Substitution(found));
+    }
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
+        meter::spend(2);
+        let (here, behind) = (&rest[at..], &rest[at + 1..]);
+        rest = behind.strip_prefix('$').unwrap_or(behind);
+        if behind.starts_with('$') {
+            continue;
+        }
+        if let Some(inner) = behind.strip_prefix('(') {
+            let end = inner.find(')')?;
+            let name = &inner[..end];
+            let begins = name.starts_with(|char: char| char.is_ascii_lowercase() || char == '/');
+            if begins && name.contains(' ') {
+                return Some(Literal::Substitution(&here[..end + 3]));
+            }
+            let missing = !line.environment.is_open && line.environment.get(name).is_none();
+            if missing && is_name(name) && !is_of_service(name) {
+                return Some(Literal::Unknown(name));
+            }
+            rest = &inner[end + 1..];
+        } else if let Some((written, name)) = variable(here)
+            && is_known(line, name)
+        {
+            return Some(Literal::Variable(written, name));
+        }
+    }
+    None
+}
+
+/// Returns what is in backticks, if an item is no prose.
+fn backticks(text: &str) -> Option<&str> {
+    let (before, rest) = text.split_once('`')?;
+    let (inner, after) = rest.split_once('`')?;
+    let begins = inner.starts_with(|char: char| char.is_ascii_lowercase() || char == '/');
+    let is_alone = !before.contains([' ', '`']) && !after.contains([' ', '`']);
+    (begins && is_alone).then(|| &text[before.len()..before.len() + inner.len() + 2])
+}
+
+/// Returns `$X` or `${X}` at the beginning of a text, and the name.
+fn variable(text: &str) -> Option<(&str, &str)> {
+    let behind = text.strip_prefix('$')?;
+    let name =
+        |text: &str| text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+    if let Some(inner) = behind.strip_prefix('{') {
+        let length = name(inner);
+        return inner[length..].starts_with('}').then(|| (&text[..length + 3], &inner[..length]));
+    }
+    let length = name(behind);
+    Some((&text[..length + 1], &behind[..length]))
+}
+
+fn is_name(name: &str) -> bool {
+    let first = name.as_bytes().first();
+    first.is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Tells whether the container has a variable, and nothing fills it in before Kubernetes sees it.
+fn is_known(line: &CommandLine<'_>, name: &str) -> bool {
+    is_name(name)
+        && line.environment.get(name).is_some_and(|known| {
+            known.pointer.is_none() || known.value.as_deref().is_some_and(|value| !is_placeholder(value))
+        })
+}
+
+/// Returns an item with `$(X)` for each `$X` and `${X}` of a known variable.
+fn with_brackets(line: &CommandLine<'_>, text: &str) -> String {
+    let mut new = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
+        new.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match variable(rest).filter(|(_, name)| is_known(line, name)) {
+            Some((written, name)) => {
+                new += &format!("$({name})");
+                rest = &rest[written.len()..];
+            }
+            None => {
+                let length = if rest.starts_with("$$") { 2 } else { 1 };
+                new.push_str(&rest[..length]);
+                rest = &rest[length..];
+            }
+        }
+    }
+    new + rest
+}
+
+/// Returns the operations that start the program by a shell.
+fn by_shell(line: &CommandLine<'_>, raw: &[(&Part<'_>, &str)]) -> Option<Vec<Op>> {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-./:=,@%+".contains(char);
+    let mut script = String::from("exec");
+    for (_, text) in raw {
+        script.push(' ');
+        if script.len() + text.len() > MAX_ITEM_BYTES {
+            return None;
+        }
+        if !text.is_empty() && text.chars().all(is_plain) {
+            script += text;
+        } else if text.contains(['$', '`']) {
+            script += &format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        } else {
+            script += &format!("'{}'", text.replace('\'', "'\\''"));
+        }
+    }
+    let container = &line.container.part;
+    let (command, args) = (container.get("command"), container.get("args"));
+    let mut ops = vec![Op::Replace(command.pointer, json!(["sh", "-c", script]))];
+    ops.extend(args.value.is_some().then_some(Op::Remove(args.pointer)));
+    Some(ops)
+}
+
+/// Reports a use of the completion index where there is none.
+fn completion_index(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) {
+    let workload = cx.workload;
+    let Some(variables) = workload.kind.variables.filter(|_| pod.form.is_job()) else { return };
+    let mode = pod.around.get("completionMode");
+    let is_off = matches!(mode.text(), Field::Unset | Field::Set("NonIndexed"))
+        && variables(workload, pod).is_some_and(|all| !all.iter().any(|(name, _)| *name == INDEX));
+    if !is_off {
+        return;
+    }
+    let Some((at, written)) = use_of_index(line) else { return };
+    let message = format!("{} is empty: only an Indexed Job numbers its pods", quote(&written));
+    let finding = cx.report(&at, message);
+    finding.help("write `completionMode: Indexed` and `completions`, the number of indexes");
+    let mut ops = Vec::new();
+    if mode.is_set() {
+        ops.push(Op::Replace(mode.pointer, "Indexed".into()));
+    } else {
+        ops.extend(pod.around.set("completionMode", "Indexed".into()));
+    }
+    if pod.around.get("completions").int().is_unset() {
+        // How many indexes there are is up to the author.
+        let Some(pods) = pod.around.get("parallelism").int().set() else { return };
+        ops.extend(pod.around.set("completions", pods.into()));
+    }
+    finding.fix(Safety::Unsafe, ops);
+}
+
+/// Returns where a container uses its index, and how.
+fn use_of_index(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
+    for item in line.container.part.get("env").items() {
+        let from = item.at(&["valueFrom", "fieldRef", "fieldPath"]);
+        let path = from.value.and_then(Value::as_str).unwrap_or_default();
+        if path.contains(INDEX_KEY) {
+            return Some((from.pointer, path.to_owned()));
+        }
+    }
+    let has_own = line.environment.is_open || line.environment.get(INDEX).is_some();
+    let raw = ["command", "args"].map(|list| line.container.part.get(list));
+    raw.iter().filter(|_| !has_own).flat_map(Part::items).find_map(|item| {
+        let text = item.value?.as_str()?;
+        meter::spend_text(text);
+        // The script may set it itself, or ask whether it is there.
+        let handles = ["=", ":", "-"].map(|behind| format!("{INDEX}{behind}"));
+        let asks = ["-z \"$", "-z \"${", "-n \"$", "-n \"${"].map(|before| format!("{before}{INDEX}"));
+        let has = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
+        if !has(INDEX) || handles.iter().chain(&asks).any(|part| has(part)) {
+            return None;
+        }
+        let written = [format!("$({INDEX})"), format!("${{{INDEX}}}"), format!("${INDEX}")];
+        let written = written.into_iter().find(|written| has(written))?;
+        // `\$X` and `$$(X)` stay on purpose.
+        let escaped = has(&format!("\\{written}")) || has(&format!("${written}"));
+        (!escaped).then(|| (item.pointer.clone(), written))
+    })
+}

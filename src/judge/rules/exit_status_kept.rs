@@ -1,0 +1,242 @@
+//! The exit status of the training program is that of its container: a failure is not taken for success.
+//!
+//! ## Why
+//!
+//! A container succeeds or fails by the exit status of its script. In a pipeline such as
+//! `python train.py | tee log`, that is the status of `tee`, and after `|| true` there is none. The program
+//! fails, the container succeeds, and the Job is complete: nothing is retried, nobody is told, and what comes
+//! next in the workflow takes a checkpoint that is not there.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         command: [bash, -c, python train.py 2>&1 | tee /logs/train.log]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: train}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         command: [bash, -o, pipefail, -c, python train.py 2>&1 | tee /logs/train.log]
+//! ```
+//!
+//! ## Fix
+//!
+//! Unsafe: writes `set -o pipefail` before the script, if bash or zsh reads it, or `set -eo pipefail` where
+//! other commands follow. A job that seemed to succeed may then fail. There is no fix for `|| true`.
+//!
+//! ## Details
+//!
+//! Only the training program counts: a launcher such as `torchrun`, or Python with a script or module, but
+//! not `pip`, `venv` and `python -c`. It is reported
+//!
+//! * where it is piped into `tee` without `pipefail`, and the script ends there or with a command such as
+//!   `echo`, or relies on the status (`set -e`, `&&`);
+//! * where `|| true`, `|| :` or `|| echo …` follows, and the script ends there.
+//!
+//! The shells `sh` and `dash` of Debian and Ubuntu do not know `set -o pipefail`: they print an error and end
+//! with status 2 before the training program starts. That is a finding of its own: a warning if the image is
+//! known to be based on them, and a note if it is not.
+//!
+//! The rule is silent where the script reads `PIPESTATUS`, where the program runs in a branch or loop, and
+//! where other commands follow that may look at the result. It does not report `python train.py; echo done`,
+//! which loses the status as well: most scripts of this form do something else.
+//!
+//! ## References
+//!
+//! * <https://www.gnu.org/software/bash/manual/html_node/Pipelines.html>
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#handling-pod-and-container-failures>
+
+use crate::judge::commands::{Command, CommandLine, Shell};
+use crate::judge::finding::{Level, Safety};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::training::{is_trainer, quoted};
+use crate::text::meter;
+use crate::text::patch::Op;
+use crate::text::shell::After;
+use crate::text::value::Value;
+
+pub(super) static RULE: Rule = Rule {
+    id: "exit-status-kept",
+    summary: "The exit status of the training program is that of its container: a failure is not taken for \
+              success",
+    kinds: Kinds::WithPods,
+    default: Action::Warn,
+    fills: Fills::Nothing,
+    params: &[],
+    export: Exportable::No("it reads scripts"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+/// Commands that leave everything as it is.
+const IDLE: [&str; 8] = [":", "date", "echo", "printf", "sleep", "sync", "touch", "true"];
+
+/// Images that are based on Debian or Ubuntu, by the name behind the last `/`, if the tag names nothing else.
+const DEBIAN: [&str; 8] =
+    ["debian", "jax", "nemo", "pytorch", "pytorch-gpu", "python", "tensorflow", "ubuntu"];
+
+/// Words of tags that name a release of Debian or Ubuntu.
+const RELEASES: [&str; 9] =
+    ["bionic", "bookworm", "bullseye", "buster", "focal", "jammy", "noble", "trixie", "ubuntu"];
+
+fn check(cx: &mut Cx<'_>) {
+    for index in 0..cx.workload.pods.len() {
+        for line in &cx.commands(index).containers {
+            for at in 0..line.shells.len() {
+                let own: Vec<&Command> =
+                    line.commands.iter().filter(|command| command.shell == Some(at)).collect();
+                meter::spend(line.commands.len() as u64);
+                in_script(cx, line, at, &own);
+            }
+        }
+    }
+}
+
+fn in_script(cx: &mut Cx<'_>, line: &CommandLine<'_>, at: usize, own: &[&Command]) {
+    let shell = &line.shells[at];
+    let script = line.argv.get(shell.item).map_or("", |item| item.text.as_str());
+    let has = |part: &str| memchr::memmem::find(script.as_bytes(), part.as_bytes()).is_some();
+    if matches!(shell.name, "sh" | "dash") && own.iter().any(|command| is_trainer(command)) {
+        unknown_option(cx, line, own);
+    }
+    if has("PIPESTATUS") || has("pipestatus") {
+        return;
+    }
+    let is_top = |command: &Command| command.place.depth == 0 && !command.place.branch;
+    // The script may end with another status only by `exit`.
+    let ends_well = own.last().is_some_and(|last| is_top(last) && IDLE.contains(&last.program.as_str()))
+        && !own.iter().any(|command| matches!(command.program.as_str(), "exit" | "exec" | "return"));
+    for (position, command) in own.iter().enumerate() {
+        meter::spend(1);
+        if !is_top(command) || !is_trainer(command) {
+            continue;
+        }
+        let Some(next) = own.get(position + 1) else { continue };
+        let Some(program) = command.words.first() else { continue };
+        match command.after {
+            After::Pipe if next.program == "tee" && !shell.pipefail && !has("pipefail") => {
+                let relies = shell.errexit || next.after == After::And;
+                let rest = &own[position + 1..];
+                if next.after == After::Pipe || !(relies || is_end(rest) || ends_well) {
+                    continue;
+                }
+                // What follows would hide the failure as well.
+                let is_last = relies || next.after == After::End || rest.len() == 1;
+                let option = if is_last { "set -o pipefail" } else { "set -eo pipefail" };
+                let message =
+                    format!("the status of {} is lost: that of `tee` counts", quoted(&command.words));
+                let place = line.place(program);
+                let finding = cx.report(&place, message);
+                if matches!(shell.name, "bash" | "zsh") {
+                    finding.help(format!("write `{option}` before it"));
+                    if let Some(op) = with_option(line, shell, option) {
+                        finding.fix(Safety::Unsafe, vec![op]);
+                    }
+                } else {
+                    finding
+                        .help(format!("start the script by `bash` with `{option}`, which `sh` may not know"));
+                }
+            }
+            After::Or if matches!(next.program.as_str(), "true" | ":" | "echo") && next.place.depth == 0 => {
+                if !is_end(&own[position + 1..]) {
+                    continue;
+                }
+                let message = format!("a failure of {} counts as success", quoted(&command.words));
+                let help = format!("remove {}, so that the container fails", quoted_after_or(next));
+                cx.report(&line.place(program), message).at(line.part(program)).help(help);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn quoted_after_or(command: &Command) -> String {
+    quoted(&command.words).replacen('`', "`|| ", 1)
+}
+
+/// Tells whether the commands do nothing but the first, after which the script ends with success.
+fn is_end(commands: &[&Command]) -> bool {
+    commands.iter().enumerate().all(|(at, command)| {
+        meter::spend(1);
+        let is_idle = at == 0 || IDLE.contains(&command.program.as_str());
+        is_idle && command.place.depth == 0 && matches!(command.after, After::End | After::Next)
+    })
+}
+
+/// Returns the operation that writes an option before a script.
+fn with_option(line: &CommandLine<'_>, shell: &Shell, option: &str) -> Option<Op> {
+    let item = line.argv.get(shell.item)?;
+    let lists = ["command", "args"].map(|list| line.container.part.get(list));
+    let part = lists
+        .iter()
+        .flat_map(|list| list.items().collect::<Vec<_>>())
+        .find(|part| part.pointer == item.pointer)?;
+    let script = part.value?.as_str()?;
+    // A script in a script is in quotes.
+    let is_outermost = line.shells.first().is_some_and(|first| std::ptr::eq(first, shell));
+    let (first, rest) = match script.strip_prefix("#!").and_then(|_| script.split_once('\n')) {
+        Some((first, rest)) => (format!("{first}\n"), rest),
+        None => (String::new(), script),
+    };
+    let end = if script.contains('\n') { "\n" } else { "; " };
+    is_outermost.then(|| Op::Replace(item.pointer.clone(), format!("{first}{option}{end}{rest}").into()))
+}
+
+/// Reports `set -o pipefail` in a shell that may not have it.
+fn unknown_option(cx: &mut Cx<'_>, line: &CommandLine<'_>, own: &[&Command]) {
+    let sets = |command: &&&Command| {
+        command.program == "set"
+            && !command.place.branch
+            && command.words.iter().any(|word| word.known() == Some("pipefail"))
+    };
+    let Some(command) = own.iter().find(sets) else { return };
+    // It is tried, or its failure is expected.
+    if command.after == After::Or || command.place.condition {
+        return;
+    }
+    let image = line.container.part.get("image").value.and_then(Value::as_str).unwrap_or_default();
+    let Some(first) = command.words.first() else { return };
+    let (message, level) = match is_debian(image) {
+        Some(true) => ("is an error in `sh` of Debian and Ubuntu, so the script ends there", Level::Deny),
+        None => ("is an error in `sh` of Debian and Ubuntu, where the script would end there", Level::Note),
+        Some(false) => return,
+    };
+    let finding = cx.report(&line.place(first), format!("{} {message}", quoted(&command.words)));
+    finding.at(line.part(first));
+    finding.at_most(level).help("start the script by `bash`");
+}
+
+/// Tells whether an image is based on Debian or Ubuntu; nothing if its name does not say so.
+fn is_debian(image: &str) -> Option<bool> {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    let (name, tag) = last.split_once([':', '@']).unwrap_or((last, ""));
+    let has = |words: &[&str]| words.iter().any(|word| tag.contains(word));
+    if name == "alpine" || has(&["alpine", "ubi", "rocky", "centos", "rhel", "ol8", "ol9"]) {
+        return Some(false);
+    }
+    (has(&RELEASES) || DEBIAN.contains(&name)).then_some(true)
+}

@@ -1,0 +1,226 @@
+//! Pods that train together restart together: one that is replaced alone waits for others that hang.
+//!
+//! ## Why
+//!
+//! The processes of a distributed run wait for each other in every step. When one pod fails, a Job with
+//! retries replaces just that pod. The new process waits for a rendezvous, the others wait for the old one in
+//! an NCCL call, and all of them hold their GPUs until a timeout, typically 10 to 30 minutes later; then the
+//! next pod fails, up to `backoffLimit` times. On 8 nodes with 8 GPUs, six retries of that kind cost some 100
+//! GPU hours.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: jobset.x-k8s.io/v1alpha2
+//! kind: JobSet
+//! metadata: {name: train}
+//! spec:
+//!   replicatedJobs:
+//!   - name: workers
+//!     template:
+//!       spec:
+//!         parallelism: 4
+//!         completions: 4
+//!         activeDeadlineSeconds: 86400
+//!         template:
+//!           spec:
+//!             restartPolicy: Never
+//!             containers:
+//!             - name: trainer
+//!               image: registry.example.com/trainer:v1
+//!               env: [{name: MASTER, value: train-workers-0-0.train}]
+//!               command: [torchrun, --nnodes=4, --rdzv-backend=c10d, "--rdzv-endpoint=$(MASTER)", train.py]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: jobset.x-k8s.io/v1alpha2
+//! kind: JobSet
+//! metadata: {name: train}
+//! spec:
+//!   failurePolicy: {maxRestarts: 3}
+//!   replicatedJobs:
+//!   - name: workers
+//!     template:
+//!       spec:
+//!         parallelism: 4
+//!         completions: 4
+//!         backoffLimit: 0
+//!         activeDeadlineSeconds: 86400
+//!         template:
+//!           spec:
+//!             restartPolicy: Never
+//!             containers:
+//!             - name: trainer
+//!               image: registry.example.com/trainer:v1
+//!               env: [{name: MASTER, value: train-workers-0-0.train}]
+//!               command: [torchrun, --nnodes=4, --rdzv-backend=c10d, "--rdzv-endpoint=$(MASTER)", train.py]
+//! ```
+//!
+//! ## Fix
+//!
+//! None: whether a run may start again from its last checkpoint is up to the author. In a JobSet, write
+//! `backoffLimit: 0` in the Jobs, so that the first failure fails the Job, and `failurePolicy: {maxRestarts:
+//! 3}`, so that the set then starts again as a whole. A plain Job cannot restart its pods together:
+//! `backoffLimit: 0` ends it, and whatever created it may create it again.
+//!
+//! ## Details
+//!
+//! Only Jobs, JobSets and other objects of batch/v1 Jobs are looked at, in which several pods run a launcher
+//! that joins them: `torchrun` or `accelerate launch` with more than one node, a rendezvous endpoint or a
+//! master address, `mpirun` with hosts, or a container with `MASTER_ADDR`. They are reported where
+//! `backoffLimit` is not 0 (6 is the default), and a JobSet also where its Jobs have `backoffLimit: 0` and it
+//! has no `failurePolicy.maxRestarts`, since the first failure then ends the set.
+//!
+//! The rule is silent for runs that cope with the loss of a pod (`--nnodes=2:4`, `--max-restarts` with a
+//! dynamic rendezvous), with a rule `FailJob` in `podFailurePolicy`, for a single pod, where a number is not
+//! known, and for operators that have restarts of their own.
+//!
+//! ## References
+//!
+//! * <https://jobset.sigs.k8s.io/docs/concepts/#failure-policy>
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy>
+//! * <https://docs.pytorch.org/docs/stable/elastic/run.html>
+
+use crate::judge::commands::{CommandLine, Launch, Launcher, Token, Value as Given};
+use crate::judge::finding::{Part as FindingPart, Place};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::training::{is_python_trainer, quoted};
+use crate::kinds::{Deadline, Field, PodTemplate};
+use crate::text::pointer::Pointer;
+
+pub(super) static RULE: Rule = Rule {
+    id: "gang-restarts-together",
+    summary: "Pods that train together restart together: one that is replaced alone waits for others that \
+              hang",
+    kinds: Kinds::JobSpecs,
+    default: Action::Note,
+    fills: Fills::Nothing,
+    params: &[],
+    export: Exportable::No("it reads command lines and scripts"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    if matches!(workload.kind.deadline, Deadline::OfOthers { .. }) {
+        return;
+    }
+    let mut ends_at_first = None;
+    for (index, pod) in workload.pods.iter().enumerate() {
+        if !pod.form.is_job() || !pod.count.most.is_some_and(|most| most > 1) || fails_at_once(pod) {
+            continue;
+        }
+        let lines = cx.commands(index);
+        let Some((at, launcher)) = lines.containers.iter().find_map(joins) else { continue };
+        let limit = pod.around.get("backoffLimit");
+        let retries = match limit.int() {
+            Field::Unset => "6 by default".to_owned(),
+            Field::Set(0) => {
+                ends_at_first.get_or_insert((limit.pointer, at));
+                continue;
+            }
+            Field::Set(retries) if retries > 0 => retries.to_string(),
+            _ => continue,
+        };
+        let is_set = limit.is_set();
+        let message = format!(
+            "`backoffLimit` ({retries}) replaces a failed pod alone: the others of {launcher} hang, and \
+             it waits for them"
+        );
+        let help = match workload.kind.deadline {
+            Deadline::EndsEachJob { .. } => {
+                "write `backoffLimit: 0`, and `failurePolicy: {maxRestarts: 3}` in the set, which \
+                 starts all pods again"
+            }
+            _ => {
+                "write `backoffLimit: 0`, or use a JobSet with `failurePolicy.maxRestarts`, which starts \
+                 all pods again"
+            }
+        };
+        let finding = if is_set {
+            Some(cx.report(&limit.pointer, message))
+        } else {
+            cx.missing(&limit.pointer, message)
+        };
+        if let Some(finding) = finding {
+            finding.help(help).label(Place::Here(at, FindingPart::Value), "started in all of them");
+        }
+    }
+    let (Deadline::EndsEachJob { restarts, .. }, Some((limit, at))) = (workload.kind.deadline, ends_at_first)
+    else {
+        return;
+    };
+    let field = workload.object.at(restarts);
+    if !field.int().is_unset() || field.is_set() {
+        return;
+    }
+    let message = "the first failed pod ends the whole set: its Jobs have no retries, and it has no restarts";
+    if let Some(finding) = cx.missing(&field.pointer, message) {
+        finding
+            .help("write `failurePolicy: {maxRestarts: 3}`, which starts all pods again")
+            .label(Place::Here(limit, FindingPart::Value), "no retries")
+            .label(Place::Here(at, FindingPart::Value), "the pods train together");
+    }
+}
+
+/// Tells whether a rule of the Job may fail it at the first failure of a pod.
+fn fails_at_once(pod: &PodTemplate<'_>) -> bool {
+    let rules = pod.around.at(&["podFailurePolicy", "rules"]);
+    rules.items().any(|rule| rule.get("action").text() != Field::Set("Ignore"))
+}
+
+/// Returns where a container joins others, and by what.
+fn joins(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
+    let by_launcher = line.launches().find_map(|launch| match spans(line, &launch) {
+        Some(true) => Some(launch.command),
+        _ => None,
+    });
+    let command = by_launcher.or_else(|| {
+        let has_address = line.environment.get("MASTER_ADDR").is_some();
+        let plain = || line.commands.iter().find(|command| is_python_trainer(command));
+        let has_launcher = line.launches().next().is_some();
+        plain().filter(|_| has_address && !has_launcher)
+    })?;
+    let program: Option<&Token> = command.words.first();
+    Some((line.place(program?), quoted(&command.words)))
+}
+
+/// Tells whether a launcher joins several pods that depend on each other; nothing if that is not known.
+fn spans(line: &CommandLine<'_>, launch: &Launch<'_>) -> Option<bool> {
+    let (nodes, addresses): (&str, &[&str]) = match launch.launcher {
+        Launcher::Torchrun | Launcher::TorchLaunch => ("nnodes", &["rdzv_endpoint", "master_addr"]),
+        Launcher::Accelerate => ("num_machines", &["main_process_ip"]),
+        Launcher::Mpi => {
+            let hosts = ["hostfile", "machinefile", "host", "H"];
+            return hosts.iter().any(|name| launch.option(name).is_some()).then_some(true);
+        }
+        Launcher::DeepSpeed | Launcher::Ray => return None,
+    };
+    if launch.open {
+        return None;
+    }
+    // Agents of a dynamic rendezvous wait for the new pod, as often as they may restart.
+    let is_dynamic = launch.launcher.is_torch() && !launch.value("rdzv_backend").is_absent();
+    if is_dynamic && !matches!(launch.value("max_restarts"), Given::Absent | Given::Known("0")) {
+        return None;
+    }
+    if launch.option("standalone").is_some() {
+        return Some(false);
+    }
+    let has_address = addresses.iter().any(|name| !launch.value(name).is_absent())
+        || line.environment.get("MASTER_ADDR").is_some();
+    match launch.value(nodes) {
+        Given::Known(nodes) => match nodes.parse::<i64>() {
+            Ok(nodes) => Some(nodes > 1),
+            // A range copes with the loss of a pod.
+            Err(_) => None,
+        },
+        Given::Unknown => has_address.then_some(true),
+        Given::Absent => Some(has_address),
+    }
+}

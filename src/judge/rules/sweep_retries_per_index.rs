@@ -1,0 +1,226 @@
+//! Each index of a sweep has retries of its own, so that one bad index does not end the others.
+//!
+//! ## Why
+//!
+//! An Indexed Job is often used for work in which each pod is for itself: one seed, one shard, one file. Its
+//! `backoffLimit` counts the failures of all pods together, and when it is reached, all pods are deleted,
+//! those that were hours into their work included. One index with bad data is enough: it alone fails seven
+//! times, and a sweep of 500 runs is over.
+//!
+//! ## Bad
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: sweep}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   completions: 100
+//!   parallelism: 10
+//!   completionMode: Indexed
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         command: [python, train.py, --seed=$(JOB_COMPLETION_INDEX)]
+//! ```
+//!
+//! ## Good
+//!
+//! ```yaml
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: sweep}
+//! spec:
+//!   activeDeadlineSeconds: 86400
+//!   completions: 100
+//!   parallelism: 10
+//!   completionMode: Indexed
+//!   backoffLimitPerIndex: 1
+//!   maxFailedIndexes: 10
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!       - name: trainer
+//!         image: registry.example.com/trainer:v1
+//!         command: [python, train.py, --seed=$(JOB_COMPLETION_INDEX)]
+//! ```
+//!
+//! ## Fix
+//!
+//! Unsafe: writes `backoffLimitPerIndex: 1` and removes `backoffLimit`, if the pods have `restartPolicy:
+//! Never`. Add `maxFailedIndexes` for a sweep that should end early if many indexes fail.
+//!
+//! ## Details
+//!
+//! A Job is reported as a note if it is Indexed with more than one index, its containers use the index
+//! (`JOB_COMPLETION_INDEX`, or the annotation or label), `backoffLimitPerIndex` is not set, and
+//! `backoffLimit` is unset (6) or smaller than the number of indexes.
+//!
+//! `backoffLimitPerIndex` together with `restartPolicy: OnFailure` is a warning. The kubelet restarts the
+//! container in place then, which no index counts, and the limit of the whole Job is off: a failing container
+//! restarts for ever.
+//!
+//! The rule is silent for pods that work together: with a launcher for several nodes, `mpirun`, `ssh`, a
+//! variable with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), or a `subdomain`. It does
+//! not look into JobSets, whose Jobs fail together. The field needs Kubernetes 1.29, or 1.28 with the feature
+//! gate `JobBackoffLimitPerIndex`.
+//!
+//! ## References
+//!
+//! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index>
+//! * <https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/>
+
+use crate::judge::commands::{CommandLine, Launcher, Value as Given};
+use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
+use crate::judge::policy::Action;
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::training::drives_others;
+use crate::kinds::{Deadline, Field, Part, PodTemplate};
+use crate::text::meter;
+use crate::text::patch::Op;
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+
+pub(super) static RULE: Rule = Rule {
+    id: "sweep-retries-per-index",
+    summary: "Each index of a sweep has retries of its own, so that one bad index does not end the others",
+    kinds: Kinds::JobSpecs,
+    // Lowered to a note for a sweep without retries per index.
+    default: Action::Warn,
+    fills: Fills::Nothing,
+    params: &[],
+    export: Exportable::No("it reads command lines and scripts"),
+    check,
+    restore: None,
+    ratchet: Ratchet::BY_PLACE,
+};
+
+/// What a container of a sweep uses.
+const INDEX: &str = "JOB_COMPLETION_INDEX";
+
+const INDEX_KEY: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Variables with the address of another pod, and what is in the text of a program that joins others.
+const PEERS: [&str; 8] = [
+    "COORDINATOR_ADDRESS",
+    "LEADER_ADDRESS",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "NODE_RANK",
+    "TF_CONFIG",
+    "TPU_WORKER_HOSTNAMES",
+    "WORLD_SIZE",
+];
+
+fn check(cx: &mut Cx<'_>) {
+    let workload = cx.workload;
+    for (index, pod) in workload.pods.iter().enumerate().filter(|(_, pod)| pod.form.is_job()) {
+        let spec = &pod.around;
+        let per_index = spec.get("backoffLimitPerIndex");
+        if per_index.is_set() {
+            in_place(cx, pod, &per_index.pointer);
+            continue;
+        }
+        let is_set =
+            matches!(workload.kind.deadline, Deadline::EndsEachJob { .. } | Deadline::OfOthers { .. });
+        if is_set || spec.get("completionMode").text() != Field::Set("Indexed") {
+            continue;
+        }
+        let limit = spec.get("backoffLimit");
+        let Some((all, retries)) = spec.get("completions").int().set().zip(limit.int().or_default(6)) else {
+            continue;
+        };
+        if all < 2 || limit.is_set() && retries >= all || !pod.count.most.is_some_and(|most| most > 1) {
+            continue;
+        }
+        let lines = cx.commands(index);
+        if pod.spec.get("subdomain").is_set() || lines.containers.iter().any(works_with_others) {
+            continue;
+        }
+        let Some(at) = lines.containers.iter().find_map(use_of_index) else { continue };
+        let by_default = if limit.is_set() { "" } else { " by default" };
+        let message = format!(
+            "`backoffLimit` ({retries}{by_default}) counts the failures of all {all} indexes together: one \
+             bad index ends the others"
+        );
+        let ops = fix(pod);
+        let finding = if limit.is_set() {
+            Some(cx.report(&limit.pointer, message))
+        } else {
+            cx.missing(&limit.pointer, message)
+        };
+        let Some(finding) = finding else { continue };
+        finding.at_most(Level::Note).help("write `backoffLimitPerIndex: 1` instead of `backoffLimit`");
+        finding.label(Place::Here(at, FindingPart::Value), "each pod works on its own index");
+        if let Some(ops) = ops {
+            finding.fix(Safety::Unsafe, ops);
+        }
+    }
+}
+
+/// Reports retries per index of pods that restart in place.
+fn in_place(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, per_index: &Pointer) {
+    let policy = pod.spec.get("restartPolicy");
+    if policy.text() != Field::Set("OnFailure") {
+        return;
+    }
+    let message =
+        "containers restart in place with `OnFailure`, for ever: `backoffLimitPerIndex` counts pods";
+    let finding = cx.report(&policy.pointer, message);
+    finding.help("write `restartPolicy: Never`");
+    finding.label(Place::Here(per_index.clone(), FindingPart::Value), "the retries of each index");
+    finding.fix(Safety::Unsafe, vec![Op::Replace(policy.pointer, "Never".into())]);
+}
+
+/// Returns the operations that give each index retries of its own.
+fn fix(pod: &PodTemplate<'_>) -> Option<Vec<Op>> {
+    let limit = pod.around.get("backoffLimit");
+    let set = pod.around.set("backoffLimitPerIndex", 1.into())?;
+    let mut ops = vec![set];
+    ops.extend(limit.value.is_some().then_some(Op::Remove(limit.pointer)));
+    (pod.spec.get("restartPolicy").text() == Field::Set("Never")).then_some(ops)
+}
+
+/// Tells whether a container works together with those of other pods, or may.
+fn works_with_others(line: &CommandLine<'_>) -> bool {
+    let joins = |launcher| !matches!(launcher, Launcher::Ray);
+    line.unread
+        || drives_others(line)
+        || line.launches().any(|launch| {
+            // A launcher for the processes of one pod is fine.
+            let is_one = ["nnodes", "num_machines"]
+                .iter()
+                .all(|name| matches!(launch.value(name), Given::Absent | Given::Known("1")));
+            joins(launch.launcher) && !is_one
+        })
+        || line.environment.iter().any(|(name, _)| PEERS.contains(&name))
+        || line.argv.iter().any(|item| {
+            meter::spend_text(&item.text);
+            let has = |name: &&str| memchr::memmem::find(item.text.as_bytes(), name.as_bytes()).is_some();
+            PEERS.iter().any(|name| has(&name))
+                || ["master_addr", "master-addr", "rdzv", "coordinator", "num_processes", "main_process_ip"]
+                    .iter()
+                    .any(|name| has(&name))
+        })
+}
+
+/// Returns where a container uses its index.
+fn use_of_index(line: &CommandLine<'_>) -> Option<Pointer> {
+    let of_field = line.container.part.get("env").items().find_map(|item| {
+        let from = item.at(&["valueFrom", "fieldRef", "fieldPath"]);
+        let path = from.value.and_then(Value::as_str)?;
+        path.contains(INDEX_KEY).then_some(from.pointer)
+    });
+    let lists = ["command", "args"].map(|list| line.container.part.get(list));
+    of_field.or_else(|| {
+        lists.iter().flat_map(Part::items).find_map(|item| {
+            let text = item.value?.as_str()?;
+            meter::spend_text(text);
+            memchr::memmem::find(text.as_bytes(), INDEX.as_bytes()).map(|_| item.pointer.clone())
+        })
+    })
+}
