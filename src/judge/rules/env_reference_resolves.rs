@@ -471,14 +471,18 @@ fn completion_index(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'
 
 /// Returns where a container uses its index, and how.
 fn use_of_index(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
+    let has_own = line.environment.is_open || line.environment.get(INDEX).is_some();
     for item in line.container.part.get("env").items() {
+        let value = item.get("value");
+        let text = value.value.and_then(Value::as_str).unwrap_or_default();
+        if !has_own && references(text).into_iter().any(|reference| reference == INDEX) {
+            return Some((value.pointer, format!("$({INDEX})")));
+        }
         let from = item.at(&["valueFrom", "fieldRef", "fieldPath"]);
-        let path = from.value.and_then(Value::as_str).unwrap_or_default();
-        if path.contains(INDEX_KEY) {
+        if let Some(path) = from.value.and_then(Value::as_str).filter(|path| path.contains(INDEX_KEY)) {
             return Some((from.pointer, path.to_owned()));
         }
     }
-    let has_own = line.environment.is_open || line.environment.get(INDEX).is_some();
     let raw = ["command", "args"].map(|list| line.container.part.get(list));
     raw.iter().filter(|_| !has_own).flat_map(Part::items).find_map(|item| {
         let text = item.value?.as_str()?;
@@ -487,11 +491,9 @@ fn use_of_index(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
         let handles = ["=", ":", "-"].map(|behind| format!("{INDEX}{behind}"));
         let asks = ["-z \"$", "-z \"${", "-n \"$", "-n \"${"].map(|before| format!("{before}{INDEX}"));
         let has = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
-        if !has(INDEX) || handles.iter().chain(&asks).any(|part| has(part)) {
-            return None;
-        }
+        let handled = !has(INDEX) || handles.iter().chain(&asks).any(|part| has(part));
         let written = [format!("$({INDEX})"), format!("${{{INDEX}}}"), format!("${INDEX}")];
-        let written = written.into_iter().find(|written| has(written))?;
+        let written = written.into_iter().find(|written| !handled && has(written))?;
         // `\$X` and `$$(X)` stay on purpose.
         let escaped = has(&format!("\\{written}")) || has(&format!("${written}"));
         (!escaped).then(|| (item.pointer.clone(), written))

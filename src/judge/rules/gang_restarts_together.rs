@@ -47,6 +47,7 @@
 //!         parallelism: 4
 //!         completions: 4
 //!         backoffLimit: 0
+//!         podReplacementPolicy: Failed
 //!         activeDeadlineSeconds: 86400
 //!         template:
 //!           spec:
