@@ -13,8 +13,8 @@ mod wrappers;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-pub(crate) use env::references;
 pub use env::{Environment, Variable};
+pub(crate) use env::{is_of_service, references};
 pub(crate) use launcher::is_python;
 pub use launcher::{Given, Launch, Launcher, Value};
 

@@ -9,6 +9,7 @@ use jobgate::judge::finding::{Finding, Level, Source};
 use jobgate::judge::policy::Policy;
 use jobgate::judge::rules::RULES;
 use jobgate::kinds::Kind;
+use jobgate::local::lint::{self, Claims, Input, Options};
 use jobgate::text::value::Value;
 use jobgate::text::yaml;
 
@@ -65,13 +66,19 @@ fn good_examples_break_no_rule() {
     });
 }
 
-/// The manifests of a topic's page under a heading, each with what is found in it.
-fn in_topic(topic: &Topic, heading: &str) -> Vec<Finding> {
+/// What is found in the manifests of a topic's page under a heading, by rules and by checks of the API.
+fn in_topic(topic: &Topic, heading: &str) -> Vec<String> {
     let found = examples(topic.page(), heading);
     assert!(!found.is_empty(), "{} has no example under {heading}", topic.id);
+    let lint = |example: &String| {
+        let input = Input::text("topic.yaml", example.clone().into_bytes());
+        lint::lint(&[input], &Policy::default(), &Claims::default(), &Options::default()).report.findings
+    };
+    let all = found.iter().flat_map(lint).map(|located| located.finding);
     // What a job may cost is said of every large one.
-    let all = found.iter().flat_map(|example| findings(example));
-    all.filter(|finding| finding.rule != "accelerator-hours-bounded").collect()
+    all.filter(|finding| finding.rule != "accelerator-hours-bounded")
+        .map(|finding| format!("{}: {}", finding.rule, finding.message))
+        .collect()
 }
 
 #[test]

@@ -148,3 +148,8 @@ fn is_safe(value: &str, unknown: char) -> bool {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-./:=,@%+".contains(char);
     unknown == UNKNOWN || value.chars().all(is_plain)
 }
+
+/// Tells whether a variable may be one that the kubelet makes of a Service.
+pub(crate) fn is_of_service(name: &str) -> bool {
+    name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.ends_with("_PORT")
+}

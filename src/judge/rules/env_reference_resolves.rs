@@ -82,7 +82,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::commands::{CommandLine, SHELLS, base_name, references};
+use crate::judge::commands::{CommandLine, SHELLS, base_name, is_of_service, references};
 use crate::judge::finding::Safety;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -224,11 +224,6 @@ fn swapped(
 
 fn name_of<'a>(variable: &Part<'a>) -> Option<&'a str> {
     variable.value?.get("name")?.as_str()
-}
-
-/// Tells whether a variable may be one that the kubelet makes of a Service.
-fn is_of_service(name: &str) -> bool {
-    name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.ends_with("_PORT")
 }
 
 /// What an item of a command line has that nothing replaces.
