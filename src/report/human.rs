@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use annotate_snippets::{AnnotationKind, Element, Level as Mark, Message, Origin, Renderer, Snippet};
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 
 use super::page::{self, Page};
 use super::text::{clean, plural, thousands};
@@ -322,19 +322,7 @@ impl<'r> Writer<'r, '_> {
 
     fn summary(&mut self, options: &Options) -> io::Result<()> {
         let report = self.report;
-        let fails = report.findings.iter().any(|located| located.finding.level >= options.fail_on);
-        let color = match () {
-            () if fails
-                || options.fail_on_unjudged && !report.unjudged.is_empty()
-                || report.is_incomplete() =>
-            {
-                AnsiColor::BrightRed
-            }
-            // Green means judged.
-            () if report.is_whole() => AnsiColor::BrightGreen,
-            () => AnsiColor::BrightYellow,
-        };
-        let line = self.paint(color.on_default().bold(), &summary::line(self.report));
+        let line = self.paint(summary::style(report, options), &summary::line(report));
         if let Some(impact) = &self.report.impact {
             impact::tables(self.report, impact, self.full, self.out)?;
             impact::filled(impact, self.full, self.out)?;
@@ -393,7 +381,7 @@ fn put_places(text: &str, places: &[String]) -> String {
 }
 
 /// Names the missing field, if the place is the mapping around it.
-fn missing(located: &Located) -> Option<String> {
+pub(super) fn missing(located: &Located) -> Option<String> {
     let finding = &located.finding;
     let (path, place) = (&finding.path, &finding.pointer);
     if finding.part != Part::Key || path == place {
