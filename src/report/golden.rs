@@ -11,7 +11,9 @@ fn written(report: &Report, format: Format) -> String {
     write(report, format, &Options::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     match format {
-        Format::Html => text.replace(html::STYLE, "…").replace(html::SCRIPT, "…"),
+        Format::Html => [html::STYLE, html::SCRIPT]
+            .iter()
+            .fold(text, |text, part| text.replace(*part, "…").replace(&html::hash(part), "…")),
         _ => text,
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
 }
 
 /// Returns the source by which a policy allows a text.
-fn hash(text: &str) -> String {
+pub(super) fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 

@@ -68,6 +68,34 @@ fn every_format_is_written() {
 }
 
 #[test]
+fn a_page_and_a_comment_are_made_of_lints_and_dry_runs() {
+    let hostile = JOB.replace("namespace: team-a", "namespace: '<img src=x onerror=alert(1)>'");
+    let place = Place::with(&[("a.yaml", &*hostile), ("b.yaml", &good())]);
+    for (command, code_of, verdict) in [("lint", 1, false), ("dry-run", 1, true)] {
+        let of = |format: &str| {
+            let output = place.run(&[command, "--format", format, "a.yaml", "b.yaml"]);
+            assert_eq!((code(&output), stderr(&output)), (code_of, ""), "{command} {format}");
+            stdout(&output).to_owned()
+        };
+        let (comment, page) = (of("markdown"), of("html"));
+        assert!(
+            comment.starts_with("## ❌ Jobgate: 2 errors\n\n&#50; files, 2 documents, 2 jobs: 2 errors"),
+            "{comment}"
+        );
+        assert!(page.starts_with("<!DOCTYPE html>\n") && page.ends_with("</html>\n"));
+        for text in [&comment, &page] {
+            assert!(!text.contains("<img") && text.contains("img src=x"), "{text}");
+            assert_eq!(text.contains("rejected by the API server"), verdict, "{text}");
+            assert!(text.contains("--unsafe-fixes") && text.contains("a.yaml"), "{text}");
+        }
+        // The lines of the source are in the page.
+        assert!(page.contains("<mark>&#39;&lt;img src=x onerror=alert(1)&gt;&#39;</mark>"), "{page}");
+        let colored = place.run(&[command, "--format", "html", "--color", "always", "a.yaml", "b.yaml"]);
+        assert_eq!(stdout(&colored), page, "colours are for terminals");
+    }
+}
+
+#[test]
 fn a_dry_run_is_coloured_on_a_terminal_alone() {
     let patched = JOB.replace("  ttlSecondsAfterFinished: 3600\n", "  activeDeadlineSeconds: 3600\n");
     let place = Place::with(&[("a.yaml", JOB), ("b.yaml", &patched)]);

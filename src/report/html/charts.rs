@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::super::group;
 use super::super::holdings::Holder;
 use super::super::text::thousands;
 use super::super::{Located, Report, page, summary};
@@ -28,6 +29,9 @@ pub(super) fn all(report: &Report) -> String {
     let mut html = String::new();
     html.push_str(&chart("Findings by rule", rules(report)));
     html.push_str(&chart("Findings by namespace", namespaces(report)));
+    let directories = group::by_directory(report).into_iter();
+    let directories = first(directories.map(|(name, findings)| (text(&name), findings)));
+    html.push_str(&chart("Findings by directory", directories));
     for (of_team, name) in [(false, "namespace"), (true, "team")] {
         if of_team && !teams {
             continue;
@@ -77,16 +81,16 @@ fn namespaces(report: &Report) -> Vec<Bar> {
     }
     let mut found: Vec<_> = found.into_iter().collect();
     found.sort_by_key(|(_, findings)| Reverse(findings.len()));
-    let mut found = found.into_iter();
-    let mut bars: Vec<_> = found
-        .by_ref()
-        .take(BARS)
-        .map(|(name, findings)| levels(named(name, "no namespace"), &findings))
-        .collect();
-    let rest: Vec<_> = found.collect();
+    first(found.into_iter().map(|(name, findings)| (named(name, "no namespace"), findings)))
+}
+
+/// Returns the first bars, and one for all others.
+fn first<'r>(mut found: impl Iterator<Item = (String, Vec<&'r Located>)>) -> Vec<Bar> {
+    let mut bars: Vec<_> =
+        found.by_ref().take(BARS).map(|(label, findings)| levels(label, &findings)).collect();
+    let rest: Vec<_> = found.map(|(_, findings)| findings).collect();
     if !rest.is_empty() {
-        let findings: Vec<_> = rest.iter().flat_map(|(_, findings)| findings).copied().collect();
-        bars.push(levels(format!("{} more", thousands(rest.len())), &findings));
+        bars.push(levels(format!("{} more", thousands(rest.len())), &rest.concat()));
     }
     bars
 }
