@@ -218,6 +218,9 @@ impl Report {
     /// there is no file.
     fn place(&self, located: &Located) -> String {
         match (&self.impact, &located.object) {
+            (Some(_), Some(object)) if located.finding.path.is_root() => {
+                clean(&object.to_string()).into_owned()
+            }
             (Some(_), Some(object)) => clean(&format!("{object}: {}", located.finding.path)).into_owned(),
             _ => located.location.to_string(),
         }

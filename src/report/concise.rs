@@ -66,6 +66,7 @@ fn mark(report: &Report, located: &Located) -> Option<&'static str> {
 mod tests {
     use super::super::{Impact, sample};
     use super::*;
+    use crate::text::pointer::Pointer;
 
     fn concise(report: &Report, options: &Options) -> String {
         let mut out = Vec::new();
@@ -84,6 +85,15 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_finding_about_all_of_an_object_names_no_field() {
+        let mut report = sample::report();
+        report.impact = Some(Impact::default());
+        report.findings[0].finding.path = Pointer::root();
+        let text = concise(&report, &Options::default());
+        assert!(text.starts_with("Job team-a/train: error[deadline]: the Job"), "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod charts;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
@@ -30,6 +31,8 @@ const EXCERPTS: usize = 1_500_000;
 const TEXT: usize = 1000;
 /// Rows of a table, and items of a list, without `--full`.
 const ROWS: usize = 200;
+/// Namespaces to choose from.
+const NAMESPACES: usize = 500;
 /// Further places of a finding.
 const RELATED: usize = 10;
 
@@ -232,7 +235,12 @@ fn filters(report: &Report) -> String {
         let _ = write!(html, "<option>{rule}</option>");
     }
     html.push_str("</select>\n");
-    let namespaces: BTreeSet<&str> = report.findings.iter().map(namespace).collect();
+    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+    report.findings.iter().for_each(|located| *namespaces.entry(namespace(located)).or_default() += 1);
+    let mut most: Vec<_> = namespaces.into_iter().collect();
+    most.sort_by_key(|(_, count)| Reverse(*count));
+    // The others can be searched for.
+    let namespaces: BTreeSet<&str> = most.into_iter().take(NAMESPACES).map(|(name, _)| name).collect();
     if namespaces.len() > 1 {
         html.push_str(
             "<select name=\"namespace\" aria-label=\"Namespace\"><option value=\"\">all namespaces</option>",
@@ -337,7 +345,7 @@ fn lines(report: &Report, excerpt: &Excerpt<'_, '_>, html: &mut String) {
         let mut any = false;
         while let Some((range, spot)) = marks.next_if(|(range, _)| range.start <= end) {
             any = true;
-            if let Some(label) = &spot.label {
+            if let Some(label) = spot.label.as_ref().filter(|label| !label.is_empty()) {
                 let _ = write!(labels, "  <i>← {}</i>", sentence(label));
             }
             // Of places inside each other the first is marked.
@@ -429,4 +437,114 @@ fn escaped(text: &str) -> String {
         }
     }
     html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::text::pointer::Pointer;
+
+    fn html(report: &Report, options: &Options) -> String {
+        let mut out = Vec::new();
+        write(report, options, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_policy_allows_what_is_in_the_page_and_nothing_else() {
+        let page = html(&sample::all(), &Options::default());
+        let part =
+            |from: &str, to: &str| page.split_once(from).unwrap().1.split_once(to).unwrap().0.to_owned();
+        let policy = part("Content-Security-Policy\" content=\"", "\"");
+        assert_eq!(
+            policy,
+            format!(
+                "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
+                hash(&part("<style>", "</style>")),
+                hash(&part("<script>", "</script>"))
+            )
+        );
+        // Such attributes would need more than that. `laws` knows all others.
+        assert!(!page.contains(" style="), "{page}");
+        for part in [STYLE, SCRIPT] {
+            assert!(
+                !part.contains("</")
+                    && !part.contains("url(")
+                    && !part.contains("://")
+                    && !part.contains("import")
+            );
+        }
+        assert_eq!(hash(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+    }
+
+    #[test]
+    fn places_are_marked_in_their_lines() {
+        let mut report = Report::default().with("a.yaml", "a: <b>\n\tc: 1\nd: [e, f]\n");
+        let related = |report: &Report, needle: &str, text: &str| Related {
+            location: Some(report.location_of("a.yaml", needle)),
+            object: None,
+            text: text.to_owned(),
+        };
+        let places = vec![
+            related(&report, "e", "`e`, too"),
+            related(&report, "f", ""),
+            related(&report, "e, f", "around"),
+        ];
+        let finding = sample::finding("deadline", Level::Deny, Pointer::root(), "message", "");
+        report.found("a.yaml", "<b>", finding).related = places;
+        assert_eq!(
+            source(&report, &report.findings[0]),
+            "<pre><i>   1  </i>a: <mark>&lt;b&gt;</mark>\n<i>   …</i>\n\
+             <i>   3  </i>d: [<mark>e</mark>, <mark>f</mark>]  <i>← <code>e</code>, too</i>  <i>← around</i></pre>"
+        );
+        report.sources.clear();
+        assert_eq!(source(&report, &report.findings[0]), "");
+        assert_eq!(html(&report, &Options::default()).matches("<p>See <code>a.yaml:3:").count(), 3);
+    }
+
+    #[test]
+    fn a_large_report_is_a_page_that_can_be_sent() {
+        let mut report = Report::default().with("a.yaml", &format!("kind: {}\n", "x".repeat(300)));
+        for nth in 0..12_000 {
+            let level = if nth < 6000 { Level::Note } else { Level::Deny };
+            let finding = sample::finding("deadline", level, Pointer::root(), "<".repeat(80), "&".repeat(80));
+            let located = report.found("a.yaml", "x", finding);
+            located.document = nth;
+            located.location.span.start += nth % 2;
+            if nth < 6000 {
+                located.location.file = format!("{nth}.yaml").into();
+            }
+        }
+        let page = html(&report, &Options::default());
+        assert!(page.len() < 5_000_000 && page.len() > 4_000_000, "{}", page.len());
+        let shown = page.matches("<article>").count();
+        assert!(
+            page.contains(&format!(
+                "<p><b>{} of 12,000 findings are left out here.</b>",
+                thousands(12_000 - shown)
+            )),
+            "{shown}"
+        );
+        for tag in ["article", "section", "details", "table"] {
+            assert_eq!(
+                page.matches(&format!("<{tag}")).count(),
+                page.matches(&format!("</{tag}>")).count(),
+                "{tag}"
+            );
+        }
+        assert!(
+            page.find("<code>a.yaml</code>").unwrap()
+                < page.find("<code>0.yaml</code>").unwrap_or(page.len())
+        );
+        let full = html(&report, &Options { full: true, ..Options::default() });
+        assert_eq!(full.matches("<article>").count(), 12_000);
+    }
+
+    #[test]
+    fn an_empty_report_is_a_page() {
+        let page =
+            html(&Report { files: 1, documents: 1, objects: 1, ..Report::default() }, &Options::default());
+        assert!(page.contains("<h2>Findings</h2>\n<p>None.</p>") && !page.contains("<form"), "{page}");
+    }
 }

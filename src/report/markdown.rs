@@ -354,13 +354,18 @@ enum Where {
 /// invisible space parts these from their sign.
 fn escape(out: &mut String, text: &str, place: Where) {
     let bytes = text.as_bytes();
+    // `1.` and `1)` start a list, and `1 file` does not.
+    let behind = text.trim_start_matches(|char: char| char.is_ascii_digit());
+    let numbered = behind.starts_with(['.', ')']);
     for (at, char) in text.char_indices() {
         let is_address = match char {
             '.' => at >= 3 && bytes[at - 3..at].eq_ignore_ascii_case(b"www"),
             ':' => bytes.get(at + 1) == Some(&b'/'),
             _ => false,
         };
-        let is_first = at == 0 && place == Where::Start && char.is_ascii() && !char.is_ascii_alphabetic();
+        let starts =
+            if char.is_ascii_digit() { numbered } else { char.is_ascii() && !char.is_ascii_alphabetic() };
+        let is_first = at == 0 && place == Where::Start && starts;
         match char {
             '@' | '#' if place != Where::Code => {
                 let _ = write!(out, "&#{};&#8203;", u32::from(char));
@@ -395,6 +400,8 @@ mod tests {
             prose("- a `b|*c*` [x](y)", TEXT),
             "&#45; a <code>b&#124;&#42;c&#42;</code> &#91;x&#93;(y)"
         );
+        assert_eq!(prose("12 files", TEXT), "12 files");
+        assert_eq!(prose("1) a", TEXT), "&#49;) a");
         assert_eq!(prose("1. <b> `odd", TEXT), "&#49;. &#60;b&#62; &#96;odd");
         assert_eq!(
             prose("by @octo in #12 at www.x.y, http://x", TEXT),

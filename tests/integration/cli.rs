@@ -79,7 +79,7 @@ fn a_page_and_a_comment_are_made_of_lints_and_dry_runs() {
         };
         let (comment, page) = (of("markdown"), of("html"));
         assert!(
-            comment.starts_with("## ❌ Jobgate: 2 errors\n\n&#50; files, 2 documents, 2 jobs: 2 errors"),
+            comment.starts_with("## ❌ Jobgate: 2 errors\n\n2 files, 2 documents, 2 jobs: 2 errors"),
             "{comment}"
         );
         assert!(page.starts_with("<!DOCTYPE html>\n") && page.ends_with("</html>\n"));
