@@ -7,10 +7,12 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Parser, Tag};
 
 use super::{
-    Format, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render, Report, Unjudged,
-    write,
+    Answered, Format, Impact, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render,
+    Report, Tally, Unjudged, write,
 };
+use crate::admission::dry_run::Predicted;
 use crate::judge::finding::Level;
+use crate::judge::policy::Policy;
 use crate::report::sample;
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
@@ -56,6 +58,12 @@ prop_compose! {
             };
             let unjudged = ObjectId { api_version: help.clone(), kind: name.clone(), namespace: None, name: Some(message.clone()) };
             report.unjudged.push(Unjudged { location: Some(location.clone()), document: None, object: Some(Arc::new(unjudged)), reason });
+            if fills {
+                let object = ObjectId { api_version: help.clone(), kind: message.clone(), namespace: Some(name.clone()), name: Some(message.clone()) };
+                let source = Some(name.clone());
+                report.answers.push(Answered { location: location.clone(), document: 0, source, object: object.into(), answer: sample::predicted(Predicted::Denied), operator_refuses: true });
+                report.holdings.add(&sample::job(&message, 3600 * location.span.len() as i64, 1 + a as i64), &name, &Policy::default());
+            }
             let object = ObjectId { api_version: help, kind: message.clone(), namespace: None, name: Some(name) };
             let related = vec![Related { location: fills.then(|| location.clone()), object: Some(message.clone()), text: message }];
             report.findings.push(Located { location, document: 0, object: fills.then(|| Arc::new(object)), finding, related, withheld: None, by_name: None });
@@ -73,6 +81,21 @@ fn written(report: &Report, format: Format, options: &Options) -> String {
 /// Counts the entries of a format besides the findings.
 fn said(report: &Report) -> usize {
     report.unjudged.iter().filter(|unjudged| !unjudged.reason.is_found()).count()
+}
+
+/// Returns what an audit says besides, with the texts of a report.
+fn impact(report: &Report) -> Impact {
+    let mut impact = Impact::default();
+    for located in &report.findings {
+        impact.server.push_str(&located.finding.message);
+        impact.policy.push_str(&located.finding.help);
+        impact
+            .namespaces
+            .insert(located.finding.message.to_string(), Tally { objects: 1, denied: 1, ..Tally::default() });
+        impact.holding.insert(located.finding.message.as_ref().into());
+    }
+    impact.left_out.finished = report.findings.len();
+    impact
 }
 
 /// Returns what stands between `<` and `>`.
@@ -146,15 +169,19 @@ proptest! {
     fn concise_has_one_line_for_each_finding(report in report()) {
         let text = plain(&report, Format::Concise);
         let lines: Vec<_> = text.lines().collect();
-        prop_assert_eq!(lines.len(), report.findings.len() + said(&report) + 1);
-        for (line, located) in lines.iter().zip(&report.findings) {
+        let answers = report.answers.len();
+        prop_assert_eq!(lines.len(), answers + report.findings.len() + said(&report) + 1);
+        for (line, located) in lines[answers..].iter().zip(&report.findings) {
             let level = located.finding.level.word();
             prop_assert!(line.contains(&format!("{}: {level}[deadline]: ", located.location)), "{}", line);
         }
     }
 
     #[test]
-    fn markdown_has_the_structure_of_the_report_alone(report in report(), full in any::<bool>()) {
+    fn markdown_has_the_structure_of_the_report_alone(mut report in report(), full in any::<bool>(), audit in any::<bool>()) {
+        if audit {
+            report.impact = Some(impact(&report));
+        }
         let text = written(&report, Format::Markdown, &Options { full, ..Options::default() });
         prop_assert!(text.len() <= 65_536 && !text.chars().any(|char| char.is_control() && char != '\n'));
         let (mut items, mut code) = (0, false);
@@ -184,7 +211,10 @@ proptest! {
     }
 
     #[test]
-    fn html_has_the_structure_of_the_report_alone(report in report(), full in any::<bool>()) {
+    fn html_has_the_structure_of_the_report_alone(mut report in report(), full in any::<bool>(), audit in any::<bool>()) {
+        if audit {
+            report.impact = Some(impact(&report));
+        }
         let text = written(&report, Format::Html, &Options { full, ..Options::default() });
         prop_assert_eq!(text.find(|char: char| char.is_control() && char != '\n'), None);
         let (head, rest) = text.split_once("<body>").unwrap();

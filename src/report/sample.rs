@@ -10,7 +10,7 @@ use crate::judge::finding::{Finding, Fix, Level, Safety};
 use crate::judge::policy::Policy;
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
-use crate::text::value::json;
+use crate::text::value::{Value, json};
 
 pub(super) const TRAIN: &str = "\
 apiVersion: batch/v1
@@ -153,12 +153,32 @@ pub(super) fn all() -> Report {
     for (namespace, team, deadline, gpus) in
         [("team-a", "vision", 3600, 8), ("team-a", "speech", 0, 4), ("", "", 7200, 1)]
     {
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"labels": {"team": team}}, "spec": {
-            "activeDeadlineSeconds": deadline,
-            "template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}}});
+        let job = job(team, deadline, gpus);
         report.holdings.add(&job, namespace, &Policy::default());
     }
     report
+}
+
+/// Returns a Job of a team.
+pub(super) fn job(team: &str, deadline: i64, gpus: i64) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"labels": {"team": team}}, "spec": {
+        "activeDeadlineSeconds": deadline,
+        "template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}}})
+}
+
+/// Returns an answer that says nothing else.
+pub(super) fn predicted(outcome: Predicted) -> Prediction {
+    Prediction {
+        outcome,
+        operation: if outcome == Predicted::Denied { Operation::Create } else { Operation::Update },
+        findings: Vec::new(),
+        suppressed: 0,
+        skipped: None,
+        doubt: None,
+        patch: Vec::new(),
+        edits: Vec::new(),
+        admitted: None,
+    }
 }
 
 /// Returns the same report of a dry run.
@@ -166,17 +186,7 @@ pub(super) fn answered() -> Report {
     let mut report = all();
     let object = report.findings[0].object.clone().unwrap();
     for (needle, outcome) in [("apiVersion", Predicted::Denied), ("spec", Predicted::Patched)] {
-        let answer = Prediction {
-            outcome,
-            operation: if outcome == Predicted::Denied { Operation::Create } else { Operation::Update },
-            findings: Vec::new(),
-            suppressed: 0,
-            skipped: None,
-            doubt: None,
-            patch: Vec::new(),
-            edits: Vec::new(),
-            admitted: None,
-        };
+        let answer = predicted(outcome);
         let location = report.location_of("./jobs/train.yaml", needle);
         let source = (outcome == Predicted::Patched).then(|| "train/templates/job.yaml".to_owned());
         let operator_refuses = outcome == Predicted::Patched;
