@@ -3,11 +3,16 @@
 //! A [`Report`] has lines and columns already; formats only write. They keep the report's order unless the
 //! format requires another, and are deterministic.
 
+mod concise;
 mod excerpt;
 mod fingerprint;
 mod github;
 mod gitlab;
+#[cfg(test)]
+mod golden;
+mod group;
 mod holdings;
+mod html;
 mod human;
 mod identity;
 mod impact;
@@ -15,6 +20,7 @@ mod json;
 mod junit;
 #[cfg(test)]
 mod laws;
+mod markdown;
 pub(crate) mod page;
 mod place;
 #[cfg(test)]
@@ -23,6 +29,7 @@ mod sarif;
 mod summary;
 mod text;
 mod unjudged;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +38,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::admission::dry_run::Prediction;
-use crate::judge::finding::{Finding, Level};
+use crate::judge::finding::{Finding, Level, Safety};
 use crate::kinds::Kind;
 use crate::text::lines::Position;
 use crate::text::value::Value;
@@ -211,6 +218,9 @@ impl Report {
     /// there is no file.
     fn place(&self, located: &Located) -> String {
         match (&self.impact, &located.object) {
+            (Some(_), Some(object)) if located.finding.path.is_root() => {
+                clean(&object.to_string()).into_owned()
+            }
             (Some(_), Some(object)) => clean(&format!("{object}: {}", located.finding.path)).into_owned(),
             _ => located.location.to_string(),
         }
@@ -219,6 +229,19 @@ impl Report {
     /// Returns the file of a finding, where there is one.
     fn file<'r>(&self, location: &'r Location) -> Option<&'r str> {
         self.impact.is_none().then_some(&*location.file)
+    }
+
+    /// Returns which fix `jobgate lint` can make for a finding; an object of a cluster is not fixed.
+    fn fix_of(&self, located: &Located) -> Option<Safety> {
+        let fix =
+            located.finding.fix.as_ref().filter(|_| self.impact.is_none() && located.withheld.is_none());
+        fix.map(|fix| fix.safety)
+    }
+
+    /// Returns what was not judged and no finding says, or all of it where it fails the run.
+    fn said(&self, options: &Options) -> impl Iterator<Item = &Unjudged> {
+        let all = options.fail_on_unjudged;
+        self.unjudged.iter().filter(move |unjudged| all || !unjudged.reason.is_found())
     }
 
     /// Tells whether something was judged, and all that was found was.
@@ -288,6 +311,8 @@ pub const DOCS: &str = "https://github.com/jobgate/jobgate/blob/main/docs/rules"
 pub enum Format {
     /// For people: source lines, what is wrong with them, and what to do
     Human,
+    /// One line a finding: path, line, column, rule and message
+    Concise,
     /// One JSON document with everything in it (docs/json.md)
     Json,
     /// SARIF 2.1.0, for code scanning
@@ -298,24 +323,28 @@ pub enum Format {
     Github,
     /// GitLab code quality report
     Gitlab,
+    /// Markdown, for a comment of a pull request or the summary of a CI job
+    Markdown,
+    /// One HTML page with charts and filters, to send round
+    Html,
 }
 
 impl Format {
     /// Tells whether the format reads [`Report::sources`], for excerpts or for columns in other units.
     #[must_use]
     pub fn reads_sources(self) -> bool {
-        matches!(self, Self::Human | Self::Sarif)
+        matches!(self, Self::Human | Self::Sarif | Self::Html)
     }
 }
 
 /// What a format may need.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether to colour; only the human format does.
+    /// Whether to colour; only the formats for terminals do: human and concise.
     pub color: bool,
     /// The columns that the human format may fill.
     pub width: usize,
-    /// Whether the human format shows every finding in full, however many there are.
+    /// Whether every finding is shown in full, however many there are; for the formats that people read.
     pub full: bool,
     /// The least level that fails the run.
     pub fail_on: Level,
@@ -347,6 +376,21 @@ pub fn write_unjudged(report: &Report, options: &Options, out: &mut dyn io::Writ
     human::write_unjudged(report, options, out)
 }
 
+/// Writes for people what would become of each object, a line each.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_verdicts(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    verdict::write(report, options.color, out)
+}
+
+/// Returns how many objects would end in which way, in words.
+#[must_use]
+pub fn verdicts(report: &Report) -> String {
+    verdict::in_short(report)
+}
+
 /// Returns how many findings there are of each level, in words.
 #[must_use]
 pub fn counts(report: &Report) -> String {
@@ -361,10 +405,13 @@ pub fn counts(report: &Report) -> String {
 pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     match format {
         Format::Human => human::write(report, options, out),
+        Format::Concise => concise::write(report, options, out),
         Format::Json => json::write(report, out),
         Format::Sarif => sarif::write(report, out),
         Format::Junit => junit::write(report, options, out),
         Format::Github => github::write(report, options, out),
         Format::Gitlab => gitlab::write(report, options, out),
+        Format::Markdown => markdown::write(report, options, out),
+        Format::Html => html::write(report, options, out),
     }
 }

@@ -2,9 +2,7 @@
 
 #[cfg(feature = "serve")]
 use std::cell::Cell;
-#[cfg(feature = "serve")]
-use std::io::IsTerminal as _;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anyhow::Context as _;
 #[cfg(feature = "serve")]
@@ -14,11 +12,9 @@ use anyhow::bail;
 use super::audit::{FIRST_ANSWER_TIMEOUT, reach};
 use super::lint::{complain, exit, take_unread, watched, write};
 use super::{Exit, facts, policy_named, today};
-use crate::admission::dry_run::Predicted;
 use crate::cli::args::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
 use crate::cluster::{self, Wanted};
-use crate::judge::engine::Operation;
 #[cfg(feature = "serve")]
 use crate::judge::facts::FactTable;
 #[cfg(feature = "serve")]
@@ -94,9 +90,10 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
     match args.output {
         Some(output) => {
-            to_people(args, color, &linted, false, &mut io::stderr().lock())?;
+            let color_errors = color && io::stderr().is_terminal();
+            to_people(args, color_errors, &linted, false, &mut io::stderr().lock())?;
             let mut out = BufWriter::new(io::stdout().lock());
-            unless_closed(print(output, &linted, &mut out).and_then(|()| out.flush()))?;
+            unless_closed(print(output, color, &linted, &mut out).and_then(|()| out.flush()))?;
         }
         None if judging.reporting.format == Format::Human => {
             let mut out = BufWriter::new(io::stdout().lock());
@@ -209,18 +206,16 @@ fn to_people(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let report = &linted.report;
-    for answered in &report.answers {
-        writeln!(out, "{}", line(answered))?;
-    }
+    let options = args.judging.reporting.options(color);
+    report::write_verdicts(report, &options, out)?;
     if !report.answers.is_empty() {
         writeln!(out)?;
     }
-    let judging = &args.judging;
-    let options = judging.reporting.options(color);
     report::write_findings(report, &options, out)?;
     if with_diffs {
         for diff in &linted.diffs {
-            writeln!(out, "{diff}")?;
+            super::lint::write_diff(color, diff, out)?;
+            writeln!(out)?;
         }
     }
     report::write_unjudged(report, &options, out)?;
@@ -228,44 +223,15 @@ fn to_people(
     writeln!(out, "{}{unjudged}", summary(report))
 }
 
-/// Returns the verdict on one object, as a line.
-fn line(answered: &Answered) -> String {
-    let Answered { location, source, object, answer, .. } = answered;
-    let source = source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
-    let update = if answer.operation == Operation::Update { " (update)" } else { "" };
-    let mut line = format!(
-        "{}:{}{source}: {object}{update}: {}",
-        location.file,
-        location.start.line,
-        answer.outcome.as_str()
-    );
-    if answer.outcome.is_allowed() && answered.operator_refuses {
-        line.push_str("; the operator would reject it");
-    }
-    if let Some(doubt) = answer.doubt {
-        line.push_str(&format!("; not filled in: {doubt}"));
-    }
-    line.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
-}
-
 fn summary(report: &Report) -> String {
-    let count = |outcome: Predicted| {
-        report.answers.iter().filter(|answered| answered.answer.outcome == outcome).count()
-    };
-    let outcomes =
-        [Predicted::Allowed, Predicted::Patched, Predicted::Denied, Predicted::Rejected, Predicted::Unjudged];
-    let parts = outcomes.into_iter().filter(|outcome| count(*outcome) > 0);
-    let parts: Vec<String> =
-        parts.map(|outcome| format!("{} {}", count(outcome), outcome.as_str())).collect();
     match report.answers.len() {
         0 => "no batch jobs found".to_owned(),
-        1 => format!("1 object: {}", parts.join("; ")),
-        all => format!("{all} objects: {}", parts.join("; ")),
+        all => format!("{}: {}", report::plural(all, "object"), report::verdicts(report)),
     }
 }
 
 /// Writes the requested output instead of a report.
-fn print(output: Output, linted: &Linted, out: &mut dyn Write) -> io::Result<()> {
+fn print(output: Output, color: bool, linted: &Linted, out: &mut dyn Write) -> io::Result<()> {
     let stored: Vec<&Value> =
         linted.report.answers.iter().filter_map(|answered| answered.answer.admitted.as_ref()).collect();
     match output {
@@ -295,7 +261,7 @@ fn print(output: Output, linted: &Linted, out: &mut dyn Write) -> io::Result<()>
         }
         Output::Diff => {
             for diff in &linted.diffs {
-                write!(out, "{diff}")?;
+                super::lint::write_diff(color, diff, out)?;
             }
         }
     }

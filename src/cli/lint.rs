@@ -244,24 +244,29 @@ impl Sink for Diffs {
 impl Diffs {
     fn write(&self, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
         for diff in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            if !color {
-                out.write_all(diff.as_bytes())?;
-                continue;
-            }
-            for (nth, line) in diff.split_inclusive('\n').enumerate() {
-                let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
-                let style = match text.as_bytes().first() {
-                    _ if nth < 2 => Style::new().bold(),
-                    Some(b'+') => AnsiColor::Green.on_default(),
-                    Some(b'-') => AnsiColor::Red.on_default(),
-                    Some(b'@') => AnsiColor::Cyan.on_default(),
-                    _ => Style::new(),
-                };
-                write!(out, "{style}{text}{style:#}{end}")?;
-            }
+            write_diff(color, diff, out)?;
         }
         Ok(())
     }
+}
+
+/// Writes the diff of one file.
+pub(super) fn write_diff(color: bool, diff: &str, out: &mut dyn io::Write) -> io::Result<()> {
+    if !color {
+        return out.write_all(diff.as_bytes());
+    }
+    for (nth, line) in diff.split_inclusive('\n').enumerate() {
+        let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+        let style = match text.as_bytes().first() {
+            _ if nth < 2 => Style::new().bold(),
+            Some(b'+') => AnsiColor::Green.on_default(),
+            Some(b'-') => AnsiColor::Red.on_default(),
+            Some(b'@') => AnsiColor::Cyan.on_default(),
+            _ => Style::new(),
+        };
+        write!(out, "{style}{text}{style:#}{end}")?;
+    }
+    Ok(())
 }
 
 /// Reports the arguments that cannot be read, and the directories without a file to lint.

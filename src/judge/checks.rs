@@ -20,6 +20,8 @@ use crate::text::value::{Map, Value};
 pub struct Check {
     /// Kebab-case id, distinct from every rule's.
     pub id: &'static str,
+    /// What is wrong where it finds something, in a few words.
+    pub problem: &'static str,
     /// One line: what must hold.
     pub summary: &'static str,
     /// The manual page, in Markdown.
@@ -62,6 +64,7 @@ pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
 pub static CHECKS: &[Check] = &[
     Check {
         id: ANNOTATION_WITHOUT_EFFECT,
+        problem: "Annotation of Jobgate without effect",
         summary: "Jobgate's annotations have an effect",
         page: "An annotation names a rule but has no effect on it under this policy. `jobgate.dev/ignore` \
                suppresses denials only if the policy sets `optOut: denials`, and nothing with `optOut: \
@@ -74,6 +77,7 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: API_SERVER,
+        problem: "Rejected by the API server",
         summary: "The API server accepts the object",
         page: "The API server refuses this object, whatever Jobgate answers: it validates objects after \
                defaults and mutating webhooks. The message is the server's. Fields that the author left out \
@@ -84,24 +88,28 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: APP_WRAPPER_OPERATOR,
+        problem: "Rejected by AppWrapper",
         summary: "AppWrapper accepts the object",
         page: "The API server accepts this object, but the webhook of AppWrapper rejects it: what is inside may \
                not be an AppWrapper itself, and may not name another namespace than that of the AppWrapper.",
     },
     Check {
         id: DUPLICATE_KEY,
+        problem: "Duplicate key",
         summary: "No mapping has a duplicate key",
         page: "kubectl uses the last of two equal keys and silently ignores the first, so one of the two \
                values never reaches the cluster. Remove one of them.",
     },
     Check {
         id: ENDED_EXEMPTION,
+        problem: "Exemption that has ended",
         summary: "No object depends on an exemption that has ended",
         page: "An exemption of the policy would suppress a finding, but its `until` date has passed, so the \
                finding is reported again. Fix the object, or extend the exemption in the policy.",
     },
     Check {
         id: FIELD_TYPE,
+        problem: "Field of the wrong type",
         summary: "Fields have the type that the API requires",
         page: "The API server refuses an object if a field has another type than in its schema \
                (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). Rules skip such a field; \
@@ -111,6 +119,7 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: KNOWN_KIND,
+        problem: "Wrong kind or apiVersion",
         summary: "Batch kinds have the `kind` and `apiVersion` of the API server",
         page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is \
                missing or misspelled (case, plural, typo), its `apiVersion` names a group without this \
@@ -121,6 +130,7 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: PLACEHOLDER,
+        problem: "Placeholder instead of a value",
         summary: "Fields have values, not placeholders",
         page: "The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
                `YOUR_IMAGE` instead of a value. It is reported if a rule reads the field, if it is an \
@@ -133,6 +143,7 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: RAY_OPERATOR,
+        problem: "Rejected by KubeRay",
         summary: "KubeRay accepts the RayJob",
         page: "The API server accepts this object, but the controller of KubeRay rejects it: it writes \
                `ValidationFailed` into the status and runs nothing. Most often, \
@@ -140,6 +151,7 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,
+        problem: "Schedule that never fires",
         summary: "Every schedule matches a date",
         page: "The API server accepts the schedule, but it matches no date (`0 0 31 2 *`): the CronJob \
                never runs, and only an event of the controller says so. Day of month and month must match \
@@ -148,12 +160,14 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: SYNTAX,
+        problem: "Not valid YAML or JSON",
         summary: "Files are valid YAML or JSON for kubectl",
         page: "kubectl refuses this document, or it exceeds one of Jobgate's limits. If it cannot be read, \
                none of its objects were checked; other documents and files still were.",
     },
     Check {
         id: TRAINING_OPERATOR,
+        problem: "Rejected by the training operator",
         summary: "The training operator accepts the PyTorchJob",
         page: "The API server accepts this object, but the webhook of the Kubeflow training operator (1.8 \
                and later) rejects it: replica types are `Master` and `Worker`, `Master.replicas` is set to \
@@ -162,6 +176,7 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: UNKNOWN_FIELD,
+        problem: "Unknown field",
         summary: "The API knows every field at its place",
         page: "The API does not know a field at this place and drops it silently, so it has no effect: a \
                deadline at the wrong level is no deadline. kubectl requests strict validation by default, \
@@ -170,6 +185,7 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: UNKNOWN_RULE,
+        problem: "Annotation that names no rule",
         summary: "Jobgate's annotations name existing rules",
         page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, or an \
                annotation has another name that starts with `jobgate.dev/`. It has no effect. `jobgate \
@@ -177,6 +193,7 @@ pub static CHECKS: &[Check] = &[
     },
     Check {
         id: UNRENDERED_TEMPLATE,
+        problem: "Template that is not rendered",
         summary: "Files are manifests, not templates",
         page: "The file is a template (Helm, Jinja) and no YAML until it is rendered, so nothing in it was \
                checked. Lint the rendered manifests: `helm template … | jobgate lint -`.",

@@ -23,6 +23,8 @@ use crate::text::value::{Map, Value};
 pub struct Rule {
     /// Kebab-case id; the file, the fixture folder and the page are named after it.
     pub id: &'static str,
+    /// What is wrong where it is broken, in a few words: the title of an alert.
+    pub problem: &'static str,
     /// One line: what must hold.
     pub summary: &'static str,
     /// The kinds it looks at.

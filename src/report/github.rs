@@ -16,9 +16,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     for located in findings {
         command(report, located, out)?;
     }
-    for unjudged in
-        report.unjudged.iter().filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found())
-    {
+    for unjudged in report.said(options) {
         not_judged(unjudged, options.fail_on_unjudged, out)?;
     }
     writeln!(out, "{}", summary::line(report))

@@ -1,5 +1,6 @@
 //! What the jobs of a report hold of accelerators, by namespace and team.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -31,6 +32,21 @@ struct Share {
     bounded: Held,
     /// The hours of that.
     hours: u64,
+}
+
+/// What the jobs of one namespace and team hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder<'h> {
+    /// The namespace; may be empty.
+    pub(super) namespace: &'h str,
+    /// The team; may be empty.
+    pub(super) team: &'h str,
+    /// The jobs that hold something.
+    pub(super) jobs: usize,
+    /// What has no time limit.
+    pub(super) unbounded: Held,
+    /// The hours of what has one.
+    pub(super) hours: u64,
 }
 
 impl Share {
@@ -80,19 +96,36 @@ impl Holdings {
         self.0.is_empty()
     }
 
-    /// Writes the sum, and who holds most of it.
-    pub(super) fn write(&self, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
+    /// Returns who holds what: most first.
+    pub(super) fn holders<'h>(&'h self) -> Vec<Holder<'h>> {
+        let mut shares: Vec<_> = self.0.iter().collect();
+        shares.sort_by_key(|(_, share)| Reverse((share.unbounded.total(), share.bounded.total())));
+        let holder = |((namespace, team), share): (&'h (String, String), &Share)| Holder {
+            namespace,
+            team,
+            jobs: share.jobs,
+            unbounded: share.unbounded,
+            hours: share.hours,
+        };
+        shares.into_iter().map(holder).collect()
+    }
+
+    /// Returns what all hold, in words, if it is anything.
+    pub(super) fn in_short(&self) -> Option<String> {
         let mut all = Share::default();
         self.0.values().for_each(|share| all.add(*share));
-        if all.jobs == 0 {
-            return Ok(());
-        }
-        writeln!(out, "accelerators: {}", said(&all))?;
+        (all.jobs > 0).then(|| said(&all))
+    }
+
+    /// Writes the sum, and who holds most of it.
+    pub(super) fn write(&self, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
+        let Some(all) = self.in_short() else { return Ok(()) };
+        writeln!(out, "accelerators: {all}")?;
         if self.0.len() == 1 {
             return Ok(());
         }
         let mut rows: Vec<_> = self.0.iter().collect();
-        rows.sort_by_key(|(_, share)| std::cmp::Reverse((share.unbounded.total(), share.bounded.total())));
+        rows.sort_by_key(|(_, share)| Reverse((share.unbounded.total(), share.bounded.total())));
         // To say that one more is there takes the line that would show it.
         let shown = if full || rows.len() <= ROWS + 1 { rows.len() } else { ROWS };
         for ((namespace, team), share) in &rows[..shown] {

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use annotate_snippets::{AnnotationKind, Element, Level as Mark, Message, Origin, Renderer, Snippet};
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 
 use super::page::{self, Page};
 use super::text::{clean, plural, thousands};
-use super::{Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, impact, summary};
+use super::{Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, group, impact, summary};
 use crate::judge::finding::{Level, Part};
 use crate::judge::rules;
 
@@ -24,6 +24,8 @@ const SHOWN: usize = 8;
 const MESSAGE: usize = 100;
 /// How many findings of a group are named besides the one that is shown.
 const NAMED: usize = 10;
+/// How many directories the summary names.
+const DIRECTORIES: usize = 5;
 /// About how many lines a grouped report may take.
 const ROOM: usize = 110;
 /// About how many lines a group takes besides the findings it names.
@@ -322,19 +324,7 @@ impl<'r> Writer<'r, '_> {
 
     fn summary(&mut self, options: &Options) -> io::Result<()> {
         let report = self.report;
-        let fails = report.findings.iter().any(|located| located.finding.level >= options.fail_on);
-        let color = match () {
-            () if fails
-                || options.fail_on_unjudged && !report.unjudged.is_empty()
-                || report.is_incomplete() =>
-            {
-                AnsiColor::BrightRed
-            }
-            // Green means judged.
-            () if report.is_whole() => AnsiColor::BrightGreen,
-            () => AnsiColor::BrightYellow,
-        };
-        let line = self.paint(color.on_default().bold(), &summary::line(self.report));
+        let line = self.paint(summary::style(report, options), &summary::line(report));
         if let Some(impact) = &self.report.impact {
             impact::tables(self.report, impact, self.full, self.out)?;
             impact::filled(impact, self.full, self.out)?;
@@ -352,6 +342,19 @@ impl<'r> Writer<'r, '_> {
         if rules.len() > 1 && self.report.impact.is_none() {
             let hits = rules.iter().map(|(rule, findings)| format!("{rule} {}", thousands(findings.len())));
             writeln!(self.out, "by rule: {}", hits.collect::<Vec<_>>().join(", "))?;
+        }
+        let directories = group::by_directory(report);
+        if !directories.is_empty() {
+            let shown = if directories.len() <= DIRECTORIES + 1 { directories.len() } else { DIRECTORIES };
+            let (shown, rest) = directories.split_at(shown);
+            let worst = shown.iter().map(|(name, findings)| format!("{name} {}", thousands(findings.len())));
+            let worst = worst.collect::<Vec<_>>().join(", ");
+            let more = if rest.is_empty() {
+                String::new()
+            } else {
+                format!(" … and {} more", thousands(rest.len()))
+            };
+            writeln!(self.out, "by directory: {worst}{more}")?;
         }
         let full = if self.grouped { "; `--full` shows every finding" } else { "" };
         writeln!(self.out, "`jobgate explain {most}` says more about a rule{full}")
@@ -393,7 +396,7 @@ fn put_places(text: &str, places: &[String]) -> String {
 }
 
 /// Names the missing field, if the place is the mapping around it.
-fn missing(located: &Located) -> Option<String> {
+pub(super) fn missing(located: &Located) -> Option<String> {
     let finding = &located.finding;
     let (path, place) = (&finding.path, &finding.pointer);
     if finding.part != Part::Key || path == place {
@@ -428,6 +431,22 @@ mod tests {
                 if nth < 3 { "jobs/train.yaml".into() } else { format!("jobs/{nth}.yaml").into() };
         }
         report
+    }
+
+    #[test]
+    fn the_summary_names_the_worst_directories() {
+        let mut report = many(60);
+        for (nth, located) in report.findings.iter_mut().enumerate() {
+            located.location.file = format!(
+                "k8s/{}/{nth}.yaml",
+                ["a", "b", "c", "d", "e", "f", "g"][nth.min(nth * nth / 300).min(6)]
+            )
+            .into();
+        }
+        let text = human(&report, &Options::default());
+        let line = text.lines().find(|line| line.starts_with("by directory: ")).unwrap();
+        assert_eq!(line, "by directory: k8s/a 18, k8s/g 17, k8s/b 7, k8s/c 5, k8s/d 5 … and 2 more");
+        assert!(!human(&many(60), &Options::default()).contains("by directory"), "there is one");
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Impact {
     }
 
     /// Returns the namespaces, most affected first.
-    fn by_namespace(&self) -> Vec<(&str, Tally)> {
+    pub(super) fn by_namespace(&self) -> Vec<(&str, Tally)> {
         let mut rows: Vec<_> = self.namespaces.iter().map(|(name, tally)| (&**name, *tally)).collect();
         rows.sort_by_key(|(_, tally)| tally.weight());
         rows
@@ -463,6 +463,9 @@ mod tests {
         report.impact = Some(Impact::default());
         for format in [
             super::super::Format::Human,
+            super::super::Format::Concise,
+            super::super::Format::Markdown,
+            super::super::Format::Html,
             super::super::Format::Json,
             super::super::Format::Sarif,
             super::super::Format::Github,

@@ -26,11 +26,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         junit.add_test_suite(suite);
     }
     // In a suite of their own: what a tool follows in the suites of files are findings.
-    let said: Vec<_> = report
-        .unjudged
-        .iter()
-        .filter(|unjudged| options.fail_on_unjudged || !unjudged.reason.is_found())
-        .collect();
+    let said: Vec<_> = report.said(options).collect();
     if !said.is_empty() {
         let mut suite = TestSuite::new("not judged");
         suite.add_test_cases(said.into_iter().map(|unjudged| not_judged(unjudged, options.fail_on_unjudged)));

@@ -2,25 +2,28 @@
 
 use std::sync::Arc;
 
+use clap::ValueEnum as _;
 use proptest::prelude::*;
+use pulldown_cmark::{Event, Parser, Tag};
 
 use super::{
-    Format, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render, Report, Unjudged,
-    write,
+    Answered, Format, Impact, Kustomized, Located, Location, ObjectId, Options, Reason, Related, Render,
+    Report, Tally, Unjudged, write,
 };
+use crate::admission::dry_run::Predicted;
 use crate::judge::finding::Level;
+use crate::judge::policy::Policy;
 use crate::report::sample;
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-const FORMATS: [Format; 6] =
-    [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab];
-
 /// Text as bad as it can be: quotes, markup, escapes, line breaks, invisible and turning characters.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z \"'<>&%:,\\[\\](){}\\\\/~]{0,12}",
+        "[a1 <>`*_#@|.:!/=+$^~-]{0,16}",
+        "(</?(script|pre|p|code|details|a|img|!--)[ />=a]{0,3}|[|`]|&lt;|www.a.b|http://a.b|@a|#1|- |\\]\\(x\\)){0,4}",
         "[\u{0}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{202e}\u{f8ff}\u{feff}\u{ffff}ß漢🚀a]{0,12}",
         ".{0,12}"
     ]
@@ -55,6 +58,12 @@ prop_compose! {
             };
             let unjudged = ObjectId { api_version: help.clone(), kind: name.clone(), namespace: None, name: Some(message.clone()) };
             report.unjudged.push(Unjudged { location: Some(location.clone()), document: None, object: Some(Arc::new(unjudged)), reason });
+            if fills {
+                let object = ObjectId { api_version: help.clone(), kind: message.clone(), namespace: Some(name.clone()), name: Some(message.clone()) };
+                let source = Some(name.clone());
+                report.answers.push(Answered { location: location.clone(), document: 0, source, object: object.into(), answer: sample::predicted(Predicted::Denied), operator_refuses: true });
+                report.holdings.add(&sample::job(&message, 3600 * location.span.len() as i64, 1 + a as i64), &name, &Policy::default());
+            }
             let object = ObjectId { api_version: help, kind: message.clone(), namespace: None, name: Some(name) };
             let related = vec![Related { location: fills.then(|| location.clone()), object: Some(message.clone()), text: message }];
             report.findings.push(Located { location, document: 0, object: fills.then(|| Arc::new(object)), finding, related, withheld: None, by_name: None });
@@ -74,6 +83,26 @@ fn said(report: &Report) -> usize {
     report.unjudged.iter().filter(|unjudged| !unjudged.reason.is_found()).count()
 }
 
+/// Returns what an audit says besides, with the texts of a report.
+fn impact(report: &Report) -> Impact {
+    let mut impact = Impact::default();
+    for located in &report.findings {
+        impact.server.push_str(&located.finding.message);
+        impact.policy.push_str(&located.finding.help);
+        impact
+            .namespaces
+            .insert(located.finding.message.to_string(), Tally { objects: 1, denied: 1, ..Tally::default() });
+        impact.holding.insert(located.finding.message.as_ref().into());
+    }
+    impact.left_out.finished = report.findings.len();
+    impact
+}
+
+/// Returns what stands between `<` and `>`.
+fn tags(html: &str) -> impl Iterator<Item = &str> {
+    html.split('<').skip(1).map(|rest| rest.split_once('>').map_or(rest, |(tag, _)| tag))
+}
+
 fn plain(report: &Report, format: Format) -> String {
     written(report, format, &Options::default())
 }
@@ -83,7 +112,7 @@ proptest! {
 
     #[test]
     fn the_same_report_is_the_same_bytes(report in report()) {
-        for format in FORMATS {
+        for &format in Format::value_variants() {
             prop_assert_eq!(plain(&report, format), plain(&report.clone(), format));
         }
     }
@@ -137,13 +166,97 @@ proptest! {
     }
 
     #[test]
-    fn no_manifest_steers_the_terminal(report in report(), full in any::<bool>(), width in 0..200usize) {
-        let text = written(&report, Format::Human, &Options { full, width, ..Options::default() });
+    fn concise_has_one_line_for_each_finding(report in report()) {
+        let text = plain(&report, Format::Concise);
+        let lines: Vec<_> = text.lines().collect();
+        let answers = report.answers.len();
+        prop_assert_eq!(lines.len(), answers + report.findings.len() + said(&report) + 1);
+        for (line, located) in lines[answers..].iter().zip(&report.findings) {
+            let level = located.finding.level.word();
+            prop_assert!(line.contains(&format!("{}: {level}[deadline]: ", located.location)), "{}", line);
+        }
+    }
+
+    #[test]
+    fn markdown_has_the_structure_of_the_report_alone(mut report in report(), full in any::<bool>(), audit in any::<bool>()) {
+        if audit {
+            report.impact = Some(impact(&report));
+        }
+        let text = written(&report, Format::Markdown, &Options { full, ..Options::default() });
+        prop_assert!(text.len() <= 65_536 && !text.chars().any(|char| char.is_control() && char != '\n'));
+        let (mut items, mut code) = (0, false);
+        for event in Parser::new_ext(&text, pulldown_cmark::Options::all()) {
+            match event {
+                Event::Html(html) | Event::InlineHtml(html) => {
+                    let mut tags = tags(&html);
+                    let known = ["details", "/details", "summary", "/summary", "code", "/code", "br"];
+                    prop_assert!(tags.all(|tag| known.contains(&tag)), "{}", html);
+                    code = &*html == "<code>";
+                }
+                Event::Start(Tag::Link { dest_url, .. }) => prop_assert!(dest_url.starts_with(super::DOCS), "{}", dest_url),
+                Event::Start(Tag::Item) => items += 1,
+                Event::Start(tag) => {
+                    let known = matches!(tag, Tag::Paragraph | Tag::Heading { .. } | Tag::List(None) | Tag::Strong | Tag::HtmlBlock
+                        | Tag::Table(_) | Tag::TableHead | Tag::TableRow | Tag::TableCell);
+                    prop_assert!(known, "{:?} in {}", tag, text);
+                }
+                Event::End(_) | Event::SoftBreak | Event::HardBreak => {}
+                // GitHub would make links of them.
+                Event::Text(text) => prop_assert!(code || !(text.contains("@a") || text.contains("#1")), "{}", text),
+                Event::Code(code) => prop_assert!(code.starts_with("jobgate ") || code.starts_with("--") || &*code == "deadline", "{}", code),
+                other => prop_assert!(false, "{:?} in {}", other, text),
+            }
+        }
+        prop_assert!(items >= report.findings.len());
+    }
+
+    #[test]
+    fn html_has_the_structure_of_the_report_alone(mut report in report(), full in any::<bool>(), audit in any::<bool>()) {
+        if audit {
+            report.impact = Some(impact(&report));
+        }
+        let text = written(&report, Format::Html, &Options { full, ..Options::default() });
         prop_assert_eq!(text.find(|char: char| char.is_control() && char != '\n'), None);
-        let colored = written(&report, Format::Human, &Options { full, width, color: true, ..Options::default() });
-        for escape in colored.split('\u{1b}').skip(1) {
-            let codes = escape.strip_prefix('[').and_then(|rest| rest.split_once('m'));
-            prop_assert!(codes.is_some_and(|(codes, _)| codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';')), "{:?}", escape);
+        let (head, rest) = text.split_once("<body>").unwrap();
+        prop_assert!(head.contains("default-src 'none'"));
+        let (body, script) = rest.split_once("<script>").unwrap();
+        prop_assert!(script.ends_with("</script>\n</body>\n</html>\n"));
+        let mut open = Vec::new();
+        for tag in tags(body) {
+            let (name, mut rest) = tag.split_at(tag.find(' ').unwrap_or(tag.len()));
+            let known = ["h1", "h2", "h3", "h4", "p", "ul", "li", "b", "code", "pre", "mark", "span", "i", "div", "section", "table", "tr", "th", "td", "svg",
+                "a", "details", "summary", "article", "form", "label", "select", "option", "output"];
+            prop_assert!(known.contains(&name.trim_start_matches('/')) || ["input", "rect"].contains(&name), "{}", tag);
+            match name.strip_prefix('/') {
+                Some(name) => prop_assert_eq!(open.pop(), Some(name), "{}", text),
+                None if known.contains(&name) => open.push(name),
+                None => {}
+            }
+            while let Some((attribute, value)) = rest.split_once("=\"") {
+                let name = attribute.trim_start_matches([' ', '"']).trim_start_matches("open ").trim();
+                let (value, behind) = value.split_once('"').unwrap();
+                let known = ["class", "href", "title", "id", "data-n", "value", "type", "name", "aria-label", "aria-hidden",
+                    "placeholder", "viewBox", "preserveAspectRatio", "x", "width", "height"];
+                prop_assert!(known.contains(&name), "{} in {}", name, tag);
+                prop_assert!(name != "href" || value == "#deadline" || value.starts_with(super::DOCS), "{}", value);
+                rest = behind;
+            }
+            prop_assert!(["", " hidden", " open", " checked", "/"].contains(&rest), "{:?} in {}", rest, tag);
+        }
+        prop_assert!(open.is_empty(), "{:?}", open);
+        prop_assert_eq!(body.matches("<article>").count(), report.findings.len());
+    }
+
+    #[test]
+    fn no_manifest_steers_the_terminal(report in report(), full in any::<bool>(), width in 0..200usize) {
+        for format in [Format::Human, Format::Concise] {
+            let text = written(&report, format, &Options { full, width, ..Options::default() });
+            prop_assert_eq!(text.find(|char: char| char.is_control() && char != '\n'), None);
+            let colored = written(&report, format, &Options { full, width, color: true, ..Options::default() });
+            for escape in colored.split('\u{1b}').skip(1) {
+                let codes = escape.strip_prefix('[').and_then(|rest| rest.split_once('m'));
+                prop_assert!(codes.is_some_and(|(codes, _)| codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';')), "{:?}", escape);
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::judge::rules::{self, RULES};
 pub(crate) struct Page {
     /// Its id.
     pub(crate) id: &'static str,
+    /// What is wrong, in a few words.
+    pub(super) problem: &'static str,
     /// One line: what must hold.
     pub(super) summary: &'static str,
     /// The whole page, in Markdown.
@@ -25,6 +27,7 @@ pub(crate) struct Page {
 pub(crate) fn all() -> Vec<Page> {
     let rules = RULES.iter().map(|entry| Page {
         id: entry.rule.id,
+        problem: entry.rule.problem,
         summary: entry.rule.summary,
         text: entry.page(),
         level: match entry.rule.default {
@@ -36,6 +39,7 @@ pub(crate) fn all() -> Vec<Page> {
     });
     let checks = CHECKS.iter().map(|check| Page {
         id: check.id,
+        problem: check.problem,
         summary: check.summary,
         text: check.page.to_owned(),
         level: if check.id == crate::judge::checks::SYNTAX { Level::Deny } else { Level::Warn },
@@ -52,6 +56,21 @@ pub(crate) fn link(id: &str) -> String {
 }
 
 impl Page {
+    /// Returns what is wrong as one word, the name that SARIF asks for: `NoDeadline`.
+    pub(super) fn name(&self) -> String {
+        let capital = |word: &str| {
+            let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+            first.to_uppercase() + rest
+        };
+        let words = self.problem.split(|char: char| !char.is_alphanumeric());
+        words.map(capital).collect()
+    }
+
+    /// Returns what must hold and why, as a paragraph.
+    pub(super) fn in_full(&self) -> String {
+        format!("{}. {}", self.summary, self.why())
+    }
+
     /// Returns the paragraph on why it matters, on one line.
     pub(super) fn why(&self) -> String {
         let rest = self.text.split_once("## Why\n").map_or(&*self.text, |(_, rest)| rest);
@@ -76,7 +95,7 @@ mod tests {
     use super::*;
 
     fn page(text: &str) -> Page {
-        Page { id: "x", summary: "x", text: text.to_owned(), level: Level::Deny, group: "rule" }
+        Page { id: "x", problem: "x", summary: "x", text: text.to_owned(), level: Level::Deny, group: "rule" }
     }
 
     #[test]
@@ -91,6 +110,28 @@ mod tests {
                 page.id
             );
         }
+    }
+
+    #[test]
+    fn every_rule_and_check_has_a_title_of_its_own() {
+        let mut names = std::collections::BTreeSet::new();
+        for page in all() {
+            let (problem, name) = (page.problem, page.name());
+            assert!((5..=55).contains(&problem.len()) && !problem.ends_with('.'), "{problem:?}");
+            assert!(problem.starts_with(char::is_uppercase) && !problem.contains(['`', '<']), "{problem:?}");
+            assert!(problem != page.summary && names.insert(name.clone()), "{problem:?}");
+            assert!(
+                name.starts_with(char::is_uppercase) && name.chars().all(char::is_alphanumeric),
+                "{name:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_name_is_the_title_as_one_word() {
+        let mut page = page("x");
+        page.problem = "Queue name in an annotation";
+        assert_eq!(page.name(), "QueueNameInAnAnnotation");
     }
 
     #[test]

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Located, Location, ObjectId, Related, Report};
+use super::{Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged};
+use crate::admission::dry_run::{Predicted, Prediction};
 pub(super) use crate::judge::checks::finding;
+use crate::judge::engine::Operation;
 use crate::judge::finding::{Finding, Fix, Level, Safety};
+use crate::judge::policy::Policy;
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
+use crate::text::value::{Value, json};
 
 pub(super) const TRAIN: &str = "\
 apiVersion: batch/v1
@@ -121,6 +125,74 @@ pub(super) fn report() -> Report {
         finding("duplicate-key", Level::Warn, Pointer::root(), message, "remove one"),
     );
     double.object = None;
+    report
+}
+
+/// Returns the same report with what was not judged and what is held, as all commands may have it.
+pub(super) fn all() -> Report {
+    let mut report = report();
+    let at = |report: &Report, needle: &str| Some(report.location_of("./jobs/train.yaml", needle));
+    let id = |api_version: &str, kind: &str, name: &str| {
+        let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+        Some(Arc::new(ObjectId { api_version, kind, namespace: None, name: Some(name.to_owned()) }))
+    };
+    let unjudged = [
+        (at(&report, "apiVersion"), id("flyte.example.com/v1", "FlyteWorkflow", "sweep"), Reason::Kind),
+        (at(&report, "claimName"), id("batch/v1", "Job", "train"), Reason::Claim("data".into())),
+        (None, None, Reason::Unknown("cannot read the namespace `team-b`".into())),
+    ];
+    report.unjudged = unjudged
+        .into_iter()
+        .map(|(location, object, reason)| Unjudged {
+            document: location.as_ref().map(|_| 0),
+            location,
+            object,
+            reason,
+        })
+        .collect();
+    for (namespace, team, deadline, gpus) in
+        [("team-a", "vision", 3600, 8), ("team-a", "speech", 0, 4), ("", "", 7200, 1)]
+    {
+        let job = job(team, deadline, gpus);
+        report.holdings.add(&job, namespace, &Policy::default());
+    }
+    report
+}
+
+/// Returns a Job of a team.
+pub(super) fn job(team: &str, deadline: i64, gpus: i64) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"labels": {"team": team}}, "spec": {
+        "activeDeadlineSeconds": deadline,
+        "template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}}})
+}
+
+/// Returns an answer that says nothing else.
+pub(super) fn predicted(outcome: Predicted) -> Prediction {
+    Prediction {
+        outcome,
+        operation: if outcome == Predicted::Denied { Operation::Create } else { Operation::Update },
+        findings: Vec::new(),
+        suppressed: 0,
+        skipped: None,
+        doubt: None,
+        patch: Vec::new(),
+        edits: Vec::new(),
+        admitted: None,
+    }
+}
+
+/// Returns the same report of a dry run.
+pub(super) fn answered() -> Report {
+    let mut report = all();
+    let object = report.findings[0].object.clone().unwrap();
+    for (needle, outcome) in [("apiVersion", Predicted::Denied), ("spec", Predicted::Patched)] {
+        let answer = predicted(outcome);
+        let location = report.location_of("./jobs/train.yaml", needle);
+        let source = (outcome == Predicted::Patched).then(|| "train/templates/job.yaml".to_owned());
+        let operator_refuses = outcome == Predicted::Patched;
+        let object = Arc::clone(&object);
+        report.answers.push(Answered { location, document: 0, source, object, answer, operator_refuses });
+    }
     report
 }
 

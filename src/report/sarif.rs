@@ -92,8 +92,10 @@ fn level(level: Level) -> &'static str {
 fn rule(page: &page::Page) -> Value {
     json!({
         "id": page.id,
-        "shortDescription": {"text": page.summary},
-        "fullDescription": {"text": page.why()},
+        "name": page.name(),
+        // Code scanning titles its alerts with it: the problem, not what must hold.
+        "shortDescription": {"text": page.problem},
+        "fullDescription": {"text": page.in_full()},
         "helpUri": page::link(page.id),
         "help": {"text": page.text, "markdown": page.text},
         "defaultConfiguration": {"level": level(page.level)},
@@ -245,6 +247,18 @@ mod tests {
             }
         }
         assert_eq!(results[0]["ruleId"], "deadline");
+        let deadline = rules.iter().find(|rule| rule["id"] == "deadline").unwrap();
+        assert_eq!(
+            (&deadline["name"], &deadline["shortDescription"]["text"]),
+            (&json!("NoDeadline"), &json!("No deadline"))
+        );
+        let full = deadline["fullDescription"]["text"].as_str().unwrap();
+        assert!(
+            full.starts_with(
+                "Every run has a deadline: `activeDeadlineSeconds` is set and above zero. A Job without"
+            ),
+            "{full}"
+        );
         assert!(results[0]["ruleIndex"].as_u64().is_some());
     }
 

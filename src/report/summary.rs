@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use anstyle::{AnsiColor, Style};
+
 use super::text::{plural, thousands};
-use super::{Located, Report, unjudged};
+use super::{Located, Options, Report, unjudged, verdict};
 use crate::judge::finding::Level;
 
 /// Returns the summary line, without a line break.
@@ -27,6 +29,9 @@ pub(super) fn line(report: &Report) -> String {
             plural(report.objects, "job"),
             counts(&report.findings.iter().collect::<Vec<_>>())
         );
+    }
+    if !report.answers.is_empty() {
+        let _ = write!(line, "; {}", verdict::in_short(report));
     }
     if report.fixed > 0 {
         let _ = write!(line, "; {} fixed in {}", thousands(report.fixed), plural(report.changed, "file"));
@@ -52,6 +57,20 @@ pub(super) fn line(report: &Report) -> String {
         let _ = write!(line, "; {unjudged}");
     }
     line
+}
+
+/// Returns the colour of the summary: red if the run fails.
+pub(super) fn style(report: &Report, options: &Options) -> Style {
+    let fails = report.findings.iter().any(|located| located.finding.level >= options.fail_on);
+    let color = match () {
+        () if fails || options.fail_on_unjudged && !report.unjudged.is_empty() || report.is_incomplete() => {
+            AnsiColor::BrightRed
+        }
+        // Green means judged.
+        () if report.is_whole() => AnsiColor::BrightGreen,
+        () => AnsiColor::BrightYellow,
+    };
+    color.on_default().bold()
 }
 
 /// Returns how many findings there are of each level, in words.

@@ -110,6 +110,19 @@ async fn accelerators_are_added_up_for_what_runs() {
         document["accelerators"],
         json!([row("speech", json!({}), 16), row("vision", json!({"gpu": 8}), 0)])
     );
+    for (format, expected) in [
+        (Format::Concise, "Job a/two: spec.activeDeadlineSeconds: note[accelerator-hours-bounded]: "),
+        (
+            Format::Markdown,
+            "| <code>a</code> | <code>vision</code> | 1 | 8 GPUs |  |\n| <code>a</code> | <code>speech</code> | 1 |  | 16 |\n",
+        ),
+        (Format::Html, "<h3>Accelerator hours at most, by team</h3>\n<table>\n<tr><td>speech</td>"),
+    ] {
+        let mut out = Vec::new();
+        report::write(&report, format, &report::Options::default(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains(expected), "{format:?}: {text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,6 +48,70 @@ fn every_format_is_written() {
     assert_eq!(json(&of("gitlab"))[0]["check_name"], "deadline");
     assert!(stdout(&of("junit")).starts_with("<?xml"));
     assert!(stdout(&of("github")).starts_with("::error file=job.yaml,line=6,"));
+    let deadline =
+        "`activeDeadlineSeconds` is not set, so a run that hangs keeps its nodes until someone notices";
+    assert_eq!(
+        stdout(&of("concise")),
+        format!(
+            "job.yaml:6:1: error[deadline]: {deadline} [fixable with --unsafe-fixes]\n1 file, 1 document, 1 job: 1 error\n"
+        )
+    );
+    let output = place.run(&["dry-run", "--format", "concise", "job.yaml"]);
+    assert_eq!(
+        stdout(&output),
+        format!(
+            "job.yaml:1:1: denied by jobgate: Job team-a/train\n\
+             job.yaml:6:1: error[deadline]: {deadline} [fixable with --unsafe-fixes]\n\
+             1 file, 1 document, 1 job: 1 error; 1 denied by jobgate\n"
+        )
+    );
+}
+
+#[test]
+fn a_page_and_a_comment_are_made_of_lints_and_dry_runs() {
+    let hostile = JOB.replace("namespace: team-a", "namespace: '<img src=x onerror=alert(1)>'");
+    let place = Place::with(&[("a.yaml", &*hostile), ("b.yaml", &good())]);
+    for (command, code_of, verdict) in [("lint", 1, false), ("dry-run", 1, true)] {
+        let of = |format: &str| {
+            let output = place.run(&[command, "--format", format, "a.yaml", "b.yaml"]);
+            assert_eq!((code(&output), stderr(&output)), (code_of, ""), "{command} {format}");
+            stdout(&output).to_owned()
+        };
+        let (comment, page) = (of("markdown"), of("html"));
+        assert!(
+            comment.starts_with("## ❌ Jobgate: 2 errors\n\n2 files, 2 documents, 2 jobs: 2 errors"),
+            "{comment}"
+        );
+        assert!(page.starts_with("<!DOCTYPE html>\n") && page.ends_with("</html>\n"));
+        for text in [&comment, &page] {
+            assert!(!text.contains("<img") && text.contains("img src=x"), "{text}");
+            assert_eq!(text.contains("rejected by the API server"), verdict, "{text}");
+            assert!(text.contains("--unsafe-fixes") && text.contains("a.yaml"), "{text}");
+        }
+        // The lines of the source are in the page.
+        assert!(page.contains("<mark>&#39;&lt;img src=x onerror=alert(1)&gt;&#39;</mark>"), "{page}");
+        let colored = place.run(&[command, "--format", "html", "--color", "always", "a.yaml", "b.yaml"]);
+        assert_eq!(stdout(&colored), page, "colours are for terminals");
+    }
+}
+
+#[test]
+fn a_dry_run_is_coloured_on_a_terminal_alone() {
+    let patched = JOB.replace("  ttlSecondsAfterFinished: 3600\n", "  activeDeadlineSeconds: 3600\n");
+    let place = Place::with(&[("a.yaml", JOB), ("b.yaml", &patched)]);
+    let plain = place.run(&["dry-run", "a.yaml", "b.yaml"]);
+    let colored = place.run(&["dry-run", "a.yaml", "b.yaml", "--color", "always"]);
+    let text = stdout(&colored);
+    assert!(!stdout(&plain).contains('\u{1b}'));
+    for painted in [
+        "\u{1b}[1m\u{1b}[91mdenied by jobgate\u{1b}[0m",
+        "\u{1b}[1m\u{1b}[96mallowed, patched\u{1b}[0m",
+        "\u{1b}[32m+  ttlSecondsAfterFinished: 86400\u{1b}[0m",
+    ] {
+        assert!(text.contains(painted), "{painted:?}: {text:?}");
+    }
+    let diff = place.run(&["dry-run", "b.yaml", "-o", "diff", "--color", "always"]);
+    assert!(stdout(&diff).contains("\u{1b}[32m+  ttl"), "{:?}", stdout(&diff));
 }
 
 #[cfg(unix)]
@@ -233,7 +297,7 @@ fn what_cannot_run_says_why_and_exits_with_2() {
         (&["lint", "--facts", "gone.yaml"], "gone.yaml"),
         (&["lint", "--facts", "facts.yaml"], "facts.yaml"),
         (&["lint", "--no-such-flag"], "--no-such-flag"),
-        (&["lint", "--format", "html"], "html"),
+        (&["lint", "--format", "pdf"], "html"),
         (&["lint", "--max-file-size", "lots"], "64M"),
         (&["explain", "no-such-rule"], "no-such-rule"),
         (&["review", "gone.json"], "gone.json"),

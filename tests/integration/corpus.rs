@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::shared;
+use clap::ValueEnum as _;
 use jobgate::judge::checks::{DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE};
 use jobgate::judge::finding::Level;
 use jobgate::judge::policy::Policy;
@@ -65,8 +66,7 @@ fn check(report: &Report) {
             <= (&b.location.file, b.location.span.start, b.finding.rule)
     };
     assert!(report.findings.is_sorted_by(order), "findings are out of order");
-    for format in [Format::Human, Format::Json, Format::Sarif, Format::Junit, Format::Github, Format::Gitlab]
-    {
+    for &format in Format::value_variants() {
         let mut out = Vec::new();
         report::write(report, format, &report::Options::default(), &mut out).expect("write to memory");
         let text = String::from_utf8(out).expect("reports are UTF-8");

@@ -173,6 +173,7 @@ const WORDS: Strings = Strings::new(
 
 pub(super) static RULE: Rule = Rule {
     id: "checkpoint-volume-access",
+    problem: "Single-node volume shared by pods on several nodes",
     summary: "Pods that share a claim can all mount it: no single-node volume for pods on several nodes",
     kinds: Kinds::WithPods,
     default: Action::Deny,

@@ -87,6 +87,7 @@ use crate::text::patch::Op;
 
 pub(super) static RULE: Rule = Rule {
     id: "cron-runs-do-not-overlap",
+    problem: "Overlapping runs of a CronJob",
     summary: "Runs of a CronJob do not overlap where they share GPUs or a claim",
     kinds: Kinds::WithSchedule,
     default: Action::Warn,

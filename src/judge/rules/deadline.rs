@@ -129,6 +129,7 @@ const SUGGESTION: Number =
 
 pub(super) static RULE: Rule = Rule {
     id: "deadline",
+    problem: "No deadline",
     summary: "Every run has a deadline: `activeDeadlineSeconds` is set and above zero",
     kinds: Kinds::WithLimits,
     default: Action::Deny,

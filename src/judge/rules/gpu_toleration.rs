@@ -145,6 +145,7 @@ const TAINTS: Mapping = Mapping::new(
 
 pub(super) static RULE: Rule = Rule {
     id: "gpu-toleration",
+    problem: "Accelerator taint not tolerated",
     summary: "Pods that request an accelerator tolerate the taint of its nodes",
     kinds: Kinds::WithPods,
     default: Action::Fill,

@@ -77,6 +77,7 @@ const TAGS: Strings =
 
 pub(super) static RULE: Rule = Rule {
     id: "image-pinned-across-pods",
+    problem: "Image tag that may move between pods",
     summary: "Pods that train together run the same image: its tag does not move",
     kinds: Kinds::OwnPods,
     default: Action::Note,

@@ -90,6 +90,7 @@ use crate::text::lines::cut;
 
 pub(super) static RULE: Rule = Rule {
     id: "operator-retries-bounded",
+    problem: "Retries without a bound",
     summary: "Retries of an operator have a bound: `backoffLimit` is set",
     kinds: Kinds::WithRetries,
     default: Action::Warn,

@@ -88,6 +88,7 @@ use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "pod-replacement-policy",
+    problem: "Pods replaced before they have terminated",
     summary: "Pods are replaced once they have terminated: `podReplacementPolicy` is `Failed`",
     kinds: Kinds::JobSpecs,
     default: Action::Fill,

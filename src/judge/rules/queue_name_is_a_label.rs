@@ -67,6 +67,7 @@ use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "queue-name-is-a-label",
+    problem: "Queue name in an annotation",
     summary: "The queue of an object is a label: Kueue does not read the annotation",
     kinds: Kinds::Queued,
     default: Action::Warn,

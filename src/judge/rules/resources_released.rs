@@ -107,6 +107,7 @@ use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "resources-released",
+    problem: "Accelerators held after the job has ended",
     summary: "Accelerators are released when the job has ended: what still runs then is deleted",
     kinds: Kinds::WithRelease,
     default: Action::Fill,

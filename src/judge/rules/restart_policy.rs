@@ -79,6 +79,7 @@ use crate::text::patch::Op;
 
 pub(super) static RULE: Rule = Rule {
     id: "restart-policy",
+    problem: "Pods that do not end",
     summary: "Batch pods end: `restartPolicy` is `Never` or `OnFailure`",
     kinds: Kinds::WithRestart,
     default: Action::Deny,

@@ -98,6 +98,7 @@ use crate::text::value::{Value, json};
 
 pub(super) static RULE: Rule = Rule {
     id: "spot-disruption-not-counted",
+    problem: "Loss of a spot node counted as a failure",
     summary: "The loss of a spot node does not count as a failure of the job",
     kinds: Kinds::WithDisruption,
     default: Action::Warn,

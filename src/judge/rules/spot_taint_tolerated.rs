@@ -68,6 +68,7 @@ use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "spot-taint-tolerated",
+    problem: "Spot taint not tolerated",
     summary: "Pods that select spot nodes of AKS tolerate their taint",
     kinds: Kinds::OwnPods,
     default: Action::Warn,

@@ -76,6 +76,7 @@ use crate::kinds::{Count, PodCount, PodTemplate, Times};
 
 pub(super) static RULE: Rule = Rule {
     id: "tpu-slice-complete",
+    problem: "TPU slice not filled",
     summary: "The pods of a Job fill their TPU slice: they request all chips of its topology",
     kinds: Kinds::Jobs,
     default: Action::Warn,

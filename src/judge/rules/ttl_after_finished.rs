@@ -115,6 +115,7 @@ const SECONDS: Number = Number::new("seconds", "Seconds to keep a finished Job o
 
 pub(super) static RULE: Rule = Rule {
     id: "ttl-after-finished",
+    problem: "Finished jobs never deleted",
     summary: "Finished jobs are deleted: `ttlSecondsAfterFinished` is set",
     kinds: Kinds::WithTtl,
     default: Action::Fill,

@@ -1,0 +1,79 @@
+//! What a dry run says of each object.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+
+use super::text::{clean, thousands};
+use super::{Answered, Report};
+use crate::admission::dry_run::Predicted;
+use crate::judge::engine::Operation;
+
+/// Writes a line for each object.
+pub(super) fn write(report: &Report, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
+    for answered in &report.answers {
+        let Answered { location, source, object, answer, .. } = answered;
+        let source = source.as_ref().map(|source| format!(" ({})", clean(source))).unwrap_or_default();
+        let style = if color { style(answer.outcome) } else { Style::new() };
+        writeln!(
+            out,
+            "{}:{}{source}: {}{}: {style}{}{style:#}{}",
+            clean(&location.file),
+            location.start.line,
+            clean(&object.to_string()),
+            update(answered),
+            answer.outcome.as_str(),
+            besides(answered)
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns the object of a verdict, and what is to be said besides.
+pub(super) fn about(answered: &Answered) -> String {
+    let source = answered.source.as_ref().map(|source| format!(" ({})", clean(source))).unwrap_or_default();
+    let object = answered.object.to_string();
+    format!("{}{}{source}{}", clean(&object), update(answered), besides(answered))
+}
+
+fn update(answered: &Answered) -> &'static str {
+    if answered.answer.operation == Operation::Update { " (update)" } else { "" }
+}
+
+fn besides(answered: &Answered) -> String {
+    let mut text = String::new();
+    if answered.answer.outcome.is_allowed() && answered.operator_refuses {
+        text.push_str("; the operator would reject it");
+    }
+    if let Some(doubt) = answered.answer.doubt {
+        text.push_str(&format!("; not filled in: {doubt}"));
+    }
+    text
+}
+
+/// Returns the colour of an outcome.
+pub(super) fn style(outcome: Predicted) -> Style {
+    let color = match outcome {
+        Predicted::Allowed => AnsiColor::BrightGreen,
+        Predicted::Patched => AnsiColor::BrightCyan,
+        Predicted::Denied | Predicted::Rejected => AnsiColor::BrightRed,
+        Predicted::Unjudged => AnsiColor::BrightYellow,
+    };
+    color.on_default().bold()
+}
+
+/// Returns how many objects would end in which way; nothing where nobody asked.
+pub(super) fn counts(report: &Report) -> Vec<(Predicted, usize)> {
+    let mut counts: BTreeMap<Predicted, usize> = BTreeMap::new();
+    for answered in &report.answers {
+        *counts.entry(answered.answer.outcome).or_default() += 1;
+    }
+    counts.into_iter().collect()
+}
+
+/// Returns the same in words: `2 allowed; 1 denied by jobgate`.
+pub(super) fn in_short(report: &Report) -> String {
+    let count = |(outcome, count): (Predicted, usize)| format!("{} {}", thousands(count), outcome.as_str());
+    counts(report).into_iter().map(count).collect::<Vec<_>>().join("; ")
+}
