@@ -15,22 +15,26 @@ pub mod install;
 pub mod lint;
 pub mod man;
 pub mod new;
+mod output;
 pub mod pages;
 pub mod policy;
+mod progress;
 pub mod review;
 #[cfg(feature = "serve")]
 pub mod serve;
+mod settings;
 pub mod topics;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::judge::policy::Policy;
+use crate::judge::policy::{BUILTINS, Policy};
 use crate::local::lint::{Claims, Options, collect, drained};
+use crate::text::suggest::closest;
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +62,18 @@ fn policy_named(name: &str) -> anyhow::Result<Policy> {
     if let Some(policy) = Policy::builtin(name) {
         return Ok(policy);
     }
-    let source = std::fs::read_to_string(name).with_context(|| format!("read the policy {name}"))?;
+    let source = match std::fs::read_to_string(name) {
+        Ok(source) => source,
+        Err(error) => {
+            let failed = format!("read the policy {name}");
+            // Without a directory or an ending it is meant as a name.
+            let names = BUILTINS.map(|builtin| builtin.name);
+            return Err(match closest(name, names).filter(|_| !name.contains(['/', '\\', '.'])) {
+                Some(meant) => anyhow!("{failed}: {error}; did you mean `{meant}`?"),
+                None => anyhow::Error::new(error).context(failed),
+            });
+        }
+    };
     Policy::parse(&source, name).context("the policy is not valid")
 }
 

@@ -19,6 +19,7 @@ mod ratchet;
 pub mod rule;
 pub mod rules;
 mod runtimes;
+pub mod selection;
 mod spot;
 mod tolerations;
 mod words;

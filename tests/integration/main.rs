@@ -20,6 +20,7 @@ mod certs;
 mod certs_init;
 mod cli;
 mod cli_fixes;
+mod cli_options;
 #[cfg(feature = "serve")]
 mod cluster;
 mod corpus;
