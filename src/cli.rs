@@ -6,11 +6,13 @@ pub mod audit;
 #[cfg(feature = "serve")]
 pub mod certs;
 pub mod completions;
+pub mod configuration;
 #[cfg(feature = "serve")]
 pub mod doctor;
 pub mod dry_run;
 pub mod explain;
 pub mod generate;
+pub mod init;
 pub mod install;
 pub mod lint;
 pub mod man;
@@ -59,13 +61,20 @@ impl From<Exit> for ExitCode {
 
 /// Reads a policy: a built-in one by its name, or a file.
 fn policy_named(name: &str) -> anyhow::Result<Policy> {
+    policy_at(name, |name| PathBuf::from(name))
+}
+
+/// Reads a policy: a built-in one by its name, or the file at the place of a path.
+fn policy_at(name: &str, place: impl FnOnce(&str) -> PathBuf) -> anyhow::Result<Policy> {
     if let Some(policy) = Policy::builtin(name) {
         return Ok(policy);
     }
-    let source = match std::fs::read_to_string(name) {
+    let path = place(name);
+    let shown = path.display().to_string();
+    let source = match std::fs::read_to_string(&path) {
         Ok(source) => source,
         Err(error) => {
-            let failed = format!("read the policy {name}");
+            let failed = format!("read the policy {shown}");
             // Without a directory or an ending it is meant as a name.
             let names = BUILTINS.map(|builtin| builtin.name);
             return Err(match closest(name, names).filter(|_| !name.contains(['/', '\\', '.'])) {
@@ -74,7 +83,7 @@ fn policy_named(name: &str) -> anyhow::Result<Policy> {
             });
         }
     };
-    Policy::parse(&source, name).context("the policy is not valid")
+    Policy::parse(&source, &shown).context("the policy is not valid")
 }
 
 /// Returns today's date in UTC, so that it is the same on every machine.

@@ -20,6 +20,7 @@ pub mod rule;
 pub mod rules;
 mod runtimes;
 pub mod selection;
+pub mod settings;
 mod spot;
 mod tolerations;
 mod words;

@@ -64,6 +64,8 @@ pub enum Command {
         #[arg(value_name = "NAME", value_parser = page_names(), hide_possible_values = true)]
         rule: Option<String>,
     },
+    /// Look at a repository and write a configuration for it
+    Init(Init),
     /// Print a manifest to start from, which every rule accepts
     New(Box<New>),
     /// Check policies, or print the built-in ones
@@ -94,6 +96,19 @@ pub enum Command {
         #[arg(long, value_name = "DIR", default_value = ".")]
         root: PathBuf,
     },
+}
+
+/// Arguments of `jobgate init`.
+#[derive(Debug, Args)]
+#[command(after_help = "Writes jobgate.yaml into the directory. Nothing else is changed.")]
+pub struct Init {
+    /// The root of the repository
+    #[arg(value_name = "DIR", default_value = ".", hide_default_value = true)]
+    pub directory: PathBuf,
+
+    /// Replace an existing jobgate.yaml
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Arguments of `jobgate new`.

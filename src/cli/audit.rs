@@ -50,8 +50,10 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
             Ok(audit::audit(&connection, policy, &options, &progress).await)
         })
     });
-    let report = report?;
+    let mut report = report?;
+    settings.sign(&mut report, 0);
     settings.write(reporting, &report, color)?;
+    settings.announce(reporting)?;
     let complete = complain(&report, reporting.format)?;
     Ok(settings.exit(reporting, &report, complete))
 }

@@ -99,7 +99,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     });
     take_unread(&inputs, &mut linted);
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
-    linted.report.excluded = inputs.excluded;
+    settings.sign(&mut linted.report, inputs.excluded);
     let file = reporting.output_file.as_deref();
     let options = settings.options(reporting, color);
     match args.output {
@@ -113,6 +113,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         }
         None => settings.write(reporting, &linted.report, color)?,
     }
+    settings.announce(reporting)?;
     let complete = complain(&inputs, &linted)?;
     Ok(settings.exit(reporting, &linted.report, complete))
 }

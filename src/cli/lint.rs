@@ -67,7 +67,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         pool.install(|| lint::lint(&inputs.files, &settings.policy, &facts, &options))
     });
     take_unread(&inputs, &mut linted);
-    linted.report.excluded = inputs.excluded;
+    settings.sign(&mut linted.report, inputs.excluded);
     if let Some((baseline, root)) = &known {
         lift(baseline, &inputs, &mut linted, root);
     }
@@ -100,6 +100,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     } else {
         pool.install(|| settings.write(reporting, report, color))?;
     }
+    settings.announce(reporting)?;
     let complete = complain(&inputs, &linted)?;
     let mut err = io::stderr().lock();
     match (write_baseline, written) {

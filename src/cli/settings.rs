@@ -1,17 +1,18 @@
-//! The settings of a run, from its arguments.
+//! The settings of a run: its arguments, on top of the configuration.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use super::configuration::Configuration;
 use super::output::{check, to_file_or};
 use super::{Exit, policy_named};
 #[cfg(feature = "serve")]
 use crate::cli::args::Audit;
 use crate::cli::args::{FailOn, Judging, Lint, Reporting};
 use crate::judge::policy::Policy;
-use crate::judge::selection::Selection;
+use crate::judge::selection::{NothingSelected, Selection};
 use crate::local::lint::{ByPath, Exclusions, Patterns};
 use crate::report::{self, Report};
 
@@ -38,16 +39,23 @@ pub(super) struct Settings {
     /// The files of facts.
     pub(super) facts: Vec<PathBuf>,
     fail_on: FailOn,
+    /// The configuration's file, as it is shown.
+    configuration: Option<String>,
 }
 
 impl Settings {
     /// Returns the settings of `jobgate lint`.
     ///
     /// # Errors
-    /// A policy or an argument is not valid.
+    /// A policy, the configuration or an argument is not valid.
     pub(super) fn of_lint(args: &Lint) -> anyhow::Result<Self> {
-        let settings = Self::of(&args.judging.reporting, Some(&args.judging))?;
-        Ok(Self { baseline: args.baseline.clone(), ..settings })
+        let mut settings = Self::of(&args.judging.reporting, Some(&args.judging))?;
+        if args.write_baseline.is_some() || args.diff {
+            settings.baseline = None;
+        } else if args.baseline.is_some() {
+            settings.baseline.clone_from(&args.baseline);
+        }
+        Ok(settings)
     }
 
     /// Returns the settings of `jobgate dry-run`.
@@ -74,34 +82,87 @@ impl Settings {
         if let Some(file) = &reporting.output_file {
             check(file)?;
         }
-        let selection = Selection::new(&reporting.select, &reporting.ignore)?;
-        let policy = policy_named(reporting.policy.as_deref().unwrap_or(DEFAULT_POLICY))?;
-        let policy = match &selection {
+        let current = std::env::current_dir().context("find the current directory")?;
+        let paths = judging.map_or(&[][..], |judging| &judging.paths);
+        let found = match reporting.no_config {
+            true => None,
+            false => Configuration::load(reporting.config.as_deref(), paths, &current)?,
+        };
+        let configuration = found.as_ref();
+        let selection = selection(reporting, configuration)?;
+        let selected = |policy: Policy| match &selection {
             Some(selection) => selection.of_policy(policy),
             None => policy,
         };
-        let mut exclusions = Vec::new();
-        let mut paths = Vec::new();
-        if let Some(judging) = judging {
-            let current = std::env::current_dir().context("find the current directory")?;
-            let patterns = judging.exclude.iter().map(String::as_str);
-            exclusions.push(Patterns::new(Path::new(""), &current, patterns).context("--exclude")?);
-            paths.clone_from(&judging.paths);
-            if paths.is_empty() {
-                paths.push(PathBuf::from("."));
-            }
+        let policy =
+            match (&reporting.policy, configuration.and_then(|file| Some((file, file.policy.as_ref()?)))) {
+                (Some(name), _) => policy_named(name)?,
+                (None, Some((file, named))) => file.read_policy(named)?,
+                (None, None) => policy_named(DEFAULT_POLICY)?,
+            };
+        let settings = Self {
+            policy: selected(policy),
+            by_path: Vec::new(),
+            namespace: None,
+            paths: Vec::new(),
+            exclusions: Exclusions::default(),
+            baseline: None,
+            facts: Vec::new(),
+            fail_on: reporting
+                .fail_on
+                .or(configuration.and_then(|file| file.fail_on))
+                .unwrap_or(FailOn::Deny),
+            configuration: configuration.map(|file| file.path.clone()),
+            selection: selection.clone(),
+        };
+        let Some(judging) = judging else { return Ok(settings) };
+        let here = Patterns::new(Path::new(""), &current, judging.exclude.iter().map(String::as_str));
+        let mut exclusions = vec![here.context("--exclude")?];
+        exclusions.extend(configuration.map(|file| file.exclude(&current)).transpose()?);
+        let mut by_path = Vec::new();
+        for (file, over) in
+            configuration.into_iter().flat_map(|file| file.overrides.iter().map(move |over| (file, over)))
+        {
+            // An argument is for all paths.
+            let policy = over.policy.as_ref().filter(|_| reporting.policy.is_none());
+            let policy = policy.map(|named| file.read_policy(named)).transpose()?.map(selected);
+            let namespace = over.namespace.clone().filter(|_| judging.namespace.is_none());
+            by_path.push(ByPath { patterns: file.patterns(over, &current)?, policy, namespace });
+        }
+        let or_else = |given: &[PathBuf], configured: fn(&Configuration) -> Vec<PathBuf>| match configuration
+        {
+            Some(file) if given.is_empty() => configured(file),
+            _ => given.to_vec(),
+        };
+        let mut paths = or_else(&judging.paths, Configuration::paths);
+        if paths.is_empty() {
+            paths.push(PathBuf::from("."));
         }
         Ok(Self {
-            policy,
-            selection,
-            by_path: Vec::new(),
-            namespace: judging.and_then(|judging| judging.namespace.clone()),
+            by_path,
+            namespace: judging.namespace.clone().or_else(|| configuration?.namespace.clone()),
             paths,
             exclusions: exclusions.into(),
-            baseline: None,
-            facts: judging.map(|judging| judging.facts.clone()).unwrap_or_default(),
-            fail_on: reporting.fail_on.unwrap_or(FailOn::Deny),
+            baseline: configuration.and_then(Configuration::baseline),
+            facts: or_else(&judging.facts, Configuration::facts),
+            ..settings
         })
+    }
+
+    /// Adds to a report where the settings come from.
+    pub(super) fn sign(&self, report: &mut Report, excluded: usize) {
+        report.excluded = excluded;
+        report.configuration.clone_from(&self.configuration);
+    }
+
+    /// Says where the settings come from, if the report is in a format that does not.
+    pub(super) fn announce(&self, reporting: &Reporting) -> io::Result<()> {
+        match &self.configuration {
+            Some(path) if !reporting.quiet && !reporting.format.names_configuration() => {
+                writeln!(io::stderr(), "jobgate: configuration: {path}")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns how the report is written.
@@ -147,4 +208,17 @@ impl Settings {
             (true, false) => Exit::Clean,
         }
     }
+}
+
+/// Returns the rules and checks that are used. With `--select`, the configuration's lists do not count:
+/// whoever asks for a rule gets it.
+fn selection(
+    reporting: &Reporting,
+    configuration: Option<&Configuration>,
+) -> Result<Option<Selection>, NothingSelected> {
+    if let (true, Some(file)) = (reporting.select.is_empty(), configuration) {
+        let ignore = [&file.ignore[..], &reporting.ignore].concat();
+        return Selection::new(&file.select, &ignore);
+    }
+    Selection::new(&reporting.select, &reporting.ignore)
 }

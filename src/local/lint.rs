@@ -27,6 +27,7 @@ pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
 pub use claims::{Claims, FactsError};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect_without};
+pub use paths::normal;
 pub use patterns::{BadPattern, ByPath, Patterns};
 pub use source::{STDIN, drained, stdin};
 
@@ -45,7 +46,6 @@ use crate::report::{Located, Reason, Report, Unjudged, unjudged_order};
 use crate::text::yaml::Limits;
 use arguments::Arguments;
 use kustomization::Kustomizations;
-use paths::normal;
 use run::{File, Moved, Run};
 
 /// The options of a run.

@@ -19,6 +19,7 @@ mod certs;
 #[cfg(feature = "serve")]
 mod certs_init;
 mod cli;
+mod cli_configuration;
 mod cli_fixes;
 mod cli_options;
 #[cfg(feature = "serve")]

@@ -13,6 +13,15 @@ use crate::report::Format;
 /// The policy and the report: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
 #[derive(Debug, Args)]
 pub struct Reporting {
+    /// The configuration [default: JOBGATE_CONFIG, else jobgate.yaml in or above the first PATH, else the
+    /// current directory]
+    #[arg(long, value_name = "FILE", overrides_with = "no_config", help_heading = "Configuration")]
+    pub config: Option<PathBuf>,
+
+    /// Use no configuration
+    #[arg(long, overrides_with = "config", help_heading = "Configuration")]
+    pub no_config: bool,
+
     /// The policy: a file, or one of default, audit, accelerators, strict [default: default]
     #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true, help_heading = "Judging")]
     pub policy: Option<String>,
@@ -61,7 +70,7 @@ pub struct Reporting {
 /// Input, policy and report: arguments of `jobgate lint` and `jobgate dry-run`.
 #[derive(Debug, Args)]
 pub struct Judging {
-    /// Files, directories, globs, or - for standard input [default: .]
+    /// Files, directories, globs, or - for standard input [default: those of the configuration, else .]
     ///
     /// A file is read whatever its name. In a directory, .yaml, .yml and .json files are read unless
     /// .gitignore excludes them, hidden ones (.github, .tekton) too. Links to files are followed, links to
