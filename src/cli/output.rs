@@ -29,9 +29,11 @@ pub(super) fn to_file_or(
 ) -> anyhow::Result<()> {
     let Some(file) = file else { return to(stream, text) };
     let failed = || format!("write the report to {}", file.display());
-    // A pipe or device has no earlier text that could be lost.
-    if fs::metadata(file).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-        let mut device = fs::OpenOptions::new().write(true).open(file).with_context(failed)?;
+    // A pipe or device has no earlier text that could be lost. /dev/stdout may be a file, but replacing it
+    // would take it from whoever else writes to it.
+    let is_device = fs::metadata(file).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+    if is_device || ["/dev", "/proc"].iter().any(|directory| file.starts_with(directory)) {
+        let mut device = fs::OpenOptions::new().append(true).open(file).with_context(failed)?;
         return to(&mut device, text).with_context(failed);
     }
     let mut bytes = Vec::new();

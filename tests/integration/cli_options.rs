@@ -277,6 +277,22 @@ fn a_report_goes_to_a_file_in_every_format() {
         .output()
         .unwrap();
     assert!(stdout(&fixed).contains("tolerations:") && stderr(&fixed).is_empty());
+    // The file behind /dev/stdout is written to, and stays the same.
+    #[cfg(target_os = "linux")]
+    {
+        let shared = fs::File::create(place.path().join("shared")).unwrap();
+        let lint = |device: &str| {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jobgate"));
+            command.current_dir(place.path()).args(["lint", "-q", "--output-file", device, "k8s"]);
+            command.stdout(fs::OpenOptions::new().append(true).open(place.path().join("shared")).unwrap());
+            assert_eq!(command.status().unwrap().code(), Some(1));
+        };
+        lint("/dev/stdout");
+        let once = shared.metadata().unwrap().len();
+        lint("/dev/stdout");
+        assert_eq!((once > 0, shared.metadata().unwrap().len()), (true, 2 * once));
+        lint("/dev/null");
+    }
     // A report that cannot be written is an error before anything is changed.
     for file in ["gone/report", "k8s"] {
         let output = place.run(&["lint", "--fix", "--output-file", file, "k8s"]);
