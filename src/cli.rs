@@ -6,31 +6,37 @@ pub mod audit;
 #[cfg(feature = "serve")]
 pub mod certs;
 pub mod completions;
+pub mod configuration;
 #[cfg(feature = "serve")]
 pub mod doctor;
 pub mod dry_run;
 pub mod explain;
 pub mod generate;
+pub mod init;
 pub mod install;
 pub mod lint;
 pub mod man;
 pub mod new;
+mod output;
 pub mod pages;
 pub mod policy;
+mod progress;
 pub mod review;
 #[cfg(feature = "serve")]
 pub mod serve;
+mod settings;
 pub mod topics;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::judge::policy::Policy;
+use crate::judge::policy::{BUILTINS, Policy};
 use crate::local::lint::{Claims, Options, collect, drained};
+use crate::text::suggest::closest;
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +61,29 @@ impl From<Exit> for ExitCode {
 
 /// Reads a policy: a built-in one by its name, or a file.
 fn policy_named(name: &str) -> anyhow::Result<Policy> {
+    policy_at(name, |name| PathBuf::from(name))
+}
+
+/// Reads a policy: a built-in one by its name, or the file at the place of a path.
+fn policy_at(name: &str, place: impl FnOnce(&str) -> PathBuf) -> anyhow::Result<Policy> {
     if let Some(policy) = Policy::builtin(name) {
         return Ok(policy);
     }
-    let source = std::fs::read_to_string(name).with_context(|| format!("read the policy {name}"))?;
-    Policy::parse(&source, name).context("the policy is not valid")
+    let path = place(name);
+    let shown = path.display().to_string();
+    let source = match std::fs::read_to_string(&path) {
+        Ok(source) => source,
+        Err(error) => {
+            let failed = format!("read the policy {shown}");
+            // Without a directory or an ending it is meant as a name.
+            let names = BUILTINS.map(|builtin| builtin.name);
+            return Err(match closest(name, names).filter(|_| !name.contains(['/', '\\', '.'])) {
+                Some(meant) => anyhow!("{failed}: {error}; did you mean `{meant}`?"),
+                None => anyhow::Error::new(error).context(failed),
+            });
+        }
+    };
+    Policy::parse(&source, &shown).context("the policy is not valid")
 }
 
 /// Returns today's date in UTC, so that it is the same on every machine.

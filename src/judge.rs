@@ -20,6 +20,8 @@ mod ratchet;
 pub mod rule;
 pub mod rules;
 mod runtimes;
+pub mod selection;
+pub mod settings;
 mod spot;
 mod tolerations;
 mod training;

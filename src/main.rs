@@ -46,6 +46,7 @@ fn run(args: &Cli) -> anyhow::Result<Exit> {
         Command::Serve(args) => cli::serve::run(args, &mut out)?,
         Command::Review(args) => cli::review::command(args, &mut out)?,
         Command::Explain { rule } => cli::explain::run(rule.as_deref(), &mut out)?,
+        Command::Init(args) => cli::init::run(args, &mut out)?,
         Command::New(args) => cli::new::run(args, &mut out)?,
         Command::Policy(Policy::Check { files }) => cli::policy::check(files, Some(cli::today()), &mut out)?,
         Command::Policy(Policy::Export { vap: _, policy, namespace }) => {

@@ -26,6 +26,7 @@ mod place;
 #[cfg(test)]
 mod sample;
 mod sarif;
+mod statistics;
 mod summary;
 mod text;
 mod unjudged;
@@ -167,6 +168,8 @@ pub struct Report {
     pub baselined: usize,
     /// What was not judged and a baseline knows; it is not among `unjudged`.
     pub baselined_unjudged: usize,
+    /// Files and directories that were excluded by the user.
+    pub excluded: usize,
     /// Findings that a baseline knows and that are no longer there.
     pub resolved: usize,
     /// Findings that were fixed; they are not among `findings`, which are those of the files as they are
@@ -186,6 +189,8 @@ pub struct Report {
     pub holdings: Holdings,
     /// The text of every file that a finding points into, by path.
     pub sources: BTreeMap<Arc<str>, Arc<String>>,
+    /// The file with the settings of the run, where there is one.
+    pub configuration: Option<String>,
     /// What a policy would do to a cluster, where the report is of an audit. Its objects stand in no file:
     /// the paths and places of its locations are good for telling them apart and for excerpts, and no format
     /// shows them.
@@ -335,6 +340,18 @@ impl Format {
     pub fn reads_sources(self) -> bool {
         matches!(self, Self::Human | Self::Sarif | Self::Html)
     }
+
+    /// Tells whether the format has a form of its own for statistics.
+    #[must_use]
+    pub fn has_statistics(self) -> bool {
+        matches!(self, Self::Human | Self::Json)
+    }
+
+    /// Tells whether the format names the [configuration](Report::configuration).
+    #[must_use]
+    pub fn names_configuration(self) -> bool {
+        matches!(self, Self::Human | Self::Json | Self::Sarif)
+    }
 }
 
 /// What a format may need.
@@ -346,6 +363,11 @@ pub struct Options {
     pub width: usize,
     /// Whether every finding is shown in full, however many there are; for the formats that people read.
     pub full: bool,
+    /// Whether the human format leaves out the summary.
+    pub quiet: bool,
+    /// Whether only the number of findings of each rule is written. Only formats that
+    /// [have statistics](Format::has_statistics) do.
+    pub statistics: bool,
     /// The least level that fails the run.
     pub fail_on: Level,
     /// Whether something that was not judged fails the run, too.
@@ -354,7 +376,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { color: false, width: 140, full: false, fail_on: Level::Deny, fail_on_unjudged: false }
+        Self {
+            color: false,
+            width: 140,
+            full: false,
+            quiet: false,
+            statistics: false,
+            fail_on: Level::Deny,
+            fail_on_unjudged: false,
+        }
     }
 }
 
@@ -382,13 +412,34 @@ pub fn write_unjudged(report: &Report, options: &Options, out: &mut dyn io::Writ
 ///
 /// Those of `out`, and no others.
 pub fn write_verdicts(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
-    verdict::write(report, options.color, out)
+    verdict::write(report, options, out)
 }
 
 /// Returns how many objects would end in which way, in words.
 #[must_use]
 pub fn verdicts(report: &Report) -> String {
     verdict::in_short(report)
+}
+
+/// Writes for people how many findings of each rule there are.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_statistics(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    statistics::write(report, out)
+}
+
+/// Writes for people where the settings of the run come from, if they come from a file.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_origin(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    match &report.configuration {
+        Some(path) => writeln!(out, "configuration: {}", clean(path)),
+        None => Ok(()),
+    }
 }
 
 /// Returns how many findings there are of each level, in words.
@@ -404,6 +455,11 @@ pub fn counts(report: &Report) -> String {
 /// Those of `out`, and no others: a report can always be written.
 pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     match format {
+        Format::Human if options.statistics => {
+            statistics::write(report, out)?;
+            if options.quiet { Ok(()) } else { human::write_summary(report, options, out) }
+        }
+        Format::Json if options.statistics => json::write_statistics(report, out),
         Format::Human => human::write(report, options, out),
         Format::Concise => concise::write(report, options, out),
         Format::Json => json::write(report, out),

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "serve")]
 mod cluster;
+mod judging;
+mod names;
 mod size;
 mod time;
 
@@ -12,22 +14,21 @@ use clap_complete::Shell;
 
 #[cfg(feature = "serve")]
 pub use self::cluster::{Audit, Doctor, DoctorFormat, KubeConfig};
+pub use self::judging::{FailOn, Judging, Reporting};
+pub use self::names::page_ids;
+use self::names::{page_names, policies};
 pub use self::size::Size;
-use self::size::size;
 pub use self::time::Seconds;
 use self::time::seconds;
 use crate::admission;
-use crate::judge::finding::Level;
-use crate::local::lint::MAX_FILE_SIZE;
 use crate::local::starter::Spot;
-use crate::report::{self, Format};
 #[cfg(feature = "serve")]
 use crate::serve::arguments::Serve;
 
 /// Keeps batch jobs that will waste a night of GPU time out of a Kubernetes cluster, and says how to fix
 /// them.
 #[derive(Debug, Parser)]
-#[command(name = "jobgate", version, disable_help_subcommand = true, max_term_width = 120)]
+#[command(name = "jobgate", version, max_term_width = 120)]
 #[command(after_help = "Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run.")]
 pub struct Cli {
     /// When to use colour
@@ -60,9 +61,11 @@ pub enum Command {
     /// Show the manual page of a rule or topic, or list them
     Explain {
         /// The rule, check or topic; without one, the list of all
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", value_parser = page_names(), hide_possible_values = true)]
         rule: Option<String>,
     },
+    /// Look at a repository and write a configuration for it
+    Init(Init),
     /// Print a manifest to start from, which every rule accepts
     New(Box<New>),
     /// Check policies, or print the built-in ones
@@ -93,6 +96,19 @@ pub enum Command {
         #[arg(long, value_name = "DIR", default_value = ".")]
         root: PathBuf,
     },
+}
+
+/// Arguments of `jobgate init`.
+#[derive(Debug, Args)]
+#[command(after_help = "Writes jobgate.yaml into the directory. Nothing else is changed.")]
+pub struct Init {
+    /// The root of the repository
+    #[arg(value_name = "DIR", default_value = ".", hide_default_value = true)]
+    pub directory: PathBuf,
+
+    /// Replace an existing jobgate.yaml
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Arguments of `jobgate new`.
@@ -162,6 +178,7 @@ pub enum Policy {
     /// Print a built-in policy to use as a starting point
     Show {
         /// Its name: default, audit, accelerators or strict
+        #[arg(value_parser = policies(), hide_possible_values = true)]
         name: Option<String>,
     },
     /// Print the parts of a policy that the API server can enforce by itself, even while Jobgate is down
@@ -175,7 +192,7 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
         vap: bool,
 
         /// The policy: a file, or one of default, audit, accelerators, strict
-        #[arg(value_name = "POLICY", default_value = "default")]
+        #[arg(value_name = "POLICY", value_parser = policies(), hide_possible_values = true, default_value = "default")]
         policy: String,
 
         /// The namespace of Jobgate, which is skipped like the system's
@@ -232,85 +249,12 @@ pub struct Review {
     pub endpoint: Endpoint,
 
     /// The policy: a file, or one of default, audit, accelerators, strict
-    #[arg(long, value_name = "FILE|NAME", default_value = "default")]
+    #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true, default_value = "default")]
     pub policy: String,
 
     /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE")]
     pub facts: Vec<PathBuf>,
-}
-
-/// The policy and the report: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
-#[derive(Debug, Args)]
-pub struct Reporting {
-    /// The policy: a file, or one of default, audit, accelerators, strict
-    #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
-    pub policy: String,
-
-    /// The lowest level that makes the exit code 1
-    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Deny, help_heading = "Judging")]
-    pub fail_on: FailOn,
-
-    /// Also exit with 1 if something was not judged: an unknown kind, a chart, a patch, an unknown claim
-    #[arg(long, help_heading = "Judging")]
-    pub fail_on_unjudged: bool,
-
-    /// The format of the report
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
-    pub format: Format,
-
-    /// Show every finding instead of summarizing many of one kind
-    #[arg(long, help_heading = "Report")]
-    pub full: bool,
-}
-
-impl Reporting {
-    /// Returns how the report is written.
-    #[must_use]
-    pub fn options(&self, color: bool) -> report::Options {
-        report::Options {
-            color,
-            full: self.full,
-            fail_on: self.fail_on.into(),
-            fail_on_unjudged: self.fail_on_unjudged,
-            ..report::Options::default()
-        }
-    }
-
-    /// Returns whether a report makes the run fail.
-    #[must_use]
-    pub fn fails(&self, report: &report::Report) -> bool {
-        let found = report.findings.iter().any(|located| located.finding.level >= self.fail_on.into());
-        found || self.fail_on_unjudged && !report.unjudged.is_empty()
-    }
-}
-
-/// Input, policy and report: arguments of `jobgate lint` and `jobgate dry-run`.
-#[derive(Debug, Args)]
-pub struct Judging {
-    /// Files, directories, globs, or - for standard input
-    ///
-    /// A file is read whatever its name. In a directory, .yaml, .yml and .json files are read unless
-    /// .gitignore excludes them, hidden ones (.github, .tekton) too. Links to files are followed, links to
-    /// directories are not.
-    #[arg(value_name = "PATH", default_value = ".", hide_default_value = true)]
-    pub paths: Vec<PathBuf>,
-
-    /// The policy and the report.
-    #[command(flatten)]
-    pub reporting: Reporting,
-
-    /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
-    #[arg(long, value_name = "FILE", help_heading = "Judging")]
-    pub facts: Vec<PathBuf>,
-
-    /// Threads to use; 0 for one per processor
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
-    pub threads: usize,
-
-    /// Skip files larger than this: a number of bytes, or with a suffix K, M or G
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), help_heading = "Limits")]
-    pub max_file_size: Size,
 }
 
 /// Arguments of `jobgate lint`.
@@ -323,6 +267,7 @@ pub struct Judging {
   jobgate lint --policy audit --format github k8s/             a first rollout in CI
   jobgate lint --write-baseline .jobgate-baseline.json k8s/    baseline existing findings
   jobgate lint --baseline .jobgate-baseline.json k8s/          report only new findings
+  jobgate lint --select 'gpu-*,deadline' k8s/                  some rules only
   jobgate lint --diff k8s/                                     show what --fix would change
   jobgate lint --fix k8s/                                      fill in the files what the webhook would fill in
 
@@ -379,10 +324,6 @@ pub struct DryRun {
     #[arg(short, long, value_name = "WHAT", value_enum, conflicts_with = "format", help_heading = "Report")]
     pub output: Option<Output>,
 
-    /// The namespace for manifests without one, as in `kubectl -n`
-    #[arg(short, long, value_name = "NAME", help_heading = "Judging")]
-    pub namespace: Option<String>,
-
     /// How to treat unknown fields, as in `kubectl --validate`
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Validate::Strict, help_heading = "Judging")]
     pub validate: Validate,
@@ -427,27 +368,6 @@ pub enum Validate {
     Strict,
     /// They are dropped with a warning
     Warn,
-}
-
-/// The lowest level that makes a run fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FailOn {
-    /// Denials
-    Deny,
-    /// Denials and warnings
-    Warn,
-    /// Denials, warnings and notes
-    Note,
-}
-
-impl From<FailOn> for Level {
-    fn from(level: FailOn) -> Self {
-        match level {
-            FailOn::Deny => Self::Deny,
-            FailOn::Warn => Self::Warn,
-            FailOn::Note => Self::Note,
-        }
-    }
 }
 
 /// One of the two webhooks.

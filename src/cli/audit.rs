@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::lint::{narrated, write_report};
-use super::{Exit, policy_named, today};
+use super::progress::narrated;
+use super::settings::Settings;
+use super::{Exit, today};
 use crate::cli::args::Audit;
 use crate::cluster::audit::{self, Options, Progress};
 use crate::cluster::fetch::{self, Failure};
@@ -24,36 +25,37 @@ pub(super) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The policy is not valid, the API server cannot be reached, or the report cannot be written. What cannot be
 /// listed is no error: the rest is judged, and [`Exit::Failed`] is returned.
 pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
-    let policy = policy_named(&args.reporting.policy)?;
+    let reporting = &args.reporting;
+    let settings = Settings::of_audit(args)?;
+    let policy = &settings.policy;
     let options = Options {
         namespaces: args.namespaces.iter().cloned().collect(),
         selector: args.selector.clone(),
         include_finished: args.include_finished,
-        keep_all_sources: args.reporting.full && args.reporting.format.reads_sources(),
+        keep_all_sources: reporting.full && reporting.format.reads_sources(),
+        selection: settings.selection.clone(),
         today: Some(today()),
     };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the threads")?;
     let progress = Progress::default();
     let say = || format!("auditing: {} objects", progress.objects());
-    let report: anyhow::Result<Report> = narrated(&say, || {
+    let report: anyhow::Result<Report> = narrated(reporting.quiet, &say, || {
         runtime.block_on(async {
             let connection =
                 cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
                     .await?;
             reach(&connection, FIRST_ANSWER_TIMEOUT).await?;
             // Runs on a thread of the runtime, since judging may take a while.
-            Ok(audit::audit(&connection, &policy, &options, &progress).await)
+            Ok(audit::audit(&connection, policy, &options, &progress).await)
         })
     });
-    let report = report?;
-    write_report(&report, args.reporting.format, &args.reporting.options(color))?;
-    let complete = complain(&report, args.reporting.format)?;
-    Ok(match (complete, args.reporting.fails(&report)) {
-        (false, _) => Exit::Failed,
-        (true, true) => Exit::Findings,
-        (true, false) => Exit::Clean,
-    })
+    let mut report = report?;
+    settings.sign(&mut report, 0);
+    settings.write(reporting, &report, color)?;
+    settings.announce(reporting)?;
+    let complete = complain(&report, reporting.format)?;
+    Ok(settings.exit(reporting, &report, complete))
 }
 
 /// Maximum size of an answer of `/version`: usually a few hundred bytes.

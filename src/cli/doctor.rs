@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use super::Exit;
 use super::audit::reach;
-use super::lint::narrated;
+use super::progress::narrated;
 use crate::cli::args::{Doctor, DoctorFormat};
 use crate::cluster;
 use crate::k8s::names;
@@ -35,7 +35,7 @@ pub fn run(args: &Doctor, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let options = Options { place, canary: !args.no_canary, timeout: Duration::from_secs(args.timeout) };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let (server, observed) = narrated(&|| "reading the cluster".to_owned(), || {
+    let (server, observed) = narrated(false, &|| "reading the cluster".to_owned(), || {
         runtime.block_on(async {
             let connection =
                 cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())

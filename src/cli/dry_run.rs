@@ -10,8 +10,11 @@ use anyhow::bail;
 
 #[cfg(feature = "serve")]
 use super::audit::{FIRST_ANSWER_TIMEOUT, reach};
-use super::lint::{complain, exit, take_unread, watched, write};
-use super::{Exit, facts, policy_named, today};
+use super::lint::{complain, take_unread, write_diff};
+use super::output::to_file_or;
+use super::progress::watched;
+use super::settings::Settings;
+use super::{Exit, facts, today};
 use crate::cli::args::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
 use crate::cluster::{self, Wanted};
@@ -33,10 +36,11 @@ use crate::text::{patch, yaml};
 /// that cannot be read are no error, as in `jobgate lint`.
 pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
-    let policy = policy_named(&judging.reporting.policy)?;
+    let reporting = &judging.reporting;
+    let settings = Settings::of_dry_run(judging)?;
     let limit = judging.max_file_size.0;
     let progress = Progress::default();
-    let human = args.output.is_some() || judging.reporting.format.reads_sources();
+    let human = args.output.is_some() || reporting.format.reads_sources();
     let options = Options {
         max_file_size: limit,
         api_checks: true,
@@ -44,13 +48,17 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         keep_fixes: false,
         dry_run: None,
         fix: None,
+        selection: settings.selection.as_ref(),
+        namespace: "",
+        by_path: &settings.by_path,
         today: Some(today()),
         progress: Some(&progress),
     };
     let pool =
         rayon::ThreadPoolBuilder::new().num_threads(judging.threads).build().context("start the threads")?;
-    let facts = facts(&judging.facts, &options)?;
-    let inputs = lint::collect(&judging.paths, |path| lint::drained(path, limit));
+    let facts = facts(&settings.facts, &options)?;
+    let inputs =
+        lint::collect_without(&settings.paths, &settings.exclusions, |path| lint::drained(path, limit));
     #[cfg(feature = "serve")]
     let connection = if args.cluster { Some(connect(args)?) } else { None };
     #[cfg(feature = "serve")]
@@ -58,17 +66,17 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         connection.as_ref().map(|connection| connection.connection.client.default_namespace().to_owned());
     #[cfg(not(feature = "serve"))]
     let current = None;
-    let namespace = args.namespace.clone().or(current).unwrap_or_default();
+    let namespace = settings.namespace.clone().or(current).unwrap_or_default();
+    let options = Options { namespace: &namespace, ..options };
     let old = lint::collect(&args.against, |path| lint::drained(path, limit));
     if let Some(error) = old.unreadable.into_iter().next() {
         return Err(error).context("read the objects that exist");
     }
     #[allow(unused_mut, reason = "the cluster adds to it, where there is one")]
-    let mut against =
-        Against::in_files(&old.files, &options, &namespace).context("read the objects that exist")?;
+    let mut against = Against::in_files(&old.files, &options).context("read the objects that exist")?;
     #[cfg(feature = "serve")]
     let looked = connection
-        .map(|connection| connection.read(&inputs.files, &options, &namespace, &facts, &mut against))
+        .map(|connection| connection.read(&inputs.files, &options, &facts, &mut against))
         .transpose()?;
     #[cfg(feature = "serve")]
     let (claims, mut unjudged) = looked.unzip();
@@ -77,32 +85,35 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let keep_objects = matches!(args.output, Some(Output::Yaml | Output::Json));
     let question = lint::DryRun {
         strict: args.validate == Validate::Strict,
-        namespace: &namespace,
         against: &against,
         cluster: claims.as_ref(),
         keep_objects,
     };
     let options = Options { dry_run: Some(question), ..options };
-    let mut linted = watched(&progress, inputs.files.len(), || {
-        pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options))
+    let mut linted = watched(reporting.quiet, &progress, inputs.files.len(), || {
+        pool.install(|| lint::lint(&inputs.files, &settings.policy, &facts, &options))
     });
     take_unread(&inputs, &mut linted);
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
+    settings.sign(&mut linted.report, inputs.excluded);
+    let file = reporting.output_file.as_deref();
+    let options = settings.options(reporting, color);
     match args.output {
         Some(output) => {
             let color_errors = color && io::stderr().is_terminal();
-            to_people(args, color_errors, &linted, false, &mut io::stderr().lock())?;
+            let options = settings.options(reporting, color_errors);
+            to_file_or(file, &mut io::stderr().lock(), |out| to_people(&options, &linted, false, out))?;
             let mut out = BufWriter::new(io::stdout().lock());
             unless_closed(print(output, color, &linted, &mut out).and_then(|()| out.flush()))?;
         }
-        None if judging.reporting.format == Format::Human => {
-            let mut out = BufWriter::new(io::stdout().lock());
-            unless_closed(to_people(args, color, &linted, true, &mut out).and_then(|()| out.flush()))?;
+        None if reporting.format == Format::Human => {
+            to_file_or(file, &mut io::stdout().lock(), |out| to_people(&options, &linted, true, out))?;
         }
-        None => write(judging, color, &linted)?,
+        None => settings.write(reporting, &linted.report, color)?,
     }
+    settings.announce(reporting)?;
     let complete = complain(&inputs, &linted)?;
-    Ok(exit(judging, &linted, complete))
+    Ok(settings.exit(reporting, &linted.report, complete))
 }
 
 /// A cluster to read.
@@ -133,7 +144,6 @@ impl Connection {
         self,
         files: &[lint::Input],
         options: &Options<'_>,
-        namespace: &str,
         facts: &lint::Claims,
         against: &mut Against,
     ) -> anyhow::Result<(FactTable, Vec<Unjudged>)> {
@@ -142,7 +152,7 @@ impl Connection {
             .block_on(reach(&self.connection, FIRST_ANSWER_TIMEOUT))
             .context("ask the cluster for --cluster")?;
         let Mentioned { objects, claims, runtimes, namespaces } =
-            lint::mentioned(files, options, namespace, facts, None);
+            lint::mentioned(files, options, facts, None);
         let has_runtimes = !runtimes.is_empty();
         let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
         let by_name = |(namespace, name)| Wanted::Claim(namespace, name);
@@ -163,7 +173,7 @@ impl Connection {
         let mut found = self.runtime.block_on(cluster::snapshot(client, wanted, progress));
         if has_runtimes && !found.broken {
             // Only the runtimes say which claims their pods use.
-            let more = lint::mentioned(files, options, namespace, facts, Some(&found.claims)).claims;
+            let more = lint::mentioned(files, options, facts, Some(&found.claims)).claims;
             let more: Vec<Wanted> = more.difference(&claims).cloned().map(by_name).collect();
             found.add(self.runtime.block_on(cluster::snapshot(client, more, || {})));
         }
@@ -182,7 +192,7 @@ impl Connection {
             )?;
         }
         for object in found.objects {
-            against.add(object, namespace);
+            against.add(object, options.namespace);
         }
         let unknown = found.problems.into_iter().map(Unjudged::unknown);
         Ok((found.claims, unknown.chain(excluded).collect()))
@@ -199,28 +209,29 @@ fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
 
 /// Writes a line for each object, the findings, what is filled in, and a summary.
 fn to_people(
-    args: &DryRun,
-    color: bool,
+    options: &report::Options,
     linted: &Linted,
     with_diffs: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let report = &linted.report;
-    let options = args.judging.reporting.options(color);
-    report::write_verdicts(report, &options, out)?;
-    if !report.answers.is_empty() {
-        writeln!(out)?;
-    }
-    report::write_findings(report, &options, out)?;
-    if with_diffs {
-        for diff in &linted.diffs {
-            super::lint::write_diff(color, diff, out)?;
+    if options.statistics {
+        report::write_statistics(report, out)?;
+    } else {
+        report::write_verdicts(report, options, out)?;
+        report::write_findings(report, options, out)?;
+        for diff in linted.diffs.iter().filter(|_| with_diffs && !options.quiet) {
+            write_diff(options.color, diff, out)?;
             writeln!(out)?;
         }
+        report::write_unjudged(report, options, out)?;
     }
-    report::write_unjudged(report, &options, out)?;
+    if options.quiet {
+        return Ok(());
+    }
     let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
-    writeln!(out, "{}{unjudged}", summary(report))
+    writeln!(out, "{}{unjudged}", summary(report))?;
+    report::write_origin(report, out)
 }
 
 fn summary(report: &Report) -> String {
@@ -261,7 +272,7 @@ fn print(output: Output, color: bool, linted: &Linted, out: &mut dyn Write) -> i
         }
         Output::Diff => {
             for diff in &linted.diffs {
-                super::lint::write_diff(color, diff, out)?;
+                write_diff(color, diff, out)?;
             }
         }
     }

@@ -5,10 +5,11 @@ use std::io::Write;
 use anyhow::bail;
 
 use super::Exit;
+use crate::cli::args::page_ids;
 use crate::cli::pages;
 use crate::cli::topics::TOPICS;
 use crate::judge::checks::CHECKS;
-use crate::judge::rules::{self, RULES};
+use crate::judge::rules;
 use crate::text::suggest::closest;
 
 /// Characters in a line: comfortable to read, and fits beside an editor.
@@ -38,9 +39,7 @@ fn page(id: &str) -> anyhow::Result<String> {
     if let Some(topic) = TOPICS.iter().find(|topic| topic.id == id) {
         return Ok(pages::topic_for_terminal(topic, WIDTH));
     }
-    let known = RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id));
-    let known = known.chain(TOPICS.iter().map(|topic| topic.id));
-    match closest(id, known) {
+    match closest(id, page_ids()) {
         Some(meant) => bail!("there is no rule `{}`; did you mean `{meant}`?", id.escape_debug()),
         None => bail!("there is no rule `{}`; `jobgate explain` lists them", id.escape_debug()),
     }
@@ -59,12 +58,7 @@ mod tests {
 
     #[test]
     fn explains_rules_and_checks() {
-        for id in RULES
-            .iter()
-            .map(|entry| entry.rule.id)
-            .chain(CHECKS.iter().map(|check| check.id))
-            .chain(TOPICS.iter().map(|topic| topic.id))
-        {
+        for id in page_ids() {
             assert!(explain(Some(id)).unwrap().starts_with(&format!("{id}\n\n")), "{id}");
         }
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use super::Exit;
+use crate::cli::configuration;
 use crate::cli::install;
 use crate::cli::pages;
 use crate::judge::api::schema::built_in;
@@ -34,6 +35,7 @@ pub fn files() -> Vec<Made> {
     let mut files = vec![
         made("docs/kinds.md", pages::kinds_file()),
         made("docs/rules/README.md", pages::index_file()),
+        made("policies/configuration.schema.json", format!("{:#}\n", configuration::schema())),
         made("policies/policy.schema.json", format!("{:#}\n", policy::schema())),
         made(built_in::PATH, built_in::generate()),
     ];

@@ -2,16 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 
-use super::{Exit, facts, policy_named, today};
-use crate::cli::args::{Judging, Lint};
+use super::output::{to, to_file_or};
+use super::progress::watched;
+use super::settings::Settings;
+use super::{Exit, facts, today};
+use crate::cli::args::Lint;
 use crate::judge::finding::Safety;
 use crate::local::baseline::{Baseline, Root};
 use crate::local::fix;
@@ -19,7 +21,7 @@ use crate::local::lint::{
     self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unreadable, Unwritten,
 };
 use crate::local::replace::{NotReplaced, put, replace};
-use crate::report::{self, Format, Report, plural};
+use crate::report::{self, plural};
 
 /// Runs the command. `color` is whether standard output may be coloured.
 ///
@@ -27,12 +29,14 @@ use crate::report::{self, Format, Report, plural};
 /// The policy or a file of facts is not valid, or the report cannot be written. Files that cannot be linted
 /// or written are no error: the others are, and [`Exit::Failed`] is returned.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
-    let known = args.baseline.as_deref().map(read_baseline).transpose()?;
-    let (baseline_path, write_baseline) = (args.baseline.as_deref(), args.write_baseline.as_deref());
+    let settings = Settings::of_lint(args)?;
+    let known = settings.baseline.as_deref().map(|path| read_baseline(path, &settings)).transpose()?;
+    let (baseline_path, write_baseline) = (settings.baseline.as_deref(), args.write_baseline.as_deref());
     let (no_api_checks, writes, diff) = (args.no_api_checks, args.fix, args.diff);
     let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
     let args = &args.judging;
-    let policy = policy_named(&args.reporting.policy)?;
+    let reporting = &args.reporting;
+    let quiet = reporting.quiet;
     let limit = args.max_file_size.0;
     let progress = Progress::default();
     let (diffs, files) = (Diffs::default(), Files::default());
@@ -44,21 +48,26 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let options = Options {
         max_file_size: limit,
         api_checks: !no_api_checks,
-        keep_sources: args.reporting.format.reads_sources() && !diff,
+        keep_sources: reporting.format.reads_sources() && !diff && !reporting.statistics,
         keep_fixes: false,
         dry_run: None,
         fix: sink.map(|sink| Fixing { most, sink }),
+        selection: settings.selection.as_ref(),
+        namespace: settings.namespace.as_deref().unwrap_or_default(),
+        by_path: &settings.by_path,
         today: Some(today()),
         progress: Some(&progress),
     };
     let pool =
         rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
-    let facts = facts(&args.facts, &options)?;
-    let inputs = lint::collect(&args.paths, |path| lint::drained(path, limit));
-    let mut linted = watched(&progress, inputs.files.len(), || {
-        pool.install(|| lint::lint(&inputs.files, &policy, &facts, &options))
+    let facts = facts(&settings.facts, &options)?;
+    let inputs =
+        lint::collect_without(&settings.paths, &settings.exclusions, |path| lint::drained(path, limit));
+    let mut linted = watched(quiet, &progress, inputs.files.len(), || {
+        pool.install(|| lint::lint(&inputs.files, &settings.policy, &facts, &options))
     });
     take_unread(&inputs, &mut linted);
+    settings.sign(&mut linted.report, inputs.excluded);
     if let Some((baseline, root)) = &known {
         lift(baseline, &inputs, &mut linted, root);
     }
@@ -69,29 +78,33 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         _ => None,
     });
     if diff {
-        to(&mut io::stdout().lock(), |out| diffs.write(color, out))?;
+        let file = reporting.output_file.as_deref();
+        let color = color && file.is_none();
+        to_file_or(file, &mut io::stdout().lock(), |out| diffs.write(color, out))?;
         let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
         let left = report::counts(report) + &unjudged;
-        writeln!(
-            io::stderr(),
-            "{} would be fixed in {}; left are: {left}",
-            plural(report.fixed, "finding"),
-            plural(report.changed, "file")
-        )?;
+        if !quiet {
+            writeln!(
+                io::stderr(),
+                "{} would be fixed in {}; left are: {left}",
+                plural(report.fixed, "finding"),
+                plural(report.changed, "file")
+            )?;
+        }
     } else if let Some(text) = piped.filter(|_| writes) {
         // The text goes to the pipe, so the report goes to standard error.
         let text = files.piped(text);
         to(&mut io::stdout().lock(), |out| out.write_all(&text))?;
-        let options =
-            report::Options { color: color && io::stderr().is_terminal(), ..args.reporting.options(color) };
-        to(&mut io::stderr().lock(), |out| report::write(report, args.reporting.format, &options, out))?;
+        let color = color && io::stderr().is_terminal();
+        settings.write_to(reporting, report, color, &mut io::stderr().lock())?;
     } else {
-        pool.install(|| write(args, color, &linted))?;
+        pool.install(|| settings.write(reporting, report, color))?;
     }
+    settings.announce(reporting)?;
     let complete = complain(&inputs, &linted)?;
     let mut err = io::stderr().lock();
     match (write_baseline, written) {
-        (Some(path), Some(true)) => {
+        (Some(path), Some(true)) if !quiet => {
             let unjudged = if report.baselined_unjudged > 0 {
                 &format!(" and {} not judged", report.baselined_unjudged)
             } else {
@@ -109,7 +122,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         }
         _ => {}
     }
-    if let Some(path) = baseline_path.filter(|_| report.resolved > 0) {
+    if let Some(path) = baseline_path.filter(|_| report.resolved > 0 && !quiet) {
         let what = if report.resolved == 1 {
             "1 entry of the baseline is"
         } else {
@@ -118,8 +131,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         writeln!(err, "jobgate: {what} resolved; regenerate it with --write-baseline {}", path.display())?;
     }
     let changes = diff && report.changed > 0;
-    let exit = match exit(args, &linted, complete) {
-        Exit::Clean if changes => Exit::Findings,
+    let exit = match settings.exit(reporting, report, complete) {
+        Exit::Clean if changes && !reporting.exit_zero => Exit::Findings,
         exit => exit,
     };
     // The process ends next, which frees the memory at once.
@@ -128,10 +141,14 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
 }
 
 /// Reads a baseline.
-fn read_baseline(path: &Path) -> anyhow::Result<(Baseline, Root)> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("read the baseline {}", path.display()))?;
-    let baseline = Baseline::parse(&text).with_context(|| format!("read the baseline {}", path.display()))?;
+fn read_baseline(path: &Path, settings: &Settings) -> anyhow::Result<(Baseline, Root)> {
+    let read = || format!("read the baseline {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(read)?;
+    let mut baseline = Baseline::parse(&text).with_context(read)?;
+    // Findings of rules that are not used are neither there nor resolved.
+    if let Some(selection) = &settings.selection {
+        baseline.retain(|rule| selection.has(rule));
+    }
     Ok((baseline, root_of(path)?))
 }
 
@@ -158,38 +175,6 @@ fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::
         .with_context(|| format!("write the baseline {}", path.display()))?;
     lift(&baseline, inputs, linted, &root);
     Ok(true)
-}
-
-/// Returns how the run ends; `complete` is whether everything could be read and written.
-pub(super) fn exit(args: &Judging, linted: &Linted, complete: bool) -> Exit {
-    match (complete, args.reporting.fails(&linted.report)) {
-        (false, _) => Exit::Failed,
-        (true, true) => Exit::Findings,
-        (true, false) => Exit::Clean,
-    }
-}
-
-/// Writes the report to standard output.
-pub(super) fn write(args: &Judging, color: bool, linted: &Linted) -> anyhow::Result<()> {
-    write_report(&linted.report, args.reporting.format, &args.reporting.options(color))
-}
-
-/// Writes a report to standard output.
-pub(super) fn write_report(report: &Report, format: Format, options: &report::Options) -> anyhow::Result<()> {
-    to(&mut io::stdout().lock(), |out| report::write(report, format, options, out))
-}
-
-/// Writes to a stream that its reader may close.
-fn to(
-    stream: &mut dyn io::Write,
-    text: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(stream);
-    match text(&mut out).and_then(|()| out.flush()) {
-        // A reader may close the pipe: `jobgate lint | head` is no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("write the report"),
-    }
 }
 
 /// Replaces files by changed ones.
@@ -286,40 +271,6 @@ pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
         writeln!(err, "jobgate: {error}")?;
     }
     Ok(inputs.unreadable.is_empty() && linted.unreadable.is_empty() && linted.unwritten.is_empty())
-}
-
-/// How long a run may take before its progress is shown.
-const PROGRESS_DELAY: Duration = Duration::from_millis(500);
-
-/// Does the work, and after a while shows on a terminal how many files are done.
-pub(super) fn watched<T>(progress: &Progress, total: usize, work: impl FnOnce() -> T) -> T {
-    narrated(&|| format!("linting: {} of {total} files", progress.files()), work)
-}
-
-/// Does the work, and after a while shows on a terminal the progress that `say` returns.
-pub(super) fn narrated<T>(say: &(dyn Fn() -> String + Sync), work: impl FnOnce() -> T) -> T {
-    if !io::stderr().is_terminal() {
-        return work();
-    }
-    let (done, finished) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut shown = false;
-            // The sender is dropped when the work is done.
-            while finished.recv_timeout(if shown { PROGRESS_DELAY / 5 } else { PROGRESS_DELAY })
-                == Err(mpsc::RecvTimeoutError::Timeout)
-            {
-                shown = true;
-                let _ = write!(io::stderr(), "\r\u{1b}[K{}", say());
-            }
-            if shown {
-                let _ = write!(io::stderr(), "\r\u{1b}[K");
-            }
-        });
-        let result = work();
-        drop(done);
-        result
-    })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub fn run(out: &mut dyn Write) -> io::Result<()> {
     page.render_name_section(out)?;
     page.render_synopsis_section(out)?;
     page.render_description_section(out)?;
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
         section(sub, out)?;
     }
     page.render_extra_section(out)?;

@@ -32,6 +32,7 @@ use crate::cluster::fetch::{self, Failure};
 use crate::cluster::list::{PAGE, Pages};
 use crate::cluster::{self, Connection, Inventory, chain};
 use crate::judge::policy::Policy;
+use crate::judge::selection::Selection;
 use crate::kinds::{Definition, Kind};
 use crate::report::{Impact, Located, Report, Unjudged, unjudged_order};
 use crate::text::value::Value;
@@ -47,6 +48,8 @@ pub struct Options {
     pub include_finished: bool,
     /// Whether the report keeps the text of every object with findings, and not only of examples.
     pub keep_all_sources: bool,
+    /// The rules and checks that are used, of those of the policy; nothing for all.
+    pub selection: Option<Selection>,
     /// Today, for exemptions that end; without it they never do.
     pub today: Option<Date>,
 }

@@ -4,7 +4,6 @@
 //! the object; judging an object only looks for matching overrides.
 
 mod builtin;
-mod error;
 mod read;
 mod schema;
 
@@ -16,18 +15,16 @@ use jiff::civil::Date;
 use sha2::{Digest as _, Sha256};
 
 pub use builtin::{BUILTINS, Builtin};
-pub use error::{PolicyError, PolicyErrors};
 pub use schema::schema;
 
 use crate::judge::engine::Request;
 use crate::judge::rule::Rule;
 use crate::judge::rules::{self, RULES};
+pub use crate::judge::settings::{API_VERSION, SettingsError as PolicyError, SettingsErrors as PolicyErrors};
 use crate::kinds::accelerator;
 use crate::kinds::{Kind, Workload};
 use crate::text::value::Value;
 
-/// `apiVersion` of the policies that this version reads.
-pub const API_VERSION: &str = "jobgate.dev/v1alpha1";
 /// `kind` of a policy.
 pub const KIND: &str = "Policy";
 

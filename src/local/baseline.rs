@@ -19,6 +19,9 @@ use crate::report::{Identity, Name, Report};
 /// The version of the file.
 const VERSION: u64 = 1;
 
+/// What the rule of something that was not judged starts with.
+const NOT_JUDGED: &str = "not-judged/";
+
 /// The baselined findings, with their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
@@ -174,6 +177,11 @@ impl Baseline {
         }
         let document: Document = serde_json::from_str(text).map_err(BaselineError::Shape)?;
         Ok(Self { known: document.findings.0 })
+    }
+
+    /// Forgets the findings of some rules and checks, by id. What was not judged is of none of them.
+    pub fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.known.retain(|place, _| place.rule.starts_with(NOT_JUDGED) || is_kept(&place.rule));
     }
 
     /// Returns how many findings it knows.

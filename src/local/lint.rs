@@ -18,6 +18,7 @@ mod kustomization;
 mod near;
 mod objects;
 mod paths;
+mod patterns;
 mod place;
 mod run;
 mod source;
@@ -25,10 +26,13 @@ mod source;
 pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
 pub use claims::{Claims, FactsError};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
-pub use input::{Content, Input, Inputs, Unreadable, collect};
+pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect_without};
+pub use paths::normal;
+pub use patterns::{BadPattern, ByPath, Patterns};
 pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -37,11 +41,11 @@ use rayon::prelude::*;
 
 use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::judge::policy::Policy;
+use crate::judge::selection::Selection;
 use crate::report::{Located, Reason, Report, Unjudged, unjudged_order};
 use crate::text::yaml::Limits;
 use arguments::Arguments;
 use kustomization::Kustomizations;
-use paths::normal;
 use run::{File, Moved, Run};
 
 /// The options of a run.
@@ -59,6 +63,12 @@ pub struct Options<'a> {
     pub dry_run: Option<DryRun<'a>>,
     /// Which findings are fixed, and where the fixed files go.
     pub fix: Option<Fixing<'a>>,
+    /// The rules and checks that are used, of those of the policy; nothing for all.
+    pub selection: Option<&'a Selection>,
+    /// The namespace of objects without one; empty if unknown.
+    pub namespace: &'a str,
+    /// What holds for some files instead of the policy and the namespace; later ones win.
+    pub by_path: &'a [ByPath],
     /// Today, for exemptions that end. Without it they do not.
     pub today: Option<Date>,
     /// Counts the files that are done.
@@ -77,13 +87,42 @@ impl Default for Options<'_> {
             keep_fixes: true,
             dry_run: None,
             fix: None,
+            selection: None,
+            namespace: "",
+            by_path: &[],
             today: None,
             progress: None,
         }
     }
 }
 
-impl Options<'_> {
+impl<'a> Options<'a> {
+    /// Tells whether the findings of a rule or check are reported.
+    fn selects(&self, id: &str) -> bool {
+        self.selection.is_none_or(|selection| selection.has(id))
+    }
+
+    /// Returns the namespace of a file's objects without one.
+    fn namespace_of(&self, input: &Input) -> &'a str {
+        self.last_for(input, |by_path| by_path.namespace.as_deref()).unwrap_or(self.namespace)
+    }
+
+    /// Returns the policy for a file.
+    fn policy_of<'p>(&self, input: &Input, policy: &'p Policy) -> &'p Policy
+    where
+        'a: 'p,
+    {
+        self.last_for(input, |by_path| by_path.policy.as_ref()).unwrap_or(policy)
+    }
+
+    fn last_for<T>(&self, input: &Input, setting: impl Fn(&'a ByPath) -> Option<T>) -> Option<T> {
+        // A text without a file is in no directory.
+        let Content::File(path) = &input.content else { return None };
+        let path: &Path = path;
+        let set = |by_path: &'a ByPath| setting(by_path).filter(|_| by_path.patterns.matches(path, false));
+        self.by_path.iter().rev().find_map(set)
+    }
+
     /// A document may be as large as a file.
     fn limits(&self) -> Limits {
         Limits {

@@ -36,7 +36,12 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     let mut writer = Writer::new(report, options, out);
     writer.findings()?;
     writer.unjudged()?;
-    writer.summary(options)
+    if options.quiet { Ok(()) } else { writer.summary(options) }
+}
+
+/// Writes the summary alone.
+pub(super) fn write_summary(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    Writer::new(report, options, out).summary(options)
 }
 
 /// Writes what was not judged.
@@ -330,6 +335,7 @@ impl<'r> Writer<'r, '_> {
             impact::filled(impact, self.full, self.out)?;
         }
         writeln!(self.out, "{line}")?;
+        super::write_origin(report, self.out)?;
         if let Some(left_out) = self.report.impact.as_ref().and_then(Impact::left_out) {
             writeln!(self.out, "left out: {left_out}")?;
         }
@@ -339,7 +345,7 @@ impl<'r> Writer<'r, '_> {
         self.report.holdings.write(self.full, self.out)?;
         let rules = summary::by_rule(self.report);
         let Some((most, _)) = rules.first() else { return Ok(()) };
-        if rules.len() > 1 && self.report.impact.is_none() {
+        if rules.len() > 1 && self.report.impact.is_none() && !options.statistics {
             let hits = rules.iter().map(|(rule, findings)| format!("{rule} {}", thousands(findings.len())));
             writeln!(self.out, "by rule: {}", hits.collect::<Vec<_>>().join(", "))?;
         }

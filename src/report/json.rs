@@ -9,7 +9,7 @@ use serde::ser::{Error as _, SerializeSeq as _, Serializer};
 use serde_json::ser::Formatter;
 use serde_json::value::to_raw_value;
 
-use super::{Answered, Holdings, Located, Location, ObjectId, Related, Report, Unjudged, impact};
+use super::{Answered, Holdings, Located, Location, ObjectId, Related, Report, Unjudged, impact, statistics};
 use crate::judge::finding::{Level, Safety};
 use crate::text::lines::Position;
 use crate::text::patch;
@@ -24,6 +24,8 @@ const WINDOW: usize = 4096;
 #[derive(Serialize)]
 struct Document<'r> {
     version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration: Option<&'r str>,
     #[serde(serialize_with = "summary")]
     summary: &'r Report,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,6 +103,7 @@ fn summary<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Er
         ("suppressed", report.suppressed),
         ("baselined", report.baselined),
         ("baselinedUnjudged", report.baselined_unjudged),
+        ("excluded", report.excluded),
         ("resolved", report.resolved),
         ("fixed", report.fixed),
         ("changed", report.changed),
@@ -230,6 +233,7 @@ impl Formatter for Lines {
 pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
     let document = Document {
         version: VERSION,
+        configuration: report.configuration.as_deref(),
         summary: report,
         impact: report.impact.as_ref().map(|impact| impact::Document::of(report, impact)),
         accelerators: &report.holdings,
@@ -238,6 +242,32 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         findings: report,
     };
     document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Lines::default()))?;
+    out.write_all(b"\n")
+}
+
+/// The document of `--statistics`.
+#[derive(Serialize)]
+struct Statistics<'r> {
+    version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration: Option<&'r str>,
+    #[serde(serialize_with = "summary")]
+    summary: &'r Report,
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "unjudged")]
+    unjudged: &'r [Unjudged],
+    statistics: Vec<statistics::Row>,
+}
+
+/// Writes the document of `--statistics`.
+pub(super) fn write_statistics(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    let document = Statistics {
+        version: VERSION,
+        configuration: report.configuration.as_deref(),
+        summary: report,
+        unjudged: &report.unjudged,
+        statistics: statistics::rows(report),
+    };
+    serde_json::to_writer(&mut *out, &document)?;
     out.write_all(b"\n")
 }
 
@@ -255,7 +285,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_a_whole_document() {
-        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "suppressed": 0, "baselined": 0, "baselinedUnjudged": 0, "resolved": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0});
+        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "suppressed": 0, "baselined": 0, "baselinedUnjudged": 0, "excluded": 0, "resolved": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0});
         assert_eq!(document(&Report::default()), json!({"version": 1, "summary": summary, "findings": []}));
     }
 
@@ -297,7 +327,7 @@ mod tests {
         let mut out = Vec::new();
         write(&report, &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r##"
-        {"version":1,"summary":{"files":2,"documents":3,"objects":1,"deny":1,"warn":0,"note":1,"suppressed":0,"baselined":0,"baselinedUnjudged":0,"resolved":0,"fixed":0,"changed":0,"withheld":0,"unjudged":2},"impact":{"server":"https://a","policy":"","total":{"objects":0,"denied":0,"patched":0,"warned":0,"unchanged":0},"rules":[{"rule":"deadline","denied":1,"patched":0,"warned":0},{"rule":"ttl-after-finished","denied":0,"patched":1,"warned":0}],"namespaces":[],"filled":[],"leftOut":{"finished":0,"children":0,"deleting":0,"system":0},"problems":[],"notices":["one","two"],"holding":[],"unserved":[]},"unjudged":[
+        {"version":1,"summary":{"files":2,"documents":3,"objects":1,"deny":1,"warn":0,"note":1,"suppressed":0,"baselined":0,"baselinedUnjudged":0,"excluded":0,"resolved":0,"fixed":0,"changed":0,"withheld":0,"unjudged":2},"impact":{"server":"https://a","policy":"","total":{"objects":0,"denied":0,"patched":0,"warned":0,"unchanged":0},"rules":[{"rule":"deadline","denied":1,"patched":0,"warned":0},{"rule":"ttl-after-finished","denied":0,"patched":1,"warned":0}],"namespaces":[],"filled":[],"leftOut":{"finished":0,"children":0,"deleting":0,"system":0},"problems":[],"notices":["one","two"],"holding":[],"unserved":[]},"unjudged":[
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-looked-up","message":"claims","help":""},
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-listed","message":"jobs","help":""}],"findings":[
         {"rule":"deadline","action":"deny","fills":false,"message":"the Job has no deadline","help":"add `spec.activeDeadlineSeconds` with the longest time a run may take","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.activeDeadlineSeconds","start":null,"end":null,"related":[],"fix":"unsafe","withheld":null},
@@ -310,7 +340,7 @@ mod tests {
         let document = document(&sample::report());
         assert_eq!(
             document["summary"],
-            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "suppressed": 0, "baselined": 0, "baselinedUnjudged": 0, "resolved": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0})
+            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "suppressed": 0, "baselined": 0, "baselinedUnjudged": 0, "excluded": 0, "resolved": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0})
         );
         let findings = document["findings"].as_array().unwrap();
         let clash = findings.iter().find(|finding| finding["rule"] == "checkpoint-volume-access").unwrap();

@@ -50,6 +50,10 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         }
         out.write_all(b"]}]")?;
     }
+    if let Some(path) = &report.configuration {
+        out.write_all(b",\"properties\":")?;
+        serde_json::to_writer(&mut *out, &json!({"configuration": path}))?;
+    }
     out.write_all(b"}]}\n")
 }
 

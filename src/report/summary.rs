@@ -53,6 +53,9 @@ pub(super) fn line(report: &Report) -> String {
     if report.baselined_unjudged > 0 {
         let _ = write!(line, "; {} not judged and baselined", thousands(report.baselined_unjudged));
     }
+    if report.excluded > 0 {
+        let _ = write!(line, "; {} excluded", plural(report.excluded, "path"));
+    }
     if let Some(unjudged) = unjudged::in_short(report) {
         let _ = write!(line, "; {unjudged}");
     }

@@ -6,16 +6,20 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 
 use super::text::{clean, thousands};
-use super::{Answered, Report};
+use super::{Answered, Options, Report};
 use crate::admission::dry_run::Predicted;
 use crate::judge::engine::Operation;
 
-/// Writes a line for each object.
-pub(super) fn write(report: &Report, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
-    for answered in &report.answers {
+/// Writes a line for each object, and a blank one behind them; with `quiet`, only for those that are not
+/// allowed.
+pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    let is_shown = |answered: &&Answered| !(options.quiet && answered.answer.outcome.is_allowed());
+    let mut any = false;
+    for answered in report.answers.iter().filter(is_shown) {
+        any = true;
         let Answered { location, source, object, answer, .. } = answered;
         let source = source.as_ref().map(|source| format!(" ({})", clean(source))).unwrap_or_default();
-        let style = if color { style(answer.outcome) } else { Style::new() };
+        let style = if options.color { style(answer.outcome) } else { Style::new() };
         writeln!(
             out,
             "{}:{}{source}: {}{}: {style}{}{style:#}{}",
@@ -27,7 +31,7 @@ pub(super) fn write(report: &Report, color: bool, out: &mut dyn io::Write) -> io
             besides(answered)
         )?;
     }
-    Ok(())
+    if any { writeln!(out) } else { Ok(()) }
 }
 
 /// Returns the object of a verdict, and what is to be said besides.

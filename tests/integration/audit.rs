@@ -5,6 +5,7 @@ use http::{Request, Response};
 use jobgate::cluster::Connection;
 use jobgate::cluster::audit::{self, Options, Progress};
 use jobgate::judge::policy::Policy;
+use jobgate::judge::selection::Selection;
 use jobgate::report::{self, Format, Report, Tally};
 use jobgate::text::value::{Value, json};
 use kube::Client;
@@ -229,6 +230,29 @@ async fn what_enforcement_would_not_hit_is_left_out_and_counted() {
     assert_eq!((left_out.children, left_out.finished, left_out.deleting, left_out.system), (1, 1, 1, 1));
     let (report, _) = run(&Options { include_finished: true, ..Options::default() }, answer).await;
     assert!(names(&report).contains(&"done".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_selected_rules_and_checks_are_reported() {
+    let typo = json!({"metadata": {"annotations": {"jobgate.dev/ignore": "dedline"}}});
+    let jobs = [job("a", "one", typo)];
+    let answer = move |uri: &str, _: usize| match uri {
+        uri if uri.contains("/batch/v1/jobs") => page(&jobs, ""),
+        _ => page(&[], ""),
+    };
+    for (ignore, expected) in [
+        (&[][..], &["deadline", "unknown-rule"][..]),
+        (&["unknown-*"], &["deadline"]),
+        (&["deadline"], &["unknown-rule"]),
+    ] {
+        let ignore: Vec<String> = ignore.iter().map(|id| (*id).to_owned()).collect();
+        let selection = Selection::new(&[], &ignore).unwrap();
+        let (report, _) = run(&Options { selection, ..Options::default() }, answer.clone()).await;
+        let mut rules: Vec<&str> = report.findings.iter().map(|located| located.finding.rule).collect();
+        rules.retain(|rule| ["deadline", "unknown-rule"].contains(rule));
+        rules.sort_unstable();
+        assert_eq!(rules, expected, "{ignore:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

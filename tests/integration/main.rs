@@ -19,7 +19,9 @@ mod certs;
 #[cfg(feature = "serve")]
 mod certs_init;
 mod cli;
+mod cli_configuration;
 mod cli_fixes;
+mod cli_options;
 #[cfg(feature = "serve")]
 mod cluster;
 mod corpus;

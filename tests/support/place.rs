@@ -56,7 +56,10 @@ impl Place {
     /// The binary with arguments, here.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
-        command.current_dir(self.path()).args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        command.current_dir(self.path()).args(arguments);
+        for variable in ["NO_COLOR", "CLICOLOR_FORCE", "JOBGATE_CONFIG"] {
+            command.env_remove(variable);
+        }
         command
     }
 

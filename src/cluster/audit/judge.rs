@@ -71,7 +71,10 @@ impl Judge<'_> {
             user,
             today,
         };
-        let verdict = engine::evaluate(self.policy, self.facts, &request);
+        let mut verdict = engine::evaluate(self.policy, self.facts, &request);
+        if let Some(selection) = &self.options.selection {
+            verdict.findings.retain(|finding| selection.has(finding.rule));
+        }
         if verdict.skipped == Some(Skipped::TrustedController) { Fate::Child } else { Fate::Judged(verdict) }
     }
 

@@ -1,27 +1,18 @@
 //! Reads the source of a [`Policy`], or reports all its errors.
-//!
-//! Not with serde, which stops at the first error and knows no positions.
-
-mod fields;
 
 use std::collections::BTreeMap;
 
-use fields::{Field, Fields, first_line, hint, one_of, shown, what};
 use jiff::civil::Date;
 
-use super::{
-    API_VERSION, Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyError, PolicyErrors,
-    RuleSettings,
-};
+use super::{Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyErrors, RuleSettings};
 use crate::judge::checks::CHECKS;
 use crate::judge::finding::Part;
 use crate::judge::rule::{Param, ParamDefault, Rule};
 use crate::judge::rules::{self, RULES};
+use crate::judge::settings::{self, Field, Fields, Form, Reader, hint, one_of, shown, what};
 use crate::kinds::Kind;
-use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
-use crate::text::yaml::{self, Document};
 
 /// The keys of the mappings of a policy, in the order in which they are listed to people.
 pub(super) mod keys {
@@ -35,90 +26,22 @@ pub(super) mod keys {
     pub(in super::super) const MATCH: &[&str] = &["namespaces", "kinds", "names", "labels", "accelerators"];
 }
 
+/// What a policy's file is.
+const FORM: Form = Form { kind: KIND, noun: "policy" };
+
 /// Reads a policy.
 pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
-    let lines = Lines::new(source.as_bytes());
-    let mut errors = Vec::new();
-    let mut documents = Vec::new();
-    for document in yaml::documents(source.as_bytes()) {
-        match document {
-            // A document of comments only.
-            Ok(document) if document.value.is_null() => {}
-            Ok(document) => documents.push(document),
-            Err(error) => errors.push(PolicyError::new(source, &lines, error.span, error.message, None)),
-        }
-    }
-    let mut policy = Policy::plain("", source);
-    match documents.split_first() {
-        None if errors.is_empty() => {
-            let help = format!("begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`");
-            errors.push(PolicyError::new(
-                source,
-                &lines,
-                0..0,
-                "the file contains no policy".to_owned(),
-                Some(help),
-            ));
-        }
-        None => {}
-        Some((document, more)) => {
-            let mut reader = Reader { source, lines: &lines, document, errors };
-            reader.policy(&mut policy);
-            errors = reader.errors;
-            for document in more {
-                let span = first_line(source, document.span.clone());
-                errors.push(PolicyError::new(
-                    source,
-                    &lines,
-                    span,
-                    "a policy is a single document; remove this one".to_owned(),
-                    None,
-                ));
-            }
-        }
-    }
-    if errors.is_empty() {
-        return Ok(policy);
-    }
-    errors.sort_by(|a, b| (a.span.start, &a.message).cmp(&(b.span.start, &b.message)));
-    Err(PolicyErrors { name: name.to_owned(), source: source.into(), errors })
-}
-
-struct Reader<'s> {
-    source: &'s str,
-    lines: &'s Lines<'s>,
-    document: &'s Document,
-    errors: Vec<PolicyError>,
+    settings::read(source, name, &FORM, |reader| {
+        let mut policy = Policy::plain("", source);
+        reader.policy(&mut policy);
+        policy
+    })
 }
 
 impl<'s> Reader<'s> {
     fn policy(&mut self, policy: &mut Policy) {
         let root = Pointer::root();
-        for duplicate in &self.document.duplicates {
-            let message = format!(
-                "duplicate key `{}`",
-                shown(self.source.get(duplicate.kept.clone()).unwrap_or_default())
-            );
-            self.errors.push(PolicyError::new(
-                self.source,
-                self.lines,
-                duplicate.kept.clone(),
-                message,
-                Some("remove one of the two".to_owned()),
-            ));
-        }
-        let Some(map) = self.document.value.as_object() else {
-            let help = format!("begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`");
-            return self.wrong(
-                &root,
-                format!("a policy is a mapping, not {}", what(&self.document.value)),
-                Some(help),
-            );
-        };
-        if !self.is_policy(map) {
-            return;
-        }
-        let top = self.fields(&root, Some(&self.document.value), "a policy", keys::TOP);
+        let top = self.fields(&root, Some(self.value()), "a policy", keys::TOP);
         let metadata = self.nested(&top, "metadata", keys::METADATA);
         // Other values are already reported.
         let readable = top.get("metadata").value.is_none_or(|value| value.is_null() || value.is_object());
@@ -146,36 +69,6 @@ impl<'s> Reader<'s> {
                 names.filter_map(|name| self.text(&name, "a user name")).map(str::to_owned).collect();
         }
         *policy = std::mem::take(policy).with_rules(rules);
-    }
-
-    /// Tells whether the document is meant as a policy. Other objects get no further errors.
-    fn is_policy(&mut self, map: &Map) -> bool {
-        let root = Pointer::root();
-        let mut known = 0;
-        let mut foreign = 0;
-        for (key, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
-            match map.get(key) {
-                None => self.error(
-                    &root,
-                    Part::Key,
-                    format!("`{key}` is missing"),
-                    Some(format!("add `{key}: {expected}`")),
-                ),
-                Some(Value::String(text)) if text == expected => known += 1,
-                Some(found) => {
-                    foreign += 1;
-                    let message = match found {
-                        Value::String(text) => format!(
-                            "`{key}` is `{}`, which this version of Jobgate does not support",
-                            shown(text)
-                        ),
-                        other => format!("`{key}` is a string, not {}", what(other)),
-                    };
-                    self.wrong(&(&root / key), message, Some(format!("expected `{expected}`")));
-                }
-            }
-        }
-        known > 0 || foreign == 0
     }
 
     /// Reads settings by rule.
@@ -244,7 +137,7 @@ impl<'s> Reader<'s> {
 
     /// Checks a parameter's value; tells whether it is valid.
     fn param(&mut self, param: &Param, field: &Field<'s>) -> bool {
-        let before = self.errors.len();
+        let before = self.error_count();
         let name = format!("`{}`", param.name);
         let Some(value) = field.value else { return false };
         match &param.default {
@@ -290,7 +183,7 @@ impl<'s> Reader<'s> {
                 }
             }
         }
-        self.errors.len() == before
+        self.error_count() == before
     }
 
     fn an_override(&mut self, item: &Field<'s>) -> Override {

@@ -81,6 +81,7 @@ use crate::text::shell::After;
 
 pub(super) static RULE: Rule = Rule {
     id: "accelerator-container-ends",
+    problem: "Container with accelerators that never ends",
     summary: "A container with an accelerator ends by itself: its last command is not one that waits for \
               ever",
     kinds: Kinds::WithRestart,

@@ -102,6 +102,7 @@ use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "checkpoint-path-persistent",
+    problem: "Checkpoints lost with the pod",
     summary: "Checkpoints are written where they outlive the pod: into a volume that is kept, or to object \
               storage",
     kinds: Kinds::WithRuns,

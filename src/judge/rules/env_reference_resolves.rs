@@ -96,6 +96,7 @@ use crate::text::value::{Value, json};
 
 pub(super) static RULE: Rule = Rule {
     id: "env-reference-resolves",
+    problem: "Reference that nothing replaces",
     summary: "Each `$(X)` and `$X` in `env`, `command` and `args` is replaced by something, and by the right \
               thing",
     kinds: Kinds::WithPods,

@@ -80,6 +80,7 @@ use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "exit-status-kept",
+    problem: "Failure hidden from the job",
     summary: "The exit status of the training program is that of its container: a failure is not taken for \
               success",
     kinds: Kinds::WithPods,

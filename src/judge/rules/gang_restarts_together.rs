@@ -94,6 +94,7 @@ use crate::text::pointer::Pointer;
 
 pub(super) static RULE: Rule = Rule {
     id: "gang-restarts-together",
+    problem: "Pods of one run replaced one by one",
     summary: "Pods that train together restart together: one that is replaced alone waits for others that \
               hang",
     kinds: Kinds::JobSpecs,

@@ -71,6 +71,7 @@ use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 
 pub(super) static RULE: Rule = Rule {
     id: "launcher-flags-exist",
+    problem: "Launcher option that does not exist",
     summary: "Options of `torchrun` exist: `--min-nodes` and `--num-nodes` are none of them",
     kinds: Kinds::WithPods,
     default: Action::Warn,

@@ -96,6 +96,7 @@ use crate::text::meter;
 
 pub(super) static RULE: Rule = Rule {
     id: "launcher-nodes-match-pods",
+    problem: "Launcher that waits for other pods than there are",
     summary: "As many pods run as the launcher waits for: `--nnodes` is the number of pods",
     kinds: Kinds::WithPods,
     default: Action::Warn,

@@ -87,6 +87,7 @@ use crate::kinds::Ranks;
 
 pub(super) static RULE: Rule = Rule {
     id: "launcher-rendezvous-reachable",
+    problem: "Pods that cannot find each other",
     summary: "Pods of a distributed run find each other: one address for all, and a rank for each",
     kinds: Kinds::WithPods,
     default: Action::Warn,

@@ -92,6 +92,7 @@ use crate::text::value::{Value, json};
 
 pub(super) static RULE: Rule = Rule {
     id: "nccl-shared-memory-sized",
+    problem: "Too little shared memory",
     summary: "A container with several GPUs has shared memory for NCCL: more than the 64 MiB of the default",
     kinds: Kinds::WithRuns,
     default: Action::Note,

@@ -94,6 +94,7 @@ use crate::text::pointer::Pointer;
 
 pub(super) static RULE: Rule = Rule {
     id: "processes-fit-accelerators",
+    problem: "Processes and accelerators that do not match",
     summary: "Each pod starts as many processes as it has accelerators",
     kinds: Kinds::WithPods,
     default: Action::Warn,

@@ -84,6 +84,7 @@ use crate::text::shell::{After, Place as InScript};
 
 pub(super) static RULE: Rule = Rule {
     id: "signal-reaches-trainer",
+    problem: "SIGTERM kept from the training program",
     summary: "SIGTERM reaches the training program: no shell in front of it keeps the signal for itself",
     kinds: Kinds::WithPods,
     // Lowered to a note where nothing says that the signal matters.

@@ -87,6 +87,7 @@ use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "sweep-retries-per-index",
+    problem: "Retries shared by all indexes",
     summary: "Each index of a sweep has retries of its own, so that one bad index does not end the others",
     kinds: Kinds::JobSpecs,
     // Lowered to a note for a sweep without retries per index.

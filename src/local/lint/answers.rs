@@ -25,8 +25,6 @@ use crate::text::yaml;
 pub struct DryRun<'a> {
     /// Whether unknown fields are rejected, kubectl's default.
     pub strict: bool,
-    /// The namespace for manifests without one; empty if unknown.
-    pub namespace: &'a str,
     /// Objects that exist.
     pub against: &'a Against,
     /// Claims in the cluster, if they were looked up.
@@ -36,21 +34,19 @@ pub struct DryRun<'a> {
 }
 
 impl DryRun<'_> {
-    /// Predicts the answers for one object of a judged kind.
+    /// Predicts the answers for one object of a judged kind. `namespace` is for an object without one; empty
+    /// if unknown.
     pub(super) fn answer(
         &self,
         policy: &Policy,
         facts: &dyn Facts,
         object: &Value,
+        namespace: &str,
         today: Option<Date>,
     ) -> Prediction {
-        let old = Key::of(object, self.namespace).and_then(|key| self.against.find(&key));
+        let old = Key::of(object, namespace).and_then(|key| self.against.find(&key));
         let layered = Layered { cluster: self.cluster, files: facts };
-        dry_run::answer(
-            policy,
-            &layered,
-            &Question { object, old, namespace: self.namespace, strict: self.strict, today },
-        )
+        dry_run::answer(policy, &layered, &Question { object, old, namespace, strict: self.strict, today })
     }
 }
 
@@ -186,8 +182,11 @@ impl Against {
     /// # Errors
     ///
     /// A file cannot be read or is not YAML: a missing object would turn an UPDATE into a CREATE.
-    pub fn in_files(inputs: &[Input], options: &Options<'_>, namespace: &str) -> Result<Self, FactsError> {
+    pub fn in_files(inputs: &[Input], options: &Options<'_>) -> Result<Self, FactsError> {
         let mut against = Self::default();
+        // Where files have namespaces of their own, an object without one may be in any of them.
+        let any = options.by_path.iter().any(|by_path| by_path.namespace.is_some());
+        let namespace = if any { "" } else { options.namespace };
         let limits = options.limits();
         for input in inputs {
             let path = || input.path.to_string();
@@ -260,7 +259,6 @@ pub struct Mentioned {
 pub fn mentioned(
     inputs: &[Input],
     options: &Options<'_>,
-    namespace: &str,
     facts: &Claims,
     cluster: Option<&FactTable>,
 ) -> Mentioned {
@@ -270,6 +268,7 @@ pub fn mentioned(
     let mut brought: BTreeSet<String> = BTreeSet::new();
     for input in inputs {
         let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { continue };
+        let namespace = options.namespace_of(input);
         let documents = yaml::split(loaded.bytes(), &limits)
             .flatten()
             .filter_map(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits).ok());

@@ -68,7 +68,7 @@ enum Read {
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
     /// It cannot be read at all.
-    #[error("{0}")]
+    #[error(transparent)]
     Unreadable(#[from] Unreadable),
     /// It is too large.
     #[error("the facts in {path} are larger than the limit of {limit}; raise it with `--max-file-size`")]
@@ -79,7 +79,7 @@ pub enum FactsError {
         limit: String,
     },
     /// It is not YAML or JSON.
-    #[error("facts in {path}: line {line}: {source}")]
+    #[error("facts in {path}: line {line}")]
     Syntax {
         /// The path.
         path: String,

@@ -33,6 +33,8 @@ const TEMPLATE_AFTER_SEPARATOR: &str = "an unrendered template after `---`";
 /// What the documents of a file share.
 pub(super) struct Context<'a> {
     policy: &'a Policy,
+    /// The namespace of objects without one.
+    namespace: &'a str,
     scope: &'a Scope<'a>,
     options: &'a Options<'a>,
     input: &'a Input,
@@ -74,12 +76,13 @@ impl Judged {
 impl<'a> Context<'a> {
     pub(super) fn new(
         policy: &'a Policy,
+        namespace: &'a str,
         scope: &'a Scope<'a>,
         options: &'a Options<'a>,
         input: &'a Input,
         source: &'a [u8],
     ) -> Self {
-        Self { policy, scope, options, input, source, lines: Lines::new(source), patch: None }
+        Self { policy, namespace, scope, options, input, source, lines: Lines::new(source), patch: None }
     }
 
     /// Treats the documents as patches of a kustomization.
@@ -216,9 +219,11 @@ impl<'a> Context<'a> {
                 }
                 break;
             }
-            let context =
-                Context::new(self.policy, self.scope, self.options, self.input, draft.text().as_bytes())
-                    .patching(self.patch);
+            let context = Context {
+                source: draft.text().as_bytes(),
+                lines: Lines::new(draft.text().as_bytes()),
+                ..*self
+            };
             found = context.read(index, draft.document(), Depth::All);
             fixed += count - withheld.len();
         }

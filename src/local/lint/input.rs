@@ -3,10 +3,12 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::WalkBuilder;
 
+use super::patterns::Patterns;
 use super::source::STDIN;
 
 /// One file to lint.
@@ -50,6 +52,8 @@ pub struct Inputs {
     pub unreadable: Vec<Unreadable>,
     /// Directory arguments without a single manifest.
     pub empty: Vec<String>,
+    /// How many files and directories were excluded.
+    pub excluded: usize,
 }
 
 impl Input {
@@ -72,7 +76,17 @@ impl Input {
 /// Directories are walked as by git: hidden files are read, files that `.gitignore` excludes are not.
 /// Symbolic links to files are followed, those to directories are not. As in a shell, wildcards do not match
 /// hidden files.
-pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
+pub fn collect(arguments: &[PathBuf], drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
+    collect_without(arguments, &Exclusions::default(), drained)
+}
+
+/// Returns the files of arguments like [`collect`], without some. A file that is named itself is excluded,
+/// too: a hook names the files of a commit, and is to find what a run over the directory finds.
+pub fn collect_without(
+    arguments: &[PathBuf],
+    excluded: &Exclusions,
+    mut drained: impl FnMut(&Path) -> io::Result<Vec<u8>>,
+) -> Inputs {
     let mut inputs = Inputs::default();
     let mut pipes: Vec<&Path> = Vec::new();
     for argument in arguments {
@@ -94,10 +108,11 @@ pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Resu
             continue;
         }
         match metadata {
-            Ok(metadata) if metadata.is_dir() => inputs.walk(argument),
+            Ok(metadata) if excluded.has(argument, metadata.is_dir()) => inputs.excluded += 1,
+            Ok(metadata) if metadata.is_dir() => inputs.walk(argument, excluded),
             Ok(_) => inputs.files.push(Input::named(argument)),
             Err(error) => match glob(argument) {
-                Some((base, matcher)) => inputs.matches(argument, &base, &matcher),
+                Some((base, matcher)) => inputs.matches(argument, &base, &matcher, excluded),
                 None => inputs
                     .unreadable
                     .push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
@@ -110,8 +125,24 @@ pub fn collect(arguments: &[PathBuf], mut drained: impl FnMut(&Path) -> io::Resu
     inputs
 }
 
+/// The files and directories that are not linted.
+#[derive(Clone, Debug, Default)]
+pub struct Exclusions(Arc<Vec<Patterns>>);
+
+impl From<Vec<Patterns>> for Exclusions {
+    fn from(patterns: Vec<Patterns>) -> Self {
+        Self(Arc::new(patterns))
+    }
+}
+
+impl Exclusions {
+    fn has(&self, path: &Path, is_directory: bool) -> bool {
+        self.0.iter().any(|patterns| patterns.matches(path, is_directory))
+    }
+}
+
 impl Inputs {
-    fn walk(&mut self, directory: &Path) {
+    fn walk(&mut self, directory: &Path, excluded: &Exclusions) {
         let root = shown(directory);
         let before = (self.files.len(), self.unreadable.len());
         let wanted = |path: &Path| {
@@ -120,7 +151,7 @@ impl Inputs {
             ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
                 || path.ends_with("Kustomization")
         };
-        self.find(directory, true, wanted, |path| Input {
+        self.find(directory, true, excluded, wanted, |path| Input {
             path: shown(&path),
             content: Content::File(path),
             named: false,
@@ -131,15 +162,16 @@ impl Inputs {
         }
     }
 
-    fn matches(&mut self, argument: &Path, base: &Path, matcher: &GlobMatcher) {
-        let before = (self.files.len(), self.unreadable.len());
+    fn matches(&mut self, argument: &Path, base: &Path, matcher: &GlobMatcher, excluded: &Exclusions) {
+        let before = (self.files.len(), self.unreadable.len(), self.excluded);
         self.find(
             base,
             false,
+            excluded,
             |path| matcher.is_match(path.strip_prefix(".").unwrap_or(path)),
             |path| Input::named(&path),
         );
-        if before == (self.files.len(), self.unreadable.len()) {
+        if before == (self.files.len(), self.unreadable.len(), self.excluded) {
             self.unreadable.push(Unreadable {
                 path: argument.display().to_string(),
                 reason: "no file matches".to_owned(),
@@ -151,6 +183,7 @@ impl Inputs {
         &mut self,
         directory: &Path,
         hidden: bool,
+        excluded: &Exclusions,
         wanted: impl Fn(&Path) -> bool,
         input: impl Fn(PathBuf) -> Input,
     ) {
@@ -158,8 +191,19 @@ impl Inputs {
         let mut walk = WalkBuilder::new(directory);
         walk.require_git(false).git_global(false).git_exclude(false).hidden(!hidden);
         // A directory that is named itself is walked.
-        walk.filter_entry(|entry| {
-            entry.depth() == 0 || !VERSION_CONTROL.iter().any(|name| entry.file_name() == *name)
+        let (directories, pruned) = (excluded.clone(), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&pruned);
+        walk.filter_entry(move |entry| {
+            let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
+            if entry.depth() == 0 {
+                return true;
+            }
+            if VERSION_CONTROL.iter().any(|name| entry.file_name() == *name) {
+                return false;
+            }
+            let is_excluded = is_directory() && directories.has(entry.path(), true);
+            count.fetch_add(usize::from(is_excluded), Ordering::Relaxed);
+            !is_excluded
         });
         for entry in walk.build() {
             match entry {
@@ -168,10 +212,18 @@ impl Inputs {
                     if (entry.file_type().is_some_and(|kind| kind.is_file()) || links_to_file(&entry))
                         && wanted(entry.path()) =>
                 {
-                    self.files.push(input(entry.into_path()));
+                    if excluded.has(entry.path(), false) {
+                        self.excluded += 1;
+                    } else {
+                        self.files.push(input(entry.into_path()));
+                    }
                 }
                 // To git it is a file: it must not be missing in silence.
-                Ok(entry) if is_broken_link(&entry) && wanted(entry.path()) => {
+                Ok(entry)
+                    if is_broken_link(&entry)
+                        && wanted(entry.path())
+                        && !excluded.has(entry.path(), false) =>
+                {
                     let reason = match std::fs::metadata(entry.path()) {
                         Err(error) => format!("broken link: {error}"),
                         Ok(_) => "broken link".to_owned(),
@@ -182,6 +234,7 @@ impl Inputs {
                 Err(error) => self.unreadable.push(unreadable(directory, &error)),
             }
         }
+        self.excluded += pruned.load(Ordering::Relaxed);
     }
 }
 
@@ -355,6 +408,35 @@ mod tests {
             inputs.unreadable
         );
         assert_eq!(inputs.empty.len(), 1);
+    }
+
+    #[test]
+    fn what_is_excluded_is_counted_and_not_read() {
+        let dir = tree(&[
+            "a.yaml",
+            "gen/b.yaml",
+            "gen/c.yaml",
+            "k8s/d.gen.yaml",
+            "k8s/e.yaml",
+            "k8s/notes.gen.txt",
+        ]);
+        let without = |arguments: &[&str], patterns: &[&str]| {
+            let patterns = Patterns::new(dir.path(), dir.path(), patterns.iter().copied()).unwrap();
+            let arguments: Vec<PathBuf> =
+                arguments.iter().map(|argument| dir.path().join(argument)).collect();
+            collect_without(&arguments, &vec![patterns].into(), |_| Ok(Vec::new()))
+        };
+        let inputs = without(&[""], &["gen", "*.gen.*"]);
+        assert_eq!(
+            (names(&dir, &inputs), inputs.excluded),
+            (vec!["a.yaml".to_owned(), "k8s/e.yaml".to_owned()], 2)
+        );
+        // Also what is named, and what a glob finds.
+        let inputs = without(&["gen/b.yaml", "k8s/*.yaml", "gen", "a.yaml"], &["gen", "/k8s"]);
+        assert_eq!((names(&dir, &inputs), inputs.excluded), (vec!["a.yaml".to_owned()], 4));
+        assert!(inputs.unreadable.is_empty() && inputs.empty.is_empty());
+        let inputs = without(&["gone.yaml"], &["gone.yaml"]);
+        assert_eq!(inputs.unreadable.len(), 1, "what is not there is no less an error");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 /// Returns a path without `.` and, as far as possible, without `..`.
-pub(super) fn normal(path: &Path) -> PathBuf {
+#[must_use]
+pub fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -71,10 +71,10 @@ impl Run<'_> {
         match source::load(input, self.options.max_file_size)? {
             Ok(loaded) => Ok(self.fixed(input, &loaded)),
             Err(TooLarge { size }) => {
-                let finding = too_large(input, size, self.options.max_file_size);
+                let mut findings = vec![too_large(input, size, self.options.max_file_size)];
+                findings.retain(|located| self.options.selects(located.finding.rule));
                 let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
-                let report =
-                    Report { files: 1, documents: 1, findings: vec![finding], unjudged, ..Report::default() };
+                let report = Report { files: 1, documents: 1, findings, unjudged, ..Report::default() };
                 Ok(File { report, ..File::default() })
             }
         }
@@ -140,7 +140,8 @@ impl Run<'_> {
     fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
         let scope = Scope { file: input, facts: self.facts, linted: self.claims };
         let patch = self.kustomizations.patch(input);
-        let context = Context::new(self.policy, &scope, options, input, loaded.bytes()).patching(patch);
+        let (policy, namespace) = (options.policy_of(input, self.policy), options.namespace_of(input));
+        let context = Context::new(policy, namespace, &scope, options, input, loaded.bytes()).patching(patch);
         let limits = self.options.limits();
         let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
         let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
@@ -184,6 +185,8 @@ impl Run<'_> {
             }
         }
         self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
+        report.findings.retain(|located| options.selects(located.finding.rule));
+        broken.retain(|(_, located)| options.selects(located.finding.rule));
         if !broken.is_empty() {
             report.findings.extend(broken.into_iter().map(|(_, located)| located));
             report.findings.sort_by(place::order);

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::BUILTINS;
+use super::super::{API_VERSION, BUILTINS, PolicyError};
 use super::*;
 use crate::text::value::json;
 

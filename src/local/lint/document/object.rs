@@ -83,12 +83,12 @@ impl View<'_> {
             Some(patch) => self.unjudged(object, &identity, Reason::Patch(patch.by.clone())),
             None if workload.is_partial() => {}
             None => {
-                let namespace = identity.namespace.as_deref().unwrap_or_default();
+                let namespace = identity.namespace.as_deref().unwrap_or(self.context.namespace);
                 self.judged.holdings.add(value, namespace, self.context.policy);
                 self.unknown_claims(object, &identity, &workload, None);
             }
         }
-        let request = Request::of_file(value, self.context.options.today);
+        let request = self.request(value, &workload);
         let mut verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
         self.judged.suppressed += verdict.suppressed.len();
         let mut refused = match self.depth {
@@ -114,6 +114,18 @@ impl View<'_> {
             self.add(object, &identity, finding);
         }
         self.duplicates(object, &identity);
+    }
+
+    /// Returns the request to judge for an object: that for its creation in its namespace.
+    fn request<'o>(&self, object: &'o Value, workload: &Workload<'_>) -> Request<'o>
+    where
+        Self: 'o,
+    {
+        let mut request = Request::of_file(object, self.context.options.today);
+        if request.namespace.is_empty() && !workload.kind.cluster_scoped {
+            request.namespace = self.context.namespace;
+        }
+        request
     }
 
     /// Reports the objects inside one that are not judged in its place, or not fully.
@@ -281,10 +293,7 @@ impl View<'_> {
             return;
         }
         let worst = answers::Worst::new(self.context.scope, dry_run.and_then(|dry_run| dry_run.cluster));
-        let mut request = Request::of_file(&object.value, self.context.options.today);
-        if let Some(dry_run) = dry_run.filter(|_| request.namespace.is_empty()) {
-            request.namespace = dry_run.namespace;
-        }
+        let request = self.request(&object.value, workload);
         let verdict = engine::evaluate(self.context.policy, &worst, &request);
         if let Some((reference, name)) = runs_in.zip(worst.unknown_runtime()) {
             let at = workload.object.at(reference.at).get("name").pointer;
@@ -319,6 +328,7 @@ impl View<'_> {
             self.context.policy,
             self.context.scope,
             &object.value,
+            self.context.namespace,
             self.context.options.today,
         );
         self.judged.suppressed += answer.suppressed;
@@ -397,6 +407,9 @@ impl View<'_> {
 
     /// Adds a finding of an object, with its places in the document.
     fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
+        if !self.context.options.selects(finding.rule) {
+            return;
+        }
         finding.move_below(&object.at);
         if finding.rule == FIELD_TYPE {
             let at = self.document.locate(&finding.pointer).filter(|at| !at.via_alias);

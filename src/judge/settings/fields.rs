@@ -1,9 +1,10 @@
-//! Values of a policy's source, each checked for its type.
+//! Values of a file of settings, each checked for its type.
 
 use std::ops::Range;
 
-use super::{PolicyError, Reader};
+use super::{Reader, SettingsError};
 use crate::judge::finding::{Part, listed};
+use crate::text::lines::Position;
 use crate::text::pointer::Pointer;
 use crate::text::suggest::closest;
 use crate::text::value::{Map, Value};
@@ -26,7 +27,12 @@ impl<'s> Reader<'s> {
         first_line(self.source, self.document.span.clone())
     }
 
-    pub(super) fn error(
+    /// Returns where a value starts.
+    pub(crate) fn position(&self, at: &Pointer) -> Position {
+        self.lines.position(self.span(at, Part::Value).start)
+    }
+
+    pub(crate) fn error(
         &mut self,
         at: &Pointer,
         part: Part,
@@ -34,15 +40,15 @@ impl<'s> Reader<'s> {
         help: Option<String>,
     ) {
         let span = self.span(at, part);
-        self.errors.push(PolicyError::new(self.source, self.lines, span, message.into(), help));
+        self.errors.push(SettingsError::new(self.source, self.lines, span, message.into(), help));
     }
 
-    pub(super) fn wrong(&mut self, at: &Pointer, message: impl Into<String>, help: Option<String>) {
+    pub(crate) fn wrong(&mut self, at: &Pointer, message: impl Into<String>, help: Option<String>) {
         self.error(at, Part::Value, message, help);
     }
 
     /// Reads a mapping that may be left out or empty.
-    pub(super) fn mapping(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str) -> Option<&'s Map> {
+    pub(crate) fn mapping(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str) -> Option<&'s Map> {
         match value {
             None | Some(Value::Null) => None,
             Some(Value::Object(map)) => Some(map),
@@ -54,7 +60,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a mapping with fixed keys.
-    pub(super) fn fields(
+    pub(crate) fn fields(
         &mut self,
         at: &Pointer,
         value: Option<&'s Value>,
@@ -70,7 +76,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a list that may be left out or, if `may_be_empty`, empty.
-    pub(super) fn list(
+    pub(crate) fn list(
         &mut self,
         field: &Field<'s>,
         name: &str,
@@ -101,7 +107,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a string that is not empty.
-    pub(super) fn text(&mut self, field: &Field<'s>, name: &str) -> Option<&'s str> {
+    pub(crate) fn text(&mut self, field: &Field<'s>, name: &str) -> Option<&'s str> {
         match field.value? {
             Value::String(text) if !text.trim().is_empty() => return Some(text),
             Value::String(_) => self.wrong(&field.at, format!("{name} is empty"), None),
@@ -115,7 +121,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a field that must be there.
-    pub(super) fn required(&mut self, fields: &Fields<'s>, key: &'static str, name: &str) -> Option<&'s str> {
+    pub(crate) fn required(&mut self, fields: &Fields<'s>, key: &'static str, name: &str) -> Option<&'s str> {
         let field = fields.get(key);
         if field.value.is_none() {
             self.error(&fields.at, Part::Key, format!("{name} is missing"), None);
@@ -124,7 +130,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a word from a list of words.
-    pub(super) fn choice<T: Copy>(
+    pub(crate) fn choice<T: Copy>(
         &mut self,
         field: &Field<'s>,
         name: &str,
@@ -146,7 +152,7 @@ impl<'s> Reader<'s> {
         None
     }
 
-    pub(super) fn boolean(&mut self, field: &Field<'s>, name: &str) -> Option<bool> {
+    pub(crate) fn boolean(&mut self, field: &Field<'s>, name: &str) -> Option<bool> {
         match field.value? {
             Value::Bool(value) => Some(*value),
             other => {
@@ -156,7 +162,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    pub(super) fn nested(
+    pub(crate) fn nested(
         &mut self,
         outer: &Fields<'s>,
         key: &'static str,
@@ -166,7 +172,7 @@ impl<'s> Reader<'s> {
         self.fields(&field.at, field.value, &format!("`{key}`"), known)
     }
 
-    pub(super) fn globs(&mut self, field: &Field<'s>, name: &str) -> Vec<globset::GlobMatcher> {
+    pub(crate) fn globs(&mut self, field: &Field<'s>, name: &str) -> Vec<globset::GlobMatcher> {
         let mut globs = Vec::new();
         for item in self.list(field, name, false) {
             let Some(text) = self.text(&item, &format!("an item of {name}")) else { continue };
@@ -191,7 +197,7 @@ pub(super) fn first_line(source: &str, span: Range<usize>) -> Range<usize> {
 }
 
 /// Names the type of a value.
-pub(super) fn what(value: &Value) -> &'static str {
+pub(crate) fn what(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",
@@ -203,13 +209,13 @@ pub(super) fn what(value: &Value) -> &'static str {
 }
 
 /// Writes words as a list for a sentence: `a`, `b` or `c`.
-pub(super) fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+pub(crate) fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
     listed(&words, "or")
 }
 
 /// Suggests the closest word, or lists all.
-pub(super) fn hint<'w>(word: &str, known: impl IntoIterator<Item = &'w str> + Clone) -> String {
+pub(crate) fn hint<'w>(word: &str, known: impl IntoIterator<Item = &'w str> + Clone) -> String {
     match closest(word, known.clone()) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("expected {}", one_of(known)),
@@ -217,25 +223,25 @@ pub(super) fn hint<'w>(word: &str, known: impl IntoIterator<Item = &'w str> + Cl
 }
 
 /// Makes a word of the source fit for one line of output.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let cut: String = text.chars().take(80).collect();
     cut.escape_debug().to_string()
 }
 
 /// A value and its place; no value for a key that is left out.
-pub(super) struct Field<'s> {
-    pub(super) at: Pointer,
-    pub(super) value: Option<&'s Value>,
+pub(crate) struct Field<'s> {
+    pub(crate) at: Pointer,
+    pub(crate) value: Option<&'s Value>,
 }
 
 /// The fields of a mapping that may be left out.
-pub(super) struct Fields<'s> {
-    pub(super) at: Pointer,
-    pub(super) map: Option<&'s Map>,
+pub(crate) struct Fields<'s> {
+    pub(crate) at: Pointer,
+    pub(crate) map: Option<&'s Map>,
 }
 
 impl<'s> Fields<'s> {
-    pub(super) fn get(&self, key: &'static str) -> Field<'s> {
+    pub(crate) fn get(&self, key: &'static str) -> Field<'s> {
         Field { at: &self.at / key, value: self.map.and_then(|map| map.get(key)) }
     }
 }

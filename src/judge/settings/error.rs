@@ -1,4 +1,4 @@
-//! An error in a policy, with its place.
+//! An error in a file of settings, with its place.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,9 +8,9 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::text::lines::{Lines, Position, character_at};
 
-/// One thing that is wrong with a policy.
+/// One thing that is wrong with a file of settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyError {
+pub struct SettingsError {
     /// The message, without a period.
     pub message: String,
     /// What to do about it, where there is more to say; no period.
@@ -21,18 +21,18 @@ pub struct PolicyError {
     pub position: Position,
 }
 
-/// Everything that is wrong with a policy, in the order of the source. Never empty.
+/// Everything that is wrong with a file of settings, in the order of the source. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyErrors {
-    /// What the policy's source is called: the path of its file.
+pub struct SettingsErrors {
+    /// What the source is called: the path of its file.
     pub name: String,
     /// The source.
     pub source: Arc<str>,
     /// Its errors.
-    pub errors: Vec<PolicyError>,
+    pub errors: Vec<SettingsError>,
 }
 
-impl PolicyError {
+impl SettingsError {
     pub(super) fn new(
         source: &str,
         lines: &Lines<'_>,
@@ -50,7 +50,7 @@ impl PolicyError {
     }
 }
 
-impl PolicyErrors {
+impl SettingsErrors {
     /// Returns the errors with the lines of source they are about, for a person.
     #[must_use]
     pub fn snippets(&self, styled: bool) -> String {
@@ -72,11 +72,11 @@ impl PolicyErrors {
     }
 }
 
-impl fmt::Display for PolicyErrors {
+impl fmt::Display for SettingsErrors {
     /// Writes one line for each error: `file:line:column: message; help`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.errors.iter().enumerate() {
-            let PolicyError { message, help, position, .. } = error;
+            let SettingsError { message, help, position, .. } = error;
             let break_before = if index == 0 { "" } else { "\n" };
             write!(f, "{break_before}{}:{}:{}: {message}", self.name, position.line, position.column)?;
             if let Some(help) = help {
@@ -87,14 +87,14 @@ impl fmt::Display for PolicyErrors {
     }
 }
 
-impl std::error::Error for PolicyErrors {}
+impl std::error::Error for SettingsErrors {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn error(source: &str, span: Range<usize>, message: &str, help: Option<&str>) -> PolicyError {
-        PolicyError::new(
+    fn error(source: &str, span: Range<usize>, message: &str, help: Option<&str>) -> SettingsError {
+        SettingsError::new(
             source,
             &Lines::new(source.as_bytes()),
             span,
@@ -123,11 +123,11 @@ mod tests {
         assert_eq!(error("abc", backwards, "", None).span, 2..2);
     }
 
-    fn errors() -> PolicyErrors {
+    fn errors() -> SettingsErrors {
         let source = "spec:\n  rulez: {}\n";
         let first = error(source, 8..13, "unknown key `rulez`", Some("did you mean `rules`?"));
         let other = error(source, 0..4, "nothing of use", None);
-        PolicyErrors { name: "p.yaml".to_owned(), source: source.into(), errors: vec![first, other] }
+        SettingsErrors { name: "p.yaml".to_owned(), source: source.into(), errors: vec![first, other] }
     }
 
     #[test]

@@ -1,0 +1,125 @@
+//! What the commands that judge have in common: the policy, the paths, and the report.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::names::{policies, rules_and_checks};
+use super::size::{Size, size};
+use crate::judge::finding::Level;
+use crate::local::lint::MAX_FILE_SIZE;
+use crate::report::Format;
+
+/// The policy and the report: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
+#[derive(Debug, Args)]
+pub struct Reporting {
+    /// The configuration [default: JOBGATE_CONFIG, else jobgate.yaml in or above the first PATH, else the
+    /// current directory]
+    #[arg(long, value_name = "FILE", overrides_with = "no_config", help_heading = "Configuration")]
+    pub config: Option<PathBuf>,
+
+    /// Use no configuration
+    #[arg(long, overrides_with = "config", help_heading = "Configuration")]
+    pub no_config: bool,
+
+    /// The policy: a file, or one of default, audit, accelerators, strict [default: default]
+    #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true, help_heading = "Judging")]
+    pub policy: Option<String>,
+
+    /// Use only these rules and checks, of those of the policy: ids or globs, separated by commas
+    #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = rules_and_checks(), hide_possible_values = true, help_heading = "Judging")]
+    pub select: Vec<String>,
+
+    /// Do not use these rules and checks: ids or globs, separated by commas
+    #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = rules_and_checks(), hide_possible_values = true, help_heading = "Judging")]
+    pub ignore: Vec<String>,
+
+    /// The lowest level that makes the exit code 1 [default: deny]
+    #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Judging")]
+    pub fail_on: Option<FailOn>,
+
+    /// Also exit with 1 if something was not judged: an unknown kind, a chart, a patch, an unknown claim
+    #[arg(long, help_heading = "Judging")]
+    pub fail_on_unjudged: bool,
+
+    /// Exit with 0 whatever is found; errors of the run still exit with 2
+    #[arg(long, help_heading = "Judging")]
+    pub exit_zero: bool,
+
+    /// The format of the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
+    pub format: Format,
+
+    /// Write the report to a file, all of it or nothing
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
+    pub output_file: Option<PathBuf>,
+
+    /// Show every finding instead of summarizing many of one kind
+    #[arg(long, help_heading = "Report")]
+    pub full: bool,
+
+    /// Report only findings and what was not judged, without summary and progress
+    #[arg(short, long, help_heading = "Report")]
+    pub quiet: bool,
+
+    /// Report how many findings of each rule there are, and how many can be fixed; for human and json
+    #[arg(long, conflicts_with = "full", help_heading = "Report")]
+    pub statistics: bool,
+}
+
+/// Input, policy and report: arguments of `jobgate lint` and `jobgate dry-run`.
+#[derive(Debug, Args)]
+pub struct Judging {
+    /// Files, directories, globs, or - for standard input [default: those of the configuration, else .]
+    ///
+    /// A file is read whatever its name. In a directory, .yaml, .yml and .json files are read unless
+    /// .gitignore excludes them, hidden ones (.github, .tekton) too. Links to files are followed, links to
+    /// directories are not.
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// The policy and the report.
+    #[command(flatten)]
+    pub reporting: Reporting,
+
+    /// Skip these files and directories, on top of .gitignore and in its syntax (repeatable)
+    #[arg(long, value_name = "GLOB", help_heading = "Judging")]
+    pub exclude: Vec<String>,
+
+    /// The namespace for manifests without one, as in `kubectl -n`
+    #[arg(short, long, value_name = "NAME", help_heading = "Judging")]
+    pub namespace: Option<String>,
+
+    /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = "Judging")]
+    pub facts: Vec<PathBuf>,
+
+    /// Threads to use; 0 for one per processor
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
+    pub threads: usize,
+
+    /// Skip files larger than this: a number of bytes, or with a suffix K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), help_heading = "Limits")]
+    pub max_file_size: Size,
+}
+
+/// The lowest level that makes a run fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Denials
+    Deny,
+    /// Denials and warnings
+    Warn,
+    /// Denials, warnings and notes
+    Note,
+}
+
+impl From<FailOn> for Level {
+    fn from(level: FailOn) -> Self {
+        match level {
+            FailOn::Deny => Self::Deny,
+            FailOn::Warn => Self::Warn,
+            FailOn::Note => Self::Note,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Arguments that take a name or something else: any text is read, and completions offer the names.
+
+use clap::Command;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::error::Error;
+
+use crate::cli::topics::TOPICS;
+use crate::judge::policy::BUILTINS;
+use crate::judge::selection;
+
+/// Reads any text, and has names to offer.
+#[derive(Clone)]
+pub(super) struct Named(fn() -> Vec<&'static str>);
+
+/// Reads a policy: a file, or the name of a built-in one.
+pub(super) fn policies() -> Named {
+    Named(|| BUILTINS.iter().map(|builtin| builtin.name).collect())
+}
+
+/// Reads the id of a rule or check, or a glob.
+pub(super) fn rules_and_checks() -> Named {
+    Named(|| selection::ids().collect())
+}
+
+/// Reads the name of a manual page.
+pub(super) fn page_names() -> Named {
+    Named(|| page_ids().collect())
+}
+
+/// Returns the names of all manual pages.
+pub fn page_ids() -> impl Iterator<Item = &'static str> {
+    selection::ids().chain(TOPICS.iter().map(|topic| topic.id))
+}
+
+impl TypedValueParser for Named {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+    }
+}

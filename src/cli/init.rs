@@ -1,0 +1,302 @@
+//! `jobgate init`: looks at a repository and writes a configuration for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+
+use super::configuration::FILE;
+use super::{Exit, today};
+use crate::cli::args::Init;
+use crate::judge::finding::{Level, Safety};
+use crate::judge::policy::Policy;
+use crate::local::lint::{self, Against, Claims, DryRun, Linted, Options};
+use crate::local::replace::put;
+use crate::report::{Reason, clean, counts, plural};
+
+/// The policy for a repository in which the default one would deny something.
+const GENTLE: &str = "audit";
+/// The policy for one in which it would not.
+const DEFAULT: &str = "default";
+/// How many directories, charts and kustomizations are named.
+const NAMED: usize = 5;
+
+/// What there is in a repository.
+#[derive(Debug, Default)]
+struct Inventory {
+    files: usize,
+    documents: usize,
+    /// Objects by kind.
+    kinds: BTreeMap<String, usize>,
+    /// Objects by the directory that they are in, below the repository.
+    places: BTreeMap<String, usize>,
+    /// Charts and kustomizations that have to be rendered.
+    charts: BTreeSet<String>,
+    kustomizations: BTreeSet<String>,
+    /// Other things that were not judged.
+    others: usize,
+    /// What would be found, in words.
+    found: String,
+    denied: usize,
+    fixable: usize,
+    unreadable: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The directory cannot be read, there is a configuration already, or it cannot be written.
+pub fn run(args: &Init, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let directory = &args.directory;
+    let file = lint::normal(&directory.join(FILE));
+    if !std::fs::metadata(directory).with_context(|| format!("read {}", directory.display()))?.is_dir() {
+        bail!("{} is not a directory", directory.display());
+    }
+    if !args.force && file.symlink_metadata().is_ok() {
+        bail!("{} exists; --force replaces it", file.display());
+    }
+    let inventory = Inventory::of(directory)?;
+    let policy = if inventory.denied > 0 { GENTLE } else { DEFAULT };
+    inventory.write(out)?;
+    put(&file, configuration(&inventory, policy).as_bytes())
+        .with_context(|| format!("write {}", file.display()))?;
+    writeln!(out, "\nwritten: {}, with the policy `{policy}`\n", file.display())?;
+    next(&inventory, policy, directory, out)?;
+    Ok(Exit::Clean)
+}
+
+impl Inventory {
+    fn of(directory: &Path) -> anyhow::Result<Self> {
+        let options =
+            Options { keep_sources: false, keep_fixes: false, today: Some(today()), ..Options::default() };
+        let limit = options.max_file_size;
+        let inputs = lint::collect(&[directory.to_owned()], |path| lint::drained(path, limit));
+        let policy = Policy::default();
+        let facts = Claims::default();
+        let Linted { report, unreadable, .. } = lint::lint(&inputs.files, &policy, &facts, &options);
+        let mut inventory = Self {
+            files: report.files,
+            documents: report.documents,
+            found: counts(&report),
+            denied: report.count(Level::Deny),
+            fixable: report
+                .findings
+                .iter()
+                .filter(|located| located.finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe))
+                .count(),
+            ..Self::default()
+        };
+        inventory.unreadable.extend(inputs.unreadable.iter().chain(&unreadable).map(ToString::to_string));
+        for unjudged in &report.unjudged {
+            match &unjudged.reason {
+                Reason::Chart(dir) | Reason::ChartParts(dir) => _ = inventory.charts.insert(dir.to_string()),
+                Reason::Kustomization(kustomized) => {
+                    inventory.kustomizations.insert(kustomized.path.to_string());
+                }
+                // One that is patched is listed itself.
+                Reason::Patch(_) | Reason::Nothing => {}
+                reason if reason.is_error() => {}
+                _ => inventory.others += 1,
+            }
+        }
+        // A dry run has an answer for each object, with its place.
+        let against = Against::default();
+        let question = DryRun { strict: true, against: &against, cluster: None, keep_objects: false };
+        let options = Options { dry_run: Some(question), ..options };
+        let answers = lint::lint(&inputs.files, &policy, &facts, &options).report.answers;
+        for answered in answers {
+            *inventory.kinds.entry(answered.object.kind.clone()).or_default() += 1;
+            let path = Path::new(&*answered.location.file);
+            let below = path.strip_prefix(directory).unwrap_or(path);
+            let mut parts = below.components();
+            let first = parts.next().map(|part| part.as_os_str().to_string_lossy().into_owned());
+            let place = first.filter(|_| parts.next().is_some()).unwrap_or_else(|| ".".to_owned());
+            *inventory.places.entry(place).or_default() += 1;
+        }
+        Ok(inventory)
+    }
+
+    fn jobs(&self) -> usize {
+        self.kinds.values().sum()
+    }
+
+    /// Returns the kinds with their numbers, the most frequent first.
+    fn kinds(&self) -> String {
+        listed(&self.kinds)
+    }
+
+    fn places(&self) -> String {
+        listed(&self.places)
+    }
+
+    fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let read = format!("{}, {}", plural(self.files, "file"), plural(self.documents, "document"));
+        match self.jobs() {
+            0 => writeln!(out, "found: {read}: no batch jobs among them")?,
+            jobs => {
+                writeln!(out, "found: {read}, {}: {}", plural(jobs, "job"), self.kinds())?;
+                writeln!(out, "  in: {}", self.places())?;
+            }
+        }
+        for (what, all) in [("charts", &self.charts), ("kustomizations", &self.kustomizations)] {
+            if !all.is_empty() {
+                let named: Vec<_> = all.iter().take(NAMED).map(|path| clean(path)).collect();
+                let more = match all.len() - named.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                writeln!(out, "  {what} to render first: {}{more}", named.join(", "))?;
+            }
+        }
+        if self.others > 0 {
+            writeln!(out, "  not judged: {} more, which `jobgate lint` names", self.others)?;
+        }
+        for error in &self.unreadable {
+            writeln!(out, "  {}", clean(error))?;
+        }
+        writeln!(out, "the policy `{DEFAULT}` reports: {}", self.found)
+    }
+}
+
+/// Writes names with their numbers, the largest first.
+fn listed(all: &BTreeMap<String, usize>) -> String {
+    let mut all: Vec<_> = all.iter().collect();
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let mut words: Vec<String> =
+        all.iter().take(NAMED).map(|(name, count)| format!("{} ({count})", clean(name))).collect();
+    let more: usize = all.iter().skip(NAMED).map(|(_, count)| **count).sum();
+    if more > 0 {
+        words.push(format!("others ({more})"));
+    }
+    words.join(", ")
+}
+
+/// Writes what to do next.
+fn next(inventory: &Inventory, policy: &str, directory: &Path, out: &mut dyn Write) -> std::io::Result<()> {
+    let here = directory == Path::new(".");
+    let inside = if here { String::new() } else { format!(", in {}", directory.display()) };
+    writeln!(out, "next{inside}:")?;
+    let mut line = |command: &str, what: &str| writeln!(out, "  {command:<55} {what}");
+    line("jobgate lint", "show what was found")?;
+    if inventory.fixable > 0 {
+        line(
+            "jobgate lint --diff",
+            &format!("show what --fix would change ({})", plural(inventory.fixable, "finding")),
+        )?;
+    }
+    if policy == GENTLE {
+        line("jobgate lint --policy default", "show what would be denied")?;
+        line(
+            "jobgate lint --policy default --write-baseline FILE",
+            "baseline it, so that only new findings fail",
+        )?;
+    }
+    if let Some(chart) = inventory.charts.first() {
+        line(&format!("helm template {} | jobgate dry-run -", clean(chart)), "lint a chart")?;
+    }
+    line("git add jobgate.yaml", "docs/ci.md shows how to run it in CI")
+}
+
+/// Returns the text of a configuration.
+fn configuration(inventory: &Inventory, policy: &str) -> String {
+    let jobs = match inventory.jobs() {
+        0 => "No batch jobs were found.".to_owned(),
+        _ => format!("Batch jobs were found in: {}.", inventory.places()),
+    };
+    let why = if policy == GENTLE {
+        "# It reports and denies nothing. When what is left is fixed or in a baseline, change it to `default`."
+    } else {
+        "# Also: audit (only warns), accelerators, strict, or the path of your own policy."
+    };
+    format!(
+        "\
+# yaml-language-server: $schema=https://raw.githubusercontent.com/jobgate/jobgate/main/policies/configuration.schema.json
+# What `jobgate lint`, `jobgate dry-run` and `jobgate audit` do without being told. Options on the command line
+# win. Paths are relative to this file. All keys: docs/configuration.md of Jobgate.
+apiVersion: jobgate.dev/v1alpha1
+kind: Configuration
+
+{why}
+policy: {policy}
+
+# {jobs}
+paths: [.]
+
+# Skip files and directories, in the syntax of .gitignore.
+# exclude: [vendor/, '*.generated.yaml']
+
+# The lowest level that makes the exit code 1: deny, warn or note.
+failOn: deny
+
+# Existing findings, of `jobgate lint --write-baseline .jobgate-baseline.json`.
+# baseline: .jobgate-baseline.json
+
+# Manifests of existing claims, of `kubectl get pvc -A -o yaml`.
+# facts: [pvc.yaml]
+
+# The namespace of manifests without one, as in `kubectl -n`.
+# namespace: training
+
+# Another policy or namespace for some paths; the last match wins.
+# overrides:
+# - paths: [/experiments]
+#   policy: audit
+#   namespace: research
+
+# Rules and checks that are used, or not; `jobgate explain` lists them.
+# select: [deadline, 'gpu-*']
+# ignore: [ttl-after-finished]
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::FailOn;
+    use crate::cli::configuration::Configuration;
+
+    #[test]
+    fn what_is_written_is_a_configuration_also_with_its_comments_in_force() {
+        let inventory =
+            Inventory { places: BTreeMap::from([("k8s\n: {".to_owned(), 2)]), ..Inventory::default() };
+        for policy in [DEFAULT, GENTLE] {
+            let text = configuration(&inventory, policy);
+            let read = Configuration::parse(&text, FILE).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(read.policy.as_ref().map(|at| &*at.value), Some(policy));
+            assert_eq!((read.paths(), read.fail_on), (vec![".".into()], Some(FailOn::Deny)));
+            let keys = [
+                "exclude:",
+                "baseline:",
+                "facts:",
+                "namespace:",
+                "overrides:",
+                "- paths:",
+                "  policy:",
+                "  namespace:",
+                "select:",
+                "ignore:",
+            ];
+            let all: String = text
+                .lines()
+                .map(|line| match line.strip_prefix("# ") {
+                    Some(rest) if keys.iter().any(|key| rest.starts_with(key)) => format!("{rest}\n"),
+                    _ => format!("{line}\n"),
+                })
+                .collect();
+            let read = Configuration::parse(&all, FILE).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!((read.overrides.len(), read.select.len(), read.ignore.len()), (1, 2, 1), "{all}");
+        }
+    }
+
+    #[test]
+    fn the_most_frequent_come_first() {
+        let all: BTreeMap<String, usize> = ["a", "b", "c", "d", "e", "f", "g"]
+            .iter()
+            .enumerate()
+            .map(|(count, name)| ((*name).to_owned(), count + 1))
+            .collect();
+        assert_eq!(listed(&all), "g (7), f (6), e (5), d (4), c (3), others (3)");
+    }
+}

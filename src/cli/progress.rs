@@ -1,0 +1,41 @@
+//! The progress of a run, on a terminal.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::local::lint::Progress;
+
+/// How long a run may take before its progress is shown.
+const PROGRESS_DELAY: Duration = Duration::from_millis(500);
+
+/// Does the work, and after a while shows on a terminal how many files are done, unless `quiet`.
+pub(super) fn watched<T>(quiet: bool, progress: &Progress, total: usize, work: impl FnOnce() -> T) -> T {
+    narrated(quiet, &|| format!("linting: {} of {total} files", progress.files()), work)
+}
+
+/// Does the work, and after a while shows on a terminal the progress that `say` returns, unless `quiet`.
+pub(super) fn narrated<T>(quiet: bool, say: &(dyn Fn() -> String + Sync), work: impl FnOnce() -> T) -> T {
+    if quiet || !io::stderr().is_terminal() {
+        return work();
+    }
+    let (done, finished) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut shown = false;
+            // The sender is dropped when the work is done.
+            while finished.recv_timeout(if shown { PROGRESS_DELAY / 5 } else { PROGRESS_DELAY })
+                == Err(mpsc::RecvTimeoutError::Timeout)
+            {
+                shown = true;
+                let _ = write!(io::stderr(), "\r\u{1b}[K{}", say());
+            }
+            if shown {
+                let _ = write!(io::stderr(), "\r\u{1b}[K");
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}

@@ -1,0 +1,224 @@
+//! The settings of a run: its arguments, on top of the configuration.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use super::configuration::Configuration;
+use super::output::{check, to_file_or};
+use super::{Exit, policy_named};
+#[cfg(feature = "serve")]
+use crate::cli::args::Audit;
+use crate::cli::args::{FailOn, Judging, Lint, Reporting};
+use crate::judge::policy::Policy;
+use crate::judge::selection::{NothingSelected, Selection};
+use crate::local::lint::{ByPath, Exclusions, Patterns};
+use crate::report::{self, Report};
+
+/// The built-in policy of a run without another.
+const DEFAULT_POLICY: &str = "default";
+
+/// What a run judges, and by what.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// The policy, without the rules that are not used.
+    pub(super) policy: Policy,
+    /// The rules and checks that are used; nothing for all.
+    pub(super) selection: Option<Selection>,
+    /// What holds for some files instead.
+    pub(super) by_path: Vec<ByPath>,
+    /// The namespace of manifests without one.
+    pub(super) namespace: Option<String>,
+    /// The files and directories.
+    pub(super) paths: Vec<PathBuf>,
+    /// Those of them that are skipped.
+    pub(super) exclusions: Exclusions,
+    /// The baseline to read.
+    pub(super) baseline: Option<PathBuf>,
+    /// The files of facts.
+    pub(super) facts: Vec<PathBuf>,
+    fail_on: FailOn,
+    /// The configuration's file, as it is shown.
+    configuration: Option<String>,
+}
+
+impl Settings {
+    /// Returns the settings of `jobgate lint`.
+    ///
+    /// # Errors
+    /// A policy, the configuration or an argument is not valid.
+    pub(super) fn of_lint(args: &Lint) -> anyhow::Result<Self> {
+        let mut settings = Self::of(&args.judging.reporting, Some(&args.judging))?;
+        if args.write_baseline.is_some() || args.diff {
+            settings.baseline = None;
+        } else if args.baseline.is_some() {
+            settings.baseline.clone_from(&args.baseline);
+        }
+        Ok(settings)
+    }
+
+    /// Returns the settings of `jobgate dry-run`.
+    ///
+    /// # Errors
+    /// Those of [`Self::of_lint`].
+    pub(super) fn of_dry_run(args: &Judging) -> anyhow::Result<Self> {
+        Self::of(&args.reporting, Some(args))
+    }
+
+    /// Returns the settings of `jobgate audit`.
+    ///
+    /// # Errors
+    /// Those of [`Self::of_lint`].
+    #[cfg(feature = "serve")]
+    pub(super) fn of_audit(args: &Audit) -> anyhow::Result<Self> {
+        Self::of(&args.reporting, None)
+    }
+
+    fn of(reporting: &Reporting, judging: Option<&Judging>) -> anyhow::Result<Self> {
+        if reporting.statistics && !reporting.format.has_statistics() {
+            bail!("--statistics writes --format human or json");
+        }
+        if let Some(file) = &reporting.output_file {
+            check(file)?;
+        }
+        let current = std::env::current_dir().context("find the current directory")?;
+        let paths = judging.map_or(&[][..], |judging| &judging.paths);
+        let found = match reporting.no_config {
+            true => None,
+            false => Configuration::load(reporting.config.as_deref(), paths, &current)?,
+        };
+        let configuration = found.as_ref();
+        let selection = selection(reporting, configuration)?;
+        let selected = |policy: Policy| match &selection {
+            Some(selection) => selection.of_policy(policy),
+            None => policy,
+        };
+        let policy =
+            match (&reporting.policy, configuration.and_then(|file| Some((file, file.policy.as_ref()?)))) {
+                (Some(name), _) => policy_named(name)?,
+                (None, Some((file, named))) => file.read_policy(named)?,
+                (None, None) => policy_named(DEFAULT_POLICY)?,
+            };
+        let settings = Self {
+            policy: selected(policy),
+            by_path: Vec::new(),
+            namespace: None,
+            paths: Vec::new(),
+            exclusions: Exclusions::default(),
+            baseline: None,
+            facts: Vec::new(),
+            fail_on: reporting
+                .fail_on
+                .or(configuration.and_then(|file| file.fail_on))
+                .unwrap_or(FailOn::Deny),
+            configuration: configuration.map(|file| file.path.clone()),
+            selection: selection.clone(),
+        };
+        let Some(judging) = judging else { return Ok(settings) };
+        let here = Patterns::new(Path::new(""), &current, judging.exclude.iter().map(String::as_str));
+        let mut exclusions = vec![here.context("--exclude")?];
+        exclusions.extend(configuration.map(|file| file.exclude(&current)).transpose()?);
+        let mut by_path = Vec::new();
+        for (file, over) in
+            configuration.into_iter().flat_map(|file| file.overrides.iter().map(move |over| (file, over)))
+        {
+            // An argument is for all paths.
+            let policy = over.policy.as_ref().filter(|_| reporting.policy.is_none());
+            let policy = policy.map(|named| file.read_policy(named)).transpose()?.map(selected);
+            let namespace = over.namespace.clone().filter(|_| judging.namespace.is_none());
+            by_path.push(ByPath { patterns: file.patterns(over, &current)?, policy, namespace });
+        }
+        let or_else = |given: &[PathBuf], configured: fn(&Configuration) -> Vec<PathBuf>| match configuration
+        {
+            Some(file) if given.is_empty() => configured(file),
+            _ => given.to_vec(),
+        };
+        let mut paths = or_else(&judging.paths, Configuration::paths);
+        if paths.is_empty() {
+            paths.push(PathBuf::from("."));
+        }
+        Ok(Self {
+            by_path,
+            namespace: judging.namespace.clone().or_else(|| configuration?.namespace.clone()),
+            paths,
+            exclusions: exclusions.into(),
+            baseline: configuration.and_then(Configuration::baseline),
+            facts: or_else(&judging.facts, Configuration::facts),
+            ..settings
+        })
+    }
+
+    /// Adds to a report where the settings come from.
+    pub(super) fn sign(&self, report: &mut Report, excluded: usize) {
+        report.excluded = excluded;
+        report.configuration.clone_from(&self.configuration);
+    }
+
+    /// Says where the settings come from, if the report is in a format that does not.
+    pub(super) fn announce(&self, reporting: &Reporting) -> io::Result<()> {
+        match &self.configuration {
+            Some(path) if !reporting.quiet && !reporting.format.names_configuration() => {
+                writeln!(io::stderr(), "jobgate: configuration: {path}")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns how the report is written.
+    pub(super) fn options(&self, reporting: &Reporting, color: bool) -> report::Options {
+        report::Options {
+            color: color && reporting.output_file.is_none(),
+            full: reporting.full,
+            quiet: reporting.quiet,
+            statistics: reporting.statistics,
+            fail_on: self.fail_on.into(),
+            fail_on_unjudged: reporting.fail_on_unjudged,
+            ..report::Options::default()
+        }
+    }
+
+    /// Writes the report to standard output, or to the file for it.
+    pub(super) fn write(&self, reporting: &Reporting, report: &Report, color: bool) -> anyhow::Result<()> {
+        self.write_to(reporting, report, color, &mut io::stdout().lock())
+    }
+
+    /// Writes the report to a stream, or to the file for it.
+    pub(super) fn write_to(
+        &self,
+        reporting: &Reporting,
+        report: &Report,
+        color: bool,
+        stream: &mut dyn io::Write,
+    ) -> anyhow::Result<()> {
+        let options = self.options(reporting, color);
+        to_file_or(reporting.output_file.as_deref(), stream, |out| {
+            report::write(report, reporting.format, &options, out)
+        })
+    }
+
+    /// Returns how the run ends; `complete` is whether everything could be read and written.
+    pub(super) fn exit(&self, reporting: &Reporting, report: &Report, complete: bool) -> Exit {
+        let level = self.fail_on.into();
+        let found = report.findings.iter().any(|located| located.finding.level >= level)
+            || reporting.fail_on_unjudged && !report.unjudged.is_empty();
+        match (complete, found && !reporting.exit_zero) {
+            (false, _) => Exit::Failed,
+            (true, true) => Exit::Findings,
+            (true, false) => Exit::Clean,
+        }
+    }
+}
+
+/// Returns the rules and checks that are used. With `--select`, the configuration's lists do not count:
+/// whoever asks for a rule gets it.
+fn selection(
+    reporting: &Reporting,
+    configuration: Option<&Configuration>,
+) -> Result<Option<Selection>, NothingSelected> {
+    if let (true, Some(file)) = (reporting.select.is_empty(), configuration) {
+        let ignore = [&file.ignore[..], &reporting.ignore].concat();
+        return Selection::new(&file.select, &ignore);
+    }
+    Selection::new(&reporting.select, &reporting.ignore)
+}
