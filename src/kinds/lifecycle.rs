@@ -9,7 +9,7 @@ use crate::text::value::Value;
 pub enum Deadline {
     /// That of the limits ends the run, and its pods are deleted.
     Ends,
-    /// That of the limits marks the run as failed; what happens to its pods is in [`Definition::release`].
+    /// That of the limits marks the run as failed; what happens to its pods is in [`Definition::release`](super::Definition::release).
     Marks,
     /// That of each batch/v1 Job ends this Job. No field ends them all, so a missing one is a warning.
     EndsEachJob {

@@ -2,7 +2,7 @@
 //!
 //! A kind's template (`src/kinds/<kind>.starter.yaml`) is YAML with marks. `{{name}}` stands for a value. A
 //! line `{?multi,!spot}text` stands where all conditions hold; a line `{!multi}text` is an error where they
-//! do. `{{>part}}` on a line of its own stands for a part, which is one of [`PARTS`] or comes behind a line
+//! do. `{{>part}}` on a line of its own stands for a part, which is one of `PARTS` or comes behind a line
 //! `{{=part}}` at the end of the template.
 
 use crate::k8s::cron::Schedule;

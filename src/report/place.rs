@@ -105,7 +105,7 @@ mod tests {
             let span = span(source.as_bytes(), &document, &at, part);
             match expected {
                 Some(before) => {
-                    assert_eq!((&source[..span.start], &source[span]), (before, word), "{source}")
+                    assert_eq!((&source[..span.start], &source[span]), (before, word), "{source}");
                 }
                 None => assert!(span.len() > word.len(), "{source}"),
             }

@@ -42,6 +42,10 @@ fn compare(name: &str, place: impl Fn() -> Place, place_of_all: Option<&Place>) 
                 &own
             }
         };
+        // A redirection is the shell's.
+        let command = command.split(" >").next().unwrap_or(command);
+        // A redirection is the shell's.
+        let command = command.split(" >").next().unwrap_or(command);
         let arguments: Vec<String> = command.split(' ').map(|word| word.replace('\'', "")).collect();
         let output = place.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         let printed = stdout(&output);

@@ -114,7 +114,7 @@ fn check(cx: &mut Cx<'_>) {
     }
     let mut ends_at_first = None;
     for (index, pod) in workload.pods.iter().enumerate() {
-        if !pod.form.is_job() || !pod.count.most.is_some_and(|most| most > 1) || fails_at_once(pod) {
+        if !pod.form.is_job() || pod.count.most.is_none_or(|most| most <= 1) || fails_at_once(pod) {
             continue;
         }
         let lines = cx.commands(index);

@@ -251,7 +251,7 @@ fn names_nccl(line: &CommandLine<'_>) -> bool {
     line.argv.iter().any(|item| {
         meter::spend_text(&item.text);
         let has = |name: &&str| memchr::memmem::find(item.text.as_bytes(), name.as_bytes()).is_some();
-        ["horovod", "nccl", "rccl", "torch"].iter().any(|name| has(&name))
+        ["horovod", "nccl", "rccl", "torch"].iter().any(has)
     })
 }
 

@@ -135,7 +135,7 @@ fn check(cx: &mut Cx<'_>) {
         let Some((all, retries)) = spec.get("completions").int().set().zip(limit.int().or_default(6)) else {
             continue;
         };
-        if all < 2 || limit.is_set() && retries >= all || !pod.count.most.is_some_and(|most| most > 1) {
+        if all < 2 || limit.is_set() && retries >= all || pod.count.most.is_none_or(|most| most <= 1) {
             continue;
         }
         let lines = cx.commands(index);
@@ -202,10 +202,10 @@ fn works_with_others(line: &CommandLine<'_>) -> bool {
         || line.argv.iter().any(|item| {
             meter::spend_text(&item.text);
             let has = |name: &&str| memchr::memmem::find(item.text.as_bytes(), name.as_bytes()).is_some();
-            PEERS.iter().any(|name| has(&name))
+            PEERS.iter().any(&has)
                 || ["master_addr", "master-addr", "rdzv", "coordinator", "num_processes", "main_process_ip"]
                     .iter()
-                    .any(|name| has(&name))
+                    .any(has)
         })
 }
 
