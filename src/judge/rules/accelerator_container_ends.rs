@@ -1,4 +1,4 @@
-//! A container with an accelerator ends by itself: its last command is not one that waits for ever.
+//! A container with an accelerator ends by itself: its last command is not one that waits forever.
 //!
 //! ## Why
 //!
@@ -48,7 +48,7 @@
 //!
 //! ## Details
 //!
-//! What waits for ever is `sleep infinity` or `sleep` for a day and more, `tail -f /dev/null`, and a loop
+//! What waits forever is `sleep infinity` or `sleep` for a day and more, `tail -f /dev/null`, and a loop
 //! such as `while true; do …; done` without `break` or `exit`, as the only command of a container or the last
 //! one of its script. With a deadline for the run or its pods, the finding is a note: the GPUs are held until
 //! then. After `||`, it is a note as well, since the container waits only after a failure.
@@ -94,7 +94,7 @@ pub(super) static RULE: Rule = Rule {
     ratchet: Ratchet::BY_PLACE,
 };
 
-/// `sleep` for so many seconds is meant to be for ever.
+/// `sleep` for so many seconds is meant to be forever.
 const LONG: f64 = 86400.0;
 
 fn check(cx: &mut Cx<'_>) {
@@ -144,7 +144,7 @@ fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &End<'_>, deadline: Opti
         (Some(_), _) => {
             (format!("{what}: the container holds its accelerators until the deadline"), Level::Note)
         }
-        (None, _) => (format!("{what}: the container holds its accelerators for ever"), Level::Deny),
+        (None, _) => (format!("{what}: the container holds its accelerators forever"), Level::Deny),
     };
     let finding = cx.report(&at, message);
     finding.at_most(level).help("end the container with the training program, or set a deadline");
@@ -169,7 +169,7 @@ struct End<'c> {
     after_failure: bool,
 }
 
-/// Returns what a container does for ever at its end.
+/// Returns what a container does forever at its end.
 fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
     let first = line.commands.first()?;
     let Some(shell) = line.shells.first().filter(|shell| shell.first) else {
@@ -204,7 +204,7 @@ fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
     is_endless(last).then_some(End { words: &last.words, of_loop: false, after_failure: last.place.branch })
 }
 
-/// Tells whether a command runs for ever, as far as a job goes.
+/// Tells whether a command runs forever, as far as a job goes.
 fn is_endless(command: &Command) -> bool {
     if command.timeout {
         return false;

@@ -62,7 +62,7 @@
 //!
 //! `backoffLimitPerIndex` together with `restartPolicy: OnFailure` is a warning. The kubelet restarts the
 //! container in place then, which no index counts, and the limit of the whole Job is off: a failing container
-//! restarts for ever.
+//! restarts forever.
 //!
 //! The rule is silent for pods that work together: with a launcher for several nodes, `mpirun`, `ssh`, a
 //! variable with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), or a `subdomain`. It does
@@ -169,8 +169,7 @@ fn in_place(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, per_index: &Pointer) {
     if policy.text() != Field::Set("OnFailure") {
         return;
     }
-    let message =
-        "containers restart in place with `OnFailure`, for ever: `backoffLimitPerIndex` counts pods";
+    let message = "containers restart in place with `OnFailure`, forever: `backoffLimitPerIndex` counts pods";
     let finding = cx.report(&policy.pointer, message);
     finding.help("write `restartPolicy: Never`");
     finding.label(Place::Here(per_index.clone(), FindingPart::Value), "the retries of each index");
