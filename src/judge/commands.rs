@@ -129,16 +129,9 @@ impl<'a> PodCommands<'a> {
     /// Reads the command lines of a pod template: those of `containers`, since init containers come before.
     #[must_use]
     pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>) -> Self {
-        let added = OnceCell::new();
-        let read = |container: Container<'a>| {
-            // There may be very many containers that run what is in their image.
-            let says = ["command", "args", "env"].iter().any(|field| container.part.get(field).is_set());
-            let variables = || workload.kind.variables.and_then(|variables| variables(workload, pod));
-            let added = says.then(|| added.get_or_init(variables).as_deref()).flatten();
-            CommandLine::of(container, added)
-        };
+        let added = workload.kind.variables.and_then(|variables| variables(workload, pod));
         let main = pod.containers().filter(|container| container.slot == ContainerSlot::Main);
-        Self { containers: main.map(read).collect() }
+        Self { containers: main.map(|container| CommandLine::of(container, added.as_deref())).collect() }
     }
 }
 

@@ -63,6 +63,11 @@ async fn answer(
     request: Request<Body>,
 ) -> Result<Response<http_body_util::combinators::BoxBody<Bytes, BoxError>>, BoxError> {
     let uri = request.uri().to_string();
+    // Only claims are served: runtimes are of a kind that this cluster does not have.
+    if !uri.contains("/persistentvolumeclaims") {
+        let missing = Empty::new().map_err(Into::into).boxed();
+        return Ok(Response::builder().status(404).body(missing)?);
+    }
     if uri.contains("watch=true") {
         // A watch without an event.
         std::future::pending::<()>().await;
