@@ -42,10 +42,6 @@ fn compare(name: &str, place: impl Fn() -> Place, place_of_all: Option<&Place>) 
                 &own
             }
         };
-        // A redirection is the shell's.
-        let command = command.split(" >").next().unwrap_or(command);
-        // A redirection is the shell's.
-        let command = command.split(" >").next().unwrap_or(command);
         let arguments: Vec<String> = command.split(' ').map(|word| word.replace('\'', "")).collect();
         let output = place.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         let printed = stdout(&output);
@@ -116,6 +112,8 @@ fn commands_of_the_page_on_ci_run() {
     fs::write(place.path().join("rendered.yaml"), JOB).unwrap();
     fs::write(place.path().join(".jobgate-baseline.json"), "{\"version\":1,\"findings\":[\n]}\n").unwrap();
     for command in commands {
+        // A redirection is the shell's.
+        let command = command.split(" >").next().unwrap_or(command);
         let arguments: Vec<String> = command.split(' ').map(|word| word.replace('\'', "")).collect();
         let output = place.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(code(&output) < 2, "`jobgate {command}`: {output:?}");
