@@ -22,7 +22,7 @@ pub mod rules;
 mod runtimes;
 pub mod selection;
 pub mod settings;
-mod spot;
+pub(crate) mod spot;
 mod tolerations;
 mod training;
 mod words;

@@ -93,3 +93,26 @@ fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
     place.reverse();
     place
 }
+
+/// Returns the level of a rule's finding after an update, by a policy with which it denies.
+#[cfg(test)]
+pub(super) fn level_after_update(rule: &str, old: &Value, new: &Value) -> Option<Level> {
+    use crate::judge::engine::{Operation, Origin, evaluate};
+
+    let policy = format!(
+        "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: own}}\n\
+         spec: {{rules: {{{rule}: {{action: deny}}}}}}\n"
+    );
+    let policy = Policy::parse(&policy, "own.yaml").expect("a policy");
+    let request = Request {
+        operation: Operation::Update,
+        origin: Origin::Admission,
+        object: new,
+        old: Some(old),
+        namespace: "team",
+        user: None,
+        today: None,
+    };
+    let findings = evaluate(&policy, &crate::judge::facts::NoFacts, &request).findings;
+    findings.iter().find(|finding| finding.rule == rule).map(|finding| finding.level)
+}

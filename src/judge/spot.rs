@@ -6,57 +6,60 @@ use crate::text::value::Value;
 
 /// Spot nodes of one provider.
 #[derive(Debug)]
-pub(super) struct Spot {
+pub(crate) struct Spot {
     /// Whose they are, to follow "of".
     pub(super) provider: &'static str,
     /// The label of the nodes.
-    pub(super) label: &'static str,
+    pub(crate) label: &'static str,
     /// Its value.
-    pub(super) value: &'static str,
+    pub(crate) value: &'static str,
     /// The most seconds that a pod gets to end.
     pub(super) seconds_to_end: i64,
-    /// Whether all of these nodes have a NoSchedule taint, with the key and value of the label.
-    pub(super) is_tainted: bool,
+    /// Whether all of these nodes have a NoSchedule taint, with the key and value of the label: not one that only
+    /// the cluster's owner may set.
+    pub(crate) is_tainted: bool,
 }
 
-/// By label (training.md §6). Others set a taint only where the cluster's owner does.
-static NODES: [Spot; 5] = [
-    Spot {
-        provider: "GKE",
-        label: "cloud.google.com/gke-spot",
-        value: "true",
-        seconds_to_end: 15,
-        is_tainted: false,
-    },
-    Spot {
-        provider: "GKE",
-        label: "cloud.google.com/gke-preemptible",
-        value: "true",
-        seconds_to_end: 15,
-        is_tainted: false,
-    },
-    Spot {
-        provider: "EKS",
-        label: "eks.amazonaws.com/capacityType",
-        value: "SPOT",
-        seconds_to_end: 120,
-        is_tainted: false,
-    },
-    Spot {
-        provider: "Karpenter",
-        label: "karpenter.sh/capacity-type",
-        value: "spot",
-        seconds_to_end: 120,
-        is_tainted: false,
-    },
-    Spot {
-        provider: "AKS",
-        label: "kubernetes.azure.com/scalesetpriority",
-        value: "spot",
-        seconds_to_end: 30,
-        is_tainted: true,
-    },
-];
+/// Spot nodes of GKE. Labels and times are those of training.md §6.
+pub(crate) static GKE: Spot = Spot {
+    provider: "GKE",
+    label: "cloud.google.com/gke-spot",
+    value: "true",
+    seconds_to_end: 15,
+    is_tainted: false,
+};
+
+/// Their predecessor.
+static GKE_PREEMPTIBLE: Spot = Spot { label: "cloud.google.com/gke-preemptible", ..GKE };
+
+/// Spot nodes of managed node groups of EKS.
+pub(crate) static EKS: Spot = Spot {
+    provider: "EKS",
+    label: "eks.amazonaws.com/capacityType",
+    value: "SPOT",
+    seconds_to_end: 120,
+    is_tainted: false,
+};
+
+/// Spot nodes that Karpenter makes.
+pub(crate) static KARPENTER: Spot = Spot {
+    provider: "Karpenter",
+    label: "karpenter.sh/capacity-type",
+    value: "spot",
+    seconds_to_end: 120,
+    is_tainted: false,
+};
+
+/// Spot nodes of AKS.
+pub(crate) static AKS: Spot = Spot {
+    provider: "AKS",
+    label: "kubernetes.azure.com/scalesetpriority",
+    value: "spot",
+    seconds_to_end: 30,
+    is_tainted: true,
+};
+
+static NODES: [&Spot; 5] = [&GKE, &GKE_PREEMPTIBLE, &EKS, &KARPENTER, &AKS];
 
 /// How a pod selects spot nodes.
 #[derive(Debug)]
@@ -96,7 +99,7 @@ fn selected_by_term(term: &Part<'_>) -> Option<Selected> {
             return None;
         }
         let key = expression.get("key").text().set()?;
-        let spot = NODES.iter().find(|spot| spot.label == key)?;
+        let spot = NODES.into_iter().find(|spot| spot.label == key)?;
         let values = expression.get("values").value?.as_array()?;
         let is_only = matches!(values.as_slice(), [Value::String(value)] if *value == *spot.value);
         is_only.then_some(Selected { spot, place: expression.pointer })

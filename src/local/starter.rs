@@ -5,6 +5,7 @@
 //! do. `{{>part}}` on a line of its own stands for a part, which is one of `PARTS` or comes behind a line
 //! `{{=part}}` at the end of the template.
 
+use crate::judge::spot;
 use crate::k8s::cron::Schedule;
 use crate::k8s::names;
 use crate::kinds::{Kind, accelerator};
@@ -50,13 +51,12 @@ pub enum Spot {
 }
 
 impl Spot {
-    /// Returns the label of its nodes, and their taint, if they always have one.
-    fn nodes(self) -> ((&'static str, &'static str), bool) {
+    fn nodes(self) -> &'static spot::Spot {
         match self {
-            Self::Gke => (("cloud.google.com/gke-spot", "\"true\""), false),
-            Self::Eks => (("eks.amazonaws.com/capacityType", "SPOT"), false),
-            Self::Karpenter => (("karpenter.sh/capacity-type", "spot"), false),
-            Self::Aks => (("kubernetes.azure.com/scalesetpriority", "spot"), true),
+            Self::Gke => &spot::GKE,
+            Self::Eks => &spot::EKS,
+            Self::Karpenter => &spot::KARPENTER,
+            Self::Aks => &spot::AKS,
         }
     }
 }
@@ -234,7 +234,12 @@ impl Asked {
     }
 
     fn values(&self) -> Vec<(&'static str, String)> {
-        let ((label, label_value), _) = self.spot.map_or((("", ""), false), Spot::nodes);
+        let spot = self.spot.map(Spot::nodes);
+        let spot_value = match spot.map_or("", |spot| spot.value) {
+            // A label is a string.
+            "true" => "\"true\"",
+            value => value,
+        };
         let processes = self.gpus.max(1);
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         let claim = |text: &str| if self.claim.is_some() { text.to_owned() } else { String::new() };
@@ -256,8 +261,8 @@ impl Asked {
             ("queue", text(&self.queue)),
             ("schedule", self.schedule.clone()),
             ("taint", self.taint().unwrap_or_default().to_owned()),
-            ("spotlabel", label.to_owned()),
-            ("spotvalue", label_value.to_owned()),
+            ("spotlabel", spot.map_or("", |spot| spot.label).to_owned()),
+            ("spotvalue", spot_value.to_owned()),
             ("cpu", (8 * u64::from(processes)).to_string()),
             ("memory", (32 * u64::from(processes)).to_string()),
             ("shm", (4 * u64::from(processes)).to_string()),
@@ -265,7 +270,7 @@ impl Asked {
     }
 
     fn conditions(&self) -> Vec<(&'static str, bool)> {
-        let spot_taint = self.spot.is_some_and(|spot| spot.nodes().1);
+        let spot_taint = self.spot.is_some_and(|spot| spot.nodes().is_tainted);
         let taint = self.taint().is_some();
         let many = self.gpus > 1;
         vec![

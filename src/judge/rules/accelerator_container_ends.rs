@@ -67,9 +67,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
 //! * <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>
 
-use std::rc::Rc;
-
-use crate::judge::commands::{Command, CommandLine, PodCommands, Token};
+use crate::judge::commands::{Command, CommandLine, PodCommands, Token, base_name};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -82,8 +80,7 @@ use crate::text::shell::After;
 pub(super) static RULE: Rule = Rule {
     id: "accelerator-container-ends",
     problem: "Container with accelerators that never ends",
-    summary: "A container with an accelerator ends by itself: its last command is not one that waits for \
-              ever",
+    summary: "A container with an accelerator ends by itself: its last command does not wait forever",
     kinds: Kinds::WithRestart,
     default: Action::Warn,
     fills: Fills::Nothing,
@@ -102,7 +99,7 @@ fn check(cx: &mut Cx<'_>) {
     if cx.partial || matches!(workload.kind.deadline, Deadline::OfOthers { .. }) {
         return;
     }
-    let lines: Vec<Rc<PodCommands<'_>>> = (0..workload.pods.len()).map(|pod| cx.commands(pod)).collect();
+    let lines: Vec<&PodCommands<'_>> = (0..workload.pods.len()).map(|pod| cx.commands(pod)).collect();
     // Others may start processes in these containers.
     if lines.iter().flat_map(|pod| &pod.containers).any(drives_others) {
         return;
@@ -125,6 +122,9 @@ fn check(cx: &mut Cx<'_>) {
 fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &End<'_>, deadline: Option<&Pointer>, all: usize) {
     let what = match end.of_loop {
         true => format!("the loop around {} never ends", quoted(end.words)),
+        false if sleeps(end.words).is_some_and(f64::is_finite) => {
+            format!("{} waits for a day or more", quoted(end.words))
+        }
         false => format!("{} never ends", quoted(end.words)),
     };
     let at = end.words.first().map_or_else(|| line.container.part.pointer.clone(), |word| line.place(word));
@@ -209,22 +209,25 @@ fn is_endless(command: &Command) -> bool {
     if command.timeout {
         return false;
     }
-    let words: Option<Vec<&str>> = command.words.iter().skip(1).map(Token::known).collect();
-    let Some(words) = words else { return false };
     match command.program.as_str() {
-        "sleep" => {
-            let times: Option<Vec<f64>> = words.iter().map(|word| seconds(word)).collect();
-            times.is_some_and(|times| times.iter().sum::<f64>() >= LONG)
-        }
+        "sleep" => sleeps(&command.words).is_some_and(|time| time >= LONG),
         "tail" => {
-            words.contains(&"/dev/null")
-                && words.iter().any(|word| {
-                    word.starts_with("--follow")
-                        || !word.starts_with("--") && word.starts_with('-') && word.contains(['f', 'F'])
-                })
+            let words: Option<Vec<&str>> = command.words.iter().skip(1).map(Token::known).collect();
+            let follows = |word: &&str| {
+                word.starts_with("--follow")
+                    || !word.starts_with("--") && word.starts_with('-') && word.contains(['f', 'F'])
+            };
+            words.is_some_and(|words| words.contains(&"/dev/null") && words.iter().any(follows))
         }
         _ => false,
     }
+}
+
+/// Returns the seconds that a `sleep` takes; nothing for other commands, and where they are not known.
+fn sleeps(words: &[Token]) -> Option<f64> {
+    let (program, times) = words.split_first()?;
+    let times: Option<Vec<f64>> = times.iter().map(|word| seconds(word.known()?)).collect();
+    times.filter(|_| base_name(&program.word.text) == "sleep").map(|times| times.iter().sum())
 }
 
 /// Returns the seconds of an argument of `sleep`.

@@ -4,8 +4,8 @@
 //!
 //! A container succeeds or fails by the exit status of its script. In a pipeline such as
 //! `python train.py | tee log`, that is the status of `tee`, and after `|| true` there is none. The program
-//! fails, the container succeeds, and the Job is complete: nothing is retried, nobody is told, and what comes
-//! next in the workflow takes a checkpoint that is not there.
+//! fails, the container succeeds, and the Job is complete: nothing is retried, there is no alert, and what
+//! comes next in the workflow takes a checkpoint that is not there.
 //!
 //! ## Bad
 //!

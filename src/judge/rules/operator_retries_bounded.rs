@@ -225,28 +225,8 @@ fn named(roles: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::engine::{Operation, Origin, Request, evaluate};
-    use crate::judge::facts::NoFacts;
-    use crate::judge::policy::Policy;
+    use crate::judge::ratchet::level_after_update;
     use crate::text::value::{Value, json};
-
-    /// Returns the level of the rule's finding after an update, where the policy denies.
-    fn after(old: &Value, new: &Value) -> Option<Level> {
-        let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
-                      spec: {rules: {operator-retries-bounded: {action: deny}}}\n";
-        let policy = Policy::parse(policy, "own.yaml").expect("a policy");
-        let request = Request {
-            operation: Operation::Update,
-            origin: Origin::Admission,
-            object: new,
-            old: Some(old),
-            namespace: "team",
-            user: None,
-            today: None,
-        };
-        let findings = evaluate(&policy, &NoFacts, &request).findings;
-        findings.iter().find(|finding| finding.rule == RULE.id).map(|finding| finding.level)
-    }
 
     #[test]
     fn a_bound_by_kueue_cannot_be_taken_away_by_its_label() {
@@ -258,6 +238,7 @@ mod tests {
             json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"labels": labels}, "spec": spec})
         };
         let (bound, bare) = (job(json!({KUEUE_MAX_EXEC_TIME: "60"})), job(json!({"team": "a"})));
+        let after = |old, new| level_after_update(RULE.id, old, new);
         assert_eq!(after(&bound, &bare), Some(Level::Deny));
         assert_eq!(after(&bare, &bare), Some(Level::Warn), "it was so before");
         assert_eq!(after(&bare, &bound), None);

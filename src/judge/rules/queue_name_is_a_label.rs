@@ -127,29 +127,9 @@ fn moved(labels: &Part<'_>, annotations: &Part<'_>, name: &str) -> Option<Vec<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::engine::{Operation, Origin, Request, evaluate};
-    use crate::judge::facts::NoFacts;
     use crate::judge::finding::Level;
-    use crate::judge::policy::Policy;
+    use crate::judge::ratchet::level_after_update;
     use crate::text::value::{Value, json};
-
-    /// Returns the level of the rule's finding after an update, where the policy denies.
-    fn after(old: &Value, new: &Value) -> Option<Level> {
-        let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
-                      spec: {rules: {queue-name-is-a-label: {action: deny}}}\n";
-        let policy = Policy::parse(policy, "own.yaml").expect("a policy");
-        let request = Request {
-            operation: Operation::Update,
-            origin: Origin::Admission,
-            object: new,
-            old: Some(old),
-            namespace: "team",
-            user: None,
-            today: None,
-        };
-        let findings = evaluate(&policy, &NoFacts, &request).findings;
-        findings.iter().find(|finding| finding.rule == RULE.id).map(|finding| finding.level)
-    }
 
     #[test]
     fn a_job_cannot_leave_its_queue_by_its_label() {
@@ -159,6 +139,7 @@ mod tests {
             json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}})
         };
         let (queued, bare) = (job(json!({QUEUE: "gpu"})), job(json!({"team": "a"})));
+        let after = |old, new| level_after_update(RULE.id, old, new);
         assert_eq!(after(&queued, &bare), Some(Level::Deny));
         assert_eq!(after(&bare, &bare), Some(Level::Warn), "it was so before");
         assert_eq!(after(&bare, &queued), None);
