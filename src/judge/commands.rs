@@ -10,9 +10,6 @@ mod launcher;
 mod options;
 mod wrappers;
 
-use std::cell::OnceCell;
-use std::rc::Rc;
-
 pub use env::{Environment, Variable};
 pub(crate) use env::{is_of_service, references};
 pub(crate) use launcher::is_python;
@@ -38,7 +35,7 @@ pub struct CommandLine<'a> {
     /// Its variables.
     pub environment: Environment<'a>,
     /// The items of `command` and `args`, with `$(X)` replaced where it is known.
-    pub argv: Vec<Item>,
+    pub argv: Vec<Item<'a>>,
     /// The shells that read a script from their arguments, outermost first.
     pub shells: Vec<Shell>,
     /// The commands, in the order of the text. A command that starts a shell with a script comes before those
@@ -50,13 +47,21 @@ pub struct CommandLine<'a> {
 
 /// One item of `command` or `args`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct Item<'a> {
     /// Where it is.
     pub pointer: Pointer,
     /// The text after `$(X)` is replaced.
     pub text: String,
-    /// Whether nothing was replaced.
-    as_written: bool,
+    /// The text as it is written.
+    pub written: &'a str,
+}
+
+impl Item<'_> {
+    /// Tells whether nothing was replaced.
+    #[must_use]
+    pub fn is_verbatim(&self) -> bool {
+        self.text == self.written
+    }
 }
 
 /// A shell that reads a script from its arguments.
@@ -85,8 +90,6 @@ pub struct Command {
     pub program: String,
     /// The words from the program on, without what only starts it (`exec`, `env`, `nohup`, `timeout 1h`).
     pub words: Vec<Token>,
-    /// Variables that are set for this command alone.
-    pub assignments: Vec<(String, Word)>,
     /// The shell that runs it, by its index in [`CommandLine::shells`]; nothing if the container does.
     pub shell: Option<usize>,
     /// What comes after it in its script.
@@ -135,24 +138,6 @@ impl<'a> PodCommands<'a> {
     }
 }
 
-/// The commands of each pod template of an object, read once they are needed.
-#[derive(Debug, Default)]
-pub(super) struct Commands<'a> {
-    pods: Vec<OnceCell<Rc<PodCommands<'a>>>>,
-}
-
-impl<'a> Commands<'a> {
-    pub(super) fn of(workload: &Workload<'a>) -> Self {
-        Self { pods: workload.pods.iter().map(|_| OnceCell::new()).collect() }
-    }
-
-    /// Returns those of a template, by its index.
-    pub(super) fn get(&self, workload: &Workload<'a>, pod: usize) -> Rc<PodCommands<'a>> {
-        let read = || Rc::new(PodCommands::of(workload, &workload.pods[pod]));
-        Rc::clone(self.pods[pod].get_or_init(read))
-    }
-}
-
 impl<'a> CommandLine<'a> {
     /// Reads the command line of a container. `added` are the variables that the kind's controller adds, if
     /// they are known.
@@ -172,18 +157,16 @@ impl<'a> CommandLine<'a> {
             commands: Vec::new(),
             unread: false,
         };
-        let raw: Vec<&str> = parts.iter().map(|(_, text)| *text).collect();
-        let script = shell_in(&raw).map(|found| found.script);
+        let script = shell_in(&parts, |(_, text)| text).map(|found| found.script);
         let mut words = Vec::new();
         for (index, (part, text)) in parts.iter().enumerate() {
             let is_script = script == Some(index);
             let written = *text;
             let text = line.environment.expand(written, if is_script { SPREADS } else { UNKNOWN });
             words.push(Token { word: Word::whole(&text), item: index });
-            let as_written = text == written;
-            line.argv.push(Item { pointer: part.pointer.clone(), text, as_written });
+            line.argv.push(Item { pointer: part.pointer.clone(), text: text.into_owned(), written });
         }
-        line.start(words, Vec::new(), None, After::End, Place::default(), &Outer::default());
+        line.start(words, None, After::End, Place::default(), &Outer::default());
         line
     }
 
@@ -191,7 +174,6 @@ impl<'a> CommandLine<'a> {
     fn start(
         &mut self,
         words: Vec<Token>,
-        assignments: Vec<(String, Word)>,
         shell: Option<usize>,
         after: After,
         place: Place,
@@ -200,13 +182,11 @@ impl<'a> CommandLine<'a> {
         let stripped = wrappers::strip(words);
         let program =
             stripped.words.first().and_then(Token::known).map(base_name).unwrap_or_default().to_owned();
-        let texts: Vec<&str> = stripped.words.iter().map(|token| token.word.text.as_str()).collect();
-        let found = shell_in(&texts);
+        let found = shell_in(&stripped.words, |token| &token.word.text);
         let script = found.as_ref().and_then(|found| stripped.words.get(found.script)).cloned();
         self.commands.push(Command {
             program,
             words: stripped.words,
-            assignments,
             shell,
             after,
             place,
@@ -254,7 +234,7 @@ impl<'a> CommandLine<'a> {
         };
         self.commands.reserve(commands.len());
         for (index, simple) in commands.into_iter().enumerate() {
-            let Simple { assignments, words, after, place } = simple;
+            let Simple { words, after, place } = simple;
             if last == Some(index) {
                 self.shells[shell].last = Some(self.commands.len());
             }
@@ -263,14 +243,7 @@ impl<'a> CommandLine<'a> {
                 let span = if outer.depth > 0 { script.word.span.clone() } else { word.span.clone() };
                 Token { word: Word { span, ..word }, item: script.item }
             };
-            self.start(
-                words.into_iter().map(token).collect(),
-                assignments,
-                Some(shell),
-                after,
-                place,
-                &inner,
-            );
+            self.start(words.into_iter().map(token).collect(), Some(shell), after, place, &inner);
         }
     }
 
@@ -286,10 +259,10 @@ impl<'a> CommandLine<'a> {
     #[must_use]
     pub fn part(&self, token: &Token) -> FindingPart {
         let span = &token.word.span;
-        let narrow = |item: &Item| {
+        let narrow = |item: &Item<'_>| {
             let is_whole = *span == (0..item.text.len());
             let bounds = u32::try_from(span.start).ok().zip(u32::try_from(span.end).ok());
-            bounds.filter(|_| item.as_written && !is_whole)
+            bounds.filter(|_| !is_whole && item.is_verbatim())
         };
         let bounds = self.argv.get(token.item).and_then(narrow);
         bounds.map_or(FindingPart::Value, |(start, end)| FindingPart::Within(start, end))
@@ -337,19 +310,21 @@ struct ShellAt {
 
 /// Finds the first shell that reads a script from its arguments (training.md §1.2): it need not be the first
 /// word, as in `mpirun … bash -c '…'` and behind wrappers of images.
-fn shell_in(words: &[&str]) -> Option<ShellAt> {
+fn shell_in<T>(words: &[T], text: impl Fn(&T) -> &str) -> Option<ShellAt> {
+    let word = |at: usize| words.get(at).map(&text);
     let mut at = 0;
-    while at < words.len() {
+    while let Some(program) = word(at) {
         meter::spend(1);
-        let Some(name) = SHELLS.iter().find(|name| **name == base_name(words[at])) else {
+        let is_shell = |name: &&&str| program.ends_with(**name) && base_name(program) == **name;
+        let Some(name) = SHELLS.iter().find(is_shell) else {
             at += 1;
             continue;
         };
         let mut found = ShellAt { name, at, script: 0, pipefail: false, errexit: false };
         let (mut next, mut reads) = (at + 1, false);
-        while let Some(option) = words.get(next) {
+        while let Some(option) = word(next) {
             meter::spend(1);
-            if *option == "--" {
+            if option == "--" {
                 next += 1;
                 break;
             }
@@ -364,7 +339,7 @@ fn shell_in(words: &[&str]) -> Option<ShellAt> {
             reads |= option.starts_with('-') && option.contains('c');
             found.errexit |= option.starts_with('-') && option.contains('e');
             if option.contains(['o', 'O']) {
-                found.pipefail |= words.get(next) == Some(&"pipefail");
+                found.pipefail |= word(next) == Some("pipefail");
                 next += 1;
             }
         }

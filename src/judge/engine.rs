@@ -1,15 +1,14 @@
 //! Judges one object: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use jiff::civil::Date;
 
 use crate::judge::checks;
-use crate::judge::commands::Commands;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, trusted_controllers};
+use crate::judge::ranks::Reading;
 use crate::judge::ratchet::ratchet;
 use crate::judge::rule::{Cx, Rule};
 use crate::judge::rules::{self, RULES};
@@ -303,11 +302,11 @@ pub(super) fn run(
         (!ignored && !kept).then_some((rule, settings))
     };
     let rules: Vec<(&'static Rule, Effective)> = RULES.iter().filter_map(|entry| runs(entry.rule)).collect();
-    let commands = Rc::new(Commands::of(workload));
+    let reading = Reading::of(workload);
     let mut findings = Vec::new();
     for (rule, settings) in &rules {
-        let commands = Rc::clone(&commands);
-        let mut cx = Cx { rule, request, workload, facts, settings, findings, partial, commands };
+        let reading = &reading;
+        let mut cx = Cx { rule, request, workload, facts, settings, findings, partial, reading };
         (rule.check)(&mut cx);
         findings = cx.findings;
     }
@@ -325,19 +324,20 @@ pub(super) fn run(
 /// Returns the operations that restore fills which an apply removed, whatever the policy's actions.
 fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Op> {
     let scope = policy.scope(request, workload);
+    let rules = RULES.iter().map(|entry| entry.rule);
+    let rules: Vec<_> = rules.filter_map(|rule| Some((rule, rule.restore?, scope.settings(rule)))).collect();
+    let reading = Reading::of(workload);
     let mut ops = Vec::new();
-    for rule in RULES.iter().map(|entry| entry.rule) {
-        let Some(restore) = rule.restore else { continue };
-        let settings = scope.settings(rule);
+    for (rule, restore, settings) in &rules {
         ops.extend(restore(&Cx {
             rule,
             request,
             workload,
             facts,
-            settings: &settings,
+            settings,
             findings: Vec::new(),
             partial: false,
-            commands: Rc::new(Commands::of(workload)),
+            reading: &reading,
         }));
     }
     ops

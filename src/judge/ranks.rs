@@ -8,6 +8,7 @@ mod gang;
 mod told;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 pub(super) use gang::Gang;
@@ -17,7 +18,6 @@ pub(super) use told::Topic;
 
 use crate::judge::commands::{CommandLine, Given, Launch, Launcher, PodCommands, Token, Variable, is_python};
 use crate::judge::finding::{Finding, Part, Place};
-use crate::judge::rule::Cx;
 use crate::kinds::{PodTemplate, Ranks, Workload};
 use crate::text::lines::cut;
 use crate::text::meter;
@@ -31,30 +31,31 @@ const MAX_QUOTE_BYTES: usize = 80;
 const MAX_LAUNCHERS: usize = 32;
 
 /// A launcher, with what is around it.
-pub(super) struct Started<'s, 'a> {
+#[derive(Debug)]
+pub(super) struct Started<'a> {
     pub(super) workload: &'a Workload<'a>,
-    /// Its pod template, and the index of that.
+    /// Its pod template.
     pub(super) pod: &'a PodTemplate<'a>,
     /// The command line of its container.
-    pub(super) line: &'s CommandLine<'a>,
-    pub(super) launch: Launch<'s>,
+    pub(super) line: &'a CommandLine<'a>,
+    pub(super) launch: Launch<'a>,
     /// Whether it is the only one of its container.
     pub(super) is_alone: bool,
     /// What the container's texts name.
-    pub(super) told: &'s Told<'a>,
-    gang: Option<&'s Gang>,
+    pub(super) told: Rc<Told<'a>>,
+    gang: Option<Rc<Gang>>,
 }
 
-/// What a launcher is told by an option or a variable.
+/// The value of an option or variable of a launcher.
 #[derive(Clone, Debug)]
 pub(super) enum Setting<'s> {
-    /// It is certainly not told.
+    /// It is certainly not set.
     Absent,
-    /// By an option; nothing if the value is unknown.
+    /// It is set by an option; nothing if the value is unknown.
     Option(&'s Given<'s>, Option<&'s str>),
-    /// By a variable; nothing if the value is unknown.
-    Variable(&'static str, &'s Variable, Option<&'s str>),
-    /// It may be told.
+    /// It is set by a variable; nothing if the value is unknown.
+    Variable(&'static str, &'s Variable<'s>, Option<&'s str>),
+    /// It may be set.
     Unknown,
 }
 
@@ -67,12 +68,12 @@ impl<'s> Setting<'s> {
         }
     }
 
-    /// Tells whether it is certainly not told, or empty.
+    /// Tells whether it is certainly not set, or empty.
     pub(super) fn is_absent(&self) -> bool {
         matches!(self, Self::Absent) || self.known() == Some("")
     }
 
-    /// Tells whether it certainly is told something.
+    /// Tells whether it certainly is set to something.
     pub(super) fn is_given(&self) -> bool {
         matches!(self, Self::Option(..) | Self::Variable(..)) && self.known() != Some("")
     }
@@ -92,79 +93,97 @@ pub(super) struct Nodes<'s> {
     pub(super) by: Setting<'s>,
 }
 
-/// Calls a function with each launcher that a workload's containers certainly start, in their own pods.
-pub(super) fn each<'a>(cx: &mut Cx<'a>, check: impl Fn(&mut Cx<'a>, &Started<'_, 'a>)) {
-    walk(cx, |cx, started| {
-        if started.launch.is_certain() {
-            check(cx, started);
-        }
-    });
+/// What a workload's containers run, read once, when the first rule asks.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    workload: &'a Workload<'a>,
+    commands: Vec<OnceCell<PodCommands<'a>>>,
+    launchers: OnceCell<Vec<Started<'a>>>,
 }
 
-/// Calls a function with each launcher that a workload's containers may start.
-pub(super) fn walk<'a>(cx: &mut Cx<'a>, check: impl Fn(&mut Cx<'a>, &Started<'_, 'a>)) {
-    let workload = cx.workload;
-    let commands: Vec<Rc<PodCommands<'a>>> =
-        (0..workload.pods.len()).map(|index| cx.commands(index)).collect();
-    let launches: Vec<Vec<Vec<Launch<'_>>>> = commands
-        .iter()
-        .map(|pod| pod.containers.iter().map(|line| line.launches().take(MAX_LAUNCHERS).collect()).collect())
-        .collect();
-    if launches.iter().flatten().all(Vec::is_empty) {
-        return;
+impl<'a> Reading<'a> {
+    pub(super) fn of(workload: &'a Workload<'a>) -> Self {
+        let commands = workload.pods.iter().map(|_| OnceCell::new()).collect();
+        Self { workload, commands, launchers: OnceCell::new() }
     }
-    let gangs = Gangs::of(workload, &launches);
-    for (index, (pod, launches)) in commands.iter().zip(launches).enumerate() {
-        for (line, launches) in pod.containers.iter().zip(launches) {
-            if launches.is_empty() {
-                continue;
-            }
-            let told = Told::of(workload, line);
-            let is_alone = launches.len() == 1;
-            for launch in launches {
-                let gang = gangs.of_launch(index, launch.launcher);
-                let pod = &workload.pods[index];
-                check(cx, &Started { workload, pod, line, launch, is_alone, told: &told, gang });
-            }
-        }
-    }
-}
 
-/// Calls a function with each plain Python program of pods that their controller tells how many they are, but not
-/// where they meet: its place, and the number of pods.
-pub(super) fn plain(cx: &mut Cx<'_>, report: impl Fn(&mut Cx<'_>, &Pointer, i64)) {
-    let workload = cx.workload;
-    if !matches!(workload.kind.ranks, Ranks::Each { .. }) {
-        return;
+    /// Returns what the containers of a pod template run, by the template's index.
+    pub(super) fn commands(&self, pod: usize) -> &PodCommands<'a> {
+        let workload = self.workload;
+        self.commands[pod].get_or_init(|| PodCommands::of(workload, &workload.pods[pod]))
     }
-    for (index, pod) in workload.pods.iter().enumerate() {
-        let Some(count) = gang::count(workload, pod).filter(|count| *count > 1 && pod.form.roles().is_some())
-        else {
-            continue;
-        };
-        let commands = cx.commands(index);
-        for line in &commands.containers {
-            let environment = &line.environment;
-            let is_added = |name: &str| environment.get(name).is_some_and(|set| set.pointer.is_none());
-            let is_blind =
-                is_added("PET_NNODES") && !is_added("MASTER_ADDR") && !is_added("PET_RDZV_ENDPOINT");
-            // One program, with nothing around it that may know more.
-            let [program] = line.commands.as_slice() else { continue };
-            let words = &program.words;
-            let is_python = is_python(&program.program)
-                && words.get(1).and_then(Token::known).is_some_and(|script| script.ends_with(".py"));
-            if !is_blind
-                || !is_python
-                || environment.is_open
-                || environment.iter().any(|(name, _)| meets(name))
-            {
-                continue;
-            }
-            if words.iter().filter_map(Token::known).any(meets) {
-                continue;
-            }
-            report(cx, &line.place(&words[0]), count);
+
+    /// Returns the launchers that the containers may start, each in its own pod.
+    pub(super) fn launchers(&'a self) -> &'a [Started<'a>] {
+        self.launchers.get_or_init(|| self.started())
+    }
+
+    fn started(&'a self) -> Vec<Started<'a>> {
+        let workload = self.workload;
+        let commands: Vec<&'a PodCommands<'a>> =
+            (0..workload.pods.len()).map(|index| self.commands(index)).collect();
+        let launches: Vec<Vec<Vec<Launch<'a>>>> = commands
+            .iter()
+            .map(|pod| {
+                pod.containers.iter().map(|line| line.launches().take(MAX_LAUNCHERS).collect()).collect()
+            })
+            .collect();
+        let mut all = Vec::new();
+        if launches.iter().flatten().all(Vec::is_empty) {
+            return all;
         }
+        let gangs = Gangs::of(workload, &launches);
+        for (index, (commands, launches)) in commands.into_iter().zip(launches).enumerate() {
+            let pod = &workload.pods[index];
+            for (line, launches) in commands.containers.iter().zip(launches) {
+                if launches.is_empty() {
+                    continue;
+                }
+                let told = Rc::new(Told::of(workload, line));
+                let is_alone = launches.len() == 1;
+                all.extend(launches.into_iter().map(|launch| {
+                    let gang = gangs.of_launch(index, launch.launcher);
+                    Started { workload, pod, line, launch, is_alone, told: Rc::clone(&told), gang }
+                }));
+            }
+        }
+        all
+    }
+
+    /// Returns each plain Python program of pods that their controller tells how many they are, but not where
+    /// they meet: its place, and the number of pods.
+    pub(super) fn programs_that_cannot_meet(&self) -> Vec<(Pointer, i64)> {
+        let workload = self.workload;
+        let mut found = Vec::new();
+        if !matches!(workload.kind.ranks, Ranks::Each { .. }) {
+            return found;
+        }
+        for (index, pod) in workload.pods.iter().enumerate() {
+            let count = gang::count(workload, pod);
+            let Some(count) = count.filter(|count| *count > 1 && pod.form.roles().is_some()) else {
+                continue;
+            };
+            for line in &self.commands(index).containers {
+                let environment = &line.environment;
+                let is_blind = environment.adds("PET_NNODES")
+                    && !environment.adds("MASTER_ADDR")
+                    && !environment.adds("PET_RDZV_ENDPOINT");
+                // One program, with nothing around it that may know more.
+                let [program] = line.commands.as_slice() else { continue };
+                let words = &program.words;
+                let is_python = is_python(&program.program)
+                    && words.get(1).and_then(Token::known).is_some_and(|script| script.ends_with(".py"));
+                let knows_more = || {
+                    environment.is_open
+                        || environment.iter().any(|(name, _)| meets(name))
+                        || words.iter().filter_map(Token::known).any(meets)
+                };
+                if is_blind && is_python && !knows_more() {
+                    found.push((line.place(&words[0]), count));
+                }
+            }
+        }
+        found
     }
 }
 
@@ -175,14 +194,14 @@ fn meets(text: &str) -> bool {
     ["master", "rdzv", "dist", "init", "addr", "host", "coordinator"].iter().any(|word| lower.contains(word))
 }
 
-impl<'s, 'a> Started<'s, 'a> {
+impl Started<'_> {
     /// Returns the pods that run the command together, if their number is known, and each runs its own.
-    pub(super) fn gang(&self) -> Option<&'s Gang> {
-        self.gang.filter(|_| matches!(self.workload.kind.ranks, Ranks::Each { .. }))
+    pub(super) fn gang(&self) -> Option<&Gang> {
+        self.gang.as_deref().filter(|_| matches!(self.workload.kind.ranks, Ranks::Each { .. }))
     }
 
     /// Returns an option of the launcher, or the variable that counts where it is not given.
-    pub(super) fn setting(&'s self, option: &str, variable: &'static str) -> Setting<'s> {
+    pub(super) fn setting(&self, option: &str, variable: &'static str) -> Setting<'_> {
         if let Some(given) = self.launch.option(option) {
             return Setting::Option(given, given.value.filter(|_| given.known));
         }
@@ -203,12 +222,12 @@ impl<'s, 'a> Started<'s, 'a> {
     }
 
     /// Returns an option that no variable stands in for.
-    pub(super) fn option(&'s self, option: &str) -> Setting<'s> {
+    pub(super) fn option(&self, option: &str) -> Setting<'_> {
         self.setting(option, "")
     }
 
     /// Returns how many nodes the launcher waits for, where that is known.
-    pub(super) fn nodes(&'s self) -> Option<Nodes<'s>> {
+    pub(super) fn nodes(&self) -> Option<Nodes<'_>> {
         let by = match self.launch.launcher {
             Launcher::Torchrun | Launcher::TorchLaunch => self.setting("nnodes", "PET_NNODES"),
             Launcher::Accelerate => self.option("num_machines"),
@@ -231,7 +250,9 @@ impl<'s, 'a> Started<'s, 'a> {
     pub(super) fn place(&self, setting: &Setting<'_>) -> Pointer {
         match setting {
             Setting::Option(given, _) => self.line.place(given.token),
-            Setting::Variable(_, Variable { pointer: Some(pointer), .. }, _) => pointer.clone(),
+            Setting::Variable(_, variable, _) if !variable.is_added() => {
+                self.line.environment.place(variable).unwrap_or_else(|| self.place_of_command())
+            }
             _ => self.place_of_command(),
         }
     }
@@ -240,7 +261,7 @@ impl<'s, 'a> Started<'s, 'a> {
     pub(super) fn part(&self, setting: &Setting<'_>) -> Part {
         match setting {
             Setting::Option(given, _) => self.line.part(given.token),
-            Setting::Variable(_, Variable { pointer: Some(_), .. }, _) => Part::Value,
+            Setting::Variable(_, variable, _) if !variable.is_added() => Part::Value,
             _ => self.launch.command.words.first().map_or(Part::Value, |token| self.line.part(token)),
         }
     }
@@ -296,7 +317,7 @@ impl<'s, 'a> Started<'s, 'a> {
 
     /// Tells whether the kind's controller sets a variable.
     pub(super) fn is_added(&self, variable: &str) -> bool {
-        self.line.environment.get(variable).is_some_and(|set| set.pointer.is_none())
+        self.line.environment.adds(variable)
     }
 }
 

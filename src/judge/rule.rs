@@ -4,14 +4,14 @@
 //! gets a [`Cx`] and reports findings.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 
 use crate::judge::checks;
-use crate::judge::commands::{Commands, PodCommands};
+use crate::judge::commands::PodCommands;
 use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::{Action, Effective};
+use crate::judge::ranks::{Reading, Started};
 use crate::kinds::{Count, Deadline, Kind, Restart, Times, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
@@ -349,7 +349,7 @@ pub struct Cx<'a> {
     pub(crate) findings: Vec<Finding>,
     /// Whether the object is partial, so that missing fields are not reported.
     pub(crate) partial: bool,
-    pub(super) commands: Rc<Commands<'a>>,
+    pub(super) reading: &'a Reading<'a>,
 }
 
 impl<'a> Cx<'a> {
@@ -361,8 +361,18 @@ impl<'a> Cx<'a> {
 
     /// Returns what the containers of a pod template run, by the template's index.
     #[must_use]
-    pub fn commands(&self, pod: usize) -> Rc<PodCommands<'a>> {
-        self.commands.get(self.workload, pod)
+    pub fn commands(&self, pod: usize) -> &'a PodCommands<'a> {
+        self.reading.commands(pod)
+    }
+
+    /// Returns the launchers that the containers may start, each in its own pod.
+    pub(super) fn launchers(&self) -> &'a [Started<'a>] {
+        self.reading.launchers()
+    }
+
+    /// Returns the launchers that the containers certainly start, each in its own pod.
+    pub(super) fn certain_launchers(&self) -> impl Iterator<Item = &'a Started<'a>> + use<'a> {
+        self.launchers().iter().filter(|started| started.launch.is_certain())
     }
 
     /// Reports that something is wrong at an existing place. The level is the policy's for this rule.

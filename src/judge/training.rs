@@ -1,6 +1,6 @@
 //! What rules ask of the commands of a job: which of them trains, and how to quote it.
 
-use crate::judge::commands::{Command, CommandLine, Launch, Launcher, Token, is_python};
+use crate::judge::commands::{Command, CommandLine, Launch, Launcher, Token, base_name, is_python};
 use crate::kinds::{PodTemplate, accelerator};
 use crate::text::lines::cut;
 use crate::text::shell::{SPREADS, UNKNOWN};
@@ -47,8 +47,7 @@ pub(super) fn is_python_trainer(command: &Command) -> bool {
     let Some(launch) = Launch::of(command) else { return false };
     match launch.launcher {
         Launcher::Mpi | Launcher::Ray => {
-            let program = launch.started.first().and_then(Token::known).unwrap_or_default();
-            let name = program.rsplit('/').next().unwrap_or_default();
+            let name = base_name(launch.started.first().and_then(Token::known).unwrap_or_default());
             is_python_program(name, launch.started) || name.ends_with(".py")
         }
         _ => true,

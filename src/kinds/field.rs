@@ -93,11 +93,16 @@ impl<'a> Part<'a> {
         Self { pointer, value }
     }
 
+    /// Returns the items without their places, if it is a list.
+    #[must_use]
+    pub fn values(&self) -> &'a [Value] {
+        self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
+    }
+
     /// Returns the items, if it is a list.
     pub fn items(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
         let pointer = self.pointer.clone();
-        let items = self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        items.iter().enumerate().map(move |(index, value)| {
+        self.values().iter().enumerate().map(move |(index, value)| {
             meter::spend(1);
             Part { pointer: &pointer / index, value: Some(value) }
         })

@@ -72,8 +72,6 @@ pub enum After {
 /// A command with its words, or a compound command's place in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Simple {
-    /// Variables that are assigned for this command alone, and their values.
-    pub assignments: Vec<(String, Word)>,
     /// The words, the program first; empty for assignments alone.
     pub words: Vec<Word>,
     /// What comes after it.

@@ -1,5 +1,6 @@
 //! The variables of a container, as far as the object tells them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::kinds::Part;
@@ -11,20 +12,28 @@ use crate::text::value::Value;
 /// The variables of a container.
 #[derive(Debug, Default)]
 pub struct Environment<'a> {
-    variables: BTreeMap<&'a str, Variable>,
+    variables: BTreeMap<&'a str, Variable<'a>>,
+    /// The list `env`.
+    list: Pointer,
     /// Whether there may be variables besides: of `envFrom`, or of a controller that is not known so well.
     pub is_open: bool,
 }
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable {
+pub struct Variable<'a> {
     /// Its value, if it is known.
-    pub value: Option<String>,
-    /// Its item of `env`; nothing if the kind's controller adds it.
-    pub pointer: Option<Pointer>,
-    /// The item of `env` that the controller's own entry takes the place of.
-    pub overridden: Option<Pointer>,
+    pub value: Option<Cow<'a, str>>,
+    /// The index of its item of `env`; nothing if the kind's controller adds it.
+    pub item: Option<usize>,
+}
+
+impl Variable<'_> {
+    /// Tells whether the kind's controller adds it.
+    #[must_use]
+    pub fn is_added(&self) -> bool {
+        self.item.is_none()
+    }
 }
 
 /// The longest value that is followed, in bytes. Values may name one another, and grow.
@@ -38,48 +47,63 @@ impl<'a> Environment<'a> {
     /// (training.md §0, fact 8).
     pub(super) fn of(container: &Part<'a>, added: Option<&[(&'static str, Option<String>)]>) -> Self {
         let is_open = added.is_none() || container.get("envFrom").items().next().is_some();
-        let mut all = Self { is_open, ..Self::default() };
-        for item in container.get("env").items() {
-            let text = |key: &'static str| item.get(key).value.and_then(Value::as_str);
-            let Some(name) = text("name") else { continue };
-            let is_plain = !item.get("valueFrom").is_set();
-            let value = match text("value") {
-                Some(value) if is_plain => Some(all.expand(value, UNKNOWN)),
-                None if is_plain && !item.get("value").is_set() => Some(String::new()),
-                _ => None,
+        let env = container.get("env");
+        let mut all = Self { is_open, list: env.pointer.clone(), ..Self::default() };
+        for (index, item) in env.values().iter().enumerate() {
+            meter::spend(1);
+            let field = |key| item.get(key).filter(|value| !value.is_null());
+            let Some(name) = item.get("name").and_then(Value::as_str) else { continue };
+            let value = match field("value") {
+                _ if field("valueFrom").is_some() => None,
+                Some(value) => value.as_str().map(|text| all.expand(text, UNKNOWN)),
+                None => Some(Cow::Borrowed("")),
             };
             let value = value.filter(|value| !value.contains(UNKNOWN) && value.len() <= MAX_VALUE_BYTES);
-            let pointer = Some(item.pointer);
-            all.variables.insert(name, Variable { value, pointer, overridden: None });
+            all.variables.insert(name, Variable { value, item: Some(index) });
         }
         for (name, value) in added.unwrap_or_default() {
-            let overridden = all.variables.get(name).and_then(|own| own.pointer.clone());
-            all.variables.insert(name, Variable { value: value.clone(), pointer: None, overridden });
+            let value = value.clone().map(Cow::Owned);
+            all.variables.insert(name, Variable { value, item: None });
         }
         all
     }
 
     /// Returns a variable.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Variable> {
+    pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
         self.variables.get(name)
     }
 
+    /// Tells whether the kind's controller adds a variable.
+    #[must_use]
+    pub fn adds(&self, name: &str) -> bool {
+        self.get(name).is_some_and(Variable::is_added)
+    }
+
+    /// Returns where a variable is; nothing if the kind's controller adds it.
+    #[must_use]
+    pub fn place(&self, variable: &Variable<'_>) -> Option<Pointer> {
+        variable.item.map(|index| &self.list / index)
+    }
+
     /// Returns the variables by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &Variable)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &Variable<'a>)> {
         self.variables.iter().map(|(name, variable)| (*name, variable))
     }
 
     /// Returns the value of a variable, if it is known.
     #[must_use]
-    pub fn known(&self, name: &str) -> Option<String> {
-        self.variables.get(name)?.value.clone()
+    pub fn known(&self, name: &str) -> Option<&str> {
+        self.variables.get(name)?.value.as_deref()
     }
 
     /// Replaces `$(X)` as the kubelet does: of variables that exist; `$$` is a `$`. What is unknown becomes
     /// the character.
-    pub(super) fn expand(&self, text: &str, unknown: char) -> String {
+    pub(super) fn expand<'t>(&self, text: &'t str, unknown: char) -> Cow<'t, str> {
         meter::spend_text(text);
+        if memchr::memchr(b'$', text.as_bytes()).is_none() {
+            return Cow::Borrowed(text);
+        }
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
@@ -114,7 +138,7 @@ impl<'a> Environment<'a> {
             rest = &behind[name.len() + 2..];
         }
         out.push_str(rest);
-        out
+        Cow::Owned(out)
     }
 }
 

@@ -7,10 +7,12 @@ use super::{Started, readable};
 use crate::judge::commands::{Given, Token};
 use crate::text::patch::Op;
 
-impl Started<'_, '_> {
+impl Started<'_> {
     /// Returns a word as it is written, with its quotes and variables.
     pub(super) fn written<'t>(&'t self, token: &'t Token) -> Cow<'t, str> {
-        let Some(item) = self.told.items.get(token.item) else { return readable(&token.word.text) };
+        let Some(item) = self.line.argv.get(token.item).map(|item| item.written) else {
+            return readable(&token.word.text);
+        };
         if self.launch.command.shell.is_none() {
             return Cow::Borrowed(item);
         }
@@ -25,7 +27,7 @@ impl Started<'_, '_> {
         // A script in a script is in the quotes of a word.
         let shell = self.line.shells.get(self.launch.command.shell?)?;
         let is_outer = shell.item == token.item && self.launch.command.shell == Some(0);
-        (is_outer && *self.told.verbatim.get(token.item)?).then(|| token.word.span.clone())
+        (is_outer && self.line.argv.get(token.item)?.is_verbatim()).then(|| token.word.span.clone())
     }
 
     /// Returns the operations that put a text in the place of options, or take them away. Nothing if they are
@@ -61,7 +63,7 @@ impl Started<'_, '_> {
 
     fn replace_in_script(&self, tokens: &[&Token], by: Option<&str>) -> Option<Op> {
         let first = tokens.first()?;
-        let script = *self.told.items.get(first.item)?;
+        let script = self.line.argv.get(first.item)?.written;
         let mut edits: Vec<(Range<usize>, &str)> = Vec::new();
         for (nth, token) in tokens.iter().enumerate() {
             let span = self.span(token).filter(|_| token.item == first.item)?;

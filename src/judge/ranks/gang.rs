@@ -1,5 +1,7 @@
 //! The pods that run a command together.
 
+use std::rc::Rc;
+
 use crate::judge::commands::{Launch, Launcher};
 use crate::kinds::{Count, Field, PodCount, PodTemplate, Times, Workload};
 use crate::text::meter;
@@ -47,14 +49,14 @@ fn sort(launcher: Launcher) -> usize {
 }
 
 /// The gangs of each template, by the sort of launcher.
-pub(super) struct Gangs(Vec<[Option<Gang>; SORTS]>);
+pub(super) struct Gangs(Vec<[Option<Rc<Gang>>; SORTS]>);
 
 impl Gangs {
     pub(super) fn of(workload: &Workload<'_>, launches: &[Vec<Vec<Launch<'_>>>]) -> Self {
         let pods: Vec<Option<Pods>> = workload.pods.iter().map(|pod| Pods::of(workload, pod)).collect();
         // In how many containers of each template each sort is certain.
         let runs: Vec<[usize; SORTS]> = launches.iter().map(|containers| certain(containers)).collect();
-        let mut gangs: Vec<[Option<Gang>; SORTS]> =
+        let mut gangs: Vec<[Option<Rc<Gang>>; SORTS]> =
             (0..pods.len()).map(|_| [const { None }; SORTS]).collect();
         for sort in 0..SORTS {
             let total = Total::of(&pods, &runs, sort);
@@ -68,22 +70,22 @@ impl Gangs {
                     } else {
                         own.said_by.clone().map(|place| (place, own.count)).into_iter().collect()
                     };
-                    gangs[index][sort] = Some(Gang {
+                    gangs[index][sort] = Some(Rc::new(Gang {
                         least: if is_one { total.least } else { own.count },
                         most: total.most,
                         own: own.count,
                         said_by,
                         elastic: if is_one { total.elastic } else { own.elastic },
                         in_waves: own.in_waves,
-                    });
+                    }));
                 }
             }
         }
         Self(gangs)
     }
 
-    pub(super) fn of_launch(&self, pod: usize, launcher: Launcher) -> Option<&Gang> {
-        self.0[pod][sort(launcher)].as_ref().filter(|gang| gang.own > 0)
+    pub(super) fn of_launch(&self, pod: usize, launcher: Launcher) -> Option<Rc<Gang>> {
+        self.0[pod][sort(launcher)].clone().filter(|gang| gang.own > 0)
     }
 }
 

@@ -9,15 +9,12 @@ use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
 /// What the texts of a container name.
+#[derive(Debug)]
 pub(crate) struct Told<'a> {
     /// Whether a script reads another file, so that it may have any variable.
     pub(crate) reads_more: bool,
-    /// Whether each item is as it was written, without replaced variables.
-    pub(super) verbatim: Vec<bool>,
     /// The accelerators that each process has to itself: their number, where it is written, and their name.
     pub(crate) accelerators: Option<(i64, Pointer, &'a str)>,
-    /// The items of `command` and `args` as they are written.
-    pub(crate) items: Vec<&'a str>,
     /// Words by which the container learns which pod it is in.
     index: &'static [&'static str],
     /// The items, then names, values and sources of variables, a line each.
@@ -53,18 +50,18 @@ const TOPICS: usize = 8;
 impl<'a> Told<'a> {
     pub(super) fn of(workload: &Workload<'_>, line: &CommandLine<'a>) -> Self {
         let container = &line.container.part;
-        let items: Vec<&'a str> = ["command", "args"]
-            .into_iter()
-            .flat_map(|list| container.get(list).items())
-            .filter_map(|item| item.value?.as_str())
-            .collect();
-        let mut texts = items.join("\n");
+        let mut texts = String::new();
+        for item in &line.argv {
+            texts.push_str(item.written);
+            texts.push('\n');
+        }
         let items_end = texts.len();
-        for variable in container.get("env").items() {
-            let path = variable.at(&["valueFrom", "fieldRef", "fieldPath"]);
-            for part in [variable.get("name"), variable.get("value"), path] {
+        for variable in container.get("env").values() {
+            meter::spend(1);
+            let path = variable.get("valueFrom").and_then(|from| from.get("fieldRef")?.get("fieldPath"));
+            for text in [variable.get("name"), variable.get("value"), path] {
                 texts.push('\n');
-                texts.push_str(part.value.and_then(Value::as_str).unwrap_or_default());
+                texts.push_str(text.and_then(Value::as_str).unwrap_or_default());
             }
         }
         let index = match workload.kind.ranks {
@@ -74,9 +71,7 @@ impl<'a> Told<'a> {
         let reads = |program: &str| matches!(program, "source" | "." | "eval");
         Self {
             reads_more: line.unread || line.commands.iter().any(|command| reads(&command.program)),
-            verbatim: line.argv.iter().zip(&items).map(|(item, written)| item.text == *written).collect(),
             accelerators: accelerator::one_each(container),
-            items,
             index,
             texts,
             items_end,

@@ -168,28 +168,34 @@ fn check(cx: &mut Cx<'_>) {
     // The mounts of all pods, for what `mpirun` starts.
     let mut together = None;
     for (index, pod) in workload.pods.iter().enumerate() {
-        let volumes = Volumes::of(pod);
-        let mut of_pod = Destinations::default();
-        main_containers(pod).for_each(|container| of_pod.add(&volumes, &container.part));
-        let shared = shared_volumes(pod);
+        let mut around = None;
         for line in &lines[index].containers {
             let spreads = line.launches().any(|launch| launch.launcher == Launcher::Mpi);
             let has_own = || line.container.part.value.is_some_and(accelerator::is_requested_by);
             if !(spreads || has_own()) || is_benchmark(line) {
                 continue;
             }
-            let Some(directories) = directories(line) else { continue };
+            let Some(directories) = directories(line).filter(|all| !all.is_empty()) else { continue };
+            let (volumes, of_pod, shared) = around.get_or_insert_with(|| mounts_of(pod));
             let mut own = Destinations::default();
             let (mounts, of_pod) = if spreads {
                 let all = together.get_or_insert_with(|| all_mounts(workload));
                 (&*all, &*all)
             } else {
-                own.add(&volumes, &line.container.part);
-                (&own, &of_pod)
+                own.add(volumes, &line.container.part);
+                (&own, &*of_pod)
             };
-            judge(cx, pod, line, directories, mounts, of_pod, &shared);
+            judge(cx, pod, line, directories, mounts, of_pod, shared);
         }
     }
+}
+
+/// Returns the volumes of a pod, the mounts of its containers together, and how many mount each volume.
+fn mounts_of<'a>(pod: &PodTemplate<'a>) -> (Volumes<'a>, Destinations<'a>, BTreeMap<&'a str, usize>) {
+    let volumes = Volumes::of(pod);
+    let mut all = Destinations::default();
+    main_containers(pod).for_each(|container| all.add(&volumes, &container.part));
+    (volumes, all, shared_volumes(pod))
 }
 
 /// Returns the mounts of all pods: `mpirun` starts its program in all of them.
@@ -338,10 +344,12 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
         }
     }
     for (name, variable) in line.environment.iter().filter(|(name, _)| is_written(name)) {
-        let (Some(value), Some(pointer)) = (&variable.value, &variable.pointer) else { continue };
-        if value.starts_with(['/', '.']) {
+        let Some(value) = variable.value.as_deref().filter(|value| value.starts_with(['/', '.'])) else {
+            continue;
+        };
+        if let Some(pointer) = line.environment.place(variable) {
             let said = format!("{name}={value}");
-            let value = Word { text: value.clone(), ..Word::default() };
+            let value = Word { text: value.to_owned(), ..Word::default() };
             all.push(Directory {
                 at: pointer / "value",
                 part: FindingPart::Value,

@@ -147,6 +147,11 @@ fn check(cx: &mut Cx<'_>) {
 fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
     let container = &line.container.part;
     let env = container.get("env");
+    let names_another =
+        |item: &Value| item.get("value").and_then(Value::as_str).is_some_and(|text| text.contains("$("));
+    if !env.values().iter().any(names_another) {
+        return;
+    }
     let has_more = container.get("envFrom").items().next().is_some();
     let items: Vec<Part<'_>> = env.items().collect();
     // Where each variable is defined first, and how often.
@@ -159,7 +164,7 @@ fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
         let field = item.get("value");
         let Some(text) = field.value.and_then(Value::as_str) else { continue };
         let late = references(text).into_iter().find_map(|reference| {
-            let is_added = line.environment.get(reference).is_some_and(|known| known.pointer.is_none());
+            let is_added = line.environment.adds(reference);
             match defined.get(reference) {
                 Some((first, _)) if *first <= at => None,
                 _ if is_added => Some((reference, None)),
@@ -387,7 +392,7 @@ fn is_name(name: &str) -> bool {
 fn is_known(line: &CommandLine<'_>, name: &str) -> bool {
     is_name(name)
         && line.environment.get(name).is_some_and(|known| {
-            known.pointer.is_none() || known.value.as_deref().is_some_and(|value| !is_placeholder(value))
+            known.is_added() || known.value.as_deref().is_some_and(|value| !is_placeholder(value))
         })
 }
 

@@ -66,7 +66,7 @@
 use crate::judge::commands::Given;
 use crate::judge::finding::Safety;
 use crate::judge::policy::Action;
-use crate::judge::ranks::{self, Started};
+use crate::judge::ranks::Started;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 
 pub(super) static RULE: Rule = Rule {
@@ -84,12 +84,12 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn check(cx: &mut Cx<'_>) {
-    ranks::walk(cx, |cx, started| {
+    for started in cx.launchers() {
         // Words that are not known may be options whose values look like these.
         if let Some(wrong) = started.launch.options.iter().find(|given| !given.exists) {
             report(cx, started, wrong);
         }
-    });
+    }
 }
 
 /// What people mean by an option that does not exist.
@@ -104,7 +104,7 @@ fn meant(name: &str) -> &'static str {
     }
 }
 
-fn report(cx: &mut Cx<'_>, started: &Started<'_, '_>, wrong: &Given<'_>) {
+fn report(cx: &mut Cx<'_>, started: &Started<'_>, wrong: &Given<'_>) {
     let options = &started.launch.options;
     let of = |name: &str| {
         let mut found = options.iter().filter(|given| given.name == name);

@@ -2,9 +2,9 @@
 //!
 //! ## Why
 //!
-//! A launcher starts training when as many pods have come as it was told. If fewer pods run, those that are
+//! A launcher starts training when as many pods have come as `--nnodes` says. If fewer pods run, those that are
 //! there wait, with their GPUs, until a timeout ends them or nobody does. If more run, the rest never joins and
-//! holds its GPUs for nothing. If it was told nothing, it expects one node: each pod trains its own copy of the
+//! holds its GPUs for nothing. Without the option it expects one node: each pod trains its own copy of the
 //! model, all of them write the same checkpoints, and the run takes as long as on one node.
 //!
 //! ## Bad
@@ -52,8 +52,8 @@
 //! ## Fix
 //!
 //! Unsafe, for a PyTorchJob with a Master and no `elasticPolicy`: takes `--nnodes` out of the command. The
-//! training operator has told `torchrun` the number of pods in the variable `PET_NNODES` since release 1.7;
-//! with an earlier one the option is needed.
+//! training operator has passed the number of pods to `torchrun` in the variable `PET_NNODES` since release
+//! 1.7; with an earlier one the option is needed.
 //!
 //! ## Details
 //!
@@ -88,7 +88,7 @@
 use crate::judge::commands::{Launcher, Token};
 use crate::judge::finding::{Level, Part, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::ranks::{self, Gang, Nodes, Setting, Started, Topic, counted, is_here};
+use crate::judge::ranks::{Gang, Nodes, Setting, Started, Topic, counted, is_here};
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::Ranks;
 use crate::text::lines::cut;
@@ -109,11 +109,10 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn check(cx: &mut Cx<'_>) {
-    ranks::each(cx, |cx, started| {
-        let Some(gang) = started.gang() else { return };
-        if !started.option("standalone").is_absent() {
-            return;
-        }
+    for started in cx.certain_launchers() {
+        let Some(gang) = started.gang().filter(|_| started.option("standalone").is_absent()) else {
+            continue;
+        };
         world(cx, started, gang);
         match started.nodes() {
             // The controller's own number is that of its pods.
@@ -121,7 +120,7 @@ fn check(cx: &mut Cx<'_>) {
             Some(nodes) => compare(cx, started, gang, &nodes),
             None => {}
         }
-    });
+    }
 }
 
 /// What to do where the training operator says the number.
@@ -136,7 +135,7 @@ fn pods(gang: &Gang) -> String {
     }
 }
 
-fn compare(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes<'_>) {
+fn compare(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>) {
     let shown = started.shown(&nodes.by);
     let is_local = started.launch.launcher == Launcher::DeepSpeed
         && !matches!(started.option("no_ssh"), Setting::Option(..));
@@ -163,10 +162,10 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Node
     let place = started.place(&nodes.by);
     let option = matches!(&nodes.by, Setting::Option(..));
     // The operator says it: a Master, and nothing that scales.
-    let is_told = option && started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
+    let is_set_by_operator = option && started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
     let finding = cx.report(&place, message).at(started.part(&nodes.by));
     gang.label(finding);
-    if is_told && started.launch.launcher.is_torch() {
+    if is_set_by_operator && started.launch.launcher.is_torch() {
         finding.help(TOLD);
         if let Setting::Option(given, Some(_)) = &nodes.by
             && nodes.least == nodes.most
@@ -182,7 +181,7 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Node
 }
 
 /// A number of nodes with an elastic policy beside it.
-fn inelastic(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes<'_>) {
+fn inelastic(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>) {
     let Some((least, most)) = gang.elastic.filter(|(least, most)| least < most) else { return };
     if nodes.least == nodes.most && matches!(nodes.by, Setting::Option(..)) {
         let place = started.place(&nodes.by);
@@ -198,7 +197,7 @@ fn inelastic(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &No
 }
 
 /// Each of several pods expects one node.
-fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes<'_>, is_local: bool) {
+fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>, is_local: bool) {
     let launcher = started.launch.launcher;
     let is_written = !matches!(nodes.by, Setting::Absent);
     // Another launcher may be the one for all nodes, and other pods follow.
@@ -233,7 +232,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
     };
     let message = format!("{message}each of {} pods trains its own copy", gang.least);
     let place = started.place(&nodes.by);
-    let is_told = started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
+    let is_set_by_operator = started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
     let finding = cx.report(&place, message).at(started.part(&nodes.by));
     gang.label(finding);
     let option = match launcher {
@@ -241,7 +240,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
         Launcher::DeepSpeed => "--no_ssh --node_rank=RANK --num_nodes",
         _ => "--nnodes",
     };
-    finding.help(if started.launch.launcher.is_torch() && is_told {
+    finding.help(if started.launch.launcher.is_torch() && is_set_by_operator {
         TOLD.to_owned()
     } else {
         format!(
@@ -255,7 +254,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang, nodes: &Nodes
 }
 
 /// Tells whether the container names an address where pods meet.
-fn has_address(started: &Started<'_, '_>) -> bool {
+fn has_address(started: &Started<'_>) -> bool {
     let other = |option: &str| match started.option(option) {
         Setting::Option(_, address) => address.is_none_or(|address| !is_here(address)),
         _ => false,
@@ -266,7 +265,7 @@ fn has_address(started: &Started<'_, '_>) -> bool {
 }
 
 /// Tells whether `deepspeed` may find a list of hosts, or start in another way.
-fn has_hosts(started: &Started<'_, '_>) -> bool {
+fn has_hosts(started: &Started<'_>) -> bool {
     let mounts = started.line.container.part.get("volumeMounts");
     let is_job = |path: &str| path == "/" || path == "/job" || path.starts_with("/job/");
     started.told.names(Topic::Hostfile)
@@ -276,7 +275,7 @@ fn has_hosts(started: &Started<'_, '_>) -> bool {
 }
 
 /// Compares the processes that a program expects with those that `torchrun` starts.
-fn world(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang) {
+fn world(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang) {
     if !started.launch.launcher.is_torch() || gang.least != gang.most {
         return;
     }
@@ -316,8 +315,8 @@ fn world(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang) {
 /// A number behind the script, with its word.
 type Declared<'s> = (i64, (&'s Token, &'s str));
 
-/// Returns the nodes and devices of each that the program is told.
-fn declared<'s>(started: &Started<'s, '_>) -> Option<(Declared<'s>, Declared<'s>)> {
+/// Returns the nodes, and the devices of each, that the program's own options name.
+fn declared<'s>(started: &'s Started<'_>) -> Option<(Declared<'s>, Declared<'s>)> {
     const NODES: [&str; 3] = ["trainer.num_nodes", "--num-nodes", "--num_nodes"];
     const DEVICES: [&str; 4] = ["trainer.devices", "--num-gpus", "--num_gpus", "--devices"];
     let (mut nodes, mut devices) = (None, None);

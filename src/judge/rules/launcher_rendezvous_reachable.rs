@@ -81,7 +81,7 @@
 use crate::judge::commands::Launcher;
 use crate::judge::finding::Level;
 use crate::judge::policy::Action;
-use crate::judge::ranks::{self, Gang, Nodes, Setting, Started, Topic, counted, host, is_here};
+use crate::judge::ranks::{Gang, Nodes, Setting, Started, Topic, counted, host, is_here};
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::Ranks;
 
@@ -100,8 +100,8 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn check(cx: &mut Cx<'_>) {
-    ranks::each(cx, |cx, started| {
-        let Some(gang) = started.gang().filter(|gang| gang.least > 1) else { return };
+    for started in cx.certain_launchers() {
+        let Some(gang) = started.gang().filter(|gang| gang.least > 1) else { continue };
         match started.launch.launcher {
             Launcher::Torchrun | Launcher::TorchLaunch => torch(cx, started, gang),
             Launcher::Accelerate => with_ranks(cx, started, gang, "main_process_ip", "machine_rank"),
@@ -110,21 +110,21 @@ fn check(cx: &mut Cx<'_>) {
             }
             Launcher::DeepSpeed | Launcher::Mpi | Launcher::Ray => {}
         }
-    });
-    ranks::plain(cx, |cx, place, count| {
+    }
+    for (place, count) in cx.reading.programs_that_cannot_meet() {
         let message = format!(
             "the training operator tells {count} pods nothing of each other without a Master or an `elasticPolicy`"
         );
-        cx.report(place, message).at_most(Level::Note).help(
+        cx.report(&place, message).at_most(Level::Note).help(
             "call one of the pods `Master`, or ignore this if the program does not train on several pods",
         );
-    });
+    }
 }
 
 /// What is wrong, where, and what to do.
 type Wrong<'s> = (Setting<'s>, String, String);
 
-fn torch(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang) {
+fn torch(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang) {
     let wrong = match standalone(started, gang) {
         Some(found) => found,
         None => apart(started, gang),
@@ -138,7 +138,7 @@ fn torch(cx: &mut Cx<'_>, started: &Started<'_, '_>, gang: &Gang) {
 }
 
 /// Returns what is wrong with `--standalone`, if it is there.
-fn standalone<'s>(started: &'s Started<'s, '_>, gang: &Gang) -> Option<Option<Wrong<'s>>> {
+fn standalone<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Option<Wrong<'s>>> {
     let by = started.setting("standalone", "PET_STANDALONE");
     let Setting::Option(given, _) = &by else { return if by.is_absent() { None } else { Some(None) } };
     let other = |option, variable| matches!(started.setting(option, variable), Setting::Option(..));
@@ -153,7 +153,7 @@ fn standalone<'s>(started: &'s Started<'s, '_>, gang: &Gang) -> Option<Option<Wr
     Some(Some((by, message, "leave the option out".to_owned())))
 }
 
-fn apart<'s>(started: &'s Started<'s, '_>, gang: &Gang) -> Option<Wrong<'s>> {
+fn apart<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Wrong<'s>> {
     let Nodes { most, .. } = started.nodes()?;
     if most < 2 {
         return None;
@@ -214,7 +214,7 @@ fn apart<'s>(started: &'s Started<'s, '_>, gang: &Gang) -> Option<Wrong<'s>> {
 }
 
 /// Returns what is wrong with an address.
-fn address<'s>(started: &'s Started<'s, '_>, gang: &Gang, by: Setting<'s>) -> Option<Wrong<'s>> {
+fn address<'s>(started: &'s Started<'_>, gang: &Gang, by: Setting<'s>) -> Option<Wrong<'s>> {
     let text = by.known()?;
     let shown = started.shown(&by);
     if is_here(text) && gang.own > 1 {
@@ -231,7 +231,7 @@ fn address<'s>(started: &'s Started<'s, '_>, gang: &Gang, by: Setting<'s>) -> Op
 }
 
 /// Says why the host name of one of the job's own pods does not resolve.
-fn unresolved(started: &Started<'_, '_>, text: &str) -> Option<String> {
+fn unresolved(started: &Started<'_>, text: &str) -> Option<String> {
     let Ranks::Each { subdomain: true, .. } = started.workload.kind.ranks else { return None };
     if started.pod.spec.get("subdomain").is_set()
         || started.pod.spec.get("hostNetwork").bool().set() == Some(true)
@@ -246,7 +246,7 @@ fn unresolved(started: &Started<'_, '_>, text: &str) -> Option<String> {
 }
 
 /// Says why an address is not that of an etcd.
-fn etcd(started: &Started<'_, '_>, endpoint: &Setting<'_>, backend: &str) -> Option<String> {
+fn etcd(started: &Started<'_>, endpoint: &Setting<'_>, backend: &str) -> Option<String> {
     let Setting::Option(given, value) = endpoint else { return None };
     let written = started.quoted(given);
     let is_pod = |text: &str| {
@@ -262,7 +262,7 @@ fn etcd(started: &Started<'_, '_>, endpoint: &Setting<'_>, backend: &str) -> Opt
         .then(|| format!("the backend `{backend}` needs an etcd: `{written}` is a pod of the run"))
 }
 
-fn help(started: &Started<'_, '_>) -> String {
+fn help(started: &Started<'_>) -> String {
     if started.pod.form.roles().is_some() && started.is_added("PET_NNODES") {
         return "add an `elasticPolicy`, or call one of the pods `Master`: \
                 the training operator then says where the pods meet"
@@ -271,7 +271,7 @@ fn help(started: &Started<'_, '_>) -> String {
     "write `--rdzv-backend=c10d` and `--rdzv-endpoint=HOST:PORT` with the name of one of the pods".to_owned()
 }
 
-fn rank_help(started: &Started<'_, '_>) -> String {
+fn rank_help(started: &Started<'_>) -> String {
     if started.is_added("PET_NODE_RANK") {
         return "leave the option out: the training operator says the rank in `PET_NODE_RANK`".to_owned();
     }
@@ -282,13 +282,7 @@ fn rank_help(started: &Started<'_, '_>) -> String {
 }
 
 /// Launchers that take an address and a rank.
-fn with_ranks(
-    cx: &mut Cx<'_>,
-    started: &Started<'_, '_>,
-    gang: &Gang,
-    address_option: &str,
-    rank_option: &str,
-) {
+fn with_ranks(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, address_option: &str, rank_option: &str) {
     if started.nodes().is_none_or(|nodes| nodes.most < 2) || gang.own < 2 {
         return;
     }

@@ -167,7 +167,7 @@ fn is_list(line: &CommandLine<'_>) -> bool {
     line.container.part.get("volumeMounts").value.is_some_and(|value| value.as_array().is_some())
 }
 
-/// Tells whether NCCL is told to do without shared memory, or may be.
+/// Tells whether NCCL's shared memory is switched off, or may be.
 fn is_off(line: &CommandLine<'_>) -> bool {
     line.environment.get("NCCL_SHM_DISABLE").is_some_and(|variable| variable.value.as_deref() != Some("0"))
 }
@@ -189,7 +189,7 @@ fn needs(line: &CommandLine<'_>, gpus: i64, is_worker: bool) -> Option<(Pointer,
             let at = line.container.part.pointer.clone();
             return Some((at, format!("the launcher starts processes for {gpus} GPUs, {small}")));
         }
-        let of_operator = line.environment.get("PET_NPROC_PER_NODE").filter(|known| known.pointer.is_none());
+        let of_operator = line.environment.get("PET_NPROC_PER_NODE").filter(|known| known.is_added());
         let starts_one = of_operator.is_some_and(|known| known.value.as_deref() == Some("1"));
         let trainer = line.commands.iter().find(|command| is_trainer(command));
         let runs = line.is_of_image() || trainer.is_some() && line.launches().next().is_none();

@@ -82,10 +82,10 @@
 
 use std::cell::Cell;
 
-use crate::judge::commands::{Launcher, Token};
+use crate::judge::commands::{Launcher, Token, base_name};
 use crate::judge::finding::{Level, Part, Place};
 use crate::judge::policy::Action;
-use crate::judge::ranks::{self, Setting, Started, Topic, counted};
+use crate::judge::ranks::{Setting, Started, Topic, counted};
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::kinds::{Count, Hosts, PodTemplate, Ranks, Times, accelerator};
 use crate::text::lines::cut;
@@ -114,17 +114,19 @@ fn check(cx: &mut Cx<'_>) {
     let devices = workers.and_then(worker_devices);
     // The field of an object is of all its roles.
     let is_said = Cell::new(false);
-    ranks::each(cx, |cx, started| match (started.launch.launcher, started.workload.kind.ranks) {
-        (Launcher::Mpi, Ranks::Hosts(hosts)) => {
-            if let Some(worker) = workers {
-                on_hosts(cx, started, hosts, worker, devices);
+    for started in cx.certain_launchers() {
+        match (started.launch.launcher, started.workload.kind.ranks) {
+            (Launcher::Mpi, Ranks::Hosts(hosts)) => {
+                if let Some(worker) = workers {
+                    on_hosts(cx, started, hosts, worker, devices);
+                }
             }
+            (Launcher::Mpi | Launcher::Ray, _) | (_, Ranks::Unknown | Ranks::Hosts(_)) => {}
+            // The job that uses it may say something else.
+            _ if matches!(started.pod.form.count, Count::Jobs(Times::OfOthers)) => {}
+            _ => in_pod(cx, started, &is_said),
         }
-        (Launcher::Mpi | Launcher::Ray, _) | (_, Ranks::Unknown | Ranks::Hosts(_)) => {}
-        // The job that uses it may say something else.
-        _ if matches!(started.pod.form.count, Count::Jobs(Times::OfOthers)) => {}
-        _ => in_pod(cx, started, &is_said),
-    });
+    }
 }
 
 /// The accelerators of a container: their number, where it is written, and their name.
@@ -134,7 +136,7 @@ struct Devices<'a> {
     resource: &'a str,
 }
 
-fn in_pod(cx: &mut Cx<'_>, started: &Started<'_, '_>, is_said: &Cell<bool>) {
+fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
     let Some((count, place, resource)) = &started.told.accelerators else { return };
     let devices = Devices { count: *count, place, resource };
     let (by, factor) = match started.launch.launcher {
@@ -168,12 +170,12 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_, '_>, is_said: &Cell<bool>) {
             report(cx, started, &by, field, (processes, all, factor), &devices);
         }
     } else if processes == all {
-        told_devices(cx, started, &devices);
+        declared_devices(cx, started, &devices);
     }
 }
 
 /// Tells whether accelerators are certainly left over.
-fn is_idle(started: &Started<'_, '_>, processes: i64) -> bool {
+fn is_idle(started: &Started<'_>, processes: i64) -> bool {
     started.is_alone
         && !started.told.names(Topic::Devices)
         && (processes > 1 || !started.told.names(Topic::OneProcess))
@@ -181,7 +183,7 @@ fn is_idle(started: &Started<'_, '_>, processes: i64) -> bool {
 
 fn report(
     cx: &mut Cx<'_>,
-    started: &Started<'_, '_>,
+    started: &Started<'_>,
     by: &Setting<'_>,
     field: Option<Pointer>,
     (processes, all, machines): (i64, i64, i64),
@@ -228,7 +230,7 @@ fn report(
 }
 
 /// Returns the field of the object from which the controller's variable comes.
-fn field(started: &Started<'_, '_>, by: &Setting<'_>) -> Option<Pointer> {
+fn field(started: &Started<'_>, by: &Setting<'_>) -> Option<Pointer> {
     let (Setting::Variable(name, ..), Ranks::Each { processes, .. }) = (by, started.workload.kind.ranks)
     else {
         return None;
@@ -238,17 +240,17 @@ fn field(started: &Started<'_, '_>, by: &Setting<'_>) -> Option<Pointer> {
     fields.find(crate::kinds::Part::is_set).map(|field| field.pointer)
 }
 
-/// Compares the devices that the program is told with those that there are.
-fn told_devices(cx: &mut Cx<'_>, started: &Started<'_, '_>, devices: &Devices<'_>) {
-    let mut told: Option<(&Token, Option<i64>)> = None;
+/// Compares the devices that the program's own options name with those that there are.
+fn declared_devices(cx: &mut Cx<'_>, started: &Started<'_>, devices: &Devices<'_>) {
+    let mut declared: Option<(&Token, Option<i64>)> = None;
     for token in started.launch.started {
         meter::spend(1);
         let Some((name, value)) = token.word.text.split_once('=') else { continue };
         if name.trim_start_matches('+') == "trainer.devices" {
-            told = Some((token, value.parse().ok()));
+            declared = Some((token, value.parse().ok()));
         }
     }
-    let Some((token, Some(count))) = told else { return };
+    let Some((token, Some(count))) = declared else { return };
     if count > devices.count {
         let shown = cut(&token.word.text, 80, "…");
         let message = format!(
@@ -266,7 +268,7 @@ fn told_devices(cx: &mut Cx<'_>, started: &Started<'_, '_>, devices: &Devices<'_
 /// Compares the processes of `mpirun` with the hosts that the operator lists.
 fn on_hosts(
     cx: &mut Cx<'_>,
-    started: &Started<'_, '_>,
+    started: &Started<'_>,
     hosts: Hosts,
     worker: &PodTemplate<'_>,
     devices: Option<(i64, &str)>,
@@ -343,8 +345,8 @@ fn worker_devices<'a>(worker: &PodTemplate<'a>) -> Option<(i64, &'a str)> {
 }
 
 /// Tells whether each process is the training program itself, which uses one device.
-fn is_the_program(started: &Started<'_, '_>) -> bool {
+fn is_the_program(started: &Started<'_>) -> bool {
     let mut words = started.launch.started.iter().filter_map(Token::known);
-    let program = words.next().map(|program| program.rsplit('/').next().unwrap_or_default());
+    let program = words.next().map(base_name);
     program.is_some_and(|program| program.starts_with("python")) && !started.told.names(Topic::OneProcess)
 }

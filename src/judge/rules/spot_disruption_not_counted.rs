@@ -86,6 +86,7 @@
 
 use std::cell::OnceCell;
 
+use crate::judge::commands::{CommandLine, PodCommands};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -127,7 +128,7 @@ fn check(cx: &mut Cx<'_>) {
     let Some(disruption) = workload.kind.disruption else { return };
     // Read once: there may be many templates.
     let (is_free, is_shared) = (OnceCell::new(), OnceCell::new());
-    for pod in &workload.pods {
+    for (index, pod) in workload.pods.iter().enumerate() {
         let Some(spot) = selected(&pod.spec) else { continue };
         match disruption {
             Disruption::FailsJob => of_job(cx, pod, &spot),
@@ -139,7 +140,7 @@ fn check(cx: &mut Cx<'_>) {
             }
             Disruption::OfRole { unset, elastic } => {
                 let others_wait = || !workload.object.at(elastic).is_set() && has_several_pods(workload);
-                of_role(cx, pod, &spot, unset, *is_shared.get_or_init(others_wait));
+                of_role(cx, index, &spot, unset, *is_shared.get_or_init(others_wait));
             }
         }
         time_to_end(cx, pod, &spot);
@@ -300,7 +301,8 @@ fn of_set(
     }
 }
 
-fn of_role(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected, unset: &'static str, others_wait: bool) {
+fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, unset: &'static str, others_wait: bool) {
+    let pod = &cx.workload.pods[index];
     let field = pod.around.get("restartPolicy");
     let word = match field.text() {
         Field::Set(word) if !word.is_empty() => word,
@@ -318,7 +320,7 @@ fn of_role(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected, unset: &'sta
             ENDS,
             Level::Warn,
         ),
-        "ExitCode" if pod.containers().any(|container| runs_torchrun(&container)) => (
+        "ExitCode" if runs_torchrun(cx.commands(index)) => (
             format!(
                 "`restartPolicy` of `{role}` is `ExitCode`, and torchrun exits with 1 on SIGTERM: \
                  the loss of one spot node of {provider} ends the job"
@@ -383,14 +385,8 @@ fn has_word(container: &Container<'_>, is_it: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-fn runs_torchrun(container: &Container<'_>) -> bool {
-    let is_it = |word: &str| {
-        matches!(
-            word.rsplit('/').next(),
-            Some("torchrun" | "torch.distributed.run" | "torch.distributed.launch")
-        )
-    };
-    has_word(container, is_it)
+fn runs_torchrun(pod: &PodCommands<'_>) -> bool {
+    pod.containers.iter().flat_map(CommandLine::launches).any(|launch| launch.launcher.is_torch())
 }
 
 fn handles_signals(container: &Container<'_>) -> bool {

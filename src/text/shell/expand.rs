@@ -61,10 +61,8 @@ impl Parser<'_, '_> {
             }
             'A'..='Z' | 'a'..='z' | '_' => {
                 let length = name_length(rest);
-                let name = rest[..length].to_owned();
                 self.at += length;
-                let value = self.variables.get(&name);
-                self.expand(word, value, quoted);
+                expand(word, self.variables.get(&rest[..length]), quoted);
             }
             '0'..='9' | '@' | '*' | '#' | '?' | '$' | '!' | '-' => {
                 self.at += 1;
@@ -80,24 +78,21 @@ impl Parser<'_, '_> {
         let rest = self.rest();
         let length = name_length(rest);
         if length > 0 && rest[length..].starts_with('}') {
-            let name = rest[..length].to_owned();
             self.at += length + 1;
-            let value = self.variables.get(&name);
-            self.expand(word, value, quoted);
+            expand(word, self.variables.get(&rest[..length]), quoted);
             return Ok(());
         }
-        let name = rest[..length].to_owned();
-        let operator = &rest[length..];
+        let (name, operator) = rest.split_at(length);
         let assigns = operator.starts_with(":=") || operator.starts_with('=');
         // `${X:-y}` and `${X-y}` of a known value are that value; `:` asks that it is not empty.
         let or_else = operator.starts_with('-') || operator.starts_with(":-") || operator.starts_with(":?");
-        let known = if or_else { self.variables.get(&name).filter(|value| !value.is_empty()) } else { None };
+        let known = self.variables.get(name).filter(|value| or_else && !value.is_empty()).map(str::to_owned);
         self.skip_braced()?;
         if assigns {
-            self.variables.set(&name, None);
+            self.variables.set(name, None);
         }
         match known {
-            Some(value) => self.expand(word, Some(value), quoted),
+            Some(value) => expand(word, Some(&value), quoted),
             // `${X[@]}` is several words even in quotes.
             None => word.text.push(if quoted && !self.text[..self.at].ends_with("[@]}") {
                 UNKNOWN
@@ -149,23 +144,6 @@ impl Parser<'_, '_> {
         Err(Unread)
     }
 
-    /// Puts a variable's value into a word.
-    fn expand(&mut self, word: &mut Word, value: Option<String>, quoted: bool) {
-        match value {
-            Some(value) if quoted || (!value.is_empty() && value.chars().all(is_one_word)) => {
-                meter::spend_text(&value);
-                // A value that grows by itself (`X=$X$X`) would take more room than the script.
-                if word.text.len() + value.len() > MAX_WORD_BYTES {
-                    word.text.push(SPREADS);
-                } else {
-                    word.text.push_str(&value);
-                }
-            }
-            // Without quotes, an empty value makes no word, and blanks make several.
-            _ => word.text.push(if quoted { UNKNOWN } else { SPREADS }),
-        }
-    }
-
     /// Skips to behind the `))` of an arithmetic expression.
     pub(super) fn arithmetic(&mut self) -> Result<(), Unread> {
         let mut depth = 0;
@@ -203,5 +181,22 @@ impl Parser<'_, '_> {
                 _ => {}
             }
         }
+    }
+}
+
+/// Puts a variable's value into a word.
+fn expand(word: &mut Word, value: Option<&str>, quoted: bool) {
+    match value {
+        Some(value) if quoted || (!value.is_empty() && value.chars().all(is_one_word)) => {
+            meter::spend_text(value);
+            // A value that grows by itself (`X=$X$X`) would take more room than the script.
+            if word.text.len() + value.len() > MAX_WORD_BYTES {
+                word.text.push(SPREADS);
+            } else {
+                word.text.push_str(value);
+            }
+        }
+        // Without quotes, an empty value makes no word, and blanks make several.
+        _ => word.text.push(if quoted { UNKNOWN } else { SPREADS }),
     }
 }

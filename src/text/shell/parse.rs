@@ -14,6 +14,10 @@ const MAX_DEPTH: usize = 40;
 /// Reserved words that end a list.
 const ENDS: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", "}"];
 
+/// The other reserved words.
+const RESERVED: [&str; 12] =
+    ["!", "{", "if", "while", "until", "for", "case", "function", "[[", "select", "coproc", "in"];
+
 /// Reads a script.
 pub(super) fn script(text: &str, variables: &mut Variables<'_>) -> Option<Script> {
     let mut parser = Parser {
@@ -81,11 +85,10 @@ impl Parser<'_, '_> {
     }
 
     /// Returns the reserved word that comes, if one does.
-    fn reserved(&mut self) -> Result<Option<String>, Unread> {
-        Ok(match self.peek()? {
-            Token::Word(word) if word.plain && word.text.len() <= "function".len() => Some(word.text.clone()),
-            _ => None,
-        })
+    fn reserved(&mut self) -> Result<Option<&'static str>, Unread> {
+        let Token::Word(word) = self.peek()? else { return Ok(None) };
+        let mut all = RESERVED.into_iter().chain(ENDS);
+        Ok(all.find(|reserved| word.plain && word.text == *reserved))
     }
 
     fn expect(&mut self, reserved: &str) -> Result<(), Unread> {
@@ -222,7 +225,7 @@ impl Parser<'_, '_> {
 
     /// Reads a pipeline. Tells whether it cannot fail, as it only assigns variables.
     fn pipeline(&mut self) -> Result<bool, Unread> {
-        while self.reserved()?.as_deref() == Some("!") {
+        while self.reserved()? == Some("!") {
             self.next()?;
         }
         let mut certain = self.command()?;
@@ -260,7 +263,7 @@ impl Parser<'_, '_> {
             _ => return Err(Unread),
         };
         let Some(reserved) = self.reserved()? else { return self.simple() };
-        match reserved.as_str() {
+        match reserved {
             "{" => {
                 self.next()?;
                 // A group runs in this shell: what it assigns stays known.
@@ -371,7 +374,7 @@ impl Parser<'_, '_> {
             Token::Word(name) => {
                 self.variables.set(&name.text, None);
                 self.skip_new_lines()?;
-                if self.reserved()?.as_deref() == Some("in") {
+                if self.reserved()? == Some("in") {
                     self.next()?;
                     while matches!(self.peek()?, Token::Word(_)) {
                         self.next()?;
@@ -412,7 +415,7 @@ impl Parser<'_, '_> {
         self.expect("in")?;
         loop {
             self.skip_new_lines()?;
-            if self.reserved()?.as_deref() == Some("esac") {
+            if self.reserved()? == Some("esac") {
                 self.next()?;
                 return self.compound();
             }
@@ -430,7 +433,7 @@ impl Parser<'_, '_> {
             self.inside(self.branch(), Self::list)?;
             if self.is_operator(";;")? {
                 self.next()?;
-            } else if self.reserved()?.as_deref() != Some("esac") {
+            } else if self.reserved()? != Some("esac") {
                 return Err(Unread);
             }
         }

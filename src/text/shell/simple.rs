@@ -39,7 +39,7 @@ impl Parser<'_, '_> {
             self.last = Some(self.script.commands.len());
             self.last_loop = None;
         }
-        self.script.commands.push(Simple { assignments, words, after: After::End, place: self.place });
+        self.script.commands.push(Simple { words, after: After::End, place: self.place });
         Ok(assigns_only || declares)
     }
 

@@ -3,8 +3,8 @@ use super::{After, Script, Variables, Word};
 /// Returns the commands of a script, one a line: words with `?` for what is unknown, and what comes after.
 fn read(script: &str) -> Option<Script> {
     let environment = |name: &str| match name {
-        "N" => Some("4".to_owned()),
-        "LIST" => Some("a b".to_owned()),
+        "N" => Some("4"),
+        "LIST" => Some("a b"),
         _ => None,
     };
     Script::read(script, &mut Variables::of(&environment))

@@ -7,7 +7,7 @@ use crate::text::meter;
 
 /// Where a script's variables come from: the environment, and the script's own assignments.
 pub struct Variables<'a> {
-    environment: &'a dyn Fn(&str) -> Option<String>,
+    environment: &'a dyn Fn(&str) -> Option<&'a str>,
     /// What the script has assigned; nothing for an unknown value.
     own: BTreeMap<String, Option<String>>,
     /// The names that were assigned in each part that may not run, or not in this shell.
@@ -25,7 +25,7 @@ impl fmt::Debug for Variables<'_> {
 impl<'a> Variables<'a> {
     /// Starts with an environment, which returns the values that are known.
     #[must_use]
-    pub fn of(environment: &'a dyn Fn(&str) -> Option<String>) -> Self {
+    pub fn of(environment: &'a dyn Fn(&str) -> Option<&'a str>) -> Self {
         Self { environment, own: BTreeMap::new(), scopes: Vec::new(), tainted: false }
     }
 
@@ -36,13 +36,13 @@ impl<'a> Variables<'a> {
     }
 
     /// Returns the value of a variable, if it is known.
-    pub(super) fn get(&self, name: &str) -> Option<String> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         meter::spend(2);
         if self.tainted {
             return None;
         }
         match self.own.get(name) {
-            Some(value) => value.clone(),
+            Some(value) => value.as_deref(),
             None => (self.environment)(name),
         }
     }
