@@ -27,6 +27,8 @@ mod cluster;
 mod corpus;
 #[cfg(feature = "serve")]
 mod deploy;
+#[cfg(all(feature = "serve", unix))]
+mod docs;
 #[cfg(feature = "serve")]
 mod doctor;
 mod fixes;
@@ -40,7 +42,6 @@ mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;
 mod property_admission;
-mod readme;
 mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]
