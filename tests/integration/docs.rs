@@ -11,6 +11,7 @@ mod programs;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Output;
 
 use clap::error::ErrorKind;
 use jobgate::judge::policy::Policy;
@@ -122,36 +123,28 @@ fn admission_review(object: &Value) -> String {
 }
 
 /// Checks what a script called, and that nothing else went wrong.
-fn check(
-    page: &Page,
-    desk: &Desk,
-    script: &str,
-    output: &std::process::Output,
-    calls: &[Call],
-) -> Vec<String> {
+fn check(page: &Page, desk: &Desk, script: &str, output: &Output, calls: &[Call]) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut complain = |what: String| wrong.push(format!("{}: `{}`: {what}", page.name, script.trim_end()));
     for call in calls {
+        let mut complain = |what: String| {
+            wrong.push(format!("{}: `{}`: {what}", page.name, call.words.join(" ")));
+        };
         if call.words[0] != "jobgate" {
-            programs::check(&call.words, desk.path()).unwrap_or_else(&mut complain);
+            programs::check(&call.words, desk.path()).unwrap_or_else(complain);
             continue;
         }
         if let Err(error) = programs::parses(&call.words) {
             complain(error.to_string());
-        }
-        if let Some((code, said)) = &call.end
+        } else if let Some((code, said)) = &call.end
             && !(0..=1).contains(code)
         {
             complain(format!("ended with {code}: {said}"));
         }
     }
     // What bash itself says: a program that is not there, a mistake in the script.
-    if let Some(line) = stderr(output).lines().find(|line| line.contains("bash: line ")) {
-        complain(line.to_owned());
-    }
-    if calls.is_empty() {
-        complain("calls no program".to_owned());
-    }
+    let said = stderr(output).lines().filter(|line| line.starts_with("/bin/bash: ")).map(str::to_owned);
+    let nothing = calls.is_empty().then(|| "calls no program".to_owned());
+    wrong.extend(said.chain(nothing).map(|what| format!("{}: {what} in\n{script}", page.name)));
     wrong
 }
 
@@ -362,6 +355,46 @@ fn policies_on_pages_are_valid() {
         }
     }
     assert!(count >= 3, "{count} policies");
+}
+
+/// No block escapes the test by its language.
+#[test]
+fn commands_are_marked_as_such() {
+    for page in pages() {
+        for block in &page.blocks {
+            let (language, text) = (block.language.as_str(), &block.text);
+            assert!(
+                ["console", "json", "sh", "text", "yaml"].contains(&language),
+                "{}: a block of the language `{language}`: use sh or console for commands",
+                page.name
+            );
+            let is_command = |line: &str| ["$ ", "jobgate ", "kubectl "].iter().any(|begin| line.starts_with(begin));
+            assert!(
+                language != "text" || !text.lines().any(is_command),
+                "{}: commands in a block of text:\n{text}",
+                page.name
+            );
+        }
+    }
+}
+
+#[test]
+fn pictures_are_small_and_shown() {
+    let pages = pages();
+    let shown: BTreeSet<&str> =
+        pages.iter().flat_map(|page| &page.links).filter_map(|link| link.rsplit('/').next()).collect();
+    let mut count = 0;
+    for entry in fs::read_dir(root().join("docs/images")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "png") {
+            continue;
+        }
+        count += 1;
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(shown.contains(name), "{name} is on no page");
+        assert!(fs::metadata(&path).unwrap().len() <= 150_000, "{name} is large; see .ci/screenshots");
+    }
+    assert_eq!(count, 4);
 }
 
 /// The sample of docs/configuration.md is one that is read.
