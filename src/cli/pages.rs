@@ -344,7 +344,7 @@ pub fn index_file() -> String {
 #[must_use]
 pub fn kinds_file() -> String {
     let mut out = "<!-- Made by `jobgate generate` from src/kinds. Edit that. -->\n\n# Kinds\n\n\
-                   What Jobgate judges, and what each field means there. `*` stands for any role or item. Nothing is \
+                   What Jobgate judges, and what each field means there. `*` is any role or item. Nothing is \
                    filled in on UPDATE, but for a CronJob, whose next run it changes.\n"
         .to_owned();
     for kind in Kind::all() {
