@@ -210,7 +210,8 @@ fn fate(volume: &Value) -> Fate<'_> {
         return Fate::OfNode(name);
     }
     if ["configMap", "downwardAPI", "image", "projected", "secret"].into_iter().any(has)
-        || volume.get("persistentVolumeClaim").and_then(|claim| claim.get("readOnly")?.as_bool()) == Some(true)
+        || volume.get("persistentVolumeClaim").and_then(|claim| claim.get("readOnly")?.as_bool())
+            == Some(true)
     {
         return Fate::ReadOnly(name);
     }
