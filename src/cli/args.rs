@@ -9,7 +9,7 @@ mod time;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 #[cfg(feature = "serve")]
@@ -271,7 +271,7 @@ pub struct Review {
   jobgate lint --diff k8s/                                     show what --fix would change
   jobgate lint --fix k8s/                                      fill in the files what the webhook would fill in
 
-With --diff the exit code is also 1 if there is something to fix.")]
+With --diff the exit code is also 1 if there is something to fix.", group = ArgGroup::new("fixes").multiple(true))]
 pub struct Lint {
     /// What is judged, and how.
     #[command(flatten)]
@@ -296,7 +296,7 @@ pub struct Lint {
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub fix: bool,
 
-    /// Show what --fix would change as a unified diff, and write nothing
+    /// Show what --fix would change as a unified diff, and write nothing, with --fix or without
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub diff: bool,
 

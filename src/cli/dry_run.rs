@@ -207,6 +207,11 @@ fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
     }
 }
 
+/// Above this many changed files, only some of the changes are shown.
+const MANY_DIFFS: usize = 10;
+/// How many.
+const SHOWN_DIFFS: usize = 3;
+
 /// Writes a line for each object, the findings, what is filled in, and a summary.
 fn to_people(
     options: &report::Options,
@@ -220,9 +225,20 @@ fn to_people(
     } else {
         report::write_verdicts(report, options, out)?;
         report::write_findings(report, options, out)?;
-        for diff in linted.diffs.iter().filter(|_| with_diffs && !options.quiet) {
-            write_diff(options.color, diff, out)?;
-            writeln!(out)?;
+        if with_diffs && !options.quiet {
+            let shown =
+                if linted.diffs.len() > MANY_DIFFS && !options.full { SHOWN_DIFFS } else { usize::MAX };
+            for diff in linted.diffs.iter().take(shown) {
+                write_diff(options.color, diff, out)?;
+                writeln!(out)?;
+            }
+            if let Some(more) = linted.diffs.len().checked_sub(shown) {
+                writeln!(
+                    out,
+                    "… and changes of {}: `-o diff` prints all\n",
+                    report::plural(more, "more file")
+                )?;
+            }
         }
         report::write_unjudged(report, options, out)?;
     }

@@ -102,8 +102,11 @@ pub(super) struct Volumes<'a>(BTreeMap<&'a str, Fate<'a>>);
 
 impl<'a> Volumes<'a> {
     pub(super) fn of(pod: &PodTemplate<'a>) -> Self {
-        let one = |volume: Part<'a>| Some((volume.get("name").value?.as_str()?, fate(&volume)));
-        Self(pod.spec.get("volumes").items().filter_map(one).collect())
+        let one = |volume: &'a Value| {
+            meter::spend(1);
+            Some((volume.get("name")?.as_str()?, fate(volume)))
+        };
+        Self(pod.spec.get("volumes").values().iter().filter_map(one).collect())
     }
 }
 
@@ -197,9 +200,9 @@ fn normal(path: &str) -> Option<String> {
 }
 
 /// Returns what becomes of files in a volume.
-fn fate<'a>(volume: &Part<'a>) -> Fate<'a> {
-    let name = volume.get("name").value.and_then(Value::as_str).unwrap_or_default();
-    let has = |source: &'static str| volume.get(source).value.is_some();
+fn fate(volume: &Value) -> Fate<'_> {
+    let name = volume.get("name").and_then(Value::as_str).unwrap_or_default();
+    let has = |source: &str| volume.get(source).is_some();
     if has("emptyDir") {
         return Fate::OfPod(name);
     }
@@ -207,12 +210,14 @@ fn fate<'a>(volume: &Part<'a>) -> Fate<'a> {
         return Fate::OfNode(name);
     }
     if ["configMap", "downwardAPI", "image", "projected", "secret"].into_iter().any(has)
-        || volume.get("persistentVolumeClaim").get("readOnly").bool() == Field::Set(true)
+        || volume.get("persistentVolumeClaim").and_then(|claim| claim.get("readOnly")?.as_bool())
+            == Some(true)
     {
         return Fate::ReadOnly(name);
     }
     // Without a source it is an `emptyDir`, or one is still to be written.
-    let is_complete = volume.entries().any(|(key, value)| key != "name" && value.is_set());
+    let mut fields = volume.as_object().into_iter().flatten();
+    let is_complete = fields.any(|(key, value)| key != "name" && !value.is_null());
     if is_complete { Fate::Kept } else { Fate::Unknown }
 }
 

@@ -343,10 +343,9 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
             }
         }
     }
-    for (name, variable) in line.environment.iter().filter(|(name, _)| is_written(name)) {
-        let Some(value) = variable.value.as_deref().filter(|value| value.starts_with(['/', '.'])) else {
-            continue;
-        };
+    for (name, variable) in line.environment.iter() {
+        let value = variable.value.as_deref().filter(|value| value.starts_with(['/', '.']));
+        let Some(value) = value.filter(|_| is_written(name)) else { continue };
         if let Some(pointer) = line.environment.place(variable) {
             let said = format!("{name}={value}");
             let value = Word { text: value.to_owned(), ..Word::default() };
@@ -418,8 +417,9 @@ fn is_benchmark(line: &CommandLine<'_>) -> bool {
 fn shared_volumes<'a>(pod: &PodTemplate<'a>) -> BTreeMap<&'a str, usize> {
     let mut uses: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (at, container) in pod.containers().enumerate() {
-        for mount in container.part.get("volumeMounts").items() {
-            let Some(name) = mount.get("name").value.and_then(Value::as_str) else { continue };
+        for mount in container.part.get("volumeMounts").values() {
+            meter::spend(1);
+            let Some(name) = mount.get("name").and_then(Value::as_str) else { continue };
             let (count, last) = uses.entry(name).or_insert((0, usize::MAX));
             if *last != at {
                 (*count, *last) = (*count + 1, at);
