@@ -48,6 +48,26 @@ fn manifests() -> Vec<(&'static str, String)> {
 
 const POLICY: &str = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: ours}\nspec: {}\n";
 
+/// A job that lacks a deadline and a TTL.
+const JOB_WITHOUT_TTL: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+spec:
+  podReplacementPolicy: Failed
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: train
+        image: registry.example.com/train:v1
+";
+
+/// An object of a kind that is not judged.
+const WORKFLOW: &str =
+    "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: sweep}\nspec: {}\n";
+
 /// The chart of docs/dry-run.md, rendered.
 const RENDERED: &str = "\
 ---
@@ -94,6 +114,9 @@ fn desk(page: &Page) -> Desk {
     let review;
     match page.name.as_str() {
         "docs/ci.md" => files.push(("main.yaml", RENDERED)),
+        "docs/formats.md" => {
+            files.extend([("jobs/train.yaml", JOB_WITHOUT_TTL), ("jobs/sweep.yaml", WORKFLOW)])
+        }
         "docs/operate.md" => {
             review = admission_review(&yaml::documents(JOB.as_bytes()).next().unwrap().unwrap().value);
             files.extend([("ours.yaml", POLICY), ("policy.yaml", POLICY), ("review.json", review.as_str())]);
@@ -368,7 +391,8 @@ fn commands_are_marked_as_such() {
                 "{}: a block of the language `{language}`: use sh or console for commands",
                 page.name
             );
-            let is_command = |line: &str| ["$ ", "jobgate ", "kubectl "].iter().any(|begin| line.starts_with(begin));
+            let is_command =
+                |line: &str| ["$ ", "jobgate ", "kubectl "].iter().any(|begin| line.starts_with(begin));
             assert!(
                 language != "text" || !text.lines().any(is_command),
                 "{}: commands in a block of text:\n{text}",
