@@ -1,6 +1,7 @@
 //! Files on disk: found, read, judged and fixed.
 
 pub mod baseline;
+pub mod cases;
 pub mod fix;
 pub mod lint;
 pub mod replace;

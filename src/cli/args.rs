@@ -175,6 +175,8 @@ pub enum Policy {
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
+    /// Test a policy with a directory of cases: manifests that say what must be found in them
+    Test(PolicyTest),
     /// Print a built-in policy to use as a starting point
     Show {
         /// Its name: default, audit, accelerators or strict
@@ -199,6 +201,37 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
         #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
         namespace: String,
     },
+}
+
+/// Arguments of `jobgate policy test`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A case is a manifest with comments that say what must be found in it, and nothing else may be:
+  # expect: deny deadline train spec.activeDeadlineSeconds     level, rule, name, field
+  # expect: nothing
+
+What `jobgate lint --fix` makes of the case is in <case>.fixed.yaml. The policy is policy.yaml in the directory
+of the case, or above it. docs/policy-test.md has the other files.
+
+Exit codes: 0 all cases passed, 1 a case failed, 2 a case could not be run, or there is none."
+)]
+pub struct PolicyTest {
+    /// Directories with cases, or single cases
+    #[arg(value_name = "DIR", required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// Use this policy for all cases without one of their own: a file, or one of default, audit, accelerators,
+    /// strict
+    #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true)]
+    pub policy: Option<String>,
+
+    /// Write what was found into the cases
+    #[arg(long)]
+    pub update: bool,
+
+    /// Also list the cases that passed
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// The commands below `jobgate certs`.

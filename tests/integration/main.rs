@@ -39,6 +39,7 @@ mod oracle_cron;
 mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;
+mod policy_test;
 mod property_admission;
 mod readme;
 mod reviews;

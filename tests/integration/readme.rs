@@ -102,6 +102,16 @@ fn samples_of_the_configuration_are_what_the_program_prints() {
 }
 
 #[test]
+fn samples_of_the_page_on_tests_of_a_policy_are_what_the_program_prints() {
+    let (_, text) = page("docs/policy-test.md");
+    let place = Place::with(&[
+        ("policy.yaml", super::policy_test::POLICY),
+        ("cases/week.yaml", blocks(&text, "yaml")[0]),
+    ]);
+    compare("docs/policy-test.md", || unreachable!("one place is for all"), Some(&place));
+}
+
+#[test]
 fn commands_of_the_page_on_ci_run() {
     let (_, text) = page("docs/ci.md");
     let lines = text.lines().map(|line| line.trim().trim_start_matches("- run: ").trim_start_matches("- "));
