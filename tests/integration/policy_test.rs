@@ -287,7 +287,7 @@ fn a_huge_case_is_judged_and_its_diff_is_cut() {
     assert!(stdout(&output).contains("\n… and "), "{}", &stdout(&output)[..2000]);
     // Two texts without a line in common are not compared line by line.
     let numbers = |from: usize| (from..from + 100_000).map(|line| format!("{line}\n")).collect::<String>();
-    let scripts = format!("{WEEK}---\nnotes: |\n{}", numbers(0).replace('\n', "\n  "));
+    let scripts = format!("{WEEK}---\nnotes: |\n  {}", numbers(0).replace('\n', "\n  "));
     let other = Place::with(&[("cases/a.yaml", &scripts), ("cases/a.fixed.yaml", &numbers(1_000_000))]);
     let start = Instant::now();
     assert_eq!(code(&other.run(&["policy", "test", "cases"])), 1);
