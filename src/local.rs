@@ -5,4 +5,5 @@ pub mod cases;
 pub mod fix;
 pub mod lint;
 pub mod replace;
+pub mod reviews;
 pub mod starter;

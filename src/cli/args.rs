@@ -56,7 +56,7 @@ pub enum Command {
     /// Serve the admission webhook
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
-    /// Answer one AdmissionReview as the webhook would
+    /// Answer an AdmissionReview as the webhook would, or make one from a manifest
     Review(Review),
     /// Show the manual page of a rule or topic, or list them
     Explain {
@@ -269,11 +269,18 @@ pub struct CertsInit {
 
 /// Arguments of `jobgate review`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The answer is written to standard output. Exit codes: 0 answered (allowed or denied), 2 could not answer."
-)]
+#[command(after_help = "Examples:
+  jobgate review review.json                                   what /validate answers
+  jobgate review --endpoint mutate review.json
+  jobgate review --from job.yaml | jobgate review              without an API server
+  jobgate review --from job.yaml --old main/job.yaml           an update
+
+With --from, the objects are as the API server sends them: with its defaults and kubectl's annotation. The API
+server also adds a uid, timestamps and managedFields, and other webhooks may change the object; these are missing.
+
+The answers are written to standard output. Exit codes: 0 answered (allowed or denied), 2 could not answer.")]
 pub struct Review {
-    /// The AdmissionReview, as JSON; - for standard input
+    /// The AdmissionReview, as JSON, or several, one after the other; - for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub file: PathBuf,
 
@@ -288,6 +295,18 @@ pub struct Review {
     /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE")]
     pub facts: Vec<PathBuf>,
+
+    /// Answer nothing: print the AdmissionReviews of these manifests, one line of JSON each; - for standard input
+    #[arg(long, value_name = "MANIFEST", conflicts_with_all = ["file", "endpoint", "policy", "facts"], help_heading = "Make a review")]
+    pub from: Option<PathBuf>,
+
+    /// Manifests of existing objects, which are updated instead of created (repeatable)
+    #[arg(long, value_name = "FILE", requires = "from", help_heading = "Make a review")]
+    pub old: Vec<PathBuf>,
+
+    /// The namespace for manifests without one [default: default]
+    #[arg(short, long, value_name = "NAME", requires = "from", help_heading = "Make a review")]
+    pub namespace: Option<String>,
 }
 
 /// Arguments of `jobgate lint`.
