@@ -59,7 +59,7 @@ mod tests {
         let ids: Vec<&str> = selection::ids().collect();
         let bash = script(Shell::Bash);
         assert!(bash.contains(&format!("compgen -W \"{}\"", ids.join(" "))), "--select, --ignore");
-        assert!(bash.contains("compgen -W \"human concise json sarif junit github gitlab markdown html\""));
+        assert!(bash.contains("compgen -W \"human concise json sarif junit github gitlab markdown html openreports policy-report\""));
         assert!(bash.contains("compgen -W \"default audit accelerators strict\""));
         assert!(bash.contains("-o bashdefault -o default"), "bash offers files if no name fits");
         let zsh = script(Shell::Zsh);

@@ -111,6 +111,16 @@ fn samples_of_the_page_on_tests_of_a_policy_are_what_the_program_prints() {
     compare("docs/policy-test.md", || unreachable!("one place is for all"), Some(&place));
 }
 
+/// Whoever asks for well-made jobs should have one.
+#[test]
+fn the_sample_that_publishes_audits_has_no_findings() {
+    let (_, text) = page("docs/audit.md");
+    let [job] = blocks(&text, "yaml")[..] else { panic!("one sample") };
+    let place = Place::with(&[("audit.yaml", job)]);
+    let output = place.run(&["lint", "--no-config", "--policy", "strict", "--fail-on", "note", "audit.yaml"]);
+    assert_eq!(code(&output), 0, "{}", stdout(&output));
+}
+
 #[test]
 fn commands_of_the_page_on_ci_run() {
     let (_, text) = page("docs/ci.md");
