@@ -255,6 +255,6 @@ fn published(place: &Place<'_>) {
         let applied = cluster
             .admin
             .run(&["apply", "--server-side", "--validate=strict", "-n", "two", "-f", "-"], &text);
-        assert!(applied.ok().stdout.contains(&format!("jobgate-lint serverside-applied")), "{}", api.group);
+        assert!(applied.ok().stdout.contains("jobgate-lint serverside-applied"), "{}", api.group);
     }
 }
