@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::fix;
-use super::lint::{self, Claims, FactsError, Input, MAX_FILE_SIZE, Options};
+use super::lint::{self, Claims, Input, MAX_FILE_SIZE, Options};
 use crate::judge::policy::Policy;
 use crate::judge::rules::RULES;
 use crate::report::clean;
@@ -290,23 +290,28 @@ pub fn read_policy(path: &Path) -> Result<Policy, Vec<Problem>> {
 }
 
 fn facts(path: &Path) -> Result<Claims, Problem> {
-    Claims::in_facts(&[Input::named(path)], &Options::default()).map_err(|error| {
+    let input = Input::text(&shown(path), bytes(path)?);
+    Claims::in_facts(&[input], &Options::default()).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        match error {
-            FactsError::Unreadable(error) => Problem::of(path, error.reason),
-            error => Problem::of(path, clean(&format!("{error}{cause}")).into_owned()),
-        }
+        Problem::of(path, clean(&format!("{error}{cause}")).into_owned())
     })
 }
 
 /// Reads a file up to the size that a linted one may have.
 fn bytes(path: &Path) -> Result<Vec<u8>, Problem> {
+    // Reading a pipe would wait for whoever writes into it.
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Problem::of(path, NO_FILE));
+    }
     let text = lint::drained(path, MAX_FILE_SIZE).map_err(|error| Problem::of(path, error.to_string()))?;
     if text.len() as u64 > MAX_FILE_SIZE {
         return Err(Problem::of(path, "the file is too large"));
     }
     Ok(text)
 }
+
+/// What is wrong with a pipe, a device or a directory in the place of a file.
+const NO_FILE: &str = "this is not a regular file";
 
 /// Returns a path as reports show it.
 fn shown(path: &Path) -> String {

@@ -310,3 +310,33 @@ fn a_file_that_cannot_be_written_is_said_and_nothing_is_left_beside_it() {
     assert_eq!(stderr(&output), "jobgate: cases/week.yaml: cannot be written: the file is read-only\n");
     assert_eq!(fs::read_to_string(&case).unwrap(), WEEK);
 }
+
+/// Whoever reads a pipe waits for its writer.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_beside_a_case_are_not_read() {
+    use std::os::unix::fs::symlink;
+    let good = format!("# expect: nothing\n{}", good());
+    for beside in ["a.policy.yaml", "a.facts.yaml", "a.fixed.yaml", "a.unsafe.yaml", "a.patch.json"] {
+        let place = Place::with(&[("a.yaml", &good)]);
+        let path = place.path().join(beside);
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let output = place.run(&["policy", "test", "."]);
+        assert_eq!(
+            (code(&output), stderr(&output)),
+            (2, format!("jobgate: {beside}: this is not a regular file\n").as_str())
+        );
+        fs::remove_file(&path).unwrap();
+        symlink("/dev/zero", &path).unwrap();
+        let output = place.run(&["policy", "test", "--update", "a.yaml"]);
+        assert_eq!(code(&output), 2, "{output:?}");
+    }
+    let place = Place::with(&[]);
+    assert!(
+        std::process::Command::new("mkfifo").arg(place.path().join("a.yaml")).status().unwrap().success()
+    );
+    for arguments in [&["policy", "test", "a.yaml"][..], &["policy", "test", "."]] {
+        assert_eq!(code(&place.run(arguments)), 2);
+    }
+}

@@ -10,9 +10,10 @@
 //! | `<case>.unsafe.yaml` | the case with all fixes, if these change more |
 //! | `<case>.patch.json` | what the webhook would answer |
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Problem, rule_of, shown};
+use super::{NO_FILE, Problem, rule_of, shown};
 use crate::local::lint::{Content, MAX_FILE_SIZE, STDIN, collect, drained, normal};
 use crate::report::clean;
 
@@ -78,18 +79,12 @@ pub fn find(arguments: &[PathBuf]) -> Found {
     let (stdin, arguments): (Vec<PathBuf>, Vec<PathBuf>) =
         arguments.iter().cloned().partition(|argument| argument.as_os_str() == STDIN);
     found.problems.extend(stdin.iter().map(|path| Problem::of(path, "cases are files in a directory")));
-    let inputs = collect(&arguments, |path| drained(path, 0));
+    let inputs = collect(&arguments, |_| Err(io::Error::other(NO_FILE)));
     for error in &inputs.unreadable {
         found.problems.push(Problem::of(Path::new(&error.path), error.reason.as_str()));
     }
     for input in &inputs.files {
-        let path = match &input.content {
-            Content::File(path) => path,
-            Content::Bytes(_) => {
-                found.problems.push(Problem::of(Path::new(&*input.path), "this is not a regular file"));
-                continue;
-            }
-        };
+        let Content::File(path) = &input.content else { continue };
         match role(path) {
             Role::Case => found.cases.push(Paths { case: path.clone() }),
             Role::Beside(case) if !case.is_file() => {
