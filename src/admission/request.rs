@@ -11,7 +11,8 @@ use crate::text::value::{Value, json};
 /// for a kind that Jobgate does not judge. `namespace` is for a manifest without one.
 ///
 /// The object is as the API server sends it: with defaults and kubectl's annotation. What only a server adds
-/// is missing: `uid`, `creationTimestamp`, `managedFields`. The `uid` of the request depends on the object
+/// is missing: `uid`, `creationTimestamp`, `generation`, `managedFields`, and the selector and labels of a Job
+/// that have its uid. The `uid` of the request depends on the object
 /// alone, so that the same manifest makes the same review.
 #[must_use]
 pub fn request(object: &Value, old: Option<&Value>, namespace: &str) -> Option<Value> {
@@ -39,6 +40,7 @@ pub fn request(object: &Value, old: Option<&Value>, namespace: &str) -> Option<V
         "dryRun": false,
         "options": {
             "kind": options, "apiVersion": "meta.k8s.io/v1", "fieldManager": "kubectl-client-side-apply",
+            "fieldValidation": "Strict",
         },
     });
     // An API server leaves out what is empty.

@@ -210,8 +210,7 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
   # expect: deny deadline train spec.activeDeadlineSeconds     level, rule, name, field
   # expect: nothing
 
-What `jobgate lint --fix` makes of the case is in <case>.fixed.yaml. The policy is policy.yaml in the directory
-of the case, or above it. docs/policy-test.md has the other files.
+What `jobgate lint --fix` makes of the case is in <case>.fixed.yaml. The policy is policy.yaml in the directory of the case, or above it. docs/policy-test.md has the other files.
 
 Exit codes: 0 all cases passed, 1 a case failed, 2 a case could not be run, or there is none."
 )]
@@ -275,8 +274,7 @@ pub struct CertsInit {
   jobgate review --from job.yaml | jobgate review              without an API server
   jobgate review --from job.yaml --old main/job.yaml           an update
 
-With --from, the objects are as the API server sends them: with its defaults and kubectl's annotation. The API
-server also adds a uid, timestamps and managedFields, and other webhooks may change the object; these are missing.
+With --from, the objects are as the API server sends them: with its defaults and kubectl's annotation. What only a server adds is missing: uids, timestamps, managedFields, a Job's selector, and what other webhooks change.
 
 The answers are written to standard output. Exit codes: 0 answered (allowed or denied), 2 could not answer.")]
 pub struct Review {

@@ -15,6 +15,7 @@ use crate::judge::policy::Policy;
 use crate::local::cases::{self, Beside, Case, Difference, Paths, Problem};
 use crate::local::replace;
 use crate::report::{clean, plural};
+use crate::text::number::thousands;
 
 /// What became of one case.
 enum Outcome {
@@ -90,7 +91,7 @@ pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Resul
             counted
                 .into_iter()
                 .filter(|(count, _)| *count > 0)
-                .map(|(count, what)| format!("{count} {what}")),
+                .map(|(count, what)| format!("{} {what}", thousands(count))),
         );
         let hint = if failed > 0 { "; --update writes what was found into the cases" } else { "" };
         writeln!(out, "{} ({}){hint}", parts.join(", "), policies.shown())?;
