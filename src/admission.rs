@@ -17,6 +17,7 @@
 mod check;
 pub mod dry_run;
 mod fault;
+mod request;
 mod respond;
 mod review;
 mod skim;
@@ -33,6 +34,7 @@ use crate::text::value::Value;
 pub use check::Doubt;
 pub(crate) use check::checked_patch;
 pub use fault::Fault;
+pub use request::request;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Version};
 pub use weight::weight;

@@ -23,6 +23,7 @@ mod laws;
 mod markdown;
 pub(crate) mod page;
 mod place;
+pub mod policy_report;
 #[cfg(test)]
 mod sample;
 mod sarif;
@@ -332,6 +333,11 @@ pub enum Format {
     Markdown,
     /// One HTML page with charts and filters, to send round
     Html,
+    /// Reports of openreports.io/v1alpha1, for dashboards of clusters
+    #[value(name = "openreports")]
+    OpenReports,
+    /// PolicyReports of wgpolicyk8s.io/v1alpha2, which came before OpenReports
+    PolicyReport,
 }
 
 impl Format {
@@ -469,5 +475,7 @@ pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn i
         Format::Gitlab => gitlab::write(report, options, out),
         Format::Markdown => markdown::write(report, options, out),
         Format::Html => html::write(report, options, out),
+        Format::OpenReports => policy_report::write(report, &policy_report::OPEN_REPORTS, out),
+        Format::PolicyReport => policy_report::write(report, &policy_report::POLICY_REPORTS, out),
     }
 }

@@ -197,7 +197,7 @@ fn is_foreign(source: &str) -> bool {
 }
 
 /// Returns an absolute path as seen from a directory, where it is in it or above it.
-fn seen_from(current: &Path, path: &Path) -> PathBuf {
+pub(super) fn seen_from(current: &Path, path: &Path) -> PathBuf {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
     if let Ok(below) = directory.strip_prefix(current) {
         return below.join(name);

@@ -23,7 +23,7 @@ mod place;
 mod run;
 mod source;
 
-pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
+pub use answers::{Against, DryRun, Key, Mentioned, mentioned, objects_of};
 pub use claims::{Claims, FactsError};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect_without};

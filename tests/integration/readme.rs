@@ -102,6 +102,26 @@ fn samples_of_the_configuration_are_what_the_program_prints() {
 }
 
 #[test]
+fn samples_of_the_page_on_tests_of_a_policy_are_what_the_program_prints() {
+    let (_, text) = page("docs/policy-test.md");
+    let place = Place::with(&[
+        ("policy.yaml", super::policy_test::POLICY),
+        ("cases/week.yaml", blocks(&text, "yaml")[0]),
+    ]);
+    compare("docs/policy-test.md", || unreachable!("one place is for all"), Some(&place));
+}
+
+/// Whoever asks for well-made jobs should have one.
+#[test]
+fn the_sample_that_publishes_audits_has_no_findings() {
+    let (_, text) = page("docs/audit.md");
+    let [job] = blocks(&text, "yaml")[..] else { panic!("one sample") };
+    let place = Place::with(&[("audit.yaml", job)]);
+    let output = place.run(&["lint", "--no-config", "--policy", "strict", "--fail-on", "note", "audit.yaml"]);
+    assert_eq!(code(&output), 0, "{}", stdout(&output));
+}
+
+#[test]
 fn commands_of_the_page_on_ci_run() {
     let (_, text) = page("docs/ci.md");
     let lines = text.lines().map(|line| line.trim().trim_start_matches("- run: ").trim_start_matches("- "));
