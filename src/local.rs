@@ -3,5 +3,6 @@
 pub mod baseline;
 pub mod fix;
 pub mod lint;
+pub mod render;
 pub mod replace;
 pub mod starter;

@@ -19,7 +19,7 @@ pub use self::names::page_ids;
 use self::names::{page_names, policies};
 pub use self::size::Size;
 pub use self::time::Seconds;
-use self::time::seconds;
+pub(super) use self::time::seconds;
 use crate::admission;
 use crate::local::starter::Spot;
 #[cfg(feature = "serve")]

@@ -47,6 +47,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         keep_sources: human,
         keep_fixes: false,
         dry_run: None,
+        render: settings.render.as_ref(),
         fix: None,
         selection: settings.selection.as_ref(),
         namespace: "",
