@@ -204,6 +204,10 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
         match file {
             Ok(mut file) => {
                 if options.render.is_some() {
+                    arguments.take(input, &file.report);
+                    if rendered.is_of(input) {
+                        arguments.speak(input);
+                    }
                     rendered.reduce(input, &mut file);
                 }
                 // For a patch without a kind, the patched object decides.
@@ -211,7 +215,9 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                     Reason::Patch(by) => says_kind(unjudged) || kustomizations.patches_batch(by, &taking),
                     _ => true,
                 });
-                arguments.take(input, &file.report);
+                if options.render.is_none() {
+                    arguments.take(input, &file.report);
+                }
                 report.append(file.report);
                 diffs.extend(file.diff);
                 report.unjudged.extend(file.unwritten.as_ref().map(Unwritten::unjudged));

@@ -41,6 +41,7 @@ mod oracle_quantity;
 mod oracle_yaml;
 mod property_admission;
 mod readme;
+mod rendering;
 mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]

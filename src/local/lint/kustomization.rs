@@ -14,7 +14,7 @@ use crate::report::{Kustomized, Render};
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
 use crate::text::yaml::Limits;
-pub(super) use tree::Tree;
+pub(super) use tree::{Absent, Tree};
 
 /// The names that kustomize gives its file.
 pub(super) const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];

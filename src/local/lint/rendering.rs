@@ -17,8 +17,8 @@ use std::time::Duration;
 use rayon::prelude::*;
 
 use super::input::{Content, Exclusions, Input};
-use super::kustomization::{Kustomizations, Taking};
-use super::paths::{normal, shown};
+use super::kustomization::{Absent, Kustomizations, Taking};
+use super::paths::{normal, seen, shown};
 use super::patterns::Patterns;
 use super::run::{File, Run};
 use super::source::Loaded;
@@ -72,6 +72,9 @@ impl Default for Rendering {
     }
 }
 
+/// How often the parts are tried of kustomizations that cannot be rendered.
+const MOST_ROUNDS: usize = 8;
+
 /// What a finding of a file and one of its rendering have in common: the file, the document, the rule and the
 /// field.
 pub(super) type Key = (Arc<str>, usize, &'static str, String);
@@ -91,6 +94,8 @@ pub(super) struct Outcome {
     libraries: BTreeSet<PathBuf>,
     /// The kustomizations that were rendered, or taken in by one that was.
     pub(super) kustomizations: BTreeSet<PathBuf>,
+    /// The files of those that hold something to judge.
+    spoken: BTreeSet<PathBuf>,
     /// What could not be rendered, by the path of its file.
     failed: BTreeMap<PathBuf, NotRendered>,
 }
@@ -128,41 +133,62 @@ impl Outcome {
         taking: &Taking<'_>,
     ) -> Self {
         let mut outcome = Self::default();
-        let (jobs, libraries) = plan::jobs(rendering, run, inputs, files, kustomizations, taking);
-        outcome.charts.extend(libraries.iter().cloned());
-        outcome.libraries.extend(libraries);
-        if jobs.is_empty() {
-            return outcome;
-        }
         let renderer =
             Renderer::new(&rendering.tools, rendering.timeout, run.options.max_file_size, rendering.network);
-        let results: Vec<Result<Judged, NotRendered>> =
-            jobs.par_iter().with_max_len(1).map(|job| judged(job, &renderer, run)).collect();
         let mut done = Vec::new();
-        for (job, result) in jobs.into_iter().zip(results) {
-            match result {
-                Ok(judged) => done.push(judged),
-                Err(not) => _ = outcome.failed.insert(normal(job.file()), not),
+        let mut render = |jobs: Vec<Of>, outcome: &mut Self| {
+            let results: Vec<Result<Judged, NotRendered>> =
+                jobs.par_iter().with_max_len(1).map(|job| judged(job, &renderer, run)).collect();
+            for (job, result) in jobs.iter().zip(results) {
+                match result {
+                    Ok(judged) => {
+                        if let Of::Kustomization(tree) = job {
+                            let inner = tree.files.iter();
+                            let inner = inner.filter(|file| super::kustomization::is_kustomization(file));
+                            outcome.kustomizations.extend(inner.cloned());
+                        }
+                        done.push(judged);
+                    }
+                    Err(not) => _ = outcome.failed.insert(normal(job.file()), not),
+                }
             }
+        };
+        let (charts, libraries) = plan::charts(rendering, run, inputs, files);
+        outcome.charts.extend(libraries.iter().cloned());
+        outcome.libraries.extend(libraries);
+        render(charts, &mut outcome);
+        // The parts of what cannot be rendered may be.
+        for _ in 0..MOST_ROUNDS {
+            let failed: BTreeSet<PathBuf> = outcome.failed.keys().cloned().collect();
+            let known = (&failed, &outcome.kustomizations);
+            let trees = plan::kustomizations(rendering, run, kustomizations, taking, known);
+            if trees.is_empty() {
+                break;
+            }
+            render(trees, &mut outcome);
+        }
+        if done.is_empty() {
+            return outcome;
         }
         // Of a chart, all or nothing: what one set of values does not render is not judged.
         done.retain(|judged| !outcome.failed.contains_key(&normal(judged.of.file())));
         let mut charts: BTreeSet<&Path> = BTreeSet::new();
         for judged in &done {
+            let report = &judged.file.report;
+            if report.objects > 0 || !report.findings.is_empty() || !report.unjudged.is_empty() {
+                outcome.spoken.insert(normal(judged.of.file()));
+            }
             match &judged.of {
                 Of::Chart { dir, .. } => {
                     charts.insert(dir);
                     outcome.charts.insert(normal(dir));
-                    let templates = judged.origins.iter().flatten().map(|file| normal(file));
+                    let templates = judged.origins.iter().flatten().cloned();
                     outcome.covered.extend(templates.map(|file| (file, Cover::Template)));
                 }
                 Of::Kustomization(tree) => {
                     outcome.report.kustomizations += 1;
-                    let (inner, plain): (Vec<_>, Vec<_>) =
-                        tree.files.iter().partition(|file| super::kustomization::is_kustomization(file));
-                    outcome.kustomizations.extend(inner.into_iter().cloned());
-                    for file in plain {
-                        outcome.covered.entry(normal(file)).or_insert(Cover::Manifest);
+                    for file in &tree.files {
+                        outcome.covered.entry(seen(file)).or_insert(Cover::Manifest);
                     }
                 }
             }
@@ -171,7 +197,7 @@ impl Outcome {
         let names: BTreeMap<PathBuf, Arc<str>> = inputs
             .iter()
             .filter_map(|input| match &input.content {
-                Content::File(path) => Some((normal(path), Arc::clone(&input.path))),
+                Content::File(path) => Some((seen(path), Arc::clone(&input.path))),
                 Content::Bytes(_) => None,
             })
             .collect();
@@ -199,7 +225,13 @@ impl Outcome {
 
     fn cover(&self, input: &Input) -> Option<Cover> {
         let Content::File(path) = &input.content else { return None };
-        if self.covered.is_empty() { None } else { self.covered.get(&normal(path)).copied() }
+        if self.covered.is_empty() { None } else { self.covered.get(&seen(path)).copied() }
+    }
+
+    /// Tells whether something was judged that is rendered from a chart or kustomization because of this file.
+    pub(super) fn is_of(&self, input: &Input) -> bool {
+        let Content::File(path) = &input.content else { return false };
+        self.spoken.contains(&normal(path))
     }
 
     /// Takes out of what a file says by itself what its renderings say better.
@@ -331,8 +363,12 @@ fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, No
                 why: why.into(),
                 help: help.clone().into(),
             };
-            if let Some(remote) = tree.remote.as_ref().filter(|_| !renderer.uses_network()) {
-                return Err(failed(format!("`{remote}` is not here, and nothing is fetched")));
+            match &tree.absent {
+                Some(Absent::Path(path)) => return Err(failed(format!("`{path}` does not exist"))),
+                Some(Absent::Remote(address)) if !renderer.uses_network() => {
+                    return Err(failed(format!("`{address}` is not here, and nothing is fetched")));
+                }
+                _ => {}
             }
             let of = path.parent().unwrap_or(Path::new(""));
             let built = renderer.kustomization(of, tree.with_helm).map_err(|why| failed(why.to_string()))?;
@@ -364,7 +400,7 @@ fn templates(
         let comment = chunk.as_ref().and_then(|chunk| super::document::helm_source(text, chunk.span.clone()));
         // Helm notes it once for what one document of a template renders to.
         let file = match &comment {
-            Some(comment) => of_chart(comment, dir, &mut known),
+            Some(comment) => of_chart(comment, dir, &mut known).map(|file| seen(&file)),
             None => files.last().cloned().flatten(),
         };
         if let (None, Some(comment)) = (&file, &comment) {
@@ -390,7 +426,7 @@ fn files_of(
     let mut asked: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
     let file = |origin: Option<Origin>| {
         let Some(Origin::File(path)) = origin else { return None };
-        let find = || real(&path).and_then(|path| known.get(&path).map(|path| (*path).clone()));
+        let find = || real(&path).and_then(|path| known.get(&path).map(|path| seen(path)));
         asked.entry(path.clone()).or_insert_with(find).clone()
     };
     let mut files: Vec<Option<PathBuf>> = origins.into_iter().map(file).collect();

@@ -167,11 +167,25 @@ fn complaint(said: &str) -> String {
         let (word, rest) = line.split_once(": ")?;
         word.eq_ignore_ascii_case("error").then_some(rest)
     });
-    let line = error.or_else(|| lines().next()).unwrap_or_default();
-    let clean: String = line.chars().filter(|char| !char.is_control()).take(TOLD + 1).collect();
-    match clean.char_indices().nth(TOLD) {
-        Some((at, _)) => format!("{}…", &clean[..at]),
-        None => clean,
+    let line = error.or_else(|| lines().next().map(unlogged)).unwrap_or_default();
+    let clean: Vec<char> = line.chars().filter(|char| !char.is_control()).collect();
+    if clean.len() <= TOLD {
+        return clean.into_iter().collect();
+    }
+    // What went wrong is often at the end, behind where it did.
+    let (first, last) = (clean.iter().take(TOLD / 3), clean.iter().skip(clean.len() - (TOLD - TOLD / 3)));
+    first.chain(&['…']).chain(last).collect()
+}
+
+/// Takes away what the log of a Go program puts before an error: the time and the process differ in each run.
+fn unlogged(line: &str) -> &str {
+    let Some((head, rest)) = line.split_once("] ") else { return line };
+    let is_head = head.starts_with(['E', 'F', 'W', 'I'])
+        && head.get(1..5).is_some_and(|date| date.bytes().all(|byte| byte.is_ascii_digit()));
+    match rest.split_once("err=\"") {
+        _ if !is_head => line,
+        Some((_, error)) => error.strip_suffix('"').unwrap_or(error),
+        None => rest,
     }
 }
 
@@ -188,6 +202,10 @@ mod tests {
         assert_eq!(complaint("\n  no such file \n"), "no such file");
         assert_eq!(complaint(""), "");
         assert_eq!(complaint(&"x".repeat(9999)).chars().count(), TOLD + 1);
+        let log = "E1123 09:07:49.444568    8026 run.go:72] \"command failed\" err=\"no 'x' here\"";
+        assert_eq!(complaint(log), "no 'x' here");
+        assert_eq!(complaint("E1123 09:07:49.4 1 a.go:7] no way"), "no way");
+        assert_eq!(complaint("Else [x] y"), "Else [x] y");
     }
 
     #[cfg(unix)]

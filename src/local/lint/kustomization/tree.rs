@@ -20,13 +20,30 @@ pub(in super::super) struct Tree {
     /// Whether it is rendered with Helm's help.
     pub(in super::super) with_helm: bool,
     /// What it takes in that is not here.
-    pub(in super::super) remote: Option<String>,
+    pub(in super::super) absent: Option<Absent>,
+}
+
+/// What a kustomization names that is not here.
+#[derive(Debug)]
+pub(in super::super) enum Absent {
+    /// Something of the network.
+    Remote(String),
+    /// A file or directory.
+    Path(String),
 }
 
 impl Kustomizations {
     /// Returns the kustomizations to render: those that take in batch work and that no other one of the run
-    /// takes in. What takes itself in is rendered, too, so that the tool says so.
-    pub(in super::super) fn to_render(&self, taking: &Taking<'_>, options: &Options<'_>) -> Vec<Tree> {
+    /// takes in. What takes itself in is rendered, too, so that the tool says so. `failed` are those that
+    /// could not be rendered, whose parts may be, and `done` those that were. Those that need Helm are rendered
+    /// only `with_helm`.
+    pub(in super::super) fn to_render(
+        &self,
+        taking: &Taking<'_>,
+        (failed, done): (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
+        with_helm: bool,
+        options: &Options<'_>,
+    ) -> Vec<Tree> {
         let is_asked = |path: &PathBuf| {
             self.beside.contains(path)
                 || taking.inputs.contains_key(path)
@@ -36,6 +53,11 @@ impl Kustomizations {
         };
         let candidates: BTreeSet<&PathBuf> =
             self.read.keys().filter(|path| taking.batch.contains(*path) && is_asked(path)).collect();
+        let candidates: BTreeSet<&PathBuf> = candidates
+            .into_iter()
+            .filter(|path| !failed.contains(*path) && !done.contains(*path))
+            .filter(|path| with_helm || !self.with_helm.contains(*path))
+            .collect();
         let is_taken = |path: &PathBuf| {
             self.takers.get(path).is_some_and(|takers| takers.iter().any(|taker| candidates.contains(taker)))
         };
@@ -69,8 +91,8 @@ impl Kustomizations {
                 open.push(file_in(taken).unwrap_or_else(|| taken.clone()));
             }
             tree.patches.extend(read.patches.iter().map(|(patch, _)| patch.clone()));
-            if tree.remote.is_none() {
-                tree.remote = remote(&path, options);
+            if tree.absent.is_none() {
+                tree.absent = absent(&path, options);
             }
         }
         tree.files.extend(tree.patches.iter().cloned());
@@ -80,7 +102,7 @@ impl Kustomizations {
 
 /// Returns what a kustomization names that kustomize would look for on the network: what has the form of an
 /// address, or is nowhere here.
-fn remote(path: &Path, options: &Options<'_>) -> Option<String> {
+fn absent(path: &Path, options: &Options<'_>) -> Option<Absent> {
     const LISTS: [&str; 8] = [
         "resources",
         "bases",
@@ -95,10 +117,11 @@ fn remote(path: &Path, options: &Options<'_>) -> Option<String> {
     let document = first(loaded.bytes(), &options.limits())?;
     let fields = document.value.as_object()?;
     let directory = path.parent()?;
-    let is_absent = |item: &str| !item.contains('\n') && !directory.join(item).exists();
-    let listed = LISTS.iter().flat_map(|key| super::list(fields, key)).filter_map(Value::as_str);
-    let mut listed = listed.filter(|item| is_remote(item) || is_absent(item));
-    listed.next().or_else(|| address(fields)).map(str::to_owned)
+    let listed = || LISTS.iter().flat_map(|key| super::list(fields, key)).filter_map(Value::as_str);
+    let is_absent = |item: &&str| !item.contains('\n') && !directory.join(item).exists();
+    let remote = listed().find(|item| is_remote(item)).or_else(|| address(fields));
+    let remote = remote.map(|item| Absent::Remote(item.to_owned()));
+    remote.or_else(|| listed().find(is_absent).map(|item| Absent::Path(item.to_owned())))
 }
 
 /// Returns an address in the fields that name files.

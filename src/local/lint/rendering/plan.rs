@@ -41,47 +41,52 @@ impl Of {
     }
 }
 
-/// Returns what is rendered, in the order of reports, and the charts that are not because they only serve
-/// others.
-pub(super) fn jobs(
+/// Returns the charts to render, in the order of reports, and those that only serve others.
+pub(super) fn charts(
     rendering: &Rendering,
     run: &Run<'_>,
     inputs: &[Input],
     files: &[Option<&Report>],
-    kustomizations: &Kustomizations,
-    taking: &Taking<'_>,
 ) -> (Vec<Of>, Vec<PathBuf>) {
     let (mut jobs, mut libraries) = (Vec::new(), Vec::new());
-    if rendering.charts && rendering.tools.has_helm() {
-        for dir in charts(inputs, files, run.options) {
-            if is_library(&dir, run.options) {
-                libraries.push(dir);
-                continue;
-            }
-            let matching = rendering.values.iter().filter(|values| values.charts.matches(&dir, true));
-            let mut sets: Vec<Vec<PathBuf>> = matching.map(|values| values.files.clone()).collect();
-            if sets.is_empty() {
-                sets.push(Vec::new());
-            }
-            let file = dir.join(chart::CHART);
-            jobs.extend(sets.into_iter().map(|values| Of::Chart {
-                dir: dir.clone(),
-                file: file.clone(),
-                values,
-            }));
-        }
+    if !rendering.charts || !rendering.tools.has_helm() {
+        return (jobs, libraries);
     }
-    if rendering.kustomizations && rendering.tools.has_kustomize() {
-        let trees = kustomizations.to_render(taking, run.options).into_iter();
-        // To call Helm is to fetch the charts that it is called for.
-        let trees = trees.filter(|tree| rendering.network || !tree.with_helm);
-        jobs.extend(trees.map(|tree| Of::Kustomization(Arc::new(tree))));
+    for dir in directories(inputs, files, run.options) {
+        if is_library(&dir, run.options) {
+            libraries.push(dir);
+            continue;
+        }
+        let matching = rendering.values.iter().filter(|values| values.charts.matches(&dir, true));
+        let mut sets: Vec<Vec<PathBuf>> = matching.map(|values| values.files.clone()).collect();
+        if sets.is_empty() {
+            sets.push(Vec::new());
+        }
+        let file = dir.join(chart::CHART);
+        let sets = sets.into_iter();
+        jobs.extend(sets.map(|values| Of::Chart { dir: dir.clone(), file: file.clone(), values }));
     }
     (jobs, libraries)
 }
 
+/// Returns the kustomizations to render. `known` are those that could not be and those that were rendered.
+pub(super) fn kustomizations(
+    rendering: &Rendering,
+    run: &Run<'_>,
+    kustomizations: &Kustomizations,
+    taking: &Taking<'_>,
+    known: (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
+) -> Vec<Of> {
+    if !rendering.kustomizations || !rendering.tools.has_kustomize() {
+        return Vec::new();
+    }
+    // To call Helm is to fetch the charts that it is called for.
+    let trees = kustomizations.to_render(taking, known, rendering.network, run.options);
+    trees.into_iter().map(|tree| Of::Kustomization(Arc::new(tree))).collect()
+}
+
 /// Returns the directories of the outermost charts that may hold batch work.
-fn charts(inputs: &[Input], files: &[Option<&Report>], options: &Options<'_>) -> BTreeSet<PathBuf> {
+fn directories(inputs: &[Input], files: &[Option<&Report>], options: &Options<'_>) -> BTreeSet<PathBuf> {
     let mut found: BTreeSet<PathBuf> = BTreeSet::new();
     let mut known: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     let mut take = |dir: &str| {
