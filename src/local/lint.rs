@@ -203,20 +203,17 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(mut file) => {
-                if options.render.is_some() {
-                    arguments.take(input, &file.report);
-                    if rendered.is_of(input) {
-                        arguments.speak(input);
-                    }
-                    rendered.reduce(input, &mut file);
-                }
                 // For a patch without a kind, the patched object decides.
                 file.report.unjudged.retain(|unjudged| match &unjudged.reason {
                     Reason::Patch(by) => says_kind(unjudged) || kustomizations.patches_batch(by, &taking),
                     _ => true,
                 });
-                if options.render.is_none() {
-                    arguments.take(input, &file.report);
+                arguments.take(input, &file.report);
+                if options.render.is_some() {
+                    if rendered.is_of(input) {
+                        arguments.speak(input);
+                    }
+                    rendered.reduce(input, &mut file);
                 }
                 report.append(file.report);
                 diffs.extend(file.diff);
@@ -229,6 +226,16 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                 report.unjudged.push(error.unjudged());
                 unreadable.push(error);
             }
+        }
+    }
+    for location in report
+        .findings
+        .iter_mut()
+        .flat_map(|located| &mut located.related)
+        .filter_map(|related| related.location.as_mut())
+    {
+        if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
+            *location = now.clone();
         }
     }
     let charts = once_a_chart(report);
@@ -250,16 +257,6 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     }
     report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
     report.unjudged.sort_by(unjudged_order);
-    for location in report
-        .findings
-        .iter_mut()
-        .flat_map(|located| &mut located.related)
-        .filter_map(|related| related.location.as_mut())
-    {
-        if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
-            *location = now.clone();
-        }
-    }
     if options.keep_sources {
         let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
         let places = report

@@ -147,7 +147,8 @@ impl<'a> Renderer<'a> {
             // As one word: a namespace may begin with a dash.
             arguments.push(format!("--namespace={namespace}").into());
         }
-        self.call(program, &arguments, &scratch()?, "helm template")
+        let text = self.call(program, &arguments, &scratch()?);
+        text.map_err(|failure| NotRendered(failure.says("helm template", self.timeout)))
     }
 
     /// Returns what a kustomization in a directory renders to.
@@ -162,21 +163,27 @@ impl<'a> Renderer<'a> {
         let build = |of: &Path, scratch: &tempfile::TempDir| {
             let mut arguments: Vec<OsString> = vec![kustomize.verb.into(), of.into()];
             arguments.extend(with_helm.then(|| "--enable-helm".into()));
-            self.call(&kustomize.program, &arguments, scratch, kustomize.name)
+            self.call(&kustomize.program, &arguments, scratch)
         };
+        let said = |failure: &Failure| NotRendered(failure.says(kustomize.name, self.timeout));
         // Only the outermost kustomization says whether origins are noted, so one is put around it.
         let scratch_folder = scratch()?;
         let around = absolute(scratch_folder.path())?;
         if let Some(inner) = relative(&around, &directory) {
             let wrapper = format!("buildMetadata: [originAnnotations]\nresources: [{inner}]\n");
             fs::write(around.join("kustomization.yaml"), wrapper).map_err(|error| not_prepared(&error))?;
-            if let Ok(text) = build(&around, &scratch_folder) {
-                let (text, origins) = without_origins(&text, &around);
-                return Ok(Built { text, origins });
+            match build(&around, &scratch_folder) {
+                Ok(text) => {
+                    let (text, origins) = without_origins(&text, &around);
+                    return Ok(Built { text, origins });
+                }
+                // The tool may be too old to note origins. If not, its message then names no scratch folder.
+                Err(Failure::Tool(_)) => {}
+                Err(failure) => return Err(said(&failure)),
             }
         }
-        // The tool may be too old to note origins. If not, its message then names no scratch folder.
-        build(&directory, &scratch()?).map(|text| Built { text, origins: Vec::new() })
+        let text = build(&directory, &scratch()?).map_err(|failure| said(&failure))?;
+        Ok(Built { text, origins: Vec::new() })
     }
 
     fn call(
@@ -184,12 +191,10 @@ impl<'a> Renderer<'a> {
         program: &Path,
         arguments: &[OsString],
         scratch: &tempfile::TempDir,
-        name: &str,
-    ) -> Result<Vec<u8>, NotRendered> {
+    ) -> Result<Vec<u8>, Failure> {
         let left = (self.timeout * ALL).saturating_sub(self.started.elapsed());
         if left.is_zero() {
-            let all = (self.timeout * ALL).as_secs();
-            return Err(NotRendered(format!("all renderings together take longer than {all}s")));
+            return Err(Failure::All(self.timeout * ALL));
         }
         let call = Call {
             program,
@@ -199,7 +204,7 @@ impl<'a> Renderer<'a> {
             time: self.timeout.min(left),
             bytes: self.most,
         };
-        call.run().map_err(|failure| NotRendered(failure.says(name, self.timeout)))
+        call.run()
     }
 }
 

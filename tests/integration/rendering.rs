@@ -544,6 +544,45 @@ fn the_tree_is_not_touched_and_nothing_is_fetched() {
 }
 
 #[test]
+fn what_is_not_here_is_fetched_only_where_the_configuration_says_so() {
+    let head = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\n";
+    let place = with_overlays(&[
+        ("overlays/dev/kustomization.yaml", "resources: [../../base, 'https://example.invalid/x.yaml']\n"),
+        ("jobgate.yaml", &format!("{head}render: {{network: true}}\n")),
+    ]);
+    let job = place.path().join("base/job.yaml");
+    // Without leave, addresses lead nowhere.
+    let script = "test \"$GIT_ALLOW_PROTOCOL$HTTPS_PROXY\" = \"$1\" || exit 1";
+    tool(&place, "kustomize", &format!("set -- ''; {script}; cat '{}'", job.display()));
+    let report = lint(&place, &[]);
+    assert_eq!((unjudged(&report), &report["summary"]["kustomizations"]), (Vec::new(), &2.into()));
+    assert!(calls(&place).iter().all(|call| call.starts_with("build /")), "{:?}", calls(&place));
+    fs::write(place.path().join("jobgate.yaml"), head).unwrap();
+    tool(&place, "kustomize", &format!("set -- nonehttp://127.0.0.1:9; {script}; cat '{}'", job.display()));
+    let report = lint(&place, &[]);
+    assert_eq!(report["summary"]["kustomizations"], 1, "{:?}", unjudged(&report));
+    assert!(
+        unjudged(&report)[0]
+            .ends_with("`https://example.invalid/x.yaml` is not here, and nothing is fetched")
+    );
+}
+
+#[test]
+fn a_stricter_policy_of_an_overlay_is_not_hidden_by_the_base() {
+    let configuration = "\
+apiVersion: jobgate.dev/v1alpha1
+kind: Configuration
+policy: audit
+overrides: [{paths: [/overlays/dev], policy: default}]
+";
+    let place = with_overlays(&[("jobgate.yaml", configuration)]);
+    let Some(output) = with_kubectl(&place, &["lint", "--format", "json"]) else { return };
+    let report = json(&output);
+    assert_eq!(findings(&report), ["base/job.yaml:6 deadline"]);
+    assert_eq!((&report["findings"][0]["action"], code(&output)), (&"deny".into(), 1));
+}
+
+#[test]
 fn the_parts_of_what_cannot_be_rendered_are() {
     let place = with_overlays(&[(
         "overlays/all/kustomization.yaml",

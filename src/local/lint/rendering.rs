@@ -24,6 +24,7 @@ use super::run::{File, Run};
 use super::source::Loaded;
 use super::{Claims, whole_file};
 use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
+use crate::judge::finding::Level;
 use crate::local::render::{Origin, Renderer, TIMEOUT, Tools, of_chart};
 use crate::report::{Kustomized, NotRendered, Reason, Render, Rendered, Report, Unjudged, helm};
 use crate::text::yaml::{self, Chunk};
@@ -75,9 +76,9 @@ impl Default for Rendering {
 /// How often the parts are tried of kustomizations that cannot be rendered.
 const MOST_ROUNDS: usize = 8;
 
-/// What a finding of a file and one of its rendering have in common: the file, the document, the rule and the
-/// field.
-pub(super) type Key = (Arc<str>, usize, &'static str, String);
+/// What a finding of a file and one of its rendering have in common: the file, the document, the rule, the
+/// level, which depends on the path, and the field.
+pub(super) type Key = (Arc<str>, usize, &'static str, Level, String);
 
 /// What was rendered, and judged.
 #[derive(Default)]
@@ -327,6 +328,7 @@ fn key(located: &crate::report::Located) -> Key {
         Arc::clone(&located.location.file),
         located.document,
         located.finding.rule,
+        located.finding.level,
         located.finding.path.to_string(),
     )
 }

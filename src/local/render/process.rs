@@ -50,6 +50,8 @@ pub enum Failure {
     Start(String),
     /// It took too long.
     Time,
+    /// The time for all is used up.
+    All(Duration),
     /// It printed more than this many bytes.
     Size(u64),
     /// It failed, with this line.
@@ -61,6 +63,7 @@ impl Failure {
         match self {
             Self::Start(error) => format!("`{name}` cannot be started: {error}"),
             Self::Time => format!("`{name}` takes longer than {}s", time.as_secs()),
+            Self::All(time) => format!("all renderings together take longer than {}s", time.as_secs()),
             Self::Size(bytes) => format!("`{name}` prints more than {} KiB", bytes.div_ceil(1024)),
             Self::Tool(line) if line.is_empty() => format!("`{name}` fails"),
             Self::Tool(line) => format!("`{name}` fails: {line}"),

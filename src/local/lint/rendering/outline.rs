@@ -264,7 +264,7 @@ spec:
             let (span, _) = outline.find(&Pointer::of(&["spec"]), &Value::Null);
             assert_eq!(&text[span], first, "{text}");
         }
-        assert_eq!(Outline::new(b"\xff: a\nkind: Job\n", 0..13).text(&["kind"]), Some("Job"));
+        assert_eq!(Outline::new(b"\xff: a\nkind: Job\n", 0..15).text(&["kind"]), Some("Job"));
     }
 
     #[test]

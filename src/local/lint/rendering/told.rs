@@ -26,19 +26,27 @@ pub(super) struct Telling<'a> {
     files: Files,
     report: Report,
     kept: BTreeSet<Key>,
+    /// The documents of the rendering that others refer to.
+    others: BTreeMap<usize, Source>,
     findings: BTreeSet<(Arc<str>, usize, Key, String)>,
     unjudged: BTreeSet<(Arc<str>, usize, Reason)>,
 }
 
 /// A document of a rendering, and what it comes from.
-#[derive(Default)]
 struct Source {
+    /// Its number; none before one is looked up.
     nth: usize,
     value: Value,
     /// The file, where it is known.
     file: Option<PathBuf>,
     /// The document in it, and in the patches of the object.
     homes: Vec<Home>,
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self { nth: usize::MAX, value: Value::Null, file: None, homes: Vec::new() }
+    }
 }
 
 /// The documents of patches, by the kind and name of what they patch.
@@ -59,6 +67,7 @@ impl<'a> Telling<'a> {
             files: Files::default(),
             report: Report::default(),
             kept: BTreeSet::new(),
+            others: BTreeMap::new(),
             findings: BTreeSet::new(),
             unjudged: BTreeSet::new(),
         }
@@ -72,7 +81,8 @@ impl<'a> Telling<'a> {
         self.report.objects += report.objects;
         self.report.suppressed += report.suppressed;
         self.report.holdings.append(report.holdings);
-        let mut source = Source { nth: usize::MAX, ..Source::default() };
+        self.others.clear();
+        let mut source = Source::default();
         for located in report.findings {
             self.look_up(&mut source, located.document, &judged, &patches);
             self.finding(located, &source, &judged, &patches);
@@ -123,7 +133,13 @@ impl<'a> Telling<'a> {
         let mut is_of_file = false;
         for home in &source.homes {
             let Some(file) = self.files.get(&home.file) else { continue };
-            let key: Key = (Arc::clone(&file.path), home.section, located.finding.rule, path.clone());
+            let key: Key = (
+                Arc::clone(&file.path),
+                home.section,
+                located.finding.rule,
+                located.finding.level,
+                path.clone(),
+            );
             if self.plain.contains(&key) {
                 self.kept.insert(key);
                 is_of_file = true;
@@ -136,7 +152,8 @@ impl<'a> Telling<'a> {
         if self.is_excluded(&location.file) {
             return;
         }
-        let key: Key = (Arc::clone(&location.file), document, located.finding.rule, path);
+        let key: Key =
+            (Arc::clone(&location.file), document, located.finding.rule, located.finding.level, path);
         if !self.findings.insert((
             Arc::clone(&location.file),
             location.span.start,
@@ -152,14 +169,16 @@ impl<'a> Telling<'a> {
                 }
                 // A claim that is rendered, too.
                 (Place::Elsewhere { .. }, Some(location)) if location.file == judged.input.path => {
-                    let mut other = Source { nth: usize::MAX, ..Source::default() };
                     let at = location.span.start;
                     let after = judged
                         .chunks
                         .partition_point(|chunk| chunk.as_ref().is_some_and(|chunk| chunk.span.start <= at));
-                    self.look_up(&mut other, after.saturating_sub(1), judged, patches);
+                    let nth = after.saturating_sub(1);
+                    let mut other = self.others.remove(&nth).unwrap_or_default();
+                    self.look_up(&mut other, nth, judged, patches);
                     let modes = Pointer::of(&["spec", "accessModes"]);
                     *location = self.place(&other, &modes, Part::Value, judged).0;
+                    self.others.insert(nth, other);
                 }
                 _ => {}
             }
