@@ -261,6 +261,7 @@ pub struct Review {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   jobgate lint k8s/                                            a directory
+  jobgate lint charts/train overlays/prod                      a chart and a kustomization, rendered
   kustomize build overlays/prod | jobgate lint -               rendered manifests
   kubectl get pvc -A -o yaml > pvc.yaml
   jobgate lint --facts pvc.yaml k8s/                           with the claims of the cluster

@@ -119,6 +119,26 @@ fn a_chart_is_judged_as_helm_renders_it_at_the_lines_of_its_template() {
     assert!(stdout(&output).contains("rendered: 1 chart"), "{}", stdout(&output));
     assert!(stdout(&output).contains("charts/train/templates/job.yaml:6:1"), "{}", stdout(&output));
     assert_eq!(code(&output), 1);
+    // The sample of the page is what is printed.
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/rendering.md")).unwrap();
+    let sample = page.split("$ jobgate lint\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut rest = stdout(&output);
+    for piece in sample.split("…\n").filter(|piece| !piece.is_empty()) {
+        let at = rest.find(piece).unwrap_or_else(|| panic!("{piece}\n is not in\n{rest}"));
+        rest = &rest[at + piece.len()..];
+    }
+    // What it configures can be read.
+    let yaml = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let head = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\n";
+    fs::write(place.path().join("sample.yaml"), format!("{head}{yaml}")).unwrap();
+    let sample = run(&place, &["lint", "--config", "sample.yaml", "--exclude", "/*.yaml"]);
+    assert!(stderr(&sample).is_empty(), "{}", stderr(&sample));
+    // A fix that is asked for is withheld.
+    let fixed = run(&place, &["lint", "--format", "json", "--fix", "--unsafe-fixes", "--exclude", "/*.yaml"]);
+    let fixed = json(&fixed);
+    assert_eq!(fixed["findings"][0]["withheld"], "it is rendered, so change the file by hand");
+    assert_eq!(fixed["summary"]["withheld"], 1);
+    fs::remove_file(place.path().join("sample.yaml")).unwrap();
     // Every format has places in files that exist.
     for format in ["sarif", "github", "gitlab", "junit", "concise", "markdown", "html"] {
         let output = run(&place, &["lint", "--format", format]);

@@ -9,7 +9,7 @@ use super::place::{Files, Home};
 use super::plan::Of;
 use super::{Judged, Key, Rendering};
 use crate::judge::finding::{Part, Place};
-use crate::local::lint::Options;
+use crate::local::lint::{Fixing, Options};
 use crate::report::{Located, Location, ObjectId, Reason, Report, Unjudged};
 use crate::text::lines::{Lines, Position};
 use crate::text::pointer::Pointer;
@@ -184,11 +184,12 @@ impl<'a> Telling<'a> {
             }
         }
         (located.location, located.document) = (location, document);
-        if located.finding.fix.take().is_some() {
-            let help = located.finding.help.to_string();
-            let join = if help.is_empty() { "" } else { "; " };
-            located.finding.help = format!("{help}{join}change it by hand: this is rendered").into();
+        let is_asked = |fixing: &Fixing<'_>| !fixing.fixes(std::slice::from_ref(&located)).is_empty();
+        if self.options.fix.as_ref().is_some_and(is_asked) {
+            located.withheld = Some("it is rendered, so change the file by hand".into());
+            self.report.withheld += 1;
         }
+        located.finding.fix = None;
         self.report.findings.push(located);
     }
 
