@@ -55,7 +55,7 @@ fn prints(place: &Place, name: &str, text: &str) {
     tool(place, name, &format!("cat '{}'", file.display()));
 }
 
-fn calls(place: &Place) -> Vec<String> {
+fn calls_of(place: &Place) -> Vec<String> {
     let text = fs::read_to_string(place.path().join("bin/calls")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
@@ -114,7 +114,7 @@ fn a_chart_is_judged_as_helm_renders_it_at_the_lines_of_its_template() {
     let found = &report["findings"][0];
     assert_eq!((&found["fix"], &found["object"]["name"]), (&Value::Null, &"release-name-train".into()));
     let chart = fs::canonicalize(place.path().join("charts/train")).unwrap();
-    assert_eq!(calls(&place), [format!("template release-name {}", chart.display())]);
+    assert_eq!(calls_of(&place), [format!("template release-name {}", chart.display())]);
     let output = run(&place, &["lint"]);
     assert!(stdout(&output).contains("rendered: 1 chart"), "{}", stdout(&output));
     assert!(stdout(&output).contains("charts/train/templates/job.yaml:6:1"), "{}", stdout(&output));
@@ -170,7 +170,7 @@ fn without_the_tool_or_without_leave_a_chart_is_not_judged() {
         fs::write(place.path().join("jobgate.yaml"), format!("{head}{configuration}")).unwrap();
         let _ = fs::remove_file(place.path().join("bin/calls"));
         run(&place, &[&["lint"], arguments].concat());
-        assert_eq!(calls(&place).len(), expected, "{arguments:?} {configuration}");
+        assert_eq!(calls_of(&place).len(), expected, "{arguments:?} {configuration}");
     }
 }
 
@@ -192,7 +192,7 @@ render:
     assert_eq!((&report["summary"]["objects"], &report["summary"]["charts"]), (&2.into(), &1.into()));
     let root = fs::canonicalize(place.path()).unwrap();
     let root = root.display();
-    let mut calls = calls(&place);
+    let mut calls = calls_of(&place);
     calls.sort();
     assert_eq!(
         calls,
@@ -202,6 +202,14 @@ render:
                 "template release-name {root}/charts/train --values {root}/a.yaml --values {root}/b.yaml"
             ),
         ]
+    );
+    // The namespace is passed on, as one word.
+    let _ = fs::remove_file(place.path().join("bin/calls"));
+    lint(&place, &["--namespace=--debug"]);
+    assert!(
+        calls_of(&place).iter().all(|call| call.ends_with(" --namespace=--debug")),
+        "{:?}",
+        calls_of(&place)
     );
     // One that is missing leaves the chart unjudged.
     fs::remove_file(place.path().join("b.yaml")).unwrap();
@@ -258,7 +266,7 @@ fn a_chart_without_its_dependencies_and_one_that_serves_others_are_not_rendered(
         ]
     );
     assert_eq!(report["unjudged"][0]["help"], "run `helm dependency build charts/train`, and lint again");
-    assert_eq!(calls(&place), [""; 0]);
+    assert_eq!(calls_of(&place), [""; 0]);
 }
 
 #[test]
@@ -286,7 +294,7 @@ fn a_subchart_is_rendered_with_its_chart_and_found_in_it() {
             "charts/train/templates/job.yaml:6 deadline",
         ]
     );
-    assert_eq!(calls(&place).len(), 1);
+    assert_eq!(calls_of(&place).len(), 1);
     // What is rendered to nothing was not judged.
     assert_eq!(
         unjudged(&report),
@@ -337,7 +345,7 @@ fn names_are_no_options_and_links_are_followed_to_nowhere_else() {
         ["-f --post-renderer=x/templates/job.yaml:6 deadline", "far/templates/job.yaml:6 deadline"]
     );
     let root = fs::canonicalize(place.path()).unwrap();
-    let mut calls = calls(&place);
+    let mut calls = calls_of(&place);
     calls.sort();
     assert_eq!(
         calls,
@@ -495,6 +503,25 @@ fn a_base_is_judged_through_its_overlays() {
 }
 
 #[test]
+fn a_named_file_brings_in_the_kustomizations_that_it_is_seen_to_be_in() {
+    let place = with_overlays(&[]);
+    let lint = |paths: &[&str]| {
+        let output = with_kubectl(&place, &[&["lint", "--format", "json"], paths].concat())?;
+        let report = json(&output);
+        Some((findings(&report), unjudged(&report), report["summary"]["kustomizations"].clone()))
+    };
+    let Some(found) = lint(&["base/job.yaml"]) else { return };
+    // Nothing says here which overlays there are.
+    assert_eq!(found, (vec!["base/job.yaml:6 deadline".to_owned()], Vec::new(), 1.into()));
+    let found = lint(&["overlays/prod/deadline.yaml"]).unwrap();
+    assert_eq!(found, (Vec::new(), Vec::new(), 1.into()));
+    let found = lint(&["overlays/dev/kustomization.yaml"]).unwrap();
+    assert_eq!(found, (vec!["base/job.yaml:6 deadline".to_owned()], Vec::new(), 1.into()));
+    let found = lint(&["overlays/prod", "base"]).unwrap();
+    assert_eq!(found, (Vec::new(), Vec::new(), 1.into()));
+}
+
+#[test]
 fn what_an_overlay_does_wrong_is_found_in_its_files() {
     let place = with_overlays(&[
         (
@@ -576,7 +603,7 @@ fn what_is_not_here_is_fetched_only_where_the_configuration_says_so() {
     tool(&place, "kustomize", &format!("set -- ''; {script}; cat '{}'", job.display()));
     let report = lint(&place, &[]);
     assert_eq!((unjudged(&report), &report["summary"]["kustomizations"]), (Vec::new(), &2.into()));
-    assert!(calls(&place).iter().all(|call| call.starts_with("build /")), "{:?}", calls(&place));
+    assert!(calls_of(&place).iter().all(|call| call.starts_with("build /")), "{:?}", calls_of(&place));
     fs::write(place.path().join("jobgate.yaml"), head).unwrap();
     tool(&place, "kustomize", &format!("set -- nonehttp://127.0.0.1:9; {script}; cat '{}'", job.display()));
     let report = lint(&place, &[]);

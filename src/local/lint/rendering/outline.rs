@@ -119,7 +119,7 @@ impl Outline {
         for token in pointer.tokens() {
             let next = match token {
                 Token::Key(key) => {
-                    value = value.and_then(|value| value.as_object()?.get(&**key));
+                    value = value.and_then(|value| value.as_object()?.get(key));
                     self.keys.get(&(node, key.to_string())).copied()
                 }
                 Token::Index(index) => {

@@ -226,8 +226,8 @@ fn aligned(pointer: &Pointer, rendered: &Value, document: &Value) -> (Pointer, b
     for token in pointer.tokens() {
         let next = match token {
             Token::Key(key) => {
-                from = from.and_then(|from| from.as_object()?.get(&**key));
-                to.as_object().and_then(|to| to.get(&**key)).map(|to| (token.clone(), to))
+                from = from.and_then(|from| from.as_object()?.get(key));
+                to.as_object().and_then(|to| to.get(key)).map(|to| (token.clone(), to))
             }
             Token::Index(index) => {
                 from = from.and_then(|from| from.as_array()?.get(*index));
