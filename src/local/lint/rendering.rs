@@ -118,6 +118,8 @@ struct Judged {
     chunks: Vec<Option<Chunk>>,
     /// The file of each document.
     origins: Vec<Option<PathBuf>>,
+    /// Whether the tool says that of any.
+    says: bool,
     /// The chart that a document comes from, where it is packed.
     packed: BTreeMap<usize, String>,
     file: File,
@@ -387,7 +389,8 @@ fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, No
     let own = Claims::in_inputs(std::slice::from_ref(&input), Some(&text), run.options);
     let options = super::Options { fix: None, keep_sources: false, ..*run.options };
     let (file, _) = run.documents(&input, &text, &options, Some(&own));
-    Ok(Judged { of: job.clone(), input, text, chunks, origins, packed, file })
+    let says = origins.iter().any(Option::is_some);
+    Ok(Judged { of: job.clone(), input, text, chunks, origins, says, packed, file })
 }
 
 /// Returns the template of each document, and the dependency of those whose template is packed.

@@ -77,7 +77,7 @@ impl<'a> Telling<'a> {
     pub(super) fn take(&mut self, mut judged: Judged) {
         let report = std::mem::take(&mut judged.file.report);
         self.files.read(judged.of.file(), self.names);
-        let patches = self.patches(&judged.of);
+        let patches = self.patches(&judged);
         self.report.objects += report.objects;
         self.report.suppressed += report.suppressed;
         self.report.holdings.append(report.holdings);
@@ -221,11 +221,13 @@ impl<'a> Telling<'a> {
         let value = value.map_or(Value::Null, |document| document.value);
         let file = judged.origins.get(nth).cloned().flatten();
         let mut homes = Vec::new();
-        if let Some(path) = &file
+        let ObjectId { kind, name, .. } = ObjectId::of(&value);
+        let name = name.unwrap_or_default();
+        if !judged.says {
+            homes = patches.get(&(kind, name)).cloned().unwrap_or_default();
+        } else if let Some(path) = &file
             && let Some(read) = self.files.read(path, self.names)
         {
-            let ObjectId { kind, name, .. } = ObjectId::of(&value);
-            let name = name.unwrap_or_default();
             if let Some(section) = read.section_of(&kind, &name) {
                 // Patches name what they patch as it is written.
                 let named = patches.get(&(kind, read.name_of(section).to_owned()));
@@ -236,10 +238,12 @@ impl<'a> Telling<'a> {
         *source = Source { nth, value, file, homes };
     }
 
-    fn patches(&mut self, of: &Of) -> Patches {
-        let Of::Kustomization(tree) = of else { return Patches::new() };
+    /// Returns the documents of patches; where the tool does not say where documents come from, those of all
+    /// files.
+    fn patches(&mut self, judged: &Judged) -> Patches {
+        let Of::Kustomization(tree) = &judged.of else { return Patches::new() };
         let mut patches = Patches::new();
-        for path in &tree.patches {
+        for path in if judged.says { &tree.patches } else { &tree.files } {
             let Some(file) = self.files.read(path, self.names) else { continue };
             for (object, section) in file.named() {
                 patches.entry(object.clone()).or_default().push(Home { file: path.clone(), section });
