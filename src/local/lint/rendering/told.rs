@@ -227,13 +227,12 @@ impl<'a> Telling<'a> {
             homes = patches.get(&(kind, name)).cloned().unwrap_or_default();
         } else if let Some(path) = &file
             && let Some(read) = self.files.read(path, self.names)
+            && let Some(section) = read.section_of(&kind, &name)
         {
-            if let Some(section) = read.section_of(&kind, &name) {
-                // Patches name what they patch as it is written.
-                let named = patches.get(&(kind, read.name_of(section).to_owned()));
-                homes.push(Home { file: path.clone(), section });
-                homes.extend(named.into_iter().flatten().cloned());
-            }
+            // Patches name what they patch as it is written.
+            let named = patches.get(&(kind, read.name_of(section).to_owned()));
+            homes.push(Home { file: path.clone(), section });
+            homes.extend(named.into_iter().flatten().cloned());
         }
         *source = Source { nth, value, file, homes };
     }
