@@ -4,6 +4,7 @@ pub mod baseline;
 pub mod cases;
 pub mod fix;
 pub mod lint;
+pub mod render;
 pub mod replace;
 pub mod reviews;
 pub mod starter;

@@ -49,8 +49,8 @@ pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 pub(crate) use place::{first_line, span};
 pub(crate) use text::{clean, plural};
-pub use unjudged::{Kustomized, Reason, Render, Unjudged};
-pub(crate) use unjudged::{helm, order as unjudged_order};
+pub use unjudged::{Kustomized, NotRendered, Reason, Render, Rendered, Unjudged};
+pub(crate) use unjudged::{helm, helm_dependencies, order as unjudged_order};
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +163,10 @@ pub struct Report {
     pub documents: usize,
     /// Objects among those that Jobgate judges.
     pub objects: usize,
+    /// Renderings of charts, and of kustomizations, that were judged: one for each set of values.
+    pub charts: usize,
+    /// See `charts`.
+    pub kustomizations: usize,
     /// Findings suppressed by exemptions and annotations.
     pub suppressed: usize,
     /// Findings suppressed by a baseline.
@@ -204,6 +208,8 @@ impl Report {
         self.files += other.files;
         self.documents += other.documents;
         self.objects += other.objects;
+        self.charts += other.charts;
+        self.kustomizations += other.kustomizations;
         self.suppressed += other.suppressed;
         self.fixed += other.fixed;
         self.changed += other.changed;

@@ -19,7 +19,7 @@ pub use self::names::page_ids;
 use self::names::{page_names, policies};
 pub use self::size::Size;
 pub use self::time::Seconds;
-use self::time::seconds;
+pub(super) use self::time::seconds;
 use crate::admission;
 use crate::local::starter::Spot;
 #[cfg(feature = "serve")]
@@ -311,6 +311,7 @@ pub struct Review {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   jobgate lint k8s/                                            a directory
+  jobgate lint charts/train overlays/prod                      a chart and a kustomization, rendered
   kustomize build overlays/prod | jobgate lint -               rendered manifests
   kubectl get pvc -A -o yaml > pvc.yaml
   jobgate lint --facts pvc.yaml k8s/                           with the claims of the cluster

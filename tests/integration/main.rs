@@ -44,6 +44,7 @@ mod property_admission;
 #[cfg(feature = "serve")]
 mod publish;
 mod readme;
+mod rendering;
 mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]

@@ -309,7 +309,7 @@ pub fn mentioned(
                     let [kind, namespace, name] = [kind, own, name].map(str::to_owned);
                     found.runtimes.insert(WantedRuntime { kind, namespace, name });
                     let linted = linted.get_or_init(|| Claims::in_inputs(inputs, None, options));
-                    let scope = Scope { file: input, facts, linted };
+                    let scope = Scope { file: input, facts, own: None, linted };
                     let joined = Joined::find(&Layered { cluster, files: &scope }, own, workload);
                     if let Some(workload) = joined.as_ref().and_then(Joined::workload) {
                         found
