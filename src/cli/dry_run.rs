@@ -37,7 +37,13 @@ use crate::text::{patch, yaml};
 pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
     let reporting = &judging.reporting;
-    let settings = Settings::of_dry_run(judging)?;
+    #[allow(unused_mut, reason = "a cluster changes it, where there is one")]
+    let mut settings = Settings::of_dry_run(judging)?;
+    // What is read from a cluster is what the files name: of what is rendered it would be missing.
+    #[cfg(feature = "serve")]
+    if args.cluster {
+        settings.render = None;
+    }
     let limit = judging.max_file_size.0;
     let progress = Progress::default();
     let human = args.output.is_some() || reporting.format.reads_sources();
@@ -47,6 +53,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         keep_sources: human,
         keep_fixes: false,
         dry_run: None,
+        render: settings.render.as_ref(),
         fix: None,
         selection: settings.selection.as_ref(),
         namespace: "",

@@ -51,6 +51,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         keep_sources: reporting.format.reads_sources() && !diff && !reporting.statistics,
         keep_fixes: false,
         dry_run: None,
+        render: settings.render.as_ref(),
         fix: sink.map(|sink| Fixing { most, sink }),
         selection: settings.selection.as_ref(),
         namespace: settings.namespace.as_deref().unwrap_or_default(),

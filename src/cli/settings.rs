@@ -13,7 +13,8 @@ use crate::cli::args::Audit;
 use crate::cli::args::{FailOn, Judging, Lint, Reporting};
 use crate::judge::policy::Policy;
 use crate::judge::selection::{NothingSelected, Selection};
-use crate::local::lint::{ByPath, Exclusions, Patterns};
+use crate::local::lint::{ByPath, Exclusions, Patterns, Rendering};
+use crate::local::render::Tools;
 use crate::report::{self, Report};
 
 /// The built-in policy of a run without another.
@@ -41,6 +42,8 @@ pub(super) struct Settings {
     pub(super) baseline: Option<PathBuf>,
     /// The files of facts.
     pub(super) facts: Vec<PathBuf>,
+    /// How charts and kustomizations are rendered; nothing if they are not.
+    pub(super) render: Option<Rendering>,
     fail_on: FailOn,
     /// The configuration's file, as it is shown.
     configuration: Option<String>,
@@ -58,6 +61,8 @@ impl Settings {
         } else if args.baseline.is_some() {
             settings.baseline.clone_from(&args.baseline);
         }
+        // What is rendered from files as they would be is not known.
+        settings.render = settings.render.filter(|_| !args.diff);
         Ok(settings)
     }
 
@@ -111,6 +116,7 @@ impl Settings {
             exclusions: Exclusions::default(),
             baseline: None,
             facts: Vec::new(),
+            render: None,
             fail_on: reporting
                 .fail_on
                 .or(configuration.and_then(|file| file.fail_on))
@@ -141,11 +147,20 @@ impl Settings {
         if paths.is_empty() {
             paths.push(PathBuf::from("."));
         }
+        let mut render =
+            configuration.map_or_else(|| Ok(Rendering::default()), |file| file.rendering(&current))?;
+        if judging.render {
+            (render.charts, render.kustomizations) = (true, true);
+        }
+        let exclusions = Exclusions::from(exclusions);
+        render.exclusions = exclusions.clone();
+        render.tools = Tools::find(&std::env::var_os("PATH").unwrap_or_default());
         Ok(Self {
+            render: Some(render).filter(|_| !judging.no_render),
             by_path,
             namespace: judging.namespace.clone().or_else(|| configuration?.namespace.clone()),
             paths,
-            exclusions: exclusions.into(),
+            exclusions,
             baseline: configuration.and_then(Configuration::baseline),
             facts: or_else(&judging.facts, Configuration::facts),
             ..settings

@@ -327,6 +327,8 @@ impl<'r> Writer<'r, '_> {
                     Reason::Patch(by) => {
                         format!("{name}{}of {}", if name.is_empty() { "" } else { " " }, clean(&by.path))
                     }
+                    Reason::NotRendered(not) => clean(&not.why).into_owned(),
+                    Reason::NoOutput(_) => String::new(),
                     Reason::Unknown(what) => clean(what).into_owned(),
                     Reason::Excluded(why) => format!("{name}: {}", clean(why)),
                     _ => name,

@@ -29,6 +29,11 @@ const OMITTED: &str = "…";
 const NOT_COMPARED: &[(&str, &str, &str)] = &[
     ("docs/audit.md", "jobgate audit", "needs a cluster"),
     (
+        "docs/rendering.md",
+        "jobgate lint",
+        "needs a tool that renders; tests/integration/rendering.rs has one",
+    ),
+    (
         "docs/doctor.md",
         "jobgate doctor",
         "needs a broken cluster; tests/e2e/doctor.rs breaks one in these ways",
@@ -114,12 +119,25 @@ fn desk(page: &Page) -> Desk {
     let review;
     match page.name.as_str() {
         "docs/ci.md" => files.push(("main.yaml", RENDERED)),
+        // The case is the first sample of the page.
+        "docs/policy-test.md" => files.extend([
+            ("policy.yaml", crate::policy_test::POLICY),
+            (
+                "cases/week.yaml",
+                page.blocks.iter().find(|block| block.language == "yaml").unwrap().text.as_str(),
+            ),
+        ]),
         "docs/formats.md" => {
             files.extend([("jobs/train.yaml", JOB_WITHOUT_TTL), ("jobs/sweep.yaml", WORKFLOW)])
         }
         "docs/operate.md" => {
             review = admission_review(&yaml::documents(JOB.as_bytes()).next().unwrap().unwrap().value);
-            files.extend([("ours.yaml", POLICY), ("policy.yaml", POLICY), ("review.json", review.as_str())]);
+            files.extend([
+                ("ours.yaml", POLICY),
+                ("policy.yaml", POLICY),
+                ("review.json", review.as_str()),
+                ("job.yaml", JOB),
+            ]);
         }
         _ => {}
     }
@@ -378,6 +396,18 @@ fn policies_on_pages_are_valid() {
         }
     }
     assert!(count >= 3, "{count} policies");
+}
+
+/// Whoever asks for well-made jobs should have one.
+#[test]
+fn the_sample_that_publishes_audits_has_no_findings() {
+    let pages = pages();
+    let page = pages.iter().find(|page| page.name == "docs/audit.md").unwrap();
+    let mut samples = page.blocks.iter().filter(|block| block.language == "yaml");
+    let (Some(job), None) = (samples.next(), samples.next()) else { panic!("one sample") };
+    let place = Place::with(&[("audit.yaml", &job.text)]);
+    let output = place.run(&["lint", "--no-config", "--policy", "strict", "--fail-on", "note", "audit.yaml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
 }
 
 /// No block escapes the test by its language.

@@ -41,7 +41,11 @@ mod oracle_cron;
 mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;
+mod policy_test;
 mod property_admission;
+#[cfg(feature = "serve")]
+mod publish;
+mod rendering;
 mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]

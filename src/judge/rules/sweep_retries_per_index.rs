@@ -79,11 +79,10 @@ use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::judge::training::drives_others;
-use crate::kinds::{Deadline, Field, Part, PodTemplate};
+use crate::kinds::{Deadline, Field, PodTemplate};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
-use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "sweep-retries-per-index",
@@ -210,17 +209,18 @@ fn works_with_others(line: &CommandLine<'_>) -> bool {
 
 /// Returns where a container uses its index.
 fn use_of_index(line: &CommandLine<'_>) -> Option<Pointer> {
-    let of_field = line.container.part.get("env").items().find_map(|item| {
-        let from = item.at(&["valueFrom", "fieldRef", "fieldPath"]);
-        let path = from.value.and_then(Value::as_str)?;
-        path.contains(INDEX_KEY).then_some(from.pointer)
+    let env = line.container.part.get("env");
+    let of_field = env.values().iter().position(|item| {
+        meter::spend(1);
+        let path = item.get("valueFrom").and_then(|from| from.get("fieldRef")?.get("fieldPath")?.as_str());
+        path.is_some_and(|path| path.contains(INDEX_KEY))
     });
-    let lists = ["command", "args"].map(|list| line.container.part.get(list));
-    of_field.or_else(|| {
-        lists.iter().flat_map(Part::items).find_map(|item| {
-            let text = item.value?.as_str()?;
-            meter::spend_text(text);
-            memchr::memmem::find(text.as_bytes(), INDEX.as_bytes()).map(|_| item.pointer.clone())
+    let of_field = of_field.map(|index| &env.pointer / index / "valueFrom" / "fieldRef" / "fieldPath");
+    let in_command = || {
+        line.argv.iter().find(|item| {
+            meter::spend_text(item.written);
+            memchr::memmem::find(item.written.as_bytes(), INDEX.as_bytes()).is_some()
         })
-    })
+    };
+    of_field.or_else(|| in_command().map(|item| item.pointer.clone()))
 }

@@ -38,6 +38,7 @@ const REAL: &[&str] = &["base64", "cat", "head", "sort", "tail", "tr"];
 
 /// Writes down its call, takes what it is given, and prints what the page says that it prints.
 const STUB: &str = r#"#!/bin/bash
+CALLS=TOOLS/calls ANSWERS=TOOLS/answers
 case $0 in .ci/*) name=$0 ;; *) name=${0##*/} ;; esac
 printf '%s\0' "$name" "$@" >"$CALLS/$EPOCHREALTIME-$BASHPID"
 [ -p /dev/stdin ] && cat >/dev/null
@@ -89,7 +90,8 @@ impl Desk {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         };
-        write(at("stub"), STUB);
+        // Whoever starts it may have cleared the environment.
+        write(at("stub"), &STUB.replace("TOOLS", tools.path().to_str().unwrap()));
         write(at("bin/jobgate"), JOBGATE);
         for (program, _) in NOT_RUN {
             symlink(at("stub"), at("bin").join(program)).unwrap();
@@ -122,7 +124,6 @@ impl Desk {
             .env("PATH", self.tools.path().join("bin"))
             .env("HOME", self.place.path())
             .env("CALLS", &calls)
-            .env("ANSWERS", self.tools.path().join("answers"))
             .env("REAL", env!("CARGO_BIN_EXE_jobgate"))
             .env("PARSED_ONLY", PARSED_ONLY.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" "))
             .env("GITHUB_STEP_SUMMARY", self.tools.path().join("summary"))

@@ -91,7 +91,8 @@ impl Page {
                         CodeBlockKind::Fenced(language) => language.to_string(),
                         CodeBlockKind::Indented => String::new(),
                     };
-                    let file = (last == ":").then(|| last_code.clone());
+                    let is_run = ["console", "sh"].contains(&language.as_str());
+                    let file = (last == ":" && !is_run).then(|| last_code.clone());
                     block = Some(Block { language, text: String::new(), file });
                 }
                 Event::End(TagEnd::CodeBlock) => {
