@@ -128,7 +128,7 @@ fn desk(page: &Page) -> Desk {
             ),
         ]),
         "docs/formats.md" => {
-            files.extend([("jobs/train.yaml", JOB_WITHOUT_TTL), ("jobs/sweep.yaml", WORKFLOW)])
+            files.extend([("jobs/train.yaml", JOB_WITHOUT_TTL), ("jobs/sweep.yaml", WORKFLOW)]);
         }
         "docs/operate.md" => {
             review = admission_review(&yaml::documents(JOB.as_bytes()).next().unwrap().unwrap().value);
