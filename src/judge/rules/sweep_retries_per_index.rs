@@ -65,7 +65,9 @@
 //! restarts forever.
 //!
 //! The rule is silent for pods that work together: with a launcher for several nodes, `mpirun`, `ssh`, a
-//! variable with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), or a `subdomain`. It does
+//! variable with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), a `subdomain`, a topology
+//! of Kueue's (`kueue.x-k8s.io/podset-required-topology`), or the mark of a group of pods that are scheduled
+//! together. It is silent as well where a script only prints the index. It does
 //! not look into JobSets, whose Jobs fail together. The field needs Kubernetes 1.29, or 1.28 with the feature
 //! gate `JobBackoffLimitPerIndex`.
 //!
@@ -74,7 +76,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index>
 //! * <https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/>
 
-use crate::judge::commands::{CommandLine, Launcher, Value as Given};
+use crate::judge::commands::{Command, CommandLine, Launcher, Value as Given};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -83,6 +85,7 @@ use crate::kinds::{Deadline, Field, Part, PodTemplate};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
+use crate::text::shell::After;
 use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
@@ -104,6 +107,14 @@ pub(super) static RULE: Rule = Rule {
 const INDEX: &str = "JOB_COMPLETION_INDEX";
 
 const INDEX_KEY: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Annotations and labels with the group of a pod.
+const GROUPS: [&str; 4] = [
+    "kueue.x-k8s.io/pod-group-name",
+    "pod-group.scheduling.sigs.k8s.io",
+    "scheduling.k8s.io/group-name",
+    "scheduling.x-k8s.io/pod-group",
+];
 
 /// Variables with the address of another pod, and what is in the text of a program that joins others.
 const PEERS: [&str; 8] = [
@@ -139,7 +150,10 @@ fn check(cx: &mut Cx<'_>) {
             continue;
         }
         let lines = cx.commands(index);
-        if pod.spec.get("subdomain").is_set() || lines.containers.iter().any(works_with_others) {
+        if pod.spec.get("subdomain").is_set()
+            || is_group(pod)
+            || lines.containers.iter().any(works_with_others)
+        {
             continue;
         }
         let Some(at) = lines.containers.iter().find_map(use_of_index) else { continue };
@@ -161,6 +175,18 @@ fn check(cx: &mut Cx<'_>) {
             finding.fix(Safety::Unsafe, ops);
         }
     }
+}
+
+/// Tells whether the pods of a template are scheduled together: near each other, or all or none.
+fn is_group(pod: &PodTemplate<'_>) -> bool {
+    let metadata = pod.template.get("metadata");
+    ["annotations", "labels"].iter().any(|list| {
+        metadata.get(list).entries().any(|(key, _)| {
+            meter::spend(1);
+            let topology = key.strip_prefix("kueue.x-k8s.io/podset-");
+            topology.is_some_and(|rest| rest.ends_with("-topology")) || GROUPS.contains(&key)
+        })
+    })
 }
 
 /// Reports retries per index of pods that restart in place.
@@ -219,8 +245,28 @@ fn use_of_index(line: &CommandLine<'_>) -> Option<Pointer> {
     of_field.or_else(|| {
         lists.iter().flat_map(Part::items).find_map(|item| {
             let text = item.value?.as_str()?;
-            meter::spend_text(text);
-            memchr::memmem::find(text.as_bytes(), INDEX.as_bytes()).map(|_| item.pointer.clone())
+            let times = count(text);
+            (times > 0 && printed(line, &item.pointer) < times).then(|| item.pointer.clone())
         })
     })
+}
+
+/// Returns how often a text names the index.
+fn count(text: &str) -> usize {
+    meter::spend_text(text);
+    memchr::memmem::find_iter(text.as_bytes(), INDEX.as_bytes()).count()
+}
+
+/// Returns how often a script names the index only to print it.
+fn printed(line: &CommandLine<'_>, script: &Pointer) -> usize {
+    let Some(shell) = line.shells.first().filter(|_| line.shells.len() == 1) else { return 0 };
+    let Some(item) = line.argv.get(shell.item).filter(|item| item.is_verbatim() && item.pointer == *script)
+    else {
+        return 0;
+    };
+    let prints = |command: &&Command| {
+        matches!(command.program.as_str(), "echo" | "printf") && command.after != After::Pipe
+    };
+    let words = line.commands.iter().filter(prints).flat_map(|command| command.words.iter().skip(1));
+    words.filter_map(|token| item.text.get(token.word.span.clone())).map(count).sum()
 }
