@@ -83,10 +83,10 @@ impl<'a> PodTemplate<'a> {
         Self { run, form, around, entry, template, spec, count }
     }
 
-    /// Tells whether one of its containers requests an accelerator of the usual table.
+    /// Tells whether one of its containers requests an accelerator of the usual table, maybe by a placeholder.
     #[must_use]
     pub fn holds_accelerators(&self) -> bool {
-        accelerator::requests(self, accelerator::TAINTS).next().is_some()
+        self.container_values().any(|(_, _, container)| accelerator::is_requested_by(container))
     }
 
     /// Tells whether its pods start only when others have ended (`dependsOn` of a JobSet).
