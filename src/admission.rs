@@ -17,6 +17,7 @@
 mod check;
 pub mod dry_run;
 mod fault;
+mod request;
 mod respond;
 mod review;
 mod skim;
@@ -33,6 +34,7 @@ use crate::text::value::Value;
 pub use check::Doubt;
 pub(crate) use check::checked_patch;
 pub use fault::Fault;
+pub use request::request;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Version};
 pub use weight::weight;
@@ -194,20 +196,13 @@ pub fn judge(
         Subject::TooDeep => return too_deep(endpoint, policy, head),
     };
     let Change { operation, kind, object, old } = *change;
-    let judge = |object: &Value| {
-        let user = Some(&*head.user).filter(|user| !user.is_empty());
-        let request = Request {
-            operation,
-            origin: Origin::Admission,
-            object,
-            old: old.as_ref(),
-            namespace: &head.namespace,
-            user,
-            today,
-        };
-        engine::evaluate(policy, facts, &request)
-    };
-    let verdict = judge(&object);
+    let user = Some(&*head.user).filter(|user| !user.is_empty());
+    let (origin, old, namespace) = (Origin::Admission, old.as_ref(), &*head.namespace);
+    let verdict = engine::evaluate(
+        policy,
+        facts,
+        &Request { operation, origin, object: &object, old, namespace, user, today },
+    );
     let mut reply = Reply { audit: audit(policy, &verdict), ..Reply::default() };
     if denies(endpoint, kind, &verdict) {
         reply.denial = Some(respond::denial(&verdict.findings));
@@ -216,7 +211,11 @@ pub fn judge(
         let caveat = facts.caveat().filter(|_| verdict.skipped.is_none());
         reply.warnings.extend(caveat.map(respond::shorten));
     } else {
-        match checked_patch(object, &verdict, judge) {
+        let again = |object: &Value| {
+            let request = Request { operation, origin, object, old, namespace, user, today };
+            engine::evaluate_binding(policy, facts, &request)
+        };
+        match checked_patch(object, &verdict, again) {
             Ok(ops) => {
                 reply.warnings.extend(
                     respond::filled_in(&verdict.findings).filter(|_| policy.report_fills && !ops.is_empty()),

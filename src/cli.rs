@@ -20,6 +20,7 @@ pub mod new;
 mod output;
 pub mod pages;
 pub mod policy;
+pub mod policy_test;
 mod progress;
 pub mod review;
 #[cfg(feature = "serve")]

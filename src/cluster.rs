@@ -31,6 +31,7 @@ mod inventory;
 pub(crate) mod list;
 mod live;
 mod mirror;
+pub mod publish;
 mod rate;
 mod resource;
 mod runtimes;

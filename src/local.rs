@@ -1,7 +1,10 @@
 //! Files on disk: found, read, judged and fixed.
 
 pub mod baseline;
+pub mod cases;
 pub mod fix;
 pub mod lint;
+pub mod render;
 pub mod replace;
+pub mod reviews;
 pub mod starter;

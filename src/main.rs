@@ -52,6 +52,9 @@ fn run(args: &Cli) -> anyhow::Result<Exit> {
         Command::Policy(Policy::Export { vap: _, policy, namespace }) => {
             cli::policy::export(policy, namespace, Some(cli::today()), &mut out)?
         }
+        Command::Policy(Policy::Test(args)) => {
+            cli::policy_test::run(args, color != ColorChoice::Never, &mut out)?
+        }
         Command::Policy(Policy::Show { name }) => cli::policy::show(name.as_deref(), &mut out)?,
         #[cfg(feature = "serve")]
         Command::Certs(Certs::Init(args)) => cli::certs::init(args, &mut out)?,

@@ -23,6 +23,7 @@ mod laws;
 mod markdown;
 pub(crate) mod page;
 mod place;
+pub mod policy_report;
 #[cfg(test)]
 mod sample;
 mod sarif;
@@ -48,8 +49,8 @@ pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 pub(crate) use place::{first_line, span};
 pub(crate) use text::{clean, plural};
-pub use unjudged::{Kustomized, Reason, Render, Unjudged};
-pub(crate) use unjudged::{helm, order as unjudged_order};
+pub use unjudged::{Kustomized, NotRendered, Reason, Render, Rendered, Unjudged};
+pub(crate) use unjudged::{helm, helm_dependencies, order as unjudged_order};
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +163,10 @@ pub struct Report {
     pub documents: usize,
     /// Objects among those that Jobgate judges.
     pub objects: usize,
+    /// Renderings of charts, and of kustomizations, that were judged: one for each set of values.
+    pub charts: usize,
+    /// See `charts`.
+    pub kustomizations: usize,
     /// Findings suppressed by exemptions and annotations.
     pub suppressed: usize,
     /// Findings suppressed by a baseline.
@@ -203,6 +208,8 @@ impl Report {
         self.files += other.files;
         self.documents += other.documents;
         self.objects += other.objects;
+        self.charts += other.charts;
+        self.kustomizations += other.kustomizations;
         self.suppressed += other.suppressed;
         self.fixed += other.fixed;
         self.changed += other.changed;
@@ -332,6 +339,11 @@ pub enum Format {
     Markdown,
     /// One HTML page with charts and filters, to send round
     Html,
+    /// Reports of openreports.io/v1alpha1, for dashboards of clusters
+    #[value(name = "openreports")]
+    OpenReports,
+    /// PolicyReports of wgpolicyk8s.io/v1alpha2, which came before OpenReports
+    PolicyReport,
 }
 
 impl Format {
@@ -359,8 +371,11 @@ impl Format {
 pub struct Options {
     /// Whether to colour; only the formats for terminals do: human and concise.
     pub color: bool,
-    /// The columns that the human format may fill.
+    /// The columns that source lines of the human format may fill.
     pub width: usize,
+    /// The columns of the terminal, at which the text of the human format is wrapped; nothing where it is
+    /// not written to a terminal.
+    pub columns: Option<usize>,
     /// Whether every finding is shown in full, however many there are; for the formats that people read.
     pub full: bool,
     /// Whether the human format leaves out the summary.
@@ -379,6 +394,7 @@ impl Default for Options {
         Self {
             color: false,
             width: 140,
+            columns: None,
             full: false,
             quiet: false,
             statistics: false,
@@ -469,5 +485,7 @@ pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn i
         Format::Gitlab => gitlab::write(report, options, out),
         Format::Markdown => markdown::write(report, options, out),
         Format::Html => html::write(report, options, out),
+        Format::OpenReports => policy_report::write(report, &policy_report::OPEN_REPORTS, out),
+        Format::PolicyReport => policy_report::write(report, &policy_report::POLICY_REPORTS, out),
     }
 }

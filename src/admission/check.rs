@@ -54,7 +54,8 @@ impl Doubt {
     }
 }
 
-/// Returns the operations of a verdict if they pass every check; `judge` judges the patched object.
+/// Returns the operations of a verdict if they pass every check; `judge` judges the patched object, at least by
+/// the rules that deny or fill in.
 ///
 /// # Errors
 ///

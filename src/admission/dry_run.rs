@@ -111,13 +111,17 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
         .and_then(Value::as_str)
         .filter(|namespace| !namespace.is_empty());
     let namespace = own.unwrap_or(question.namespace);
-    let judge = |object: &Value, origin: Origin| {
-        engine::evaluate(
-            policy,
-            facts,
-            &Request { operation, origin, object, old: old.as_ref(), namespace, user: None, today },
-        )
+    let request = Request {
+        operation,
+        origin: Origin::Admission,
+        object,
+        old: old.as_ref(),
+        namespace,
+        user: None,
+        today,
     };
+    let judge =
+        |object: &Value, origin| engine::evaluate(policy, facts, &Request { object, origin, ..request });
     let kind = Kind::of(object).unwrap_or(Kind::JOB);
     let sent = sent(object, old.as_ref(), namespace);
     let mutate = judge(&sent, Origin::Admission);
@@ -125,8 +129,9 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let (patch, doubt) = match stopped {
         true => (Vec::new(), None),
         false => {
-            match admission::checked_patch(sent.clone(), &mutate, |patched| judge(patched, Origin::Admission))
-            {
+            let again =
+                |object: &Value| engine::evaluate_binding(policy, facts, &Request { object, ..request });
+            match admission::checked_patch(sent.clone(), &mutate, again) {
                 Ok(ops) => (ops, None),
                 Err(doubt) => (Vec::new(), Some(doubt)),
             }

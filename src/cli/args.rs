@@ -9,7 +9,7 @@ mod time;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 #[cfg(feature = "serve")]
@@ -19,7 +19,7 @@ pub use self::names::page_ids;
 use self::names::{page_names, policies};
 pub use self::size::Size;
 pub use self::time::Seconds;
-use self::time::seconds;
+pub(super) use self::time::seconds;
 use crate::admission;
 use crate::local::starter::Spot;
 #[cfg(feature = "serve")]
@@ -56,7 +56,7 @@ pub enum Command {
     /// Serve the admission webhook
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
-    /// Answer one AdmissionReview as the webhook would
+    /// Answer an AdmissionReview as the webhook would, or make one from a manifest
     Review(Review),
     /// Show the manual page of a rule or topic, or list them
     Explain {
@@ -175,6 +175,8 @@ pub enum Policy {
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
+    /// Test a policy with a directory of cases: manifests that say what must be found in them
+    Test(PolicyTest),
     /// Print a built-in policy to use as a starting point
     Show {
         /// Its name: default, audit, accelerators or strict
@@ -199,6 +201,36 @@ For Kubernetes 1.30 and later. Policies of an earlier export stay in force: docs
         #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
         namespace: String,
     },
+}
+
+/// Arguments of `jobgate policy test`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A case is a manifest with comments that say what must be found in it, and nothing else may be:
+  # expect: deny deadline train spec.activeDeadlineSeconds     level, rule, name, field
+  # expect: nothing
+
+What `jobgate lint --fix` makes of the case is in <case>.fixed.yaml. The policy is policy.yaml in the directory of the case, or above it. docs/policy-test.md has the other files.
+
+Exit codes: 0 all cases passed, 1 a case failed, 2 a case could not be run, or there is none."
+)]
+pub struct PolicyTest {
+    /// Directories with cases, or single cases
+    #[arg(value_name = "DIR", required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// Use this policy for all cases without one of their own: a file, or one of default, audit, accelerators,
+    /// strict
+    #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true)]
+    pub policy: Option<String>,
+
+    /// Write what was found into the cases
+    #[arg(long)]
+    pub update: bool,
+
+    /// Also list the cases that passed
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// The commands below `jobgate certs`.
@@ -236,11 +268,17 @@ pub struct CertsInit {
 
 /// Arguments of `jobgate review`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The answer is written to standard output. Exit codes: 0 answered (allowed or denied), 2 could not answer."
-)]
+#[command(after_help = "Examples:
+  jobgate review review.json                                   what /validate answers
+  jobgate review --endpoint mutate review.json
+  jobgate review --from job.yaml | jobgate review              without an API server
+  jobgate review --from job.yaml --old main/job.yaml           an update
+
+With --from, the objects are as the API server sends them: with its defaults and kubectl's annotation. What only a server adds is missing: uids, timestamps, managedFields, a Job's selector, and what other webhooks change.
+
+The answers are written to standard output. Exit codes: 0 answered (allowed or denied), 2 could not answer.")]
 pub struct Review {
-    /// The AdmissionReview, as JSON; - for standard input
+    /// The AdmissionReview, as JSON, or several, one after the other; - for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub file: PathBuf,
 
@@ -255,12 +293,25 @@ pub struct Review {
     /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE")]
     pub facts: Vec<PathBuf>,
+
+    /// Answer nothing: print the AdmissionReviews of these manifests, one line of JSON each; - for standard input
+    #[arg(long, value_name = "MANIFEST", conflicts_with_all = ["file", "endpoint", "policy", "facts"], help_heading = "Make a review")]
+    pub from: Option<PathBuf>,
+
+    /// Manifests of existing objects, which are updated instead of created (repeatable)
+    #[arg(long, value_name = "FILE", requires = "from", help_heading = "Make a review")]
+    pub old: Vec<PathBuf>,
+
+    /// The namespace for manifests without one [default: default]
+    #[arg(short, long, value_name = "NAME", requires = "from", help_heading = "Make a review")]
+    pub namespace: Option<String>,
 }
 
 /// Arguments of `jobgate lint`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   jobgate lint k8s/                                            a directory
+  jobgate lint charts/train overlays/prod                      a chart and a kustomization, rendered
   kustomize build overlays/prod | jobgate lint -               rendered manifests
   kubectl get pvc -A -o yaml > pvc.yaml
   jobgate lint --facts pvc.yaml k8s/                           with the claims of the cluster
@@ -271,7 +322,7 @@ pub struct Review {
   jobgate lint --diff k8s/                                     show what --fix would change
   jobgate lint --fix k8s/                                      fill in the files what the webhook would fill in
 
-With --diff the exit code is also 1 if there is something to fix.")]
+With --diff the exit code is also 1 if there is something to fix.", group = ArgGroup::new("fixes").multiple(true))]
 pub struct Lint {
     /// What is judged, and how.
     #[command(flatten)]
@@ -296,7 +347,7 @@ pub struct Lint {
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub fix: bool,
 
-    /// Show what --fix would change as a unified diff, and write nothing
+    /// Show what --fix would change as a unified diff, and write nothing, with --fix or without
     #[arg(long, group = "fixes", help_heading = "Fixing")]
     pub diff: bool,
 

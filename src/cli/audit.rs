@@ -11,8 +11,9 @@ use super::{Exit, today};
 use crate::cli::args::Audit;
 use crate::cluster::audit::{self, Options, Progress};
 use crate::cluster::fetch::{self, Failure};
+use crate::cluster::publish::{Published, Unpublished, publish};
 use crate::cluster::{self, Connection, chain};
-use crate::report::{Format, Report, clean};
+use crate::report::{Format, Report, clean, plural};
 use crate::text::lines::cut;
 use crate::text::value::Value;
 
@@ -40,22 +41,55 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the threads")?;
     let progress = Progress::default();
     let say = || format!("auditing: {} objects", progress.objects());
-    let report: anyhow::Result<Report> = narrated(reporting.quiet, &say, || {
+    let audited: anyhow::Result<(Report, Option<Publishing>)> = narrated(reporting.quiet, &say, || {
         runtime.block_on(async {
             let connection =
                 cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
                     .await?;
             reach(&connection, FIRST_ANSWER_TIMEOUT).await?;
             // Runs on a thread of the runtime, since judging may take a while.
-            Ok(audit::audit(&connection, policy, &options, &progress).await)
+            let report = audit::audit(&connection, policy, &options, &progress).await;
+            let published = match args.publish {
+                true => Some(publish(&connection.client, &report, &options.namespaces).await),
+                false => None,
+            };
+            Ok((report, published))
         })
     });
-    let mut report = report?;
+    let (mut report, published) = audited?;
     settings.sign(&mut report, 0);
     settings.write(reporting, &report, color)?;
     settings.announce(reporting)?;
     let complete = complain(&report, reporting.format)?;
+    let complete = say_published(published, reporting.quiet)? && complete;
     Ok(settings.exit(reporting, &report, complete))
+}
+
+type Publishing = Result<Published, Unpublished>;
+
+/// Says what was written into the cluster. Returns whether everything was that should be.
+fn say_published(published: Option<Publishing>, quiet: bool) -> io::Result<bool> {
+    let mut err = io::stderr().lock();
+    let published = match published {
+        None => return Ok(true),
+        Some(Err(error)) => {
+            writeln!(err, "jobgate: publish the reports: {error}")?;
+            return Ok(false);
+        }
+        Some(Ok(published)) => published,
+    };
+    for problem in &published.problems {
+        writeln!(err, "jobgate: publish the reports: {problem}")?;
+    }
+    if !quiet {
+        let written = plural(published.written, "report");
+        let deleted = match published.deleted {
+            0 => String::new(),
+            count => format!(", deleted {count} without findings"),
+        };
+        writeln!(err, "jobgate: published {written} of {}{deleted}", published.api)?;
+    }
+    Ok(published.problems.is_empty())
 }
 
 /// Maximum size of an answer of `/version`: usually a few hundred bytes.

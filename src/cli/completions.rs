@@ -59,13 +59,17 @@ mod tests {
         let ids: Vec<&str> = selection::ids().collect();
         let bash = script(Shell::Bash);
         assert!(bash.contains(&format!("compgen -W \"{}\"", ids.join(" "))), "--select, --ignore");
-        assert!(bash.contains("compgen -W \"human concise json sarif junit github gitlab markdown html\""));
+        assert!(bash.contains("compgen -W \"human concise json sarif junit github gitlab markdown html openreports policy-report\""));
         assert!(bash.contains("compgen -W \"default audit accelerators strict\""));
         assert!(bash.contains("-o bashdefault -o default"), "bash offers files if no name fits");
         let zsh = script(Shell::Zsh);
         let either = ":_alternative \"policies\\:built-in policy\\:(default audit accelerators strict)\" \"files\\:file\\:_files\"'";
-        let policies = if cfg!(feature = "serve") { 5 } else { 4 };
-        assert_eq!(zsh.matches(either).count(), policies, "lint, dry-run, audit, review, policy export");
+        let policies = if cfg!(feature = "serve") { 6 } else { 5 };
+        assert_eq!(
+            zsh.matches(either).count(),
+            policies,
+            "lint, dry-run, audit, review, policy test and export"
+        );
         assert_eq!(
             zsh.matches(":(default audit accelerators strict)'").count(),
             1,

@@ -8,6 +8,7 @@ mod schema;
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 
@@ -17,7 +18,7 @@ use super::policy_at;
 use crate::cli::args::FailOn;
 use crate::judge::policy::Policy;
 use crate::judge::settings::{API_VERSION, SettingsErrors};
-use crate::local::lint::{Patterns, STDIN, normal};
+use crate::local::lint::{self, Patterns, Rendering, STDIN, normal};
 use crate::text::lines::Position;
 use crate::text::value::Value;
 use crate::text::yaml;
@@ -65,6 +66,31 @@ pub struct Configuration {
     pub select: Vec<String>,
     /// Those of them that are not.
     pub ignore: Vec<String>,
+    /// How charts and kustomizations are rendered.
+    pub render: Option<Render>,
+}
+
+/// How charts and kustomizations are rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Render {
+    /// Whether charts are.
+    pub charts: bool,
+    /// Whether kustomizations are.
+    pub kustomizations: bool,
+    /// Files of values for some charts, each set for a rendering of its own.
+    values: Vec<Values>,
+    /// How long one rendering may take.
+    pub timeout: Option<Duration>,
+    /// Whether what is not here is fetched.
+    pub network: bool,
+}
+
+/// Files of values for some charts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Values {
+    /// Patterns of the charts' directories.
+    charts: Vec<String>,
+    files: Vec<String>,
 }
 
 /// Settings for some paths.
@@ -156,6 +182,28 @@ impl Configuration {
         Ok(Patterns::new(&self.directory, current, over.paths.iter().map(String::as_str))?)
     }
 
+    /// Returns how charts and kustomizations are rendered, without the tools for it.
+    ///
+    /// # Errors
+    /// None of those of a file that was read.
+    pub fn rendering(&self, current: &Path) -> anyhow::Result<Rendering> {
+        let Some(render) = &self.render else { return Ok(Rendering::default()) };
+        let mut rendering = Rendering {
+            charts: render.charts,
+            kustomizations: render.kustomizations,
+            network: render.network,
+            ..Rendering::default()
+        };
+        rendering.timeout = render.timeout.unwrap_or(rendering.timeout);
+        for Values { charts, files } in &render.values {
+            rendering.values.push(lint::Values {
+                charts: Patterns::new(&self.directory, current, charts.iter().map(String::as_str))?,
+                files: files.iter().map(|file| self.at(file)).collect(),
+            });
+        }
+        Ok(rendering)
+    }
+
     /// Reads a policy that the file names.
     ///
     /// # Errors
@@ -197,7 +245,7 @@ fn is_foreign(source: &str) -> bool {
 }
 
 /// Returns an absolute path as seen from a directory, where it is in it or above it.
-fn seen_from(current: &Path, path: &Path) -> PathBuf {
+pub(super) fn seen_from(current: &Path, path: &Path) -> PathBuf {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
     if let Ok(below) = directory.strip_prefix(current) {
         return below.join(name);

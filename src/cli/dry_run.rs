@@ -37,7 +37,13 @@ use crate::text::{patch, yaml};
 pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
     let reporting = &judging.reporting;
-    let settings = Settings::of_dry_run(judging)?;
+    #[allow(unused_mut, reason = "a cluster changes it, where there is one")]
+    let mut settings = Settings::of_dry_run(judging)?;
+    // What is read from a cluster is what the files name: of what is rendered it would be missing.
+    #[cfg(feature = "serve")]
+    if args.cluster {
+        settings.render = None;
+    }
     let limit = judging.max_file_size.0;
     let progress = Progress::default();
     let human = args.output.is_some() || reporting.format.reads_sources();
@@ -47,6 +53,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         keep_sources: human,
         keep_fixes: false,
         dry_run: None,
+        render: settings.render.as_ref(),
         fix: None,
         selection: settings.selection.as_ref(),
         namespace: "",
@@ -207,6 +214,11 @@ fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
     }
 }
 
+/// Above this many changed files, only some of the changes are shown.
+const MANY_DIFFS: usize = 10;
+/// How many.
+const SHOWN_DIFFS: usize = 3;
+
 /// Writes a line for each object, the findings, what is filled in, and a summary.
 fn to_people(
     options: &report::Options,
@@ -220,9 +232,20 @@ fn to_people(
     } else {
         report::write_verdicts(report, options, out)?;
         report::write_findings(report, options, out)?;
-        for diff in linted.diffs.iter().filter(|_| with_diffs && !options.quiet) {
-            write_diff(options.color, diff, out)?;
-            writeln!(out)?;
+        if with_diffs && !options.quiet {
+            let shown =
+                if linted.diffs.len() > MANY_DIFFS && !options.full { SHOWN_DIFFS } else { usize::MAX };
+            for diff in linted.diffs.iter().take(shown) {
+                write_diff(options.color, diff, out)?;
+                writeln!(out)?;
+            }
+            if let Some(more) = linted.diffs.len().checked_sub(shown) {
+                writeln!(
+                    out,
+                    "… and changes of {}: `-o diff` prints all\n",
+                    report::plural(more, "more file")
+                )?;
+            }
         }
         report::write_unjudged(report, options, out)?;
     }

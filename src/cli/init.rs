@@ -11,9 +11,10 @@ use super::{Exit, today};
 use crate::cli::args::Init;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Policy;
-use crate::local::lint::{self, Against, Claims, DryRun, Linted, Options};
+use crate::local::lint::{self, Against, Claims, DryRun, Linted, Options, Rendering};
+use crate::local::render::Tools;
 use crate::local::replace::put;
-use crate::report::{Reason, clean, counts, plural};
+use crate::report::{Reason, Rendered, clean, counts, plural};
 
 /// The policy for a repository in which the default one would deny something.
 const GENTLE: &str = "audit";
@@ -34,6 +35,8 @@ struct Inventory {
     /// Charts and kustomizations that have to be rendered.
     charts: BTreeSet<String>,
     kustomizations: BTreeSet<String>,
+    /// How many of each were rendered.
+    rendered: (usize, usize),
     /// Other things that were not judged.
     others: usize,
     /// What would be found, in words.
@@ -68,8 +71,15 @@ pub fn run(args: &Init, out: &mut dyn Write) -> anyhow::Result<Exit> {
 
 impl Inventory {
     fn of(directory: &Path) -> anyhow::Result<Self> {
-        let options =
-            Options { keep_sources: false, keep_fixes: false, today: Some(today()), ..Options::default() };
+        let tools = Tools::find(&std::env::var_os("PATH").unwrap_or_default());
+        let rendering = Rendering { tools, ..Rendering::default() };
+        let options = Options {
+            keep_sources: false,
+            keep_fixes: false,
+            render: Some(&rendering),
+            today: Some(today()),
+            ..Options::default()
+        };
         let limit = options.max_file_size;
         let inputs = lint::collect(&[directory.to_owned()], |path| lint::drained(path, limit));
         let policy = Policy::default();
@@ -78,6 +88,7 @@ impl Inventory {
         let mut inventory = Self {
             files: report.files,
             documents: report.documents,
+            rendered: (report.charts, report.kustomizations),
             found: counts(&report),
             denied: report.count(Level::Deny),
             fixable: report
@@ -93,6 +104,13 @@ impl Inventory {
                 Reason::Chart(dir) | Reason::ChartParts(dir) => _ = inventory.charts.insert(dir.to_string()),
                 Reason::Kustomization(kustomized) => {
                     inventory.kustomizations.insert(kustomized.path.to_string());
+                }
+                Reason::NotRendered(not) => {
+                    let all = match not.thing {
+                        Rendered::Chart => &mut inventory.charts,
+                        Rendered::Kustomization => &mut inventory.kustomizations,
+                    };
+                    all.insert(not.dir.to_string());
                 }
                 // One that is patched is listed itself.
                 Reason::Patch(_) | Reason::Nothing => {}
@@ -139,6 +157,12 @@ impl Inventory {
                 writeln!(out, "  in: {}", self.places())?;
             }
         }
+        let rendered = [(self.rendered.0, "chart"), (self.rendered.1, "kustomization")];
+        let rendered = rendered.into_iter().filter(|(count, _)| *count > 0);
+        let rendered: Vec<String> = rendered.map(|(count, what)| plural(count, what)).collect();
+        if !rendered.is_empty() {
+            writeln!(out, "  rendered: {}", rendered.join(", "))?;
+        }
         for (what, all) in [("charts", &self.charts), ("kustomizations", &self.kustomizations)] {
             if !all.is_empty() {
                 let named: Vec<_> = all.iter().take(NAMED).map(|path| clean(path)).collect();
@@ -146,7 +170,7 @@ impl Inventory {
                     0 => String::new(),
                     more => format!(" and {more} more"),
                 };
-                writeln!(out, "  {what} to render first: {}{more}", named.join(", "))?;
+                writeln!(out, "  {what} that were not rendered: {}{more}", named.join(", "))?;
             }
         }
         if self.others > 0 {
@@ -193,9 +217,28 @@ fn next(inventory: &Inventory, policy: &str, directory: &Path, out: &mut dyn Wri
         )?;
     }
     if let Some(chart) = inventory.charts.first() {
-        line(&format!("helm template {} | jobgate dry-run -", clean(chart)), "lint a chart")?;
+        line(&format!("helm template {} | jobgate dry-run -", clean(chart)), "lint a chart by hand")?;
     }
     line("git add jobgate.yaml", "docs/ci.md shows how to run it in CI")
+}
+
+/// Returns the part of a configuration that is about charts and kustomizations.
+fn rendering(inventory: &Inventory) -> String {
+    let any =
+        inventory.rendered != (0, 0) || !inventory.charts.is_empty() || !inventory.kustomizations.is_empty();
+    let mark = if any { "" } else { "# " };
+    format!(
+        "
+# Charts and kustomizations are rendered with `helm`, `kustomize` or `kubectl`, where these are installed.
+{mark}render:
+{mark}  charts: true
+{mark}  kustomizations: true
+# Values files by chart; each item is a rendering of its own.
+#   values:
+#   - {{charts: [/charts/train], files: [charts/train/production.yaml]}}
+#   timeout: 30s
+"
+    )
 }
 
 /// Returns the text of a configuration.
@@ -247,7 +290,8 @@ failOn: deny
 # Rules and checks that are used, or not; `jobgate explain` lists them.
 # select: [deadline, 'gpu-*']
 # ignore: [ttl-after-finished]
-"
+{}",
+        rendering(inventory)
     )
 }
 
@@ -277,6 +321,12 @@ mod tests {
                 "  namespace:",
                 "select:",
                 "ignore:",
+                "render:",
+                "  charts:",
+                "  kustomizations:",
+                "  values:",
+                "  - {charts:",
+                "  timeout:",
             ];
             let all: String = text
                 .lines()
@@ -286,6 +336,7 @@ mod tests {
                 })
                 .collect();
             let read = Configuration::parse(&all, FILE).unwrap_or_else(|error| panic!("{error}"));
+            assert!(read.render.is_some_and(|render| render.timeout.is_some()), "{all}");
             assert_eq!((read.overrides.len(), read.select.len(), read.ignore.len()), (1, 2, 1), "{all}");
         }
     }

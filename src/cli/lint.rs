@@ -32,7 +32,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let settings = Settings::of_lint(args)?;
     let known = settings.baseline.as_deref().map(|path| read_baseline(path, &settings)).transpose()?;
     let (baseline_path, write_baseline) = (settings.baseline.as_deref(), args.write_baseline.as_deref());
-    let (no_api_checks, writes, diff) = (args.no_api_checks, args.fix, args.diff);
+    let (no_api_checks, diff, writes) = (args.no_api_checks, args.diff, args.fix && !args.diff);
     let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
     let args = &args.judging;
     let reporting = &args.reporting;
@@ -42,8 +42,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let (diffs, files) = (Diffs::default(), Files::default());
     let sink: Option<&dyn Sink> = match (diff, writes) {
         (true, _) => Some(&diffs),
-        (false, true) => Some(&files),
-        (false, false) => None,
+        (_, true) => Some(&files),
+        _ => None,
     };
     let options = Options {
         max_file_size: limit,
@@ -51,6 +51,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         keep_sources: reporting.format.reads_sources() && !diff && !reporting.statistics,
         keep_fixes: false,
         dry_run: None,
+        render: settings.render.as_ref(),
         fix: sink.map(|sink| Fixing { most, sink }),
         selection: settings.selection.as_ref(),
         namespace: settings.namespace.as_deref().unwrap_or_default(),

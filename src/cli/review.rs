@@ -1,18 +1,21 @@
-//! `jobgate review`: one AdmissionReview in, its answer out. The code of the webhook without a network, to
-//! debug an answer.
+//! `jobgate review`: AdmissionReviews in, their answers out. The code of the webhook without a network, to
+//! debug an answer. With `--from`, manifests in and their AdmissionReviews out.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use jiff::civil::Date;
+use serde_json::value::RawValue;
 
 use super::{Exit, facts, policy_named, today};
 use crate::admission::{self, Endpoint, Pass, Subject};
 use crate::cli::args::Review;
 use crate::judge::facts::{Fact, Facts};
 use crate::judge::policy::Policy;
-use crate::local::lint::{self, MAX_FILE_SIZE, Options, STDIN};
+use crate::local::lint::{self, Against, Claims, FactsError, MAX_FILE_SIZE, Options, STDIN};
+use crate::local::reviews::{Sent, reviews};
 use crate::report::{ObjectId, Reason, Unjudged, clean};
 use crate::text::value::Value;
 
@@ -21,21 +24,106 @@ use crate::text::value::Value;
 /// # Errors
 /// The policy, the facts or the review cannot be read, and those of [`run`].
 pub fn command(args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if let Some(from) = &args.from {
+        return make(from, args, out);
+    }
     let policy = policy_named(&args.policy)?;
     let facts = facts(&args.facts, &Options::default())?;
     let body = if args.file.as_os_str() == STDIN {
+        say_what_is_read(AWAITED)?;
         lint::stdin(MAX_FILE_SIZE).context("read standard input")?
     } else {
         std::fs::read(&args.file).with_context(|| format!("read {}", args.file.display()))?
     };
-    run(&body, args.endpoint.into(), &policy, &facts, Some(today()), out)?;
+    for body in apart(&body) {
+        answer(body, args.endpoint.into(), &policy, &facts, out)?;
+    }
+    Ok(Exit::Clean)
+}
+
+/// What is said to a person who may not know what the program waits for.
+const AWAITED: &str = "an AdmissionReview from standard input; `jobgate review --from job.yaml` makes one";
+
+/// Says what is read from standard input, if a person is to type it.
+fn say_what_is_read(what: &str) -> io::Result<()> {
+    if io::stdin().is_terminal() { writeln!(io::stderr(), "jobgate: reading {what}") } else { Ok(()) }
+}
+
+/// Returns the reviews of a text: JSON values one after the other. What is no such thing is one review, so that
+/// the webhook says what is wrong with it.
+fn apart(body: &[u8]) -> Vec<&[u8]> {
+    let values: Result<Vec<&RawValue>, _> = serde_json::Deserializer::from_slice(body).into_iter().collect();
+    match values {
+        Ok(values) if values.len() > 1 => values.into_iter().map(|value| value.get().as_bytes()).collect(),
+        _ => vec![body],
+    }
+}
+
+/// Writes the reviews that an API server sends for the manifests of a file, one a line.
+fn make(from: &Path, args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let namespace = args.namespace.as_deref().unwrap_or("default");
+    let options = Options { namespace, ..Options::default() };
+    let drained = |path: &Path| lint::drained(path, MAX_FILE_SIZE);
+    if from.as_os_str() == STDIN {
+        say_what_is_read("manifests from standard input")?;
+    }
+    let old = lint::collect(&args.old, drained);
+    if let Some(error) = old.unreadable.into_iter().next() {
+        return Err(error).context("read the objects that exist");
+    }
+    let old = Against::in_files(&old.files, &options).context("read the objects that exist")?;
+    let files = lint::collect(&[from.to_owned()], drained);
+    if let Some(error) = files.unreadable.into_iter().next() {
+        return Err(error.into());
+    }
+    let mut written = 0;
+    for input in &files.files {
+        let sent = reviews(input, &old, &options).map_err(|error| match error {
+            FactsError::Syntax { path, line, source } if path == STDIN => {
+                anyhow!("standard input, line {line}: {source}")
+            }
+            FactsError::Syntax { path, line, source } => anyhow!("{}:{line}: {source}", clean(&path)),
+            FactsError::TooLarge { path, limit } => {
+                anyhow!("{}: larger than the limit of {limit}", clean(&path))
+            }
+            FactsError::Unreadable(error) => error.into(),
+        })?;
+        for Sent { object, review } in sent {
+            match review {
+                Some(review) => {
+                    writeln!(out, "{review}")?;
+                    written += 1;
+                }
+                None => writeln!(
+                    io::stderr(),
+                    "jobgate: no review of {}: Jobgate does not judge the kind, so the API server does not ask",
+                    clean(&object.to_string())
+                )?,
+            }
+        }
+    }
+    if written == 0 {
+        bail!("no object of a kind that Jobgate judges in {}", clean(&from.to_string_lossy()));
+    }
+    Ok(Exit::Clean)
+}
+
+/// Answers one review and says what was not judged.
+fn answer(
+    body: &[u8],
+    endpoint: Endpoint,
+    policy: &Policy,
+    facts: &Claims,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    run(body, endpoint, policy, facts, Some(today()), out)?;
     // The answer is exactly the webhook's; what it could not judge is reported separately.
-    for unjudged in not_judged(&body, &facts) {
+    for unjudged in not_judged(body, facts) {
         let (message, help) = (unjudged.message(), unjudged.help());
         let help = if help.is_empty() { String::new() } else { format!("; {help}") };
         writeln!(io::stderr(), "jobgate: not judged: {}", clean(&format!("{message}{help}")))?;
     }
-    Ok(Exit::Clean)
+    Ok(())
 }
 
 /// Returns what was not judged in a review: an object of another kind, and unknown claims that could cause a
@@ -106,6 +194,21 @@ mod tests {
         let answer = review(br#"{"kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE"}}"#)
             .expect("an answer");
         assert!(answer.contains("\n    \"allowed\": true") && answer.ends_with("}\n"), "{answer}");
+    }
+
+    #[test]
+    fn reviews_one_after_the_other_are_taken_apart() {
+        for (body, count) in [
+            ("{\"a\":1}\n{\"b\":[{}]}\n", 2),
+            ("{\n \"a\": 1\n}\n\n{}\n{}", 3),
+            ("{\"a\":1}", 1),
+            // What is wrong is for the webhook to say.
+            ("{\"a\":1}\n{\"b\":", 1),
+            ("{} x", 1),
+            ("", 1),
+        ] {
+            assert_eq!(apart(body.as_bytes()).len(), count, "{body}");
+        }
     }
 
     #[test]

@@ -13,11 +13,15 @@ use crate::cli::args::Audit;
 use crate::cli::args::{FailOn, Judging, Lint, Reporting};
 use crate::judge::policy::Policy;
 use crate::judge::selection::{NothingSelected, Selection};
-use crate::local::lint::{ByPath, Exclusions, Patterns};
+use crate::local::lint::{ByPath, Exclusions, Patterns, Rendering};
+use crate::local::render::Tools;
 use crate::report::{self, Report};
 
 /// The built-in policy of a run without another.
 const DEFAULT_POLICY: &str = "default";
+
+/// The most columns of a terminal that are used.
+const WIDEST: usize = 140;
 
 /// What a run judges, and by what.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub(super) struct Settings {
     pub(super) baseline: Option<PathBuf>,
     /// The files of facts.
     pub(super) facts: Vec<PathBuf>,
+    /// How charts and kustomizations are rendered; nothing if they are not.
+    pub(super) render: Option<Rendering>,
     fail_on: FailOn,
     /// The configuration's file, as it is shown.
     configuration: Option<String>,
@@ -55,6 +61,8 @@ impl Settings {
         } else if args.baseline.is_some() {
             settings.baseline.clone_from(&args.baseline);
         }
+        // What is rendered from files as they would be is not known.
+        settings.render = settings.render.filter(|_| !args.diff);
         Ok(settings)
     }
 
@@ -108,6 +116,7 @@ impl Settings {
             exclusions: Exclusions::default(),
             baseline: None,
             facts: Vec::new(),
+            render: None,
             fail_on: reporting
                 .fail_on
                 .or(configuration.and_then(|file| file.fail_on))
@@ -138,11 +147,20 @@ impl Settings {
         if paths.is_empty() {
             paths.push(PathBuf::from("."));
         }
+        let mut render =
+            configuration.map_or_else(|| Ok(Rendering::default()), |file| file.rendering(&current))?;
+        if judging.render {
+            (render.charts, render.kustomizations) = (true, true);
+        }
+        let exclusions = Exclusions::from(exclusions);
+        render.exclusions = exclusions.clone();
+        render.tools = Tools::find(&std::env::var_os("PATH").unwrap_or_default());
         Ok(Self {
+            render: Some(render).filter(|_| !judging.no_render),
             by_path,
             namespace: judging.namespace.clone().or_else(|| configuration?.namespace.clone()),
             paths,
-            exclusions: exclusions.into(),
+            exclusions,
             baseline: configuration.and_then(Configuration::baseline),
             facts: or_else(&judging.facts, Configuration::facts),
             ..settings
@@ -167,14 +185,17 @@ impl Settings {
 
     /// Returns how the report is written.
     pub(super) fn options(&self, reporting: &Reporting, color: bool) -> report::Options {
+        let default = report::Options::default();
+        let columns = if reporting.output_file.is_none() { columns() } else { None };
         report::Options {
             color: color && reporting.output_file.is_none(),
+            width: columns.unwrap_or(default.width),
+            columns,
             full: reporting.full,
             quiet: reporting.quiet,
             statistics: reporting.statistics,
             fail_on: self.fail_on.into(),
             fail_on_unjudged: reporting.fail_on_unjudged,
-            ..report::Options::default()
         }
     }
 
@@ -208,6 +229,12 @@ impl Settings {
             (true, false) => Exit::Clean,
         }
     }
+}
+
+/// Returns the columns of the terminal, if standard output is one: lines wider than [`WIDEST`] are hard to read.
+pub(super) fn columns() -> Option<usize> {
+    let (terminal_size::Width(columns), _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(usize::from(columns).min(WIDEST))
 }
 
 /// Returns the rules and checks that are used. With `--select`, the configuration's lists do not count:

@@ -167,9 +167,28 @@ pub const KEEP: &str = "jobgate.dev/keep";
 /// The annotation that suppresses findings, if the policy allows it.
 pub const IGNORE: &str = "jobgate.dev/ignore";
 
+/// Which rules are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// All that the policy does not ignore.
+    All,
+    /// Those that deny or fill in.
+    Binding,
+}
+
 /// Judges one object.
 #[must_use]
 pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
+    by_rules(Which::All, policy, facts, request)
+}
+
+/// Judges one object by the rules that deny or fill in: what is left after a patch does not depend on others.
+#[must_use]
+pub(crate) fn evaluate_binding(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
+    by_rules(Which::Binding, policy, facts, request)
+}
+
+fn by_rules(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
     let Some(workload) = Workload::of(request.object) else { return Verdict::skipped(Skipped::NotOurs) };
     if is_trusted_child(policy, &workload, request) {
         return Verdict::skipped(Skipped::TrustedController);
@@ -179,9 +198,9 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
         return Verdict::skipped(Skipped::BeingDeleted);
     }
     if let Some(path) = workload.kind.components {
-        return components(policy, facts, request, &workload, path);
+        return components(which, policy, facts, request, &workload, path);
     }
-    judged(policy, facts, request, &workload, &Wishes::of(&workload))
+    judged(which, policy, facts, request, &workload, &Wishes::of(&workload))
 }
 
 /// What an author asks for in annotations, as ids of rules.
@@ -211,13 +230,14 @@ impl Wishes {
 
 /// Judges an object that is neither skipped nor made of others.
 fn judged(
+    which: Which,
     policy: &Policy,
     facts: &dyn Facts,
     request: &Request<'_>,
     workload: &Workload<'_>,
     wishes: &Wishes,
 ) -> Verdict {
-    let mut findings = run(policy, facts, request, workload, wishes);
+    let mut findings = run(which, policy, facts, request, workload, wishes);
     if let Some(old) = request.old {
         ratchet(policy, facts, request, workload, old, &mut findings);
     }
@@ -240,6 +260,7 @@ fn judged(
 /// Judges the objects inside another one in its place, with its namespace. Nothing is filled in: an apply of
 /// the author's manifest would be rejected, as what is inside is immutable (kinds.md §9).
 fn components(
+    which: Which,
     policy: &Policy,
     facts: &dyn Facts,
     request: &Request<'_>,
@@ -265,7 +286,7 @@ fn components(
             kept: own.kept.or_else(|| outer.kept.clone()),
             ignored: own.ignored.or_else(|| outer.ignored.clone()),
         };
-        let inner = judged(policy, facts, request, &inner, &wishes);
+        let inner = judged(which, policy, facts, request, &inner, &wishes);
         let below = |mut finding: Finding| {
             finding.instead_of_fill(Level::Warn);
             finding
@@ -286,6 +307,7 @@ fn components(
 
 /// Runs the rules of the object's kind, with the policy's settings for this object.
 pub(super) fn run(
+    which: Which,
     policy: &Policy,
     facts: &dyn Facts,
     request: &Request<'_>,
@@ -297,7 +319,11 @@ pub(super) fn run(
     let scope = policy.scope(request, workload);
     let runs = |rule: &'static Rule| {
         let settings = rule.kinds.contains(workload.kind).then(|| scope.settings(rule))?;
-        let ignored = settings.action == Action::Ignore;
+        let ignored = match settings.action {
+            Action::Ignore => true,
+            Action::Warn | Action::Note => which == Which::Binding,
+            Action::Deny | Action::Fill => false,
+        };
         let kept = settings.action == Action::Fill && wishes.keeps(rule.id);
         (!ignored && !kept).then_some((rule, settings))
     };

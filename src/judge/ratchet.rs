@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::engine::{Request, Wishes, run};
+use super::engine::{Request, Which, Wishes, run};
 use super::facts::Facts;
 use super::finding::{Finding, Level};
 use super::policy::Policy;
@@ -45,7 +45,7 @@ pub(super) fn ratchet(
     let known = match &was {
         Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => {
             // What is not filled in is not denied either.
-            run(policy, facts, &before, was, &Wishes::default())
+            run(Which::All, policy, facts, &before, was, &Wishes::default())
         }
         _ => Vec::new(),
     };

@@ -20,15 +20,17 @@ mod objects;
 mod paths;
 mod patterns;
 mod place;
+mod rendering;
 mod run;
 mod source;
 
-pub use answers::{Against, DryRun, Key, Mentioned, mentioned};
+pub use answers::{Against, DryRun, Key, Mentioned, mentioned, objects_of};
 pub use claims::{Claims, FactsError};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect_without};
 pub use paths::normal;
 pub use patterns::{BadPattern, ByPath, Patterns};
+pub use rendering::{Rendering, Values};
 pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +48,7 @@ use crate::report::{Located, Reason, Report, Unjudged, unjudged_order};
 use crate::text::yaml::Limits;
 use arguments::Arguments;
 use kustomization::Kustomizations;
+use rendering::Outcome;
 use run::{File, Moved, Run};
 
 /// The options of a run.
@@ -61,6 +64,8 @@ pub struct Options<'a> {
     pub keep_fixes: bool,
     /// How to predict the webhook's answers, instead of a plain lint.
     pub dry_run: Option<DryRun<'a>>,
+    /// How charts and kustomizations are rendered; nothing if they are not.
+    pub render: Option<&'a Rendering>,
     /// Which findings are fixed, and where the fixed files go.
     pub fix: Option<Fixing<'a>>,
     /// The rules and checks that are used, of those of the policy; nothing for all.
@@ -86,6 +91,7 @@ impl Default for Options<'_> {
             keep_sources: true,
             keep_fixes: true,
             dry_run: None,
+            render: None,
             fix: None,
             selection: None,
             namespace: "",
@@ -188,6 +194,12 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
         }
     }
     let taking = kustomizations.taking(&with_batch, options);
+    let by_themselves: Vec<Option<&Report>> =
+        files.iter().map(|file| file.as_ref().ok().map(|file| &file.report)).collect();
+    // After the files were fixed, so that what is rendered is what is left.
+    let mut rendered = options.render.map_or_else(Outcome::default, |rendering| {
+        Outcome::of(rendering, &run, inputs, &by_themselves, &kustomizations, &taking)
+    });
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(mut file) => {
@@ -197,6 +209,12 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
                     _ => true,
                 });
                 arguments.take(input, &file.report);
+                if options.render.is_some() {
+                    if rendered.is_of(input) {
+                        arguments.speak(input);
+                    }
+                    rendered.reduce(input, &mut file);
+                }
                 report.append(file.report);
                 diffs.extend(file.diff);
                 report.unjudged.extend(file.unwritten.as_ref().map(Unwritten::unjudged));
@@ -210,17 +228,6 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
             }
         }
     }
-    let charts = once_a_chart(report);
-    let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| !charts.contains(dir));
-    let parts = parts.map(|(path, dir)| whole_file(path, Reason::ChartParts(dir)));
-    let unrendered = kustomizations.unrendered(&taking).into_iter();
-    let unrendered = unrendered
-        .map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
-    let trees: Vec<Unjudged> = parts.chain(unrendered).collect();
-    arguments.speak_of(inputs, &trees);
-    report.unjudged.extend(trees);
-    report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
-    report.unjudged.sort_by(unjudged_order);
     for location in report
         .findings
         .iter_mut()
@@ -231,6 +238,25 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
             *location = now.clone();
         }
     }
+    let charts = once_a_chart(report);
+    let has_more = |dir: &Arc<str>| !charts.contains(dir) && !rendered.has_chart(dir);
+    let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| has_more(dir));
+    let parts = parts.map(|(path, dir)| whole_file(path, Reason::ChartParts(dir)));
+    let unrendered = kustomizations
+        .unrendered(&taking)
+        .into_iter()
+        .filter(|kustomized| !rendered.kustomizations.contains(&normal(Path::new(&*kustomized.path))));
+    let unrendered = unrendered
+        .map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
+    let trees: Vec<Unjudged> = parts.chain(unrendered).collect();
+    arguments.speak_of(inputs, &trees);
+    report.unjudged.extend(trees);
+    if options.render.is_some() {
+        rendered.explain(&mut report.unjudged);
+        rendered.join(inputs, report);
+    }
+    report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
+    report.unjudged.sort_by(unjudged_order);
     if options.keep_sources {
         let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
         let places = report

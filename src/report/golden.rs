@@ -45,6 +45,7 @@ fn the_sample_in_each_format() {
         (Format::Gitlab, "gitlab.json"),
         (Format::Markdown, "md"),
         (Format::Html, "html"),
+        (Format::OpenReports, "openreports.json"),
     ];
     for (name, report) in [("lint", sample::all()), ("dry-run", sample::answered()), ("audit", audited())] {
         for (format, ending) in formats {

@@ -141,6 +141,30 @@ proptest! {
     }
 
     #[test]
+    fn policy_reports_count_everything_once(mut report in report(), audit in any::<bool>()) {
+        if audit {
+            report.impact = Some(impact(&report));
+        }
+        let list: Value = serde_json::from_str(&plain(&report, Format::OpenReports)).unwrap();
+        let reports = list["items"].as_array().unwrap();
+        let sum = |key: &str| reports.iter().filter_map(|report| report["summary"][key].as_u64()).sum::<u64>() as usize;
+        prop_assert_eq!(sum("fail"), report.count(Level::Deny));
+        prop_assert_eq!(sum("warn"), report.count(Level::Warn) + report.count(Level::Note));
+        prop_assert_eq!(sum("skip"), said(&report));
+        let results: usize = reports.iter().filter_map(|report| report["results"].as_array()).map(Vec::len).sum();
+        prop_assert_eq!(results, report.findings.len() + said(&report));
+        // One of a namespace, and no text that steers a terminal.
+        let mut names: Vec<String> = reports.iter().map(|report| format!("{} {}", report["kind"], report["metadata"]["namespace"])).collect();
+        let all = names.len();
+        names.dedup();
+        prop_assert_eq!(names.len(), all);
+        for result in reports.iter().flat_map(|report| report["results"].as_array().unwrap()) {
+            let message = result["message"].as_str().unwrap();
+            prop_assert_eq!(message.find(char::is_control), None);
+        }
+    }
+
+    #[test]
     fn junit_is_xml_that_reads_back(report in report()) {
         let xml = plain(&report, Format::Junit);
         prop_assert_eq!(xml.find(|char: char| matches!(char, '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')), None);
@@ -249,10 +273,11 @@ proptest! {
 
     #[test]
     fn no_manifest_steers_the_terminal(report in report(), full in any::<bool>(), width in 0..200usize) {
+        let columns = (width % 3 > 0).then_some(width);
         for format in [Format::Human, Format::Concise] {
-            let text = written(&report, format, &Options { full, width, ..Options::default() });
+            let text = written(&report, format, &Options { full, width, columns, ..Options::default() });
             prop_assert_eq!(text.find(|char: char| char.is_control() && char != '\n'), None);
-            let colored = written(&report, format, &Options { full, width, color: true, ..Options::default() });
+            let colored = written(&report, format, &Options { full, width, columns, color: true, ..Options::default() });
             for escape in colored.split('\u{1b}').skip(1) {
                 let codes = escape.strip_prefix('[').and_then(|rest| rest.split_once('m'));
                 prop_assert!(codes.is_some_and(|(codes, _)| codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';')), "{:?}", escape);

@@ -33,6 +33,14 @@ pub(super) fn line(report: &Report) -> String {
     if !report.answers.is_empty() {
         let _ = write!(line, "; {}", verdict::in_short(report));
     }
+    let rendered: Vec<String> = [(report.charts, "chart"), (report.kustomizations, "kustomization")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| plural(count, what))
+        .collect();
+    if !rendered.is_empty() {
+        let _ = write!(line, "; rendered: {}", rendered.join(", "));
+    }
     if report.fixed > 0 {
         let _ = write!(line, "; {} fixed in {}", thousands(report.fixed), plural(report.changed, "file"));
     }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use reason::{Kustomized, Reason, Render};
+pub use reason::{Kustomized, NotRendered, Reason, Render, Rendered};
 
 use super::text::{clean, plural, thousands};
 use super::{Location, ObjectId, Report};
@@ -75,6 +75,7 @@ impl Unjudged {
             (Reason::Runtime(runtime), Some(object)) => format!("runtime {runtime} of {object}"),
             (Reason::Chart(dir) | Reason::ChartParts(dir), _) => dir.to_string(),
             (Reason::Kustomization(kustomized), _) => kustomized.dir().to_owned(),
+            (Reason::NotRendered(not), _) => not.dir.to_string(),
             (_, Some(object)) if object.kind.is_empty() => {
                 object.name.clone().unwrap_or_else(|| "no kind, no name".to_owned())
             }
@@ -114,6 +115,10 @@ impl Unjudged {
             Reason::ChartParts(dir) => {
                 format!("the chart in {dir} has templates or dependencies that were not linted").into()
             }
+            Reason::NotRendered(not) => {
+                format!("the {} in {} is not rendered: {}", not.thing.word(), not.dir, clean(&not.why)).into()
+            }
+            Reason::NoOutput(_) => "this template renders to nothing with the values that were used".into(),
             Reason::Template => "this template is not rendered".into(),
             Reason::Placeholder(field) => {
                 format!("`{}` is a placeholder for a required value", clean(field)).into()
@@ -146,6 +151,10 @@ impl Unjudged {
             Reason::Partial => "lint the whole object: `kubectl kustomize DIR | jobgate lint -`".into(),
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
             Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
+            Reason::NotRendered(not) => not.help.to_string().into(),
+            Reason::NoOutput(_) => {
+                "name a file of values that turns it on under `render.values` in jobgate.yaml".into()
+            }
             Reason::Template => "lint the rendered manifests".into(),
             Reason::Placeholder(_) => "replace it with a value, or lint the rendered manifests".into(),
             Reason::Inside(_) => "lint it separately".into(),
@@ -175,6 +184,8 @@ impl Unjudged {
                 Reason::Chart(_)
                 | Reason::ChartParts(_)
                 | Reason::Kustomization(_)
+                | Reason::NotRendered(_)
+                | Reason::NoOutput(_)
                 | Reason::Nothing
                 | Reason::TooLarge,
                 Some(location),
@@ -196,6 +207,12 @@ fn path_of(location: &Location) -> Cow<'_, str> {
 #[must_use]
 pub(crate) fn helm(dir: &str) -> String {
     format!("lint the rendered manifests: `helm template {} | jobgate lint -`", quoted(dir))
+}
+
+/// Returns the command that fetches the dependencies of a chart.
+#[must_use]
+pub(crate) fn helm_dependencies(dir: &str) -> String {
+    format!("run `helm dependency build {}`, and lint again", quoted(dir))
 }
 
 /// Writes a path as a shell reads it.

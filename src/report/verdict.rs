@@ -10,13 +10,34 @@ use super::{Answered, Options, Report};
 use crate::admission::dry_run::Predicted;
 use crate::judge::engine::Operation;
 
+/// Above this many objects, only some of each outcome are named.
+const MANY: usize = 40;
+/// How many.
+const NAMED: usize = 10;
+
 /// Writes a line for each object, and a blank one behind them; with `quiet`, only for those that are not
-/// allowed.
+/// allowed. Of many objects, some of each outcome are named.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let is_shown = |answered: &&Answered| !(options.quiet && answered.answer.outcome.is_allowed());
-    let mut any = false;
-    for answered in report.answers.iter().filter(is_shown) {
-        any = true;
+    let mut all: Vec<&Answered> = report.answers.iter().filter(is_shown).collect();
+    let named = if all.len() > MANY && !options.full { NAMED } else { usize::MAX };
+    if named < all.len() {
+        all.sort_by_key(|answered| std::cmp::Reverse(answered.answer.outcome));
+    }
+    for same in all.chunk_by(|one, next| named == usize::MAX || one.answer.outcome == next.answer.outcome) {
+        lines(same.get(..named).unwrap_or(same), options, out)?;
+        if let Some(more) = same.len().checked_sub(named).filter(|more| *more > 0) {
+            let outcome = same[0].answer.outcome;
+            let style = if options.color { style(outcome) } else { Style::new() };
+            let outcome = outcome.as_str();
+            writeln!(out, "… and {} more: {style}{outcome}{style:#}", thousands(more))?;
+        }
+    }
+    if all.is_empty() { Ok(()) } else { writeln!(out) }
+}
+
+fn lines(answers: &[&Answered], options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    for answered in answers {
         let Answered { location, source, object, answer, .. } = answered;
         let source = source.as_ref().map(|source| format!(" ({})", clean(source))).unwrap_or_default();
         let style = if options.color { style(answer.outcome) } else { Style::new() };
@@ -31,7 +52,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
             besides(answered)
         )?;
     }
-    if any { writeln!(out) } else { Ok(()) }
+    Ok(())
 }
 
 /// Returns the object of a verdict, and what is to be said besides.

@@ -44,6 +44,7 @@ mod pytorch_jobs;
 mod reapply;
 #[path = "../support/refusals.rs"]
 mod refusals;
+mod reports;
 mod runtimes;
 mod samples;
 mod scenario;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
     };
     let all = [
         audit::SCENARIOS,
+        reports::SCENARIOS,
         jobs::SCENARIOS,
         dry_runs::SCENARIOS,
         updates::SCENARIOS,

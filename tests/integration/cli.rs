@@ -2218,3 +2218,82 @@ spec: {activeDeadlineSeconds: 86400, runtimeRef: {name: torch}, trainer: {numNod
         assert_eq!(summary, (&denied.into(), &0.into()), "{report:#}");
     }
 }
+
+#[test]
+fn a_review_is_made_from_manifests_and_answered() {
+    let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\n";
+    let both = format!("{JOB}---\n{claim}---\n{}", JOB.replace("name: train\n", "name: again\n"));
+    let place = Place::with(&[
+        ("job.yaml", JOB),
+        ("both.yaml", &both),
+        ("main/job.yaml", &good()),
+        ("pvc.yaml", claim),
+    ]);
+    let output = place.run(&["review", "--from", "both.yaml"]);
+    assert_eq!(
+        (code(&output), stderr(&output)),
+        (
+            0,
+            "jobgate: no review of PersistentVolumeClaim c: Jobgate does not judge the kind, so the API server does not ask\n"
+        )
+    );
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&Value> = lines.iter().map(|review| &review["request"]["name"]).collect();
+    assert_eq!(names, [&Value::from("train"), &"again".into()]);
+    let answer = |made: &[&str], endpoint: &str| {
+        let made = place.run(made);
+        let mut command = Command::cargo_bin("jobgate").unwrap();
+        let answered =
+            command.args(["review", "--endpoint", endpoint]).write_stdin(made.stdout).output().unwrap();
+        assert_eq!((code(&answered), stderr(&answered)), (0, ""), "nobody is told what to type into a pipe");
+        stdout(&answered).to_owned()
+    };
+    let answered = answer(&["review", "--from", "both.yaml"], "validate");
+    assert_eq!(answered.matches("\"allowed\": false").count(), 2, "{answered}");
+    assert!(answered.contains("deadline: spec.activeDeadlineSeconds: "), "{answered}");
+    // An update denies nothing that the old object has, too; this one had a deadline.
+    let answered = answer(&["review", "--from", "job.yaml", "--old", "main"], "validate");
+    assert!(answered.contains("\"allowed\": false"), "{answered}");
+    let answered = answer(&["review", "--from", "job.yaml", "--old", "job.yaml"], "validate");
+    assert!(answered.contains("\"allowed\": true"), "{answered}");
+    for (arguments, message) in [
+        (
+            &["review", "--from", "pvc.yaml"][..],
+            "jobgate: no object of a kind that Jobgate judges in pvc.yaml\n",
+        ),
+        (&["review", "--from", "gone.yaml"], "jobgate: cannot read gone.yaml: No such file"),
+        (&["review", "--from", "job.yaml", "--old", "gone.yaml"], "jobgate: read the objects that exist: "),
+        (
+            &["review", "--from", "job.yaml", "review.json"],
+            "error: the argument '--from <MANIFEST>' cannot be used with",
+        ),
+        (&["review", "--old", "job.yaml"], "error: the following required arguments were not provided"),
+    ] {
+        let output = place.run(arguments);
+        assert_eq!(code(&output), 2, "{output:?}");
+        assert!(stderr(&output).contains(message), "{output:?}");
+    }
+}
+
+/// `script` gives a program a terminal.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_person_is_told_what_a_review_waits_for() {
+    let place = Place::with(&[]);
+    let binary = assert_cmd::cargo::cargo_bin("jobgate");
+    let command = format!("{} review", binary.display());
+    let Ok(output) = std::process::Command::new("script")
+        .args(["--quiet", "--command", &command, "/dev/null"])
+        .current_dir(place.path())
+        .stdin(std::process::Stdio::null())
+        .output()
+    else {
+        println!("skipped: there is no `script`");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.starts_with("jobgate: reading an AdmissionReview from standard input; `jobgate review --from job.yaml` makes one"),
+        "{text}"
+    );
+}

@@ -297,7 +297,7 @@ fn init_looks_at_a_repository_and_writes_a_configuration() {
     insta::assert_snapshot!(stdout(&output), @"
     found: 5 files, 5 documents, 3 jobs: Job (2), CronJob (1)
       in: k8s (2), . (1)
-      charts to render first: chart
+      charts that were not rendered: chart
     the policy `default` reports: 2 errors, 1 warning, 2 notes (filled in by the webhook)
 
     written: jobgate.yaml, with the policy `audit`
@@ -307,7 +307,7 @@ fn init_looks_at_a_repository_and_writes_a_configuration() {
       jobgate lint --diff                                     show what --fix would change (2 findings)
       jobgate lint --policy default                           show what would be denied
       jobgate lint --policy default --write-baseline FILE     baseline it, so that only new findings fail
-      helm template chart | jobgate dry-run -                 lint a chart
+      helm template chart | jobgate dry-run -                 lint a chart by hand
       git add jobgate.yaml                                    docs/ci.md shows how to run it in CI
     ");
     let text = fs::read_to_string(place.path().join("jobgate.yaml")).unwrap();

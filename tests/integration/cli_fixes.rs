@@ -115,6 +115,20 @@ fn a_diff_changes_nothing_and_is_one_that_tools_read() {
 }
 
 #[test]
+fn a_diff_wins_over_a_fix() {
+    let place = Place::with(&[("a.yaml", &open())]);
+    let diff = place.run(&["lint", "--diff"]);
+    let both = place.run(&["lint", "--fix", "--diff"]);
+    assert!(stdout(&diff).contains("+  ttlSecondsAfterFinished: 86400"), "{}", stdout(&diff));
+    assert_eq!(
+        (stdout(&both), stderr(&both), code(&both)),
+        (stdout(&diff), stderr(&diff), code(&diff)),
+        "nothing is written"
+    );
+    assert_eq!(read(&place, "a.yaml"), open());
+}
+
+#[test]
 fn a_licence_before_the_first_separator_is_no_document() {
     let place = Place::with(&[]);
     let output = pipe(&place, &["lint", "-"], &format!("# A licence.\n---\n{}---\n# nothing\n", good()));
@@ -291,6 +305,32 @@ fn a_dry_run_reports_verdicts() {
         (code(&nothing), stdout(&nothing)),
         (0, "no batch jobs found; nothing to judge in standard input\n")
     );
+}
+
+/// One object is told apart from the others, however many there are.
+#[test]
+fn a_dry_run_of_a_thousand_jobs_fits_on_some_screens() {
+    let named = |text: &str, nth: usize| text.replace("name: train\n", &format!("name: train-{nth}\n"));
+    let mut jobs: Vec<String> = (0..1000).map(|nth| named(&open(), nth)).collect();
+    jobs[500] = named(JOB, 500);
+    let files: Vec<(String, String)> =
+        jobs.into_iter().enumerate().map(|(nth, job)| (format!("{nth:04}.yaml"), job)).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, job)| (name.as_str(), job.as_str())).collect();
+    let place = Place::with(&files);
+    let output = place.run(&["dry-run"]);
+    let text = stdout(&output);
+    let lines = text.lines().count();
+    assert!(lines < 200, "{lines} lines");
+    for expected in [
+        "0500.yaml:1: Job team-a/train-500: denied by jobgate\n",
+        "… and 989 more: allowed, patched\n",
+        "… and changes of 996 more files: `-o diff` prints all\n",
+        "1,000 objects: ",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    let full = place.run(&["dry-run", "--full"]);
+    assert!(stdout(&full).lines().count() > 10_000);
 }
 
 #[test]

@@ -10,8 +10,10 @@ use clap::Parser as _;
 use jobgate::admission::{Endpoint, Meta};
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::Kind;
+use jobgate::report::policy_report::{OPEN_REPORTS, POLICY_REPORTS};
 use jobgate::serve::server::Metrics;
 use jobgate::text::value::{Value, json};
+use jobgate::text::yaml;
 
 use crate::support::deploy::{self, Rendering};
 
@@ -603,7 +605,7 @@ fn no_alert_is_on_what_a_stranger_sends() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml"),
     )
     .unwrap();
-    let rule = jobgate::text::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
+    let rule = yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
     for rule in rule["spec"]["groups"][0]["rules"].as_array().unwrap() {
         let expression = rule["expr"].as_str().unwrap();
         assert!(
@@ -623,7 +625,7 @@ fn alerts_are_written_on_metrics_that_there_are() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/alerts/prometheus-rule.yaml"),
     )
     .unwrap();
-    let rule = jobgate::text::yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
+    let rule = yaml::documents(text.as_bytes()).next().unwrap().unwrap().value;
     let metrics = Metrics::new();
     // What has labels is printed once there is something to say.
     metrics.review(Endpoint::Validate, &Meta::default(), Duration::from_millis(1));
@@ -685,4 +687,70 @@ fn the_chart_leaves_out_any_kind() {
         assert_eq!(registered(&less), rest, "{kind:?}");
     }
     assert_eq!(deploy::chart_refuses(&json!({"kinds": {"Deployment": false}})), Some(true));
+}
+
+/// What `jobgate audit --publish` may do: read what it audits, and write reports. The webhook may do neither.
+#[test]
+fn the_role_of_published_audits_is_as_narrow_as_can_be() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/components/audit-publish/access.yaml");
+    let text = std::fs::read(path).unwrap();
+    let objects: Vec<Value> = yaml::documents(&text).map(|document| document.unwrap().value).collect();
+    let role = |name: &str| -> Vec<(String, String, Vec<String>)> {
+        let role = objects
+            .iter()
+            .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name);
+        let words = |list: &Value| -> Vec<String> {
+            list.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+        };
+        let mut all: Vec<(String, String, Vec<String>)> = Vec::new();
+        for rule in role.unwrap()["rules"].as_array().unwrap() {
+            assert!(rule.get("nonResourceURLs").is_none());
+            for group in words(&rule["apiGroups"]) {
+                all.extend(
+                    words(&rule["resources"])
+                        .into_iter()
+                        .map(|resource| (group.clone(), resource, words(&rule["verbs"]))),
+                );
+            }
+        }
+        all.sort();
+        all
+    };
+    let list = || vec!["list".to_owned()];
+    let of = |group: &str, resource: &str, verbs: Vec<String>| (group.to_owned(), resource.to_owned(), verbs);
+    let mut wanted: Vec<_> =
+        Kind::all().filter(|kind| !kind.untested).map(|kind| of(kind.group, kind.resource, list())).collect();
+    wanted.extend([
+        of("", "persistentvolumeclaims", list()),
+        of("", "namespaces", vec!["get".to_owned(), "list".to_owned()]),
+        of("admissionregistration.k8s.io", "mutatingwebhookconfigurations", list()),
+        of("admissionregistration.k8s.io", "validatingwebhookconfigurations", list()),
+    ]);
+    wanted.sort();
+    wanted.dedup();
+    assert_eq!(role("jobgate-audit"), wanted);
+    let write = || ["list", "create", "patch", "delete"].map(str::to_owned).to_vec();
+    let reports: Vec<_> = [POLICY_REPORTS, OPEN_REPORTS]
+        .into_iter()
+        .flat_map(|api| [api.cluster.1, api.namespaced.1].map(|resource| of(api.group, resource, write())))
+        .collect();
+    let mut reports = reports;
+    reports.sort();
+    assert_eq!(role("jobgate-audit-publish"), reports);
+    for object in &objects {
+        for subject in object["subjects"].as_array().into_iter().flatten() {
+            assert_eq!(subject["name"], "jobgate-audit", "the webhook's account gets none of it");
+        }
+    }
+    for rendering in deploy::all() {
+        let roles = rendering.all("ClusterRole").chain(rendering.all("Role"));
+        let mut groups = roles
+            .flat_map(|role| role["rules"].as_array().into_iter().flatten())
+            .flat_map(|rule| rule["apiGroups"].as_array().into_iter().flatten());
+        assert!(
+            groups.all(|group| *group != OPEN_REPORTS.group && *group != POLICY_REPORTS.group),
+            "{}",
+            rendering.name
+        );
+    }
 }

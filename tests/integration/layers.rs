@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, &str)] = &[
     ("cli", "what people type: arguments, one file a command, manual pages, installation"),
     ("serve", "the webhook as a process: HTTPS server, certificates, metrics, doctor"),
-    ("local", "files on disk: read, lint, fix, baseline"),
+    ("local", "files on disk: read, render, lint, fix, baseline"),
     ("cluster", "an API server as a source: client, claims, audit"),
     ("report", "findings out, one file a format"),
     ("admission", "one review in, one answer out; what a cluster would answer (pure)"),

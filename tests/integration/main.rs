@@ -27,6 +27,8 @@ mod cluster;
 mod corpus;
 #[cfg(feature = "serve")]
 mod deploy;
+#[cfg(all(feature = "serve", unix))]
+mod docs;
 #[cfg(feature = "serve")]
 mod doctor;
 mod fixes;
@@ -39,8 +41,11 @@ mod oracle_cron;
 mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;
+mod policy_test;
 mod property_admission;
-mod readme;
+#[cfg(feature = "serve")]
+mod publish;
+mod rendering;
 mod reviews;
 mod rule_pages;
 #[cfg(feature = "serve")]

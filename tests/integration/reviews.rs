@@ -203,3 +203,72 @@ fn claims_are_asked_for_by_name_and_once() {
     assert_eq!(claims("job-create-ephemeral-parallel.mutate.json"), []);
     assert_eq!(claims("pytorchjob-delete.mutate.json"), []);
 }
+
+/// What `jobgate review --from` cannot know: the server's own marks, and who asks how.
+const OF_THE_SERVER: [&str; 12] = [
+    "/dryRun",
+    "/object/metadata/creationTimestamp",
+    "/object/metadata/generation",
+    "/object/metadata/managedFields",
+    "/object/metadata/uid",
+    // They have the uid in them.
+    "/object/spec/selector",
+    "/object/spec/template/metadata/labels",
+    "/options/dryRun",
+    "/uid",
+    "/userInfo/uid",
+    "/userInfo/username",
+    "/userInfo/groups",
+];
+
+/// Collects the places at which two values differ.
+fn differences(a: &Value, b: &Value, at: &str, found: &mut Vec<String>) {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: std::collections::BTreeSet<String> =
+                a.iter().chain(b.iter()).map(|(key, _)| key.to_owned()).collect();
+            for key in keys {
+                let [a, b] = [a, b].map(|map| map.get(&key).unwrap_or(&Value::Null));
+                differences(a, b, &format!("{at}/{key}"), found);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).for_each(|(a, b)| differences(a, b, &format!("{at}/*"), found));
+        }
+        _ if a != b => found.push(at.to_owned()),
+        _ => {}
+    }
+}
+
+/// A review that is made of a manifest is the one that the API server sent when kubectl applied it.
+#[test]
+fn a_review_that_is_made_is_the_one_that_was_sent() {
+    let mut compared = 0;
+    for folder in [shared::path("reviews"), shared::path("reviews-kinds")].into_iter().flatten() {
+        for name in names(&folder) {
+            let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a review");
+            let review: Value = serde_json::from_str(&text).expect("JSON");
+            let request = &review["request"];
+            let applied = &request["object"]["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
+            let (Some(applied), "CREATE") =
+                (applied.as_str(), request["operation"].as_str().unwrap_or_default())
+            else {
+                continue;
+            };
+            let manifest: Value = serde_json::from_str(applied).expect("a manifest");
+            let made = admission::request(&manifest, None, request["namespace"].as_str().unwrap_or_default());
+            let mut made = made.unwrap_or_else(|| panic!("{name} is of a kind that is judged"));
+            // kubectl ends it with a line break, and orders it in its own way.
+            made["request"]["object"]["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
+                applied.into();
+            let mut found = Vec::new();
+            differences(request, &made["request"], "", &mut found);
+            found.retain(|place| !OF_THE_SERVER.contains(&place.as_str()));
+            assert_eq!(found, [""; 0], "{name}");
+            compared += 1;
+        }
+    }
+    if shared::path("reviews").is_some() {
+        assert!(compared >= 60, "{compared}");
+    }
+}

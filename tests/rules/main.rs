@@ -1,8 +1,9 @@
 //! Runs every fixture of every rule: `tests/rules/<rule>/<case>.yaml`.
 //!
-//! A fixture is a file of manifests that starts with what must be found in it. Nothing else may be, by the
-//! folder's rule and those that the lines name; the other rules are ignored, so that a new one changes no
-//! fixture of another:
+//! A fixture is a case as `jobgate policy test` reads and judges it, by the same code
+//! ([`jobgate::local::cases`]): a file of manifests that starts with what must be found in it. Nothing else may
+//! be, by the folder's rule and those that the lines name; the other rules are ignored, so that a new one
+//! changes no fixture of another:
 //!
 //! ```yaml
 //! # expect: deny deadline train spec.activeDeadlineSeconds
@@ -26,12 +27,13 @@ mod support;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use jobgate::judge::finding::Safety;
 use jobgate::judge::rules::RULES;
+use jobgate::local::cases::Beside;
 use jobgate::local::lint::{self, Input};
+use jobgate::local::replace;
 use libtest_mimic::{Arguments, Failed, Trial};
-use support::fixing;
 use support::fixture::{self, Fixture};
 
 fn main() -> ExitCode {
@@ -54,17 +56,15 @@ fn main() -> ExitCode {
             strays(&folder, &cases)
         }));
         for fixture in fixtures {
-            let (name, path, policy) = (
-                format!("{}::{}::fixed", rule.file(), fixture.case),
-                fixture.path.clone(),
-                fixture.policy.clone(),
-            );
+            let name = format!("{}::{}", rule.file(), fixture.case);
             if fixture.case.starts_with("good-") {
-                let (path, policy) = (path.clone(), policy.clone());
-                trials.push(Trial::test(name.replace("::fixed", "::valid"), move || valid(&path, &policy)));
+                let (path, policy) = (fixture.path.clone(), fixture.policy.clone());
+                trials.push(Trial::test(format!("{name}::valid"), move || valid(&path, &policy)));
             }
-            trials.push(Trial::test(name, move || fixed(&path, &policy)));
-            trials.push(Trial::test(format!("{}::{}", rule.file(), fixture.case), move || check(&fixture)));
+            let fixture = Arc::new(fixture);
+            let fixed_fixture = Arc::clone(&fixture);
+            trials.push(Trial::test(format!("{name}::fixed"), move || fixed(&fixed_fixture)));
+            trials.push(Trial::test(name, move || check(&fixture)));
         }
     }
     #[cfg(feature = "serve")]
@@ -101,25 +101,28 @@ fn valid(path: &Path, policy: &jobgate::judge::policy::Policy) -> Result<(), Fai
     if others.is_empty() { Ok(()) } else { Err(format!("{others:#?}").into()) }
 }
 
-/// Fixes the fixture's file, and holds what comes out against the files beside it.
-fn fixed(path: &Path, policy: &jobgate::judge::policy::Policy) -> Result<(), Failed> {
-    let source = std::fs::read(path)?;
-    let make = |most: Safety| {
-        let (linted, mut changed) = fixing::fix(&[Input::named(path)], policy, most);
-        let withheld: Vec<String> = linted
-            .report
-            .findings
-            .iter()
-            .filter_map(|located| located.withheld.as_deref().map(str::to_owned))
-            .collect();
-        match withheld.is_empty() {
-            true => Ok(changed.pop_first().map_or_else(|| source.clone(), |(_, changed)| changed.new)),
-            false => Err(Failed::from(format!("{most:?} fixes are withheld: {withheld:?}"))),
+/// Judges the fixture as `jobgate policy test` does, and holds what comes out against its files.
+fn fixed(fixture: &Fixture) -> Result<(), Failed> {
+    let case = &fixture.read;
+    let failed = |problems: Vec<_>| Failed::from(format!("{problems:?}"));
+    let judged = case.judge(&fixture.policy, Beside::Unsafe).map_err(failed)?;
+    if !judged.withheld.is_empty() {
+        return Err(format!("fixes are withheld: {:?}", judged.withheld).into());
+    }
+    let mut message = String::new();
+    for difference in case.differences(&judged)? {
+        // What is expected is written by people.
+        if std::env::var_os("UPDATE").is_none() || difference.path == fixture.path {
+            message.extend(difference.note());
+            message += &difference.diff();
+            continue;
         }
-    };
-    let (safe, all) = (make(Safety::Safe)?, make(Safety::Unsafe)?);
-    golden_file(&path.with_extension("fixed.yaml"), (safe != source).then_some(&safe))?;
-    golden_file(&path.with_extension("unsafe.yaml"), (all != safe).then_some(&all))
+        match &difference.new {
+            Some(text) => replace::put(&difference.path, text)?,
+            None => std::fs::remove_file(&difference.path)?,
+        }
+    }
+    if message.is_empty() { Ok(()) } else { Err(message.into()) }
 }
 
 /// Compares a file with what it should hold, or should not be there for.

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use jobgate::admission::dry_run;
 use jobgate::admission::{self, Endpoint, Review};
 use jobgate::judge::facts::NoFacts;
 use jobgate::judge::finding::Safety;
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::Kind;
 use jobgate::local::lint::{self, Change, Claims, Fixing, Input, Linted, Options, Sink, Unwritten};
-use jobgate::text::value::{Value, json};
+use jobgate::text::value::Value;
 use jobgate::text::yaml::Edit;
 
 /// One changed file.
@@ -64,16 +63,7 @@ pub fn workloads(text: &[u8]) -> Vec<Value> {
 
 /// Returns the patch that the webhook answers with when kubectl creates an object, if it does.
 pub fn patch_of(policy: &Policy, object: &Value) -> Option<String> {
-    let adapter = Kind::of(object)?;
-    let (group, version) = object["apiVersion"].as_str()?.split_once('/')?;
-    let sent = dry_run::sent(object, None, "default");
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-        "uid": "7f0b2891-916f-4ed6-b7cd-27bff1815a8c",
-        "kind": {"group": group, "version": version, "kind": adapter.name},
-        "resource": {"group": group, "version": version, "resource": adapter.resource},
-        "name": sent["metadata"]["name"], "namespace": sent["metadata"]["namespace"],
-        "operation": "CREATE", "userInfo": {"username": "ada"}, "object": sent, "oldObject": null,
-    }});
+    let review = admission::request(object, None, "default")?;
     let body = review.to_string();
     for endpoint in Endpoint::ALL {
         let whole = Review::read_whole(body.as_bytes())

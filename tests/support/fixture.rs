@@ -7,12 +7,16 @@ use jobgate::judge::finding::{Finding, Source};
 use jobgate::judge::policy::Policy;
 use jobgate::judge::rule::Rule;
 use jobgate::kinds::Kind;
+use jobgate::local::cases::{self, Case, Paths};
+use jobgate::report::ObjectId;
 use jobgate::text::value::Value;
 
 /// One fixture, read.
 pub struct Fixture {
     /// The file's name without ending.
     pub case: String,
+    /// What the library reads of it.
+    pub read: Case,
     /// The file.
     pub path: PathBuf,
     /// All objects of the file, list items included.
@@ -32,25 +36,18 @@ pub fn folder(rule: &Rule) -> PathBuf {
 
 /// Returns the fixtures of a rule, by name.
 pub fn of_rule(rule: &Rule) -> Vec<Fixture> {
-    let folder = folder(rule);
-    let entries =
-        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("read {}: {error}", folder.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder entry").path()).collect();
-    paths.sort();
-    let case = |path: &PathBuf| Some(path.file_name()?.to_str()?.strip_suffix(".yaml")?.to_owned());
-    let cases =
-        paths.iter().filter_map(|path| Some((case(path)?, path))).filter(|(case, _)| !case.contains('.'));
-    cases.map(|(case, path)| read(rule, case, path)).collect()
+    let found = cases::find(&[folder(rule)]);
+    assert_eq!(found.problems, [], "every file belongs to a case");
+    found.cases.iter().map(read).collect()
 }
 
-fn read(rule: &Rule, case: String, path: &Path) -> Fixture {
-    let source = std::fs::read_to_string(path).expect("a readable fixture");
-    let expected = expected(&source);
-    assert!(!expected.is_empty(), "{}: no `# expect:` line", path.display());
-    let expected: Vec<String> = expected.into_iter().filter(|line| line != "nothing").collect();
-    let is_named = |id: &str| id == rule.id || expected.iter().any(|line| line.split(' ').nth(1) == Some(id));
+fn read(paths: &Paths) -> Fixture {
+    let read = Case::read(paths).unwrap_or_else(|problems| panic!("{problems:?}"));
+    assert_eq!(read.asserts_nothing(), None);
+    let (case, path) = (paths.name(), paths.case.as_path());
+    let expected = read.expectations.lines.clone();
     let mut objects = Vec::new();
-    for document in jobgate::text::yaml::documents(source.as_bytes()) {
+    for document in jobgate::text::yaml::documents(&read.source) {
         let document = document.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         match document.value.get("items").and_then(Value::as_array) {
             Some(items) => objects.extend(items.iter().cloned()),
@@ -77,20 +74,8 @@ fn read(rule: &Rule, case: String, path: &Path) -> Fixture {
             facts.runtimes.insert(wanted, Fact::Known(runtime));
         }
     }
-    let policy = match std::fs::read_to_string(path.with_extension("policy.yaml")) {
-        Ok(source) => Policy::parse(&source, "policy.yaml")
-            .unwrap_or_else(|errors| panic!("{}: {errors}", path.display())),
-        Err(_) => Policy::default(),
-    };
-    let policy = policy.with_only(is_named);
-    Fixture { case, path: path.to_owned(), objects, facts, policy, expected }
-}
-
-fn expected(source: &str) -> Vec<String> {
-    let mut lines: Vec<String> =
-        source.lines().filter_map(|line| line.strip_prefix("# expect: ")).map(str::to_owned).collect();
-    lines.sort();
-    lines
+    let policy = read.narrowed(read.policy.clone().unwrap_or_default());
+    Fixture { case, path: path.to_owned(), objects, facts, policy, expected, read }
 }
 
 impl Fixture {
@@ -102,9 +87,7 @@ impl Fixture {
 
 /// Returns findings in the form of the `# expect:` lines.
 pub fn lines(object: &Value, findings: &[Finding]) -> Vec<String> {
-    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    findings
-        .iter()
-        .map(|finding| format!("{} {} {name} {}", finding.level.as_str(), finding.rule, finding.path))
-        .collect()
+    let object = ObjectId::of(object);
+    let line = |finding: &Finding| cases::line(finding.level, finding.rule, Some(&object), &finding.path);
+    findings.iter().map(line).collect()
 }

@@ -60,6 +60,8 @@ impl Place {
         for variable in ["NO_COLOR", "CLICOLOR_FORCE", "JOBGATE_CONFIG"] {
             command.env_remove(variable);
         }
+        // What a machine has to render with is no matter of a test that does not say so.
+        command.env("PATH", "");
         command
     }
 

@@ -24,8 +24,9 @@ pub struct KubeConfig {
   jobgate audit                                                   all namespaces but the system's, under the default policy
   jobgate audit --policy ours.yaml -n team-a -n team-b            some namespaces, under your own policy
   jobgate audit --format json --fail-on note > audit.json         for a program
+  jobgate audit --publish --exit-zero                             for dashboards of the cluster
 
-Nothing is written to the cluster. Requires permission to list the kinds that it audits, persistentvolumeclaims and training runtimes.")]
+Nothing is written to the cluster, except by --publish. Requires permission to list the kinds that it audits, persistentvolumeclaims and training runtimes.")]
 pub struct Audit {
     /// Only this namespace (repeatable) [default: all but the system's]
     #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "Cluster")]
@@ -38,6 +39,13 @@ pub struct Audit {
     /// Also judge finished jobs, which cannot be fixed
     #[arg(long, help_heading = "Cluster")]
     pub include_finished: bool,
+
+    /// Also write the findings into the cluster: a Report of OpenReports, or else a PolicyReport, in each
+    /// namespace
+    ///
+    /// Reports of namespaces without findings are deleted. If something cannot be read, nothing is written.
+    #[arg(long, conflicts_with = "selector", help_heading = "Cluster")]
+    pub publish: bool,
 
     /// The cluster.
     #[command(flatten)]

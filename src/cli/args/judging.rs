@@ -94,6 +94,15 @@ pub struct Judging {
     #[arg(long, value_name = "FILE", help_heading = "Judging")]
     pub facts: Vec<PathBuf>,
 
+    /// Render charts and kustomizations, whatever the configuration says [default: with the tools that are
+    /// there: helm, kustomize or kubectl]
+    #[arg(long, overrides_with = "no_render", help_heading = "Judging")]
+    pub render: bool,
+
+    /// Render nothing, and start no other program
+    #[arg(long, overrides_with = "render", help_heading = "Judging")]
+    pub no_render: bool,
+
     /// Threads to use; 0 for one per processor
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
     pub threads: usize,

@@ -5,7 +5,7 @@
 pub struct Seconds(pub u64);
 
 /// Reads [`Seconds`]: digits, with an optional suffix `s`, `m`, `h` or `d`; at least one second.
-pub(super) fn seconds(text: &str) -> Result<Seconds, &'static str> {
+pub(crate) fn seconds(text: &str) -> Result<Seconds, &'static str> {
     const EXPECTED: &str = "expected a number of seconds such as 3600, or 90m, 24h or 7d";
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86400)];
     let unit = units.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));

@@ -1,9 +1,10 @@
 //! Reads the source of a [`Configuration`], or reports all its errors.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::{At, Configuration, KIND, Override};
-use crate::cli::args::FailOn;
+use super::{At, Configuration, KIND, Override, Render, Values};
+use crate::cli::args::{FailOn, Seconds, seconds};
 use crate::judge::finding::Part;
 use crate::judge::selection::{NothingSelected, matching};
 use crate::judge::settings::{self, Field, Form, Reader, SettingsErrors};
@@ -25,8 +26,12 @@ pub(super) mod keys {
         "facts",
         "select",
         "ignore",
+        "render",
     ];
     pub(in super::super) const OVERRIDE: &[&str] = &["paths", "policy", "namespace"];
+    pub(in super::super) const RENDER: &[&str] =
+        &["charts", "kustomizations", "values", "timeout", "network"];
+    pub(in super::super) const VALUES: &[&str] = &["charts", "files"];
 }
 
 /// The words of `failOn`.
@@ -56,6 +61,7 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Configuration {
         facts: paths(reader, &top.get("facts"), "`facts`"),
         select: rules(reader, &top.get("select"), "`select`", false),
         ignore: rules(reader, &top.get("ignore"), "`ignore`", true),
+        render: rendering(reader, &top.get("render")),
         ..Configuration::default()
     }
 }
@@ -77,6 +83,49 @@ fn an_override(reader: &mut Reader<'_>, item: &Field<'_>) -> Override {
         namespace: text(reader, &namespace, "`namespace`"),
     }
 }
+
+fn rendering<'s>(reader: &mut Reader<'s>, field: &Field<'s>) -> Option<Render> {
+    let fields = reader.fields(&field.at, field.value, "`render`", keys::RENDER);
+    fields.map?;
+    let timeout = fields.get("timeout");
+    let seconds = reader.text(&timeout, "`timeout`").and_then(|text| match seconds(text) {
+        Ok(Seconds(seconds)) if seconds <= LONGEST => Some(Duration::from_secs(seconds)),
+        _ => {
+            let help = "write a time such as `30s` or `2m`, of at most an hour".to_owned();
+            reader.wrong(&timeout.at, format!("`timeout` cannot be `{}`", settings::shown(text)), Some(help));
+            None
+        }
+    });
+    let sets: Vec<Field<'s>> = reader.list(&fields.get("values"), "`values`", true).collect();
+    Some(Render {
+        charts: reader.boolean(&fields.get("charts"), "`charts`").unwrap_or(true),
+        kustomizations: reader.boolean(&fields.get("kustomizations"), "`kustomizations`").unwrap_or(true),
+        values: sets.iter().map(|set| values(reader, set)).collect(),
+        timeout: seconds,
+        network: reader.boolean(&fields.get("network"), "`network`").unwrap_or(false),
+    })
+}
+
+fn values<'s>(reader: &mut Reader<'s>, set: &Field<'s>) -> Values {
+    let fields = reader.fields(&set.at, set.value, "an item of `values`", keys::VALUES);
+    let (charts, files) = (fields.get("charts"), fields.get("files"));
+    for (key, field) in [("charts", &charts), ("files", &files)] {
+        if field.value.is_none() {
+            reader.error(&set.at, Part::Key, format!("an item of `values` needs `{key}`"), None);
+        }
+    }
+    Values {
+        charts: patterns(reader, &charts, "`charts`", false),
+        files: texts(reader, &files, "`files`", true, |path| {
+            let is_address = path.contains("://");
+            let message = || format!("`{}` is not a file", settings::shown(path));
+            if is_address || path == STDIN { Err((message(), None)) } else { Ok(()) }
+        }),
+    }
+}
+
+/// The longest time limit of a rendering, in seconds.
+const LONGEST: u64 = 3600;
 
 fn text<'s>(reader: &mut Reader<'s>, field: &Field<'s>, name: &str) -> Option<String> {
     reader.text(field, name).map(str::to_owned)
@@ -154,6 +203,14 @@ failOn: warn
 facts: [pvc.yaml]
 select: [deadline, gpu-*]
 ignore: [syntax]
+render:
+  charts: true
+  kustomizations: false
+  values:
+  - {charts: [/charts/train], files: [ci.yaml, charts/train/gpu.yaml]}
+  - {charts: ['*'], files: []}
+  timeout: 2m
+  network: true
 ";
         let read = Configuration::parse(&format!("{HEAD}{source}"), "c").unwrap();
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
@@ -180,6 +237,19 @@ ignore: [syntax]
             facts: texts(&["pvc.yaml"]),
             select: texts(&["deadline", "gpu-*"]),
             ignore: texts(&["syntax"]),
+            render: Some(Render {
+                charts: true,
+                kustomizations: false,
+                values: vec![
+                    Values {
+                        charts: texts(&["/charts/train"]),
+                        files: texts(&["ci.yaml", "charts/train/gpu.yaml"]),
+                    },
+                    Values { charts: texts(&["*"]), files: Vec::new() },
+                ],
+                timeout: Some(Duration::from_secs(120)),
+                network: true,
+            }),
         };
         assert_eq!(read, expected);
         assert_eq!(
@@ -219,6 +289,20 @@ ignore: [syntax]
             (
                 "overrides: [{path: [a], paths: [a], policy: b}]",
                 "c:3:14: an override has no key `path`; did you mean `paths`?",
+            ),
+            ("render: true", "c:3:9: `render` is a mapping, not a boolean"),
+            ("render: {chart: true}", "c:3:10: `render` has no key `chart`; did you mean `charts`?"),
+            ("render: {charts: 'yes'}", "c:3:18: `charts` is `true` or `false`, not a string"),
+            (
+                "render: {timeout: 2 min}",
+                "c:3:19: `timeout` cannot be `2 min`; write a time such as `30s` or `2m`, of at most an hour",
+            ),
+            ("render: {timeout: 30}", "c:3:19: `timeout` is a string, not a number; put it in quotes"),
+            ("render: {values: [{charts: [a]}]}", "c:3:19: an item of `values` needs `files`"),
+            ("render: {values: [{files: [a]}]}", "c:3:19: an item of `values` needs `charts`"),
+            (
+                "render: {values: [{charts: ['!a'], files: ['https://x/y']}]}",
+                "c:3:29: `!a` is not a pattern of paths: it cannot be negated\nc:3:44: `https://x/y` is not a file",
             ),
             ("policy: audit\npolicy: default", "c:4:1: duplicate key `policy`; remove one of the two"),
             ("---\na: 1", "c:4:1: a configuration is a single document; remove this one"),

@@ -74,7 +74,41 @@ fn top(key: &str) -> Value {
         }),
         "facts" => texts("Manifests of existing claims.", 1),
         "select" => rules("Only these rules and checks are used.", 1),
+        "render" => json!({
+            "description": "How charts and kustomizations are rendered.",
+            "type": ["object", "null"],
+            "additionalProperties": false,
+            "properties": describe(keys::RENDER, render),
+        }),
         _ => rules("These rules and checks are not used.", 0),
+    }
+}
+
+fn render(key: &str) -> Value {
+    let flag = |description: &str, default: bool| json!({"description": description, "type": "boolean", "default": default});
+    match key {
+        "charts" => flag("Whether charts are rendered.", true),
+        "kustomizations" => flag("Whether kustomizations are rendered.", true),
+        "values" => json!({
+            "description": "Files of values. Each item is a rendering of its own.",
+            "type": ["array", "null"],
+            "items": {
+                "type": "object",
+                "required": keys::VALUES,
+                "additionalProperties": false,
+                "properties": describe(keys::VALUES, |key| match key {
+                    "charts" => texts("The directories of charts, in the syntax of .gitignore.", 1),
+                    _ => texts("Files of values; later ones win.", 0),
+                }),
+            },
+        }),
+        "timeout" => json!({
+            "description": "How long one rendering may take.",
+            "type": "string",
+            "pattern": "^[0-9]+[smh]?$",
+            "default": "30s",
+        }),
+        _ => flag("Whether what a kustomization takes in from elsewhere is fetched.", false),
     }
 }
 
@@ -112,6 +146,14 @@ mod tests {
         let mut found = keys_of("/properties/overrides/items/properties");
         found.sort();
         assert_eq!(found, sorted(keys::OVERRIDE));
+        for (pointer, keys) in [
+            ("/properties/render/properties", keys::RENDER),
+            ("/properties/render/properties/values/items/properties", keys::VALUES),
+        ] {
+            let mut found = keys_of(pointer);
+            found.sort();
+            assert_eq!(found, sorted(keys));
+        }
         let rules = schema["$defs"]["rule"]["anyOf"][0]["enum"].as_array().unwrap();
         assert_eq!(rules.len(), selection::ids().count());
     }

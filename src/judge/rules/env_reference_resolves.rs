@@ -145,14 +145,13 @@ fn check(cx: &mut Cx<'_>) {
 
 /// Reports `$(X)` in `env` whose variable comes later.
 fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
-    let container = &line.container.part;
-    let env = container.get("env");
+    let env = line.container.part.get("env");
     let names_another =
         |item: &Value| item.get("value").and_then(Value::as_str).is_some_and(|text| text.contains("$("));
     if !env.values().iter().any(names_another) {
         return;
     }
-    let has_more = container.get("envFrom").items().next().is_some();
+    let has_more = !line.container.part.get("envFrom").values().is_empty();
     let items: Vec<Part<'_>> = env.items().collect();
     // Where each variable is defined first, and how often.
     let mut defined: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -163,14 +162,11 @@ fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
     for (at, item) in items.iter().enumerate() {
         let field = item.get("value");
         let Some(text) = field.value.and_then(Value::as_str) else { continue };
-        let late = references(text).into_iter().find_map(|reference| {
-            let is_added = line.environment.adds(reference);
-            match defined.get(reference) {
-                Some((first, _)) if *first <= at => None,
-                _ if is_added => Some((reference, None)),
-                Some((first, _)) if !has_more && !is_of_service(reference) => Some((reference, Some(*first))),
-                _ => None,
-            }
+        let late = references(text).into_iter().find_map(|reference| match defined.get(reference) {
+            Some((first, _)) if *first <= at => None,
+            _ if line.environment.adds(reference) => Some((reference, None)),
+            Some((first, _)) if !has_more && !is_of_service(reference) => Some((reference, Some(*first))),
+            _ => None,
         });
         let Some((reference, later)) = late else { continue };
         let written = quote(&format!("$({reference})"));
@@ -261,18 +257,14 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
                 || EVALUATE.split_whitespace().any(|one| one == program)
         }
     };
-    let text =
-        |key: &'static str| line.container.part.get(key).value.and_then(Value::as_str).unwrap_or_default();
-    if evaluates || text("image").contains('$') {
+    let image = line.container.part.value.and_then(|container| container.get("image")?.as_str());
+    if evaluates || image.is_some_and(|image| image.contains('$')) {
         return;
     }
-    let lists = ["command", "args"].map(|list| line.container.part.get(list));
-    let raw: Vec<Part<'_>> = lists.iter().flat_map(|list| list.items().collect::<Vec<_>>()).collect();
-    let raw: Vec<(&Part<'_>, &str)> =
-        raw.iter().filter_map(|part| Some((part, part.value?.as_str()?))).collect();
     let mut can_start = !of_image;
-    for (at, (part, text)) in raw.iter().enumerate() {
-        let is_code = at > 0 && takes_code(raw[at - 1].1);
+    for (at, item) in line.argv.iter().enumerate() {
+        let text = item.written;
+        let is_code = at > 0 && takes_code(line.argv[at - 1].written);
         if is_code || text.len() > MAX_ITEM_BYTES || text.contains('\n') || (at == 0 && !of_image) {
             continue;
         }
@@ -285,10 +277,10 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
                     None => (written, ""),
                 };
                 let message = format!("{}{how} is passed as it is: no shell runs here", quote(inner));
-                let finding = cx.report(&part.pointer, message);
+                let finding = cx.report(&item.pointer, message);
                 finding.help("start the program by a shell: `command: [sh, -c, …]`");
                 // One change for all of them.
-                if let Some(ops) = can_start.then(|| by_shell(line, &raw)).flatten() {
+                if let Some(ops) = can_start.then(|| by_shell(line)).flatten() {
                     finding.fix(Safety::Unsafe, ops);
                 }
                 can_start = false;
@@ -312,9 +304,9 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
             }
         };
         let (message, help, new) = finding;
-        let finding = cx.report(&part.pointer, message).help(help);
+        let finding = cx.report(&item.pointer, message).help(help);
         if let Some(new) = new {
-            finding.fix(Safety::Safe, vec![Op::Replace(part.pointer.clone(), new.into())]);
+            finding.fix(Safety::Safe, vec![Op::Replace(item.pointer.clone(), new.into())]);
         }
     }
 }
@@ -419,10 +411,10 @@ fn with_brackets(line: &CommandLine<'_>, text: &str) -> String {
 }
 
 /// Returns the operations that start the program by a shell.
-fn by_shell(line: &CommandLine<'_>, raw: &[(&Part<'_>, &str)]) -> Option<Vec<Op>> {
+fn by_shell(line: &CommandLine<'_>) -> Option<Vec<Op>> {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-./:=,@%+".contains(char);
     let mut script = String::from("exec");
-    for (_, text) in raw {
+    for text in line.argv.iter().map(|item| item.written) {
         script.push(' ');
         if script.len() + text.len() > MAX_ITEM_BYTES {
             return None;
@@ -473,26 +465,30 @@ fn completion_index(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'
 /// Returns where a container uses its index, and how.
 fn use_of_index(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
     let has_own = line.environment.is_open || line.environment.get(INDEX).is_some();
-    for item in line.container.part.get("env").items() {
-        let value = item.get("value");
-        let text = value.value.and_then(Value::as_str).unwrap_or_default();
+    let env = line.container.part.get("env");
+    for (index, item) in env.values().iter().enumerate() {
+        meter::spend(1);
+        let text = item.get("value").and_then(Value::as_str).unwrap_or_default();
         if !has_own && references(text).into_iter().any(|reference| reference == INDEX) {
-            return Some((value.pointer, format!("$({INDEX})")));
+            return Some((&env.pointer / index / "value", format!("$({INDEX})")));
         }
-        let from = item.at(&["valueFrom", "fieldRef", "fieldPath"]);
-        if let Some(path) = from.value.and_then(Value::as_str).filter(|path| path.contains(INDEX_KEY)) {
-            return Some((from.pointer, path.to_owned()));
+        let path = item.get("valueFrom").and_then(|from| from.get("fieldRef")?.get("fieldPath")?.as_str());
+        if let Some(path) = path.filter(|path| path.contains(INDEX_KEY)) {
+            let place = &env.pointer / index / "valueFrom" / "fieldRef" / "fieldPath";
+            return Some((place, path.to_owned()));
         }
     }
-    let raw = ["command", "args"].map(|list| line.container.part.get(list));
-    raw.iter().filter(|_| !has_own).flat_map(Part::items).find_map(|item| {
-        let text = item.value?.as_str()?;
+    line.argv.iter().filter(|_| !has_own).find_map(|item| {
+        let text = item.written;
         meter::spend_text(text);
+        if !text.contains(INDEX) {
+            return None;
+        }
         // The script may set it itself, or ask whether it is there.
         let handles = ["=", ":", "-"].map(|behind| format!("{INDEX}{behind}"));
         let asks = ["-z \"$", "-z \"${", "-n \"$", "-n \"${"].map(|before| format!("{before}{INDEX}"));
         let has = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
-        let handled = !has(INDEX) || handles.iter().chain(&asks).any(|part| has(part));
+        let handled = handles.iter().chain(&asks).any(|part| has(part));
         let written = [format!("$({INDEX})"), format!("${{{INDEX}}}"), format!("${INDEX}")];
         let written = written.into_iter().find(|written| !handled && has(written))?;
         // `\$X` and `$$(X)` stay on purpose.

@@ -127,7 +127,7 @@ fn check(cx: &mut Cx<'_>) {
         if shares.is_set() && shares.bool() != Field::Set(false) {
             continue;
         }
-        let volumes = Volumes::of(pod);
+        let mut volumes = None;
         let mut has_fix = false;
         let is_worker = is_for_nccl && pod.role() == Some("Worker");
         for line in &cx.commands(index).containers {
@@ -137,7 +137,7 @@ fn check(cx: &mut Cx<'_>) {
                 continue;
             }
             let mut mounts = Destinations::default();
-            mounts.add(&volumes, container);
+            mounts.add(volumes.get_or_insert_with(|| Volumes::of(pod)), container);
             if let Some(at) = on_disk(&mounts, pod, line) {
                 cx.report(&at, "the `emptyDir` at `/dev/shm` is on a disk: shared memory is as slow as that")
                     .help("write `medium: Memory`, and a `sizeLimit`");

@@ -81,12 +81,11 @@ use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::judge::training::drives_others;
-use crate::kinds::{Deadline, Field, Part, PodTemplate};
+use crate::kinds::{Deadline, Field, PodTemplate};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::shell::After;
-use crate::text::value::Value;
 
 pub(super) static RULE: Rule = Rule {
     id: "sweep-retries-per-index",
@@ -236,19 +235,20 @@ fn works_with_others(line: &CommandLine<'_>) -> bool {
 
 /// Returns where a container uses its index.
 fn use_of_index(line: &CommandLine<'_>) -> Option<Pointer> {
-    let of_field = line.container.part.get("env").items().find_map(|item| {
-        let from = item.at(&["valueFrom", "fieldRef", "fieldPath"]);
-        let path = from.value.and_then(Value::as_str)?;
-        path.contains(INDEX_KEY).then_some(from.pointer)
+    let env = line.container.part.get("env");
+    let of_field = env.values().iter().position(|item| {
+        meter::spend(1);
+        let path = item.get("valueFrom").and_then(|from| from.get("fieldRef")?.get("fieldPath")?.as_str());
+        path.is_some_and(|path| path.contains(INDEX_KEY))
     });
-    let lists = ["command", "args"].map(|list| line.container.part.get(list));
-    of_field.or_else(|| {
-        lists.iter().flat_map(Part::items).find_map(|item| {
-            let text = item.value?.as_str()?;
-            let times = count(text);
-            (times > 0 && printed(line, &item.pointer) < times).then(|| item.pointer.clone())
+    let of_field = of_field.map(|index| &env.pointer / index / "valueFrom" / "fieldRef" / "fieldPath");
+    let in_command = || {
+        line.argv.iter().enumerate().find(|(at, item)| {
+            let times = count(item.written);
+            times > 0 && printed(line, *at) < times
         })
-    })
+    };
+    of_field.or_else(|| in_command().map(|(_, item)| item.pointer.clone()))
 }
 
 /// Returns how often a text names the index.
@@ -258,12 +258,9 @@ fn count(text: &str) -> usize {
 }
 
 /// Returns how often a script names the index only to print it.
-fn printed(line: &CommandLine<'_>, script: &Pointer) -> usize {
-    let Some(shell) = line.shells.first().filter(|_| line.shells.len() == 1) else { return 0 };
-    let Some(item) = line.argv.get(shell.item).filter(|item| item.is_verbatim() && item.pointer == *script)
-    else {
-        return 0;
-    };
+fn printed(line: &CommandLine<'_>, script: usize) -> usize {
+    let is_script = line.shells.len() == 1 && line.shells[0].item == script;
+    let Some(item) = line.argv.get(script).filter(|item| is_script && item.is_verbatim()) else { return 0 };
     let prints = |command: &&Command| {
         matches!(command.program.as_str(), "echo" | "printf") && command.after != After::Pipe
     };

@@ -13,6 +13,10 @@ use crate::text::yaml::Edit;
 /// Lines around a change that a diff shows.
 const CONTEXT: usize = 3;
 
+/// The most lines of one edit that are compared one by one, which takes the square of their number where all
+/// differ; more are shown as one change.
+const MAX_COMPARED_LINES: usize = 2000;
+
 /// Returns sorted edits that do not overlap as a unified diff for `git apply` and `patch -p1`; nothing if
 /// they change nothing.
 ///
@@ -108,6 +112,9 @@ fn compare(old: &[u8], new: &[u8], start: usize, changes: &mut Vec<Change>) {
     let split = |text| <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect::<Vec<_>>();
     let (old, new) = (split(old), split(new));
     let place = |lines: &[&[u8]]| lines.iter().map(|line| line.len()).sum::<usize>();
+    if old.len().max(new.len()) > MAX_COMPARED_LINES {
+        return changes.push(Change { old: start..start + place(&old), new: new.concat() });
+    }
     for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
         if matches!(op, DiffOp::Equal { .. }) {
             continue;

@@ -187,30 +187,9 @@ impl Against {
         // Where files have namespaces of their own, an object without one may be in any of them.
         let any = options.by_path.iter().any(|by_path| by_path.namespace.is_some());
         let namespace = if any { "" } else { options.namespace };
-        let limits = options.limits();
         for input in inputs {
-            let path = || input.path.to_string();
-            let loaded = match source::load(input, options.max_file_size)? {
-                Ok(loaded) => loaded,
-                Err(source::TooLarge { .. }) => {
-                    return Err(FactsError::TooLarge {
-                        path: path(),
-                        limit: source::bytes(options.max_file_size),
-                    });
-                }
-            };
-            for chunk in yaml::split(loaded.bytes(), &limits) {
-                let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
-                let line =
-                    |error: &yaml::SyntaxError| Lines::new(loaded.bytes()).position(error.span.start).line;
-                let document = document.map_err(|source| FactsError::Syntax {
-                    path: path(),
-                    line: line(&source),
-                    source,
-                })?;
-                for object in objects(&document.value) {
-                    against.add(object.value.into_owned(), namespace);
-                }
+            for object in objects_of(input, options)? {
+                against.add(object, namespace);
             }
         }
         Ok(against)
@@ -221,6 +200,12 @@ impl Against {
         if let Some(key) = Key::of(&object, namespace) {
             self.objects.entry(key).or_insert(object);
         }
+    }
+
+    /// Returns the object that an object of a judged kind would replace.
+    #[must_use]
+    pub fn of(&self, object: &Value, namespace: &str) -> Option<&Value> {
+        self.find(&Key::of(object, namespace)?)
     }
 
     /// Returns the object of a key. A missing namespace on either side matches any, if only one object fits.
@@ -237,6 +222,32 @@ impl Against {
         let first = fitting.next()?;
         fitting.next().is_none().then_some(first)
     }
+}
+
+/// Reads all objects of a file.
+///
+/// # Errors
+///
+/// It cannot be read, or is not YAML or JSON.
+pub fn objects_of(input: &Input, options: &Options<'_>) -> Result<Vec<Value>, FactsError> {
+    let path = || input.path.to_string();
+    let limits = options.limits();
+    let loaded = match source::load(input, options.max_file_size)? {
+        Ok(loaded) => loaded,
+        Err(source::TooLarge { .. }) => {
+            return Err(FactsError::TooLarge { path: path(), limit: source::bytes(options.max_file_size) });
+        }
+    };
+    let mut found = Vec::new();
+    for chunk in yaml::split(loaded.bytes(), &limits) {
+        let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
+        let document = document.map_err(|source| {
+            let line = Lines::new(loaded.bytes()).position(source.span.start).line;
+            FactsError::Syntax { path: path(), line, source }
+        })?;
+        found.extend(objects(&document.value).into_iter().map(|object| object.value.into_owned()));
+    }
+    Ok(found)
 }
 
 /// Objects that manifests refer to, each sorted.
@@ -298,7 +309,7 @@ pub fn mentioned(
                     let [kind, namespace, name] = [kind, own, name].map(str::to_owned);
                     found.runtimes.insert(WantedRuntime { kind, namespace, name });
                     let linted = linted.get_or_init(|| Claims::in_inputs(inputs, None, options));
-                    let scope = Scope { file: input, facts, linted };
+                    let scope = Scope { file: input, facts, own: None, linted };
                     let joined = Joined::find(&Layered { cluster, files: &scope }, own, workload);
                     if let Some(workload) = joined.as_ref().and_then(Joined::workload) {
                         found

@@ -12,7 +12,8 @@ use super::paths::{normal, shown};
 use super::{Options, batch, source};
 use crate::text::value::Value;
 
-const CHART: &str = "Chart.yaml";
+/// The file that makes a directory a chart.
+pub(super) const CHART: &str = "Chart.yaml";
 /// How far above the current directory a chart is looked for.
 const ABOVE: usize = 8;
 

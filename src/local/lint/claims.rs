@@ -322,6 +322,8 @@ pub(super) struct Scope<'a> {
     pub(super) file: &'a Input,
     /// From `--facts`: these win.
     pub(super) facts: &'a Claims,
+    /// From what is rendered together with the file's text: these come next.
+    pub(super) own: Option<&'a Claims>,
     /// From the linted files.
     pub(super) linted: &'a Claims,
 }
@@ -331,17 +333,29 @@ impl Facts for Scope<'_> {
         if !self.facts.stated(namespace, name).is_empty() {
             return self.facts.claim(namespace, name);
         }
+        if let Some(own) = self.own_with(namespace, name) {
+            return own.claim(namespace, name);
+        }
         agreed(&self.nearest(namespace, name))
     }
 
     fn volume(&self, namespace: &str, name: &str) -> Volume {
         let stated = self.facts.stated(namespace, name);
-        let claims = if stated.is_empty() { self.nearest(namespace, name) } else { stated };
+        let claims = match self.own_with(namespace, name) {
+            _ if !stated.is_empty() => stated,
+            Some(own) => own.stated(namespace, name),
+            None => self.nearest(namespace, name),
+        };
         volume(claims, |name| self.volumes(name))
     }
 
     fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        match self.facts.runtime(kind, namespace, name) {
+        let own = || self.own.map_or(Fact::Unknown, |own| own.runtime(kind, namespace, name));
+        let stated = match self.facts.runtime(kind, namespace, name) {
+            Fact::Unknown => own(),
+            known => known,
+        };
+        match stated {
             Fact::Unknown => {
                 let key = (kind.to_owned(), name.to_owned());
                 let near = |entries: &'_ Near<Runtime>| {
@@ -354,7 +368,12 @@ impl Facts for Scope<'_> {
     }
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// Returns the claims of the rendering, if one of this name is among them.
+    fn own_with(&self, namespace: &str, name: &str) -> Option<&'a Claims> {
+        self.own.filter(|own| !own.stated(namespace, name).is_empty())
+    }
+
     /// Returns what those of the linted claims of a name say that are nearest.
     fn nearest(&self, namespace: &str, name: &str) -> Vec<&Entry> {
         self.linted
@@ -370,13 +389,17 @@ impl Scope<'_> {
         if !stated.is_empty() {
             return stated;
         }
+        if let Some(own) = self.own.map(|own| own.volumes(name)).filter(|own| !own.is_empty()) {
+            return own;
+        }
         self.linted.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.nearest(&self.file.path, ""))
     }
 
     /// Returns the location of a claim of this scope.
     pub(super) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
-        [self.facts, self.linted]
+        [Some(self.facts), self.own, Some(self.linted)]
             .into_iter()
+            .flatten()
             .find_map(|claims| claims.by_file.get(path)?.places.get(&(span.start, span.end)))
             .cloned()
     }

@@ -159,7 +159,7 @@ impl<'a> Context<'a> {
     /// Reports a document of this source, sorted.
     fn read(&self, index: usize, document: &Document, depth: Depth) -> Judged {
         let mut judged = Judged::default();
-        let source = self.options.dry_run.and_then(|_| helm_source(self.source, document));
+        let source = self.options.dry_run.and_then(|_| helm_source(self.source, document.span.clone()));
         let mut view = View {
             context: self,
             document,
@@ -278,8 +278,8 @@ impl<'a> Context<'a> {
 }
 
 /// Returns the template in Helm's comment at the start of a document.
-fn helm_source(source: &[u8], document: &Document) -> Option<String> {
-    let text = str::from_utf8(source.get(document.span.clone())?).ok()?;
+pub(super) fn helm_source(source: &[u8], span: Range<usize>) -> Option<String> {
+    let text = str::from_utf8(source.get(span)?).ok()?;
     let mut comments =
         text.lines().map(str::trim).take_while(|line| line.is_empty() || line.starts_with('#'));
     comments.find_map(|line| line.strip_prefix("# Source: ")).map(|path| path.trim().to_owned())

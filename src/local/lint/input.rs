@@ -136,7 +136,7 @@ impl From<Vec<Patterns>> for Exclusions {
 }
 
 impl Exclusions {
-    fn has(&self, path: &Path, is_directory: bool) -> bool {
+    pub(super) fn has(&self, path: &Path, is_directory: bool) -> bool {
         self.0.iter().any(|patterns| patterns.matches(path, is_directory))
     }
 }

@@ -1,5 +1,7 @@
 //! Kustomizations: which files are patches, and which batch work is never seen as the cluster gets it.
 
+mod tree;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +14,7 @@ use crate::report::{Kustomized, Render};
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
 use crate::text::yaml::Limits;
+pub(super) use tree::{Absent, Tree};
 
 /// The names that kustomize gives its file.
 pub(super) const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];

@@ -88,7 +88,7 @@ impl Run<'_> {
 
     /// Judges the documents of one file and writes its fixes. If that fails, the unchanged file is judged.
     fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
-        let (mut file, edits) = self.documents(input, loaded, self.options);
+        let (mut file, edits) = self.documents(input, loaded, self.options, None);
         let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
         let new = fix::apply(loaded.bytes(), &edits);
         let split = |source| yaml::split(source, &self.options.limits()).collect::<Vec<_>>();
@@ -103,7 +103,7 @@ impl Run<'_> {
         };
         if let Err(unwritten) = written {
             let options = Options { fix: None, ..*self.options };
-            let (file, _) = self.documents(input, loaded, &options);
+            let (file, _) = self.documents(input, loaded, &options, None);
             return File { unwritten: Some(unwritten), ..file };
         }
         let lines = Lines::new(&new);
@@ -135,10 +135,16 @@ impl Run<'_> {
         file
     }
 
-    /// Judges the documents of one file. Findings are placed as if only the edits of their own document were
-    /// made.
-    fn documents(&self, input: &Input, loaded: &Loaded, options: &Options<'_>) -> (File, Vec<Edit>) {
-        let scope = Scope { file: input, facts: self.facts, linted: self.claims };
+    /// Judges the documents of one file, or of a rendering with its `own` claims. Findings are placed as if
+    /// only the edits of their own document were made.
+    pub(super) fn documents(
+        &self,
+        input: &Input,
+        loaded: &Loaded,
+        options: &Options<'_>,
+        own: Option<&Claims>,
+    ) -> (File, Vec<Edit>) {
+        let scope = Scope { file: input, facts: self.facts, own, linted: self.claims };
         let patch = self.kustomizations.patch(input);
         let (policy, namespace) = (options.policy_of(input, self.policy), options.namespace_of(input));
         let context = Context::new(policy, namespace, &scope, options, input, loaded.bytes()).patching(patch);

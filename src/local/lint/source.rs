@@ -30,7 +30,7 @@ enum Bytes {
 }
 
 impl Loaded {
-    fn new(bytes: Vec<u8>) -> Self {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
         Self(match String::from_utf8(bytes) {
             Ok(text) => Bytes::Text(Arc::new(text)),
             Err(error) => Bytes::Other(Arc::new(error.into_bytes())),

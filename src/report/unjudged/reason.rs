@@ -26,6 +26,10 @@ pub enum Reason {
     Chart(Arc<str>),
     /// A Helm chart in this directory that has templates, or dependencies, which were not linted.
     ChartParts(Arc<str>),
+    /// A chart or kustomization that could not be rendered.
+    NotRendered(NotRendered),
+    /// A template of a chart that was rendered, from which nothing came.
+    NoOutput(Arc<str>),
     /// A template of something else.
     Template,
     /// An object with a placeholder for a required value: the field.
@@ -76,14 +80,46 @@ pub enum Render {
     ByAnother,
 }
 
+/// A chart or kustomization that could not be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NotRendered {
+    /// Which of the two.
+    pub thing: Rendered,
+    /// Its directory.
+    pub dir: Arc<str>,
+    /// Why not.
+    pub why: Box<str>,
+    /// What to do.
+    pub help: Box<str>,
+}
+
+/// What is rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rendered {
+    /// A Helm chart.
+    Chart,
+    /// A kustomization.
+    Kustomization,
+}
+
+impl Rendered {
+    /// Returns its name, which is also the reason's word.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Chart => "chart",
+            Self::Kustomization => "kustomization",
+        }
+    }
+}
+
 impl Kustomized {
     /// Returns the directory that kustomize is called with.
-    pub(super) fn dir(&self) -> &str {
+    pub(crate) fn dir(&self) -> &str {
         self.path.rsplit_once('/').map_or(".", |(dir, _)| dir)
     }
 
     /// Returns what to do to have what it renders to judged.
-    pub(super) fn help(&self) -> String {
+    pub(crate) fn help(&self) -> String {
         let dir = quoted(self.dir());
         match self.render {
             Render::Build => {
@@ -115,6 +151,8 @@ impl Reason {
             Self::Kustomization(_) => "kustomization",
             Self::Chart(_) => "chart",
             Self::ChartParts(_) => "chart-parts",
+            Self::NotRendered(not) => not.thing.word(),
+            Self::NoOutput(_) => "no-output",
             Self::Template => "template",
             Self::Placeholder(_) => "placeholder",
             Self::Inside(_) => "inside",
@@ -169,6 +207,11 @@ impl Reason {
             Self::Kustomization(_) => "kustomizations that are not rendered",
             Self::Chart(_) => "charts that are not rendered",
             Self::ChartParts(_) => "charts with templates or dependencies that were not linted",
+            Self::NotRendered(not) => match not.thing {
+                Rendered::Chart => "charts that could not be rendered",
+                Rendered::Kustomization => "kustomizations that could not be rendered",
+            },
+            Self::NoOutput(_) => "templates from which nothing is rendered",
             Self::Template => "templates that are not rendered",
             Self::Placeholder(_) => "placeholders for required values",
             Self::Inside(_) => "batch objects inside other objects",
@@ -201,6 +244,8 @@ impl Reason {
             }
             Self::Kustomization(_) => ("kustomization", "not rendered"),
             Self::Chart(_) | Self::ChartParts(_) => ("chart", "not rendered"),
+            Self::NotRendered(not) => (not.thing.word(), "not rendered"),
+            Self::NoOutput(_) => ("template", "without output"),
             Self::Template => ("template", "not rendered"),
             Self::Placeholder(_) => ("object", "with placeholders"),
             Self::Unreadable => ("document", "not readable"),
@@ -220,7 +265,8 @@ impl Reason {
         match self {
             Self::Kustomization(_) => 0,
             Self::Chart(_) | Self::ChartParts(_) => 1,
-            Self::Template => 2,
+            Self::NotRendered(not) => usize::from(not.thing == Rendered::Chart),
+            Self::Template | Self::NoOutput(_) => 2,
             Self::Placeholder(_) => 8,
             Self::Unreadable => 3,
             Self::TooLarge | Self::UnreadablePath(_) | Self::NotWritten(_) => 4,

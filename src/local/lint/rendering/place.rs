@@ -1,0 +1,297 @@
+//! From places in what is rendered to places in the files that it is rendered from.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::outline::Outline;
+use crate::judge::finding::Part;
+use crate::local::lint::input::Input;
+use crate::local::lint::source::{self, Loaded};
+use crate::local::lint::{MAX_FILE_SIZE, paths};
+use crate::report::span;
+use crate::text::pointer::{Pointer, Token};
+use crate::text::value::Value;
+use crate::text::yaml::{self, Document, Limits};
+
+/// How many objects of one kind are compared where no name is alike.
+const MOST_ALIKE: usize = 256;
+/// How many items of a list are compared where the one at the same place has another name.
+const MOST_ITEMS: usize = 256;
+
+/// A file that something is rendered from.
+#[derive(Debug)]
+pub(super) struct File {
+    /// As reports show it.
+    pub(super) path: Arc<str>,
+    pub(super) text: Loaded,
+    sections: Vec<Section>,
+    by_name: BTreeMap<(String, String), usize>,
+    by_kind: BTreeMap<String, Vec<usize>>,
+}
+
+/// A document of a file, or what will be one.
+#[derive(Debug)]
+struct Section {
+    kind: String,
+    name: String,
+    read: Read,
+}
+
+#[derive(Debug)]
+enum Read {
+    Document(Box<Document>),
+    Outline(Outline),
+}
+
+/// The document of a file that an object is rendered from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Home {
+    pub(super) file: PathBuf,
+    pub(super) section: usize,
+}
+
+/// The files that were looked at, each read once.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    known: BTreeMap<PathBuf, Option<File>>,
+}
+
+impl Files {
+    /// Returns a file. `names` are the paths of the linted files as they are shown.
+    pub(super) fn read(&mut self, path: &Path, names: &BTreeMap<PathBuf, Arc<str>>) -> Option<&File> {
+        let known = self.known.entry(path.to_owned()).or_insert_with(|| {
+            let shown = names.get(path).cloned().unwrap_or_else(|| paths::shown(path).into());
+            File::read(path, shown)
+        });
+        known.as_ref()
+    }
+
+    /// Returns a file that was read.
+    pub(super) fn get(&self, path: &Path) -> Option<&File> {
+        self.known.get(path)?.as_ref()
+    }
+
+    /// Returns the files that were read.
+    pub(super) fn all(&self) -> impl Iterator<Item = &File> {
+        self.known.values().flatten()
+    }
+}
+
+impl File {
+    fn read(path: &Path, shown: Arc<str>) -> Option<Self> {
+        let text = source::load(&Input::named(path), MAX_FILE_SIZE).ok()?.ok()?;
+        let limits = Limits::default();
+        let mut file = Self {
+            path: shown,
+            text,
+            sections: Vec::new(),
+            by_name: BTreeMap::new(),
+            by_kind: BTreeMap::new(),
+        };
+        let source = file.text.clone();
+        for chunk in yaml::split(source.bytes(), &limits) {
+            let section = match chunk {
+                Ok(chunk) => match yaml::parse(source.bytes(), &chunk, &limits) {
+                    Ok(document) => Section::of(document),
+                    Err(_) => Section::nearly(Outline::new(source.bytes(), chunk.span)),
+                },
+                Err(_) => Section::nearly(Outline::new(source.bytes(), 0..source.bytes().len())),
+            };
+            let nth = file.sections.len();
+            if !section.kind.is_empty() {
+                file.by_name.entry((section.kind.clone(), section.name.clone())).or_insert(nth);
+                file.by_kind.entry(section.kind.clone()).or_default().push(nth);
+            }
+            file.sections.push(section);
+        }
+        Some(file)
+    }
+
+    /// Returns the document that an object is rendered from, if that is certain.
+    pub(super) fn section_of(&self, kind: &str, name: &str) -> Option<usize> {
+        if let Some(nth) = self.by_name.get(&(kind.to_owned(), name.to_owned())) {
+            return Some(*nth);
+        }
+        let Some(of_kind) = self.by_kind.get(kind) else {
+            // A kind may be a template's, and a list has one of its own.
+            let mut filled = self.sections.iter().enumerate().filter(|(_, section)| !section.is_empty());
+            return filled.next().filter(|_| filled.next().is_none()).map(|(nth, _)| nth);
+        };
+        if let [only] = of_kind.as_slice() {
+            return Some(*only);
+        }
+        let alike = of_kind.iter().take(MOST_ALIKE).copied();
+        let mut alike: Vec<(usize, usize)> =
+            alike.filter_map(|nth| Some((likeness(&self.sections[nth].name, name)?, nth))).collect();
+        alike.sort_unstable_by(|a, b| b.cmp(a));
+        match alike.as_slice() {
+            [(best, nth), rest @ ..] if rest.first().is_none_or(|(next, _)| next < best) => Some(*nth),
+            _ => None,
+        }
+    }
+
+    /// Returns the documents by the kinds and names of their objects, as they are written.
+    pub(super) fn named(&self) -> impl Iterator<Item = (&(String, String), usize)> {
+        self.by_name.iter().map(|(object, nth)| (object, *nth))
+    }
+
+    /// Returns the line of a chart's file that names a dependency.
+    pub(super) fn dependency(&self, name: &str) -> Option<Range<usize>> {
+        let document = self.sections.iter().find_map(|section| match &section.read {
+            Read::Document(document) => Some(document),
+            Read::Outline(_) => None,
+        })?;
+        let listed = document.value.get("dependencies")?.as_array()?;
+        let is_it = |dependency: &Value| {
+            ["alias", "name"].iter().any(|key| dependency.get(key).and_then(Value::as_str) == Some(name))
+        };
+        let at = Pointer::of(&["dependencies"]) / listed.iter().position(is_it)?;
+        Some(span(self.text.bytes(), document, &(at / "name"), Part::Value))
+    }
+
+    /// Returns the name of a document's object, as it is written.
+    pub(super) fn name_of(&self, section: usize) -> &str {
+        self.sections.get(section).map_or("", |section| &section.name)
+    }
+
+    /// Returns where a place of a rendered object is in the document that it comes from, or the nearest
+    /// around it; and whether it is there, and says the same.
+    pub(super) fn find(
+        &self,
+        section: Option<usize>,
+        pointer: &Pointer,
+        part: Part,
+        rendered: &Value,
+    ) -> (Range<usize>, bool) {
+        match section.and_then(|section| self.sections.get(section)).map(|section| &section.read) {
+            Some(Read::Document(document)) => {
+                let (at, whole) = aligned(pointer, rendered, &document.value);
+                let part = if whole { part } else { Part::Key };
+                (span(self.text.bytes(), document, &at, part), whole)
+            }
+            Some(Read::Outline(outline)) => outline.find(pointer, rendered),
+            None => (self.first(), false),
+        }
+    }
+
+    /// Returns the first line with anything on it.
+    pub(super) fn first(&self) -> Range<usize> {
+        crate::report::first_line(self.text.bytes(), 0..self.text.bytes().len())
+    }
+}
+
+impl Section {
+    fn of(document: Document) -> Self {
+        let text = |pointer: &str| {
+            document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        Self { kind: text("/kind"), name: text("/metadata/name"), read: Read::Document(Box::new(document)) }
+    }
+
+    fn nearly(outline: Outline) -> Self {
+        let text = |path: &[&str]| outline.text(path).unwrap_or_default().to_owned();
+        Self { kind: text(&["kind"]), name: text(&["metadata", "name"]), read: Read::Outline(outline) }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(&self.read, Read::Document(document) if document.value.is_null())
+    }
+}
+
+/// Tells how much of a name is in the one that it became: with a prefix and a suffix, or with values in place
+/// of template actions. Nothing if some of it is not there.
+fn likeness(written: &str, rendered: &str) -> Option<usize> {
+    let mut rest = rendered;
+    let mut length = 0;
+    let mut written = written;
+    while !written.is_empty() {
+        let (text, behind) = match written.split_once("{{") {
+            Some((text, behind)) => (text, behind.split_once("}}").map_or("", |(_, behind)| behind)),
+            None => (written, ""),
+        };
+        rest = &rest[rest.find(text)? + text.len()..];
+        length += text.len();
+        written = behind;
+    }
+    (length > 0).then_some(length)
+}
+
+/// Returns a place of a rendered object in the document that it comes from, as far as it exists there; and
+/// whether it does, with the same value.
+fn aligned(pointer: &Pointer, rendered: &Value, document: &Value) -> (Pointer, bool) {
+    let mut at = Pointer::root();
+    let (mut from, mut to) = (Some(rendered), document);
+    for token in pointer.tokens() {
+        let next = match token {
+            Token::Key(key) => {
+                from = from.and_then(|from| from.as_object()?.get(key));
+                to.as_object().and_then(|to| to.get(key)).map(|to| (token.clone(), to))
+            }
+            Token::Index(index) => {
+                from = from.and_then(|from| from.as_array()?.get(*index));
+                to.as_array()
+                    .and_then(|to| item(*index, from, to))
+                    .map(|(index, to)| (Token::Index(index), to))
+            }
+        };
+        let Some((token, next)) = next else { return (at, false) };
+        at = at.then(token);
+        to = next;
+    }
+    let is_leaf = |value: &Value| !value.is_object() && !value.is_array();
+    let differs = from.is_some_and(|from| (is_leaf(from) || is_leaf(to)) && from != to);
+    (at, !differs)
+}
+
+/// Returns the item of a list that a rendered item comes from: of the same name, or else at the same place.
+fn item<'v>(index: usize, rendered: Option<&Value>, list: &'v [Value]) -> Option<(usize, &'v Value)> {
+    let name = |value: &Value| value.get("name").and_then(Value::as_str).map(str::to_owned);
+    let Some(wanted) = rendered.and_then(name) else { return list.get(index).map(|item| (index, item)) };
+    let is_it = |item: &Value| name(item).as_deref() == Some(&*wanted);
+    match list.get(index).filter(|item| is_it(item)) {
+        Some(item) => Some((index, item)),
+        None => list.iter().enumerate().take(MOST_ITEMS).find(|(_, item)| is_it(item)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn names_are_alike_where_one_is_in_the_other() {
+        for (written, rendered, expected) in [
+            ("train", "prod-train-v1", Some(5)),
+            ("{{ .Release.Name }}-train", "release-name-train", Some(6)),
+            ("a-{{ .x }}-b", "a-1-b", Some(4)),
+            ("{{ .x }}", "a", None),
+            ("train", "test", None),
+            ("", "a", None),
+            ("a{{ .x", "ab", Some(1)),
+        ] {
+            assert_eq!(likeness(written, rendered), expected, "{written} {rendered}");
+        }
+    }
+
+    #[test]
+    fn items_are_found_by_name_and_values_compared() {
+        let rendered =
+            json!({"spec": {"c": [{"name": "new"}, {"name": "a", "image": "x", "n": 1}], "l": [1, 2]}});
+        let document = json!({"spec": {"c": [{"name": "a", "image": "x", "n": 2}], "l": [1, 3]}});
+        for (pointer, expected, whole) in [
+            ("/spec/c/1/image", "/spec/c/0/image", true),
+            ("/spec/c/1/n", "/spec/c/0/n", false),
+            ("/spec/c/0", "/spec/c", false),
+            ("/spec/l/1", "/spec/l/1", false),
+            ("/spec/l/0", "/spec/l/0", true),
+            ("/spec", "/spec", true),
+        ] {
+            let pointer = Pointer::parse(pointer, &rendered).unwrap();
+            let (at, is_whole) = aligned(&pointer, &rendered, &document);
+            assert_eq!((at.to_json_pointer().as_str(), is_whole), (expected, whole), "{pointer}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The report of renderings, at the places of the files that they come from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::place::{Files, Home};
+use super::plan::Of;
+use super::{Judged, Key, Rendering};
+use crate::judge::finding::{Part, Place};
+use crate::local::lint::{Fixing, Options};
+use crate::report::{Located, Location, ObjectId, Reason, Report, Unjudged};
+use crate::text::lines::{Lines, Position};
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+use crate::text::yaml;
+
+/// Takes in renderings, and says each thing once.
+pub(super) struct Telling<'a> {
+    rendering: &'a Rendering,
+    options: &'a Options<'a>,
+    names: &'a BTreeMap<PathBuf, Arc<str>>,
+    /// What the files say by themselves.
+    plain: &'a BTreeSet<Key>,
+    files: Files,
+    report: Report,
+    kept: BTreeSet<Key>,
+    /// The documents of the rendering that others refer to.
+    others: BTreeMap<usize, Source>,
+    findings: BTreeSet<(Arc<str>, usize, Key, String)>,
+    unjudged: BTreeSet<(Arc<str>, usize, Reason)>,
+}
+
+/// A document of a rendering, and what it comes from.
+struct Source {
+    /// Its number; none before one is looked up.
+    nth: usize,
+    value: Value,
+    /// The file, where it is known.
+    file: Option<PathBuf>,
+    /// The document in it, and in the patches of the object.
+    homes: Vec<Home>,
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self { nth: usize::MAX, value: Value::Null, file: None, homes: Vec::new() }
+    }
+}
+
+/// The documents of patches, by the kind and name of what they patch.
+type Patches = BTreeMap<(String, String), Vec<Home>>;
+
+impl<'a> Telling<'a> {
+    pub(super) fn new(
+        rendering: &'a Rendering,
+        options: &'a Options<'a>,
+        names: &'a BTreeMap<PathBuf, Arc<str>>,
+        plain: &'a BTreeSet<Key>,
+    ) -> Self {
+        Self {
+            rendering,
+            options,
+            names,
+            plain,
+            files: Files::default(),
+            report: Report::default(),
+            kept: BTreeSet::new(),
+            others: BTreeMap::new(),
+            findings: BTreeSet::new(),
+            unjudged: BTreeSet::new(),
+        }
+    }
+
+    /// Takes in a rendering.
+    pub(super) fn take(&mut self, mut judged: Judged) {
+        let report = std::mem::take(&mut judged.file.report);
+        self.files.read(judged.of.file(), self.names);
+        let patches = self.patches(&judged);
+        self.report.objects += report.objects;
+        self.report.suppressed += report.suppressed;
+        self.report.holdings.append(report.holdings);
+        self.others.clear();
+        let mut source = Source::default();
+        for located in report.findings {
+            self.look_up(&mut source, located.document, &judged, &patches);
+            self.finding(located, &source, &judged, &patches);
+        }
+        for unjudged in report.unjudged {
+            let Some(document) = unjudged.document else { continue };
+            self.look_up(&mut source, document, &judged, &patches);
+            self.not_judged(unjudged, &source, &judged);
+        }
+        for mut answered in report.answers {
+            self.look_up(&mut source, answered.document, &judged, &patches);
+            let place = self.place(&source, &Pointer::root(), Part::Key, &judged);
+            (answered.location, answered.document) = place;
+            self.report.answers.push(answered);
+        }
+    }
+
+    /// Returns the report, and the findings that are those of files.
+    pub(super) fn end(mut self) -> (Report, BTreeSet<Key>) {
+        let lines: BTreeMap<&str, Lines<'_>> =
+            self.files.all().map(|file| (&*file.path, Lines::new(file.text.bytes()))).collect();
+        let settle = |location: &mut Location| {
+            if let Some(lines) = lines.get(&*location.file) {
+                location.start = lines.position(location.span.start);
+                location.end = lines.position(location.span.end);
+            }
+        };
+        let Report { findings, unjudged, answers, .. } = &mut self.report;
+        for located in &mut *findings {
+            settle(&mut located.location);
+            // Those of other files have their lines.
+            let related = located.related.iter_mut().filter_map(|related| related.location.as_mut());
+            related.filter(|location| location.start.line == 0).for_each(&settle);
+        }
+        unjudged.iter_mut().filter_map(|unjudged| unjudged.location.as_mut()).for_each(&settle);
+        answers.iter_mut().for_each(|answered| settle(&mut answered.location));
+        if self.options.keep_sources {
+            let with_findings: BTreeSet<&str> =
+                self.report.findings.iter().map(|located| &*located.location.file).collect();
+            let files = self.files.all().filter(|file| with_findings.contains(&*file.path));
+            self.report.sources = files.map(|file| (Arc::clone(&file.path), file.text.text())).collect();
+        }
+        (self.report, self.kept)
+    }
+
+    fn finding(&mut self, mut located: Located, source: &Source, judged: &Judged, patches: &Patches) {
+        let path = located.finding.path.to_string();
+        let mut is_of_file = false;
+        for home in &source.homes {
+            let Some(file) = self.files.get(&home.file) else { continue };
+            let key: Key = (
+                Arc::clone(&file.path),
+                home.section,
+                located.finding.rule,
+                located.finding.level,
+                path.clone(),
+            );
+            if self.plain.contains(&key) {
+                self.kept.insert(key);
+                is_of_file = true;
+            }
+        }
+        if is_of_file {
+            return;
+        }
+        let (location, document) = self.place(source, &located.finding.pointer, located.finding.part, judged);
+        if self.is_excluded(&location.file) {
+            return;
+        }
+        let key: Key =
+            (Arc::clone(&location.file), document, located.finding.rule, located.finding.level, path);
+        if !self.findings.insert((
+            Arc::clone(&location.file),
+            location.span.start,
+            key,
+            located.finding.message.to_string(),
+        )) {
+            return;
+        }
+        for (label, related) in located.finding.labels.iter().zip(&mut located.related) {
+            match (&label.place, &mut related.location) {
+                (Place::Here(pointer, part), Some(location)) => {
+                    *location = self.place(source, pointer, *part, judged).0;
+                }
+                // A claim that is rendered, too.
+                (Place::Elsewhere { .. }, Some(location)) if location.file == judged.input.path => {
+                    let at = location.span.start;
+                    let after = judged
+                        .chunks
+                        .partition_point(|chunk| chunk.as_ref().is_some_and(|chunk| chunk.span.start <= at));
+                    let nth = after.saturating_sub(1);
+                    let mut other = self.others.remove(&nth).unwrap_or_default();
+                    self.look_up(&mut other, nth, judged, patches);
+                    let modes = Pointer::of(&["spec", "accessModes"]);
+                    *location = self.place(&other, &modes, Part::Value, judged).0;
+                    self.others.insert(nth, other);
+                }
+                _ => {}
+            }
+        }
+        (located.location, located.document) = (location, document);
+        let is_asked = |fixing: &Fixing<'_>| !fixing.fixes(std::slice::from_ref(&located)).is_empty();
+        if self.options.fix.as_ref().is_some_and(is_asked) {
+            located.withheld = Some("it is rendered, so change the file by hand".into());
+            self.report.withheld += 1;
+        }
+        located.finding.fix = None;
+        self.report.findings.push(located);
+    }
+
+    fn not_judged(&mut self, unjudged: Unjudged, source: &Source, judged: &Judged) {
+        let (location, document) = self.place(source, &Pointer::root(), Part::Key, judged);
+        let once = (Arc::clone(&location.file), location.span.start, unjudged.reason.clone());
+        if !self.is_excluded(&location.file) && self.unjudged.insert(once) {
+            self.report.unjudged.push(Unjudged {
+                location: Some(location),
+                document: Some(document),
+                ..unjudged
+            });
+        }
+    }
+
+    fn is_excluded(&self, file: &str) -> bool {
+        self.rendering.exclusions.has(Path::new(file), false)
+    }
+
+    /// Looks up what a document of a rendering comes from.
+    fn look_up(&mut self, source: &mut Source, nth: usize, judged: &Judged, patches: &Patches) {
+        if source.nth == nth {
+            return;
+        }
+        let limits = self.options.limits();
+        let text = judged.text.bytes();
+        let chunk = judged.chunks.get(nth).and_then(Option::as_ref);
+        let value = chunk.and_then(|chunk| yaml::parse(text, chunk, &limits).ok());
+        let value = value.map_or(Value::Null, |document| document.value);
+        let file = judged.origins.get(nth).cloned().flatten();
+        let mut homes = Vec::new();
+        let ObjectId { kind, name, .. } = ObjectId::of(&value);
+        let name = name.unwrap_or_default();
+        if !judged.says {
+            homes = patches.get(&(kind, name)).cloned().unwrap_or_default();
+        } else if let Some(path) = &file
+            && let Some(read) = self.files.read(path, self.names)
+            && let Some(section) = read.section_of(&kind, &name)
+        {
+            // Patches name what they patch as it is written.
+            let named = patches.get(&(kind, read.name_of(section).to_owned()));
+            homes.push(Home { file: path.clone(), section });
+            homes.extend(named.into_iter().flatten().cloned());
+        }
+        *source = Source { nth, value, file, homes };
+    }
+
+    /// Returns the documents of patches; where the tool does not say where documents come from, those of all
+    /// files.
+    fn patches(&mut self, judged: &Judged) -> Patches {
+        let Of::Kustomization(tree) = &judged.of else { return Patches::new() };
+        let mut patches = Patches::new();
+        for path in if judged.says { &tree.patches } else { &tree.files } {
+            let Some(file) = self.files.read(path, self.names) else { continue };
+            for (object, section) in file.named() {
+                patches.entry(object.clone()).or_default().push(Home { file: path.clone(), section });
+            }
+        }
+        patches
+    }
+
+    /// Returns where a place of a document is in the files, and the number of the document there. Lines and
+    /// columns come later.
+    fn place(&self, source: &Source, pointer: &Pointer, part: Part, judged: &Judged) -> (Location, usize) {
+        let mut nearest = None;
+        for home in &source.homes {
+            let Some(file) = self.files.get(&home.file) else { continue };
+            let (span, whole) = file.find(Some(home.section), pointer, part, &source.value);
+            if whole {
+                return (at(&file.path, span), home.section);
+            }
+            nearest.get_or_insert((&file.path, span, home.section));
+        }
+        if let (Of::Chart { .. }, Some((path, span, section))) = (&judged.of, nearest) {
+            return (at(path, span), section);
+        }
+        // What no file says is the kustomization's doing; what cannot be told apart is somewhere in its file.
+        let somewhere = source.file.as_ref().filter(|_| source.homes.is_empty());
+        let file = somewhere.and_then(|path| self.files.get(path));
+        if let Some(file) = file.or_else(|| self.files.get(judged.of.file())) {
+            let packed = judged.packed.get(&source.nth).and_then(|name| file.dependency(name));
+            return (at(&file.path, packed.unwrap_or_else(|| file.first())), 0);
+        }
+        (at(&judged.input.path, 0..0), 0)
+    }
+}
+
+/// Returns a place whose line and column are not known yet.
+fn at(file: &Arc<str>, span: Range<usize>) -> Location {
+    let nowhere = Position { line: 0, column: 0 };
+    Location { file: Arc::clone(file), span, start: nowhere, end: nowhere }
+}

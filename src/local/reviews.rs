@@ -1,0 +1,29 @@
+//! The reviews that an API server sends for manifests, for those who have no API server at hand.
+
+use super::lint::{Against, FactsError, Input, Options, objects_of};
+use crate::admission;
+use crate::report::ObjectId;
+use crate::text::value::Value;
+
+/// One object of a file.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The object.
+    pub object: ObjectId,
+    /// Its review; nothing for a kind that Jobgate does not judge, of which no review is sent.
+    pub review: Option<Value>,
+}
+
+/// Returns the objects of a file with their reviews, in order. Those that are in `old` are updated, all others
+/// created.
+///
+/// # Errors
+/// The file cannot be read, or is not YAML or JSON.
+pub fn reviews(input: &Input, old: &Against, options: &Options<'_>) -> Result<Vec<Sent>, FactsError> {
+    let objects = objects_of(input, options)?;
+    let one = |object: &Value| Sent {
+        object: ObjectId::of(object),
+        review: admission::request(object, old.of(object, options.namespace), options.namespace),
+    };
+    Ok(objects.iter().map(one).collect())
+}
