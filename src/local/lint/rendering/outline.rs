@@ -16,6 +16,8 @@ pub(super) struct Outline {
     keys: BTreeMap<(usize, String), usize>,
     /// The first line with anything on it.
     first: Range<usize>,
+    /// Whether anything may come of it: not of conditions, loops and definitions alone.
+    writes: bool,
 }
 
 #[derive(Debug, Default)]
@@ -34,11 +36,29 @@ struct Open {
     node: usize,
 }
 
+/// Tells whether a line of a template is one action that writes nothing itself, or a comment.
+fn is_control(line: &str) -> bool {
+    const WORDS: [&str; 7] = ["if", "else", "end", "range", "with", "define", "block"];
+    let inner = line.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
+    let inner =
+        inner.map(|inner| inner.trim_start_matches('-').trim_start()).filter(|one| !one.contains("}}"));
+    line.starts_with('#')
+        || inner.is_some_and(|inner| {
+            let word =
+                inner.split(|char: char| char.is_whitespace() || char == '-').next().unwrap_or_default();
+            WORDS.contains(&word) || inner.starts_with("/*") || inner.starts_with('$') && inner.contains('=')
+        })
+}
+
 impl Outline {
     /// Reads a part of a text.
     pub(super) fn new(text: &[u8], span: Range<usize>) -> Self {
-        let mut outline =
-            Self { nodes: vec![Node::default()], keys: BTreeMap::new(), first: span.start..span.start };
+        let mut outline = Self {
+            nodes: vec![Node::default()],
+            keys: BTreeMap::new(),
+            first: span.start..span.start,
+            writes: false,
+        };
         let mut open: Vec<Open> = Vec::new();
         let mut at = span.start;
         for line in text.get(span).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
@@ -49,6 +69,7 @@ impl Outline {
             let mut indent = line.len() - rest.len();
             rest = rest.trim_end();
             let place = start + indent..start + indent + rest.len();
+            outline.writes |= !rest.is_empty() && !rest.starts_with("---") && !is_control(rest);
             if rest.is_empty() || rest.starts_with(['#', '{', '}', '%']) || rest.starts_with("---") {
                 continue;
             }
@@ -100,6 +121,11 @@ impl Outline {
     fn add(&mut self, line: Range<usize>) -> usize {
         self.nodes.push(Node { lines: vec![line], ..Node::default() });
         self.nodes.len() - 1
+    }
+
+    /// Tells whether anything may come of the text.
+    pub(super) fn writes(&self) -> bool {
+        self.writes
     }
 
     /// Returns what is written for a field of the outermost mapping, or one below it.

@@ -196,7 +196,10 @@ impl Section {
     }
 
     fn is_empty(&self) -> bool {
-        matches!(&self.read, Read::Document(document) if document.value.is_null())
+        match &self.read {
+            Read::Document(document) => document.value.is_null(),
+            Read::Outline(outline) => !outline.writes(),
+        }
     }
 }
 
