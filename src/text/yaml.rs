@@ -93,6 +93,8 @@ pub enum SyntaxErrorKind {
     Template,
     /// Beyond a limit: too deep, too many aliases, too large.
     Limit,
+    /// More documents than are read.
+    Documents,
     /// Not UTF-8.
     Encoding,
 }

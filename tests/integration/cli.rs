@@ -545,6 +545,16 @@ fn hostile_files_are_refused_quickly_and_in_words() {
     assert!(zeros.contains("U+0000"), "{zeros}");
 }
 
+#[test]
+fn a_file_with_too_many_documents_is_to_be_split() {
+    let place = Place::with(&[("many.yaml", &"---\na: 1\n".repeat(100_001))]);
+    let output = place.run(&["lint"]);
+    let text = stdout(&output);
+    assert_eq!(code(&output), 1, "{text}");
+    assert!(text.contains("more than 100000 documents") && text.contains("help: split the file"), "{text}");
+    assert!(!text.contains("nesting"), "{text}");
+}
+
 /// Arguments, a file's name and its text for so many wrong parts. To look at all parts for each of them takes
 /// minutes where there are many.
 fn large_and_wrong(many: usize) -> Vec<(&'static [&'static str], &'static str, String)> {

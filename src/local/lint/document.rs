@@ -256,6 +256,9 @@ impl<'a> Context<'a> {
             SyntaxErrorKind::Limit => {
                 (SYNTAX, Level::Deny, "use less nesting or fewer aliases; this document was not checked")
             }
+            SyntaxErrorKind::Documents => {
+                (SYNTAX, Level::Deny, "split the file; this document and those behind it were not checked")
+            }
             SyntaxErrorKind::Encoding => (SYNTAX, Level::Deny, "save the file as UTF-8; it was not checked"),
         };
         let finding = checks::of_document(rule, level, error.message.clone(), help);

@@ -178,7 +178,7 @@ impl Iterator for Chunks<'_> {
         if chunk.index >= self.limits.documents {
             let message = format!("the file has more than {} documents", self.limits.documents);
             let start = chunk.span.start;
-            return Some(Err(self.fail(message, start..start, SyntaxErrorKind::Limit)));
+            return Some(Err(self.fail(message, start..start, SyntaxErrorKind::Documents)));
         }
         Some(Ok(chunk))
     }
