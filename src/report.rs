@@ -371,8 +371,11 @@ impl Format {
 pub struct Options {
     /// Whether to colour; only the formats for terminals do: human and concise.
     pub color: bool,
-    /// The columns that the human format may fill.
+    /// The columns that source lines of the human format may fill.
     pub width: usize,
+    /// The columns of the terminal, at which the text of the human format is wrapped; nothing where it is
+    /// not written to a terminal.
+    pub columns: Option<usize>,
     /// Whether every finding is shown in full, however many there are; for the formats that people read.
     pub full: bool,
     /// Whether the human format leaves out the summary.
@@ -391,6 +394,7 @@ impl Default for Options {
         Self {
             color: false,
             width: 140,
+            columns: None,
             full: false,
             quiet: false,
             statistics: false,

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::bail;
 
 use super::Exit;
+use super::settings::columns;
 use crate::cli::args::page_ids;
 use crate::cli::pages;
 use crate::cli::topics::TOPICS;
@@ -12,7 +13,7 @@ use crate::judge::checks::CHECKS;
 use crate::judge::rules;
 use crate::text::suggest::closest;
 
-/// Characters in a line: comfortable to read, and fits beside an editor.
+/// Characters in a line where the terminal has more: comfortable to read, and fits beside an editor.
 const WIDTH: usize = 100;
 
 /// Writes the page of a rule, check or topic, or the list of all, with ANSI styles, which `out` removes if it has no
@@ -21,23 +22,24 @@ const WIDTH: usize = 100;
 /// # Errors
 /// There is no such page, or `out` cannot be written.
 pub fn run(id: Option<&str>, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let width = columns().unwrap_or(WIDTH).clamp(40, WIDTH);
     let text = match id {
-        None => pages::list_for_terminal(WIDTH),
-        Some(id) => page(id)?,
+        None => pages::list_for_terminal(width),
+        Some(id) => page(id, width)?,
     };
     writeln!(out, "{}", text.trim_end())?;
     Ok(Exit::Clean)
 }
 
-fn page(id: &str) -> anyhow::Result<String> {
+fn page(id: &str, width: usize) -> anyhow::Result<String> {
     if let Some(entry) = rules::find(id) {
-        return Ok(pages::rule_for_terminal(entry, WIDTH));
+        return Ok(pages::rule_for_terminal(entry, width));
     }
     if let Some(check) = CHECKS.iter().find(|check| check.id == id) {
-        return Ok(pages::check_for_terminal(check, WIDTH));
+        return Ok(pages::check_for_terminal(check, width));
     }
     if let Some(topic) = TOPICS.iter().find(|topic| topic.id == id) {
-        return Ok(pages::topic_for_terminal(topic, WIDTH));
+        return Ok(pages::topic_for_terminal(topic, width));
     }
     match closest(id, page_ids()) {
         Some(meant) => bail!("there is no rule `{}`; did you mean `{meant}`?", id.escape_debug()),

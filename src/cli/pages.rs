@@ -207,23 +207,30 @@ fn settings(rule: &Rule) -> String {
     out
 }
 
+/// Returns words as code, each once.
 fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
-    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+    let mut out: Vec<String> = Vec::new();
+    for word in words.into_iter().map(|word| format!("`{word}`")) {
+        if !out.contains(&word) {
+            out.push(word);
+        }
+    }
+    out.join(", ")
 }
 
 /// Returns the data of a rule, as a Markdown list.
 fn facts(rule: &Rule) -> String {
     let others = Action::allowed(rule).filter(|action| *action != rule.default).map(Action::as_str);
-    let mut out = format!("* Action: `{}`; a policy may say {}\n", rule.default.as_str(), words(others));
-    let _ = writeln!(out, "* Kinds: {}", words(rule.kinds.iter().map(Kind::as_str)));
+    let mut out = format!("* Action: `{}`; a policy may set {}\n", rule.default.as_str(), words(others));
+    let _ = writeln!(out, "* Kinds: {}", words(rule.kinds.iter().map(Kind::title)));
     if rule.can_fill() {
         let _ = writeln!(out, "* Fills: {}", words(rule.fills.places().iter().map(String::as_str)));
     }
     let _ = match &rule.export {
         Exportable::Cel(cel) => writeln!(
             out,
-            "* Without Jobgate: `jobgate policy export --vap` has it judged by the API server, for {}",
-            words(cel.kinds.iter().map(Kind::as_str))
+            "* Without Jobgate: the API server can enforce it (`jobgate policy export --vap`), for {}",
+            words(cel.kinds.iter().map(Kind::title))
         ),
         Exportable::No(why) => writeln!(out, "* Without Jobgate: no; {why}"),
     };
@@ -337,7 +344,7 @@ pub fn index_file() -> String {
 #[must_use]
 pub fn kinds_file() -> String {
     let mut out = "<!-- Made by `jobgate generate` from src/kinds. Edit that. -->\n\n# Kinds\n\n\
-                   What Jobgate judges, and what each field means there. `*` stands for any role or item. Nothing is \
+                   What Jobgate judges, and what each field means there. `*` is any role or item. Nothing is \
                    filled in on UPDATE, but for a CronJob, whose next run it changes.\n"
         .to_owned();
     for kind in Kind::all() {

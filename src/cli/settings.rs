@@ -20,6 +20,9 @@ use crate::report::{self, Report};
 /// The built-in policy of a run without another.
 const DEFAULT_POLICY: &str = "default";
 
+/// The most columns of a terminal that are used.
+const WIDEST: usize = 140;
+
 /// What a run judges, and by what.
 #[derive(Debug)]
 pub(super) struct Settings {
@@ -182,14 +185,17 @@ impl Settings {
 
     /// Returns how the report is written.
     pub(super) fn options(&self, reporting: &Reporting, color: bool) -> report::Options {
+        let default = report::Options::default();
+        let columns = if reporting.output_file.is_none() { columns() } else { None };
         report::Options {
             color: color && reporting.output_file.is_none(),
+            width: columns.unwrap_or(default.width),
+            columns,
             full: reporting.full,
             quiet: reporting.quiet,
             statistics: reporting.statistics,
             fail_on: self.fail_on.into(),
             fail_on_unjudged: reporting.fail_on_unjudged,
-            ..report::Options::default()
         }
     }
 
@@ -223,6 +229,12 @@ impl Settings {
             (true, false) => Exit::Clean,
         }
     }
+}
+
+/// Returns the columns of the terminal, if standard output is one: lines wider than [`WIDEST`] are hard to read.
+pub(super) fn columns() -> Option<usize> {
+    let (terminal_size::Width(columns), _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(usize::from(columns).min(WIDEST))
 }
 
 /// Returns the rules and checks that are used. With `--select`, the configuration's lists do not count:

@@ -10,6 +10,8 @@ mod launcher;
 mod options;
 mod wrappers;
 
+use std::rc::Rc;
+
 pub use env::{Environment, Variable};
 pub(crate) use env::{is_of_service, references};
 pub(crate) use launcher::is_python;
@@ -132,9 +134,9 @@ impl<'a> PodCommands<'a> {
     /// Reads the command lines of a pod template: those of `containers`, since init containers come before.
     #[must_use]
     pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>) -> Self {
-        let added = workload.kind.variables.and_then(|variables| variables(workload, pod));
+        let added = workload.kind.variables.and_then(|variables| variables(workload, pod)).map(Rc::from);
         let main = pod.containers().filter(|container| container.slot == ContainerSlot::Main);
-        Self { containers: main.map(|container| CommandLine::of(container, added.as_deref())).collect() }
+        Self { containers: main.map(|container| CommandLine::of(container, added.as_ref())).collect() }
     }
 }
 
@@ -142,7 +144,7 @@ impl<'a> CommandLine<'a> {
     /// Reads the command line of a container. `added` are the variables that the kind's controller adds, if
     /// they are known.
     #[must_use]
-    pub fn of(container: Container<'a>, added: Option<&[(&'static str, Option<String>)]>) -> Self {
+    pub fn of(container: Container<'a>, added: Option<&Rc<[(&'static str, Option<String>)]>>) -> Self {
         let environment = Environment::of(&container.part, added);
         let parts: Vec<(Part<'a>, &'a str)> = ["command", "args"]
             .into_iter()

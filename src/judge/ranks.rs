@@ -175,7 +175,7 @@ impl<'a> Reading<'a> {
                     && words.get(1).and_then(Token::known).is_some_and(|script| script.ends_with(".py"));
                 let knows_more = || {
                     environment.is_open
-                        || environment.iter().any(|(name, _)| meets(name))
+                        || environment.names().any(meets)
                         || words.iter().filter_map(Token::known).any(meets)
                 };
                 if is_blind && is_python && !knows_more() {

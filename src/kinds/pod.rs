@@ -20,6 +20,7 @@ pub struct PodTemplate<'a> {
     pub entry: Option<Entry<'a>>,
     /// How many of its pods may run at once in a run.
     pub count: PodCount,
+    containers: Vec<Container<'a>>,
 }
 
 /// A list of containers in a pod spec.
@@ -80,7 +81,11 @@ impl<'a> PodTemplate<'a> {
     ) -> Self {
         let template = around.get(form.template);
         let spec = template.get("spec");
-        Self { run, form, around, entry, template, spec, count }
+        let in_list = |slot: ContainerSlot| {
+            spec.get(slot.list()).items().map(move |part| Container { slot, part })
+        };
+        let containers = ContainerSlot::ALL.into_iter().flat_map(in_list).collect();
+        Self { run, form, around, entry, template, spec, count, containers }
     }
 
     /// Tells whether one of its containers requests an accelerator of the usual table.
@@ -104,11 +109,8 @@ impl<'a> PodTemplate<'a> {
     }
 
     /// Returns all containers, in every list.
-    pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'a> {
-        let spec = self.spec.clone();
-        ContainerSlot::ALL
-            .into_iter()
-            .flat_map(move |slot| spec.get(slot.list()).items().map(move |part| Container { slot, part }))
+    pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'_, 'a> {
+        self.containers.iter().cloned()
     }
 
     /// Returns all containers without pointers, which take time to make: list, index and value.

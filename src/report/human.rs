@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use annotate_snippets::{AnnotationKind, Element, Level as Mark, Message, Origin, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Element, Level as Mark, Origin, Renderer, Snippet};
 use anstyle::Style;
 
 use super::page::{self, Page};
-use super::text::{clean, plural, thousands};
+use super::text::{clean, plural, thousands, wrap};
 use super::{Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, group, impact, summary};
 use crate::judge::finding::{Level, Part};
 use crate::judge::rules;
@@ -30,6 +30,10 @@ const DIRECTORIES: usize = 5;
 const ROOM: usize = 110;
 /// About how many lines a group takes besides the findings it names.
 const GROUP: usize = 11;
+/// Text is not wrapped to fewer columns than these.
+const NARROWEST: usize = 24;
+/// What a line begins with that continues the one above.
+const INDENT: &str = "  ";
 
 /// Writes the report.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
@@ -63,6 +67,7 @@ impl<'r, 'o> Writer<'r, 'o> {
             report,
             renderer: renderer.term_width(options.width),
             color: options.color,
+            columns: options.columns,
             grouped: report.findings.len() > MANY && !options.full,
             full: options.full,
             pages: page::all(),
@@ -76,6 +81,8 @@ struct Writer<'r, 'o> {
     report: &'r Report,
     renderer: Renderer,
     color: bool,
+    /// The columns of the terminal, if it is one.
+    columns: Option<usize>,
     /// Whether findings are grouped by rule, not by object.
     grouped: bool,
     /// Whether everything is to be shown.
@@ -200,10 +207,14 @@ impl<'r> Writer<'r, '_> {
             Level::Warn => Mark::WARNING,
             Level::Note => Mark::NOTE,
         };
-        let title =
-            mark.with_name(finding.level.word()).primary_title(clean(&finding.message)).id(finding.rule);
+        let word = finding.level.word();
+        let heading = format!("{word}[{}]: ", finding.rule);
+        let message = wrapped(self.columns, &clean(&finding.message), INDENT.len(), heading.len());
+        // The renderer puts these lines below the message, however far to the right that is.
+        let title_lines = message.lines().count();
+        let title = mark.with_name(word).primary_title(message).id(finding.rule);
         let mut elements: Vec<Element<'_>> = Vec::new();
-        let mut notes: Vec<Message<'_>> = Vec::new();
+        let mut notes: Vec<String> = Vec::new();
         let mut spots =
             vec![excerpt::Spot { location: &located.location, label: missing(located), primary: true }];
         for related in &located.related {
@@ -212,9 +223,16 @@ impl<'r> Writer<'r, '_> {
             let text = format!("{object}{}", clean(&related.text));
             match &related.location {
                 Some(location) => spots.push(excerpt::Spot { location, label: Some(text), primary: false }),
-                None => notes.push(Mark::NOTE.message(text)),
+                None => notes.push(text),
             }
         }
+        // Notes begin behind the line numbers, ` = ` and their name.
+        let last_line = spots.iter().map(|spot| spot.location.end.line).max().unwrap_or_default();
+        let indent = last_line.to_string().len() + 3;
+        let columns = self.columns;
+        let note = |mark: Mark<'static>, name: &str, text: &str| {
+            mark.message(wrapped(columns, text, indent + name.len() + ": ".len(), 0))
+        };
         let excerpts = excerpt::excerpts(self.report, &spots);
         let place = |location: &Location| {
             if *location == located.location { self.report.place(located) } else { location.to_string() }
@@ -240,16 +258,16 @@ impl<'r> Writer<'r, '_> {
                     .into(),
             );
         }
-        elements.extend(notes.into_iter().map(Element::from));
+        elements.extend(notes.iter().map(|text| note(Mark::NOTE, "note", text).into()));
         if !finding.help.is_empty() {
-            elements.push(Mark::HELP.message(clean(&finding.help)).into());
+            elements.push(note(Mark::HELP, "help", &clean(&finding.help)).into());
         }
         if let Some(why) = &located.withheld {
-            elements.push(Mark::NOTE.message(format!("not fixed: {}", clean(why))).into());
+            elements.push(note(Mark::NOTE, "note", &format!("not fixed: {}", clean(why))).into());
         }
         if self.explained.insert(finding.rule) {
             if let Some(page) = self.pages.iter().find(|page| page.id == finding.rule) {
-                elements.push(Mark::INFO.with_name("why").message(page.why_in_short()).into());
+                elements.push(note(Mark::INFO.with_name("why"), "why", &page.why_in_short()).into());
             }
             if !self.grouped {
                 elements.push(Mark::INFO.with_name("rule").message(page::link(finding.rule)).into());
@@ -263,8 +281,11 @@ impl<'r> Writer<'r, '_> {
             0
         };
         for (nth, line) in text.lines().enumerate() {
-            let margin = if nth == 0 { 0 } else { margin };
-            writeln!(self.out, "{:margin$}{}", "", line.trim_end())?;
+            match nth {
+                0 => writeln!(self.out, "{}", line.trim_end())?,
+                _ if nth < title_lines => writeln!(self.out, "{INDENT}{}", line.trim())?,
+                _ => writeln!(self.out, "{:margin$}{}", "", line.trim_end())?,
+            }
         }
         writeln!(self.out)
     }
@@ -322,7 +343,9 @@ impl<'r> Writer<'r, '_> {
                 writeln!(self.out, "  … and {} more (`--full`)", thousands(rest.len()))?;
             }
             if let (1, Some(help)) = (helps.len(), helps.first().filter(|help| !help.is_empty())) {
-                writeln!(self.out, "  = help: {}", clean(help))?;
+                let help =
+                    wrapped(self.columns, &clean(help), "  = help: ".len(), 0).replace('\n', "\n          ");
+                writeln!(self.out, "  = help: {help}")?;
             }
             writeln!(self.out)?;
         }
@@ -331,7 +354,8 @@ impl<'r> Writer<'r, '_> {
 
     fn summary(&mut self, options: &Options) -> io::Result<()> {
         let report = self.report;
-        let line = self.paint(summary::style(report, options), &summary::line(report));
+        let line = self.prose(&summary::line(report));
+        let line = self.paint(summary::style(report, options), &line);
         if let Some(impact) = &self.report.impact {
             impact::tables(self.report, impact, self.full, self.out)?;
             impact::filled(impact, self.full, self.out)?;
@@ -339,17 +363,24 @@ impl<'r> Writer<'r, '_> {
         writeln!(self.out, "{line}")?;
         super::write_origin(report, self.out)?;
         if let Some(left_out) = self.report.impact.as_ref().and_then(Impact::left_out) {
-            writeln!(self.out, "left out: {left_out}")?;
+            writeln!(self.out, "{}", self.prose(&format!("left out: {left_out}")))?;
         }
         if let Some(holding) = self.report.impact.as_ref().and_then(Impact::still_holding) {
-            writeln!(self.out, "{holding}")?;
+            writeln!(self.out, "{}", self.prose(&holding))?;
         }
-        self.report.holdings.write(self.full, self.out)?;
+        let mut holdings = Vec::new();
+        self.report.holdings.write(self.full, &mut holdings)?;
+        for line in String::from_utf8_lossy(&holdings).lines() {
+            writeln!(self.out, "{}", self.prose(line))?;
+        }
         let rules = summary::by_rule(self.report);
         let Some((most, _)) = rules.first() else { return Ok(()) };
         if rules.len() > 1 && self.report.impact.is_none() && !options.statistics {
-            let hits = rules.iter().map(|(rule, findings)| format!("{rule} {}", thousands(findings.len())));
-            writeln!(self.out, "by rule: {}", hits.collect::<Vec<_>>().join(", "))?;
+            // No line ends between a rule and its number.
+            let hits =
+                rules.iter().map(|(rule, findings)| format!("{rule}\u{a0}{}", thousands(findings.len())));
+            let line = format!("by rule: {}", hits.collect::<Vec<_>>().join(", "));
+            writeln!(self.out, "{}", self.prose(&line).replace('\u{a0}', " "))?;
         }
         let directories = group::by_directory(report);
         if !directories.is_empty() {
@@ -362,14 +393,34 @@ impl<'r> Writer<'r, '_> {
             } else {
                 format!(" … and {} more", thousands(rest.len()))
             };
-            writeln!(self.out, "by directory: {worst}{more}")?;
+            writeln!(self.out, "{}", self.prose(&format!("by directory: {worst}{more}")))?;
         }
         let full = if self.grouped { "; `--full` shows every finding" } else { "" };
-        writeln!(self.out, "`jobgate explain {most}` says more about a rule{full}")
+        let line = format!("`jobgate explain {most}` says more about a rule{full}");
+        writeln!(self.out, "{}", self.prose(&line))
+    }
+
+    /// Wraps a line of the summary at the columns of the terminal, and indents what follows.
+    fn prose(&self, line: &str) -> String {
+        let start = line.len() - line.trim_start().len();
+        let (margin, text) = line.split_at(start);
+        let indent = format!("{margin}{INDENT}");
+        let text = wrapped(self.columns, text, indent.len(), 0);
+        format!("{margin}{}", text.replace('\n', &format!("\n{indent}")))
     }
 
     fn paint(&self, style: Style, text: &str) -> String {
         if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+/// Wraps text for lines with an indent; of the first, `used` columns are taken.
+fn wrapped(columns: Option<usize>, text: &str, indent: usize, used: usize) -> String {
+    match columns {
+        Some(columns) => {
+            wrap(text, columns.saturating_sub(indent).max(NARROWEST), used.saturating_sub(indent))
+        }
+        None => text.to_owned(),
     }
 }
 
@@ -455,6 +506,34 @@ mod tests {
         let line = text.lines().find(|line| line.starts_with("by directory: ")).unwrap();
         assert_eq!(line, "by directory: k8s/a 18, k8s/g 17, k8s/b 7, k8s/c 5, k8s/d 5 … and 2 more");
         assert!(!human(&many(60), &Options::default()).contains("by directory"), "there is one");
+    }
+
+    #[test]
+    fn text_is_wrapped_at_the_columns_of_a_terminal() {
+        let report = sample::report();
+        let narrow = human(&report, &Options { columns: Some(72), width: 72, ..Options::default() });
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&narrow), words(&human(&report, &Options::default())));
+        for line in narrow.lines().filter(|line| line.chars().count() > 72) {
+            // Addresses and labels of source lines are not broken.
+            assert!(line.contains("= rule: http") || line.contains(" | "), "{line}");
+        }
+        let from = narrow.find("= why: Without this field").unwrap();
+        let text: String = narrow[from..].lines().take(3).map(|line| format!("{line}\n")).collect();
+        insta::assert_snapshot!(text, @r"
+        = why: Without this field, a finished job is never deleted, and the
+                 finished runs of a CronJob are kept up to its history limits,
+                 each with its pods
+        ");
+        assert!(narrow.contains(
+            "\nerror[checkpoint-volume-access]: 4 pods mount the claim `checkpoints`,\n  which one node can mount\n"
+        ));
+        let summary = narrow.split_once("by rule: ").unwrap().1;
+        insta::assert_snapshot!(summary, @r"
+        checkpoint-volume-access 1, deadline 1, duplicate-key 1,
+          placeholder 1, ttl-after-finished 1
+        `jobgate explain checkpoint-volume-access` says more about a rule
+        ");
     }
 
     #[test]

@@ -273,10 +273,11 @@ proptest! {
 
     #[test]
     fn no_manifest_steers_the_terminal(report in report(), full in any::<bool>(), width in 0..200usize) {
+        let columns = (width % 3 > 0).then_some(width);
         for format in [Format::Human, Format::Concise] {
-            let text = written(&report, format, &Options { full, width, ..Options::default() });
+            let text = written(&report, format, &Options { full, width, columns, ..Options::default() });
             prop_assert_eq!(text.find(|char: char| char.is_control() && char != '\n'), None);
-            let colored = written(&report, format, &Options { full, width, color: true, ..Options::default() });
+            let colored = written(&report, format, &Options { full, width, columns, color: true, ..Options::default() });
             for escape in colored.split('\u{1b}').skip(1) {
                 let codes = escape.strip_prefix('[').and_then(|rest| rest.split_once('m'));
                 prop_assert!(codes.is_some_and(|(codes, _)| codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';')), "{:?}", escape);

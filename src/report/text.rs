@@ -50,6 +50,27 @@ fn is_hidden(char: char) -> bool {
         | '\u{E000}'..='\u{F8FF}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{10FFFF}')
 }
 
+/// Breaks text at spaces into lines of at most `width` characters, of which `used` are taken in the first line.
+/// A longer word has a line of its own.
+pub(super) fn wrap(text: &str, width: usize, used: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut column = used;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        let space = usize::from(!out.is_empty());
+        if !out.is_empty() && column + space + length > width {
+            out.push('\n');
+            column = 0;
+        } else if space > 0 {
+            out.push(' ');
+            column += space;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
 /// Returns a path relative to the root of a repository: with forward slashes, and no leading `./`.
 pub(super) fn repository_path(path: &str) -> Cow<'_, str> {
     let mut path = if std::path::MAIN_SEPARATOR == '\\' {
@@ -66,6 +87,16 @@ pub(super) fn repository_path(path: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_wrapped_between_words() {
+        assert_eq!(wrap("one two three", 7, 0), "one two\nthree");
+        assert_eq!(wrap("one two three", 7, 1), "one\ntwo\nthree");
+        assert_eq!(wrap("one two three", 13, 0), "one two three");
+        assert_eq!(wrap("a-long-word and more", 4, 9), "a-long-word\nand\nmore");
+        assert_eq!(wrap("漢字 漢字", 4, 0), "漢字\n漢字");
+        assert_eq!(wrap("", 4, 0), "");
+    }
 
     #[test]
     fn nothing_in_a_text_steers_the_terminal() {

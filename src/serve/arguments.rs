@@ -26,7 +26,7 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_listen: Option<SocketAddr>,
 
-    /// The policy: a file, or one of default, audit, accelerators
+    /// The policy: a file, or one of default, audit, accelerators, strict
     #[arg(long, value_name = "FILE|NAME", default_value = "default", help_heading = "Judging")]
     pub policy: String,
 

@@ -27,6 +27,8 @@ mod cluster;
 mod corpus;
 #[cfg(feature = "serve")]
 mod deploy;
+#[cfg(all(feature = "serve", unix))]
+mod docs;
 #[cfg(feature = "serve")]
 mod doctor;
 mod fixes;
@@ -43,7 +45,6 @@ mod policy_test;
 mod property_admission;
 #[cfg(feature = "serve")]
 mod publish;
-mod readme;
 mod rendering;
 mod reviews;
 mod rule_pages;

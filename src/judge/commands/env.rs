@@ -1,7 +1,9 @@
 //! The variables of a container, as far as the object tells them.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::kinds::Part;
 use crate::text::meter;
@@ -12,9 +14,13 @@ use crate::text::value::Value;
 /// The variables of a container.
 #[derive(Debug, Default)]
 pub struct Environment<'a> {
-    variables: BTreeMap<&'a str, Variable<'a>>,
-    /// The list `env`.
+    /// The items of `env`, and where the list is.
+    items: &'a [Value],
     list: Pointer,
+    /// What the kind's controller adds.
+    added: Rc<[(&'static str, Option<String>)]>,
+    /// All of them, read once one of them is asked for.
+    variables: OnceCell<BTreeMap<&'a str, Variable<'a>>>,
     /// Whether there may be variables besides: of `envFrom`, or of a controller that is not known so well.
     pub is_open: bool,
 }
@@ -43,41 +49,63 @@ const MAX_VALUE_BYTES: usize = 4096;
 const MAX_NAME_BYTES: usize = 256;
 
 impl<'a> Environment<'a> {
-    /// Reads the variables of a container, and adds those of the kind's controller, which come last and win
+    /// Returns the variables of a container, with those of the kind's controller, which come last and win
     /// (training.md §0, fact 8).
-    pub(super) fn of(container: &Part<'a>, added: Option<&[(&'static str, Option<String>)]>) -> Self {
-        let is_open = added.is_none() || container.get("envFrom").items().next().is_some();
+    pub(super) fn of(container: &Part<'a>, added: Option<&Rc<[(&'static str, Option<String>)]>>) -> Self {
         let env = container.get("env");
-        let mut all = Self { is_open, list: env.pointer.clone(), ..Self::default() };
-        for (index, item) in env.values().iter().enumerate() {
+        let is_open = added.is_none() || !container.get("envFrom").values().is_empty();
+        let added = added.cloned().unwrap_or_default();
+        Self { items: env.values(), list: env.pointer, added, variables: OnceCell::new(), is_open }
+    }
+
+    fn variables(&self) -> &BTreeMap<&'a str, Variable<'a>> {
+        self.variables.get_or_init(|| {
+            let mut all = BTreeMap::new();
+            for (index, item) in self.items.iter().enumerate() {
+                meter::spend(1);
+                let field = |key| item.get(key).filter(|value| !value.is_null());
+                let Some(name) = item.get("name").and_then(Value::as_str) else { continue };
+                let value = match field("value") {
+                    _ if field("valueFrom").is_some() => None,
+                    Some(value) => {
+                        value.as_str().map(|text| expanded(&all, self.is_open, text, UNKNOWN))
+                    }
+                    None => Some(Cow::Borrowed("")),
+                };
+                let value = value.filter(|value| !value.contains(UNKNOWN) && value.len() <= MAX_VALUE_BYTES);
+                all.insert(name, Variable { value, item: Some(index) });
+            }
+            for (name, value) in &*self.added {
+                let value = value.clone().map(Cow::Owned);
+                all.insert(name, Variable { value, item: None });
+            }
+            all
+        })
+    }
+
+    /// Returns the names of the variables, of which some may come twice.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        let own = self.items.iter().filter_map(|item| {
             meter::spend(1);
-            let field = |key| item.get(key).filter(|value| !value.is_null());
-            let Some(name) = item.get("name").and_then(Value::as_str) else { continue };
-            let value = match field("value") {
-                _ if field("valueFrom").is_some() => None,
-                Some(value) => value.as_str().map(|text| all.expand(text, UNKNOWN)),
-                None => Some(Cow::Borrowed("")),
-            };
-            let value = value.filter(|value| !value.contains(UNKNOWN) && value.len() <= MAX_VALUE_BYTES);
-            all.variables.insert(name, Variable { value, item: Some(index) });
-        }
-        for (name, value) in added.unwrap_or_default() {
-            let value = value.clone().map(Cow::Owned);
-            all.variables.insert(name, Variable { value, item: None });
-        }
-        all
+            item.get("name")?.as_str()
+        });
+        own.chain(self.added.iter().map(|(name, _)| *name))
     }
 
     /// Returns a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
-        self.variables.get(name)
+        // Most that rules ask for are not there.
+        if self.variables.get().is_none() && !self.names().any(|own| own == name) {
+            return None;
+        }
+        self.variables().get(name)
     }
 
     /// Tells whether the kind's controller adds a variable.
     #[must_use]
     pub fn adds(&self, name: &str) -> bool {
-        self.get(name).is_some_and(Variable::is_added)
+        self.added.iter().any(|(added, _)| *added == name)
     }
 
     /// Returns where a variable is; nothing if the kind's controller adds it.
@@ -88,58 +116,72 @@ impl<'a> Environment<'a> {
 
     /// Returns the variables by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &Variable<'a>)> {
-        self.variables.iter().map(|(name, variable)| (*name, variable))
+        self.variables().iter().map(|(name, variable)| (*name, variable))
     }
 
     /// Returns the value of a variable, if it is known.
     #[must_use]
     pub fn known(&self, name: &str) -> Option<&str> {
-        self.variables.get(name)?.value.as_deref()
+        self.get(name)?.value.as_deref()
     }
 
     /// Replaces `$(X)` as the kubelet does: of variables that exist; `$$` is a `$`. What is unknown becomes
     /// the character.
     pub(super) fn expand<'t>(&self, text: &'t str, unknown: char) -> Cow<'t, str> {
-        meter::spend_text(text);
         if memchr::memchr(b'$', text.as_bytes()).is_none() {
+            meter::spend_text(text);
             return Cow::Borrowed(text);
         }
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
-            out.push_str(&rest[..at]);
-            let behind = &rest[at + 1..];
-            rest = behind;
-            if let Some(escaped) = behind.strip_prefix('$') {
-                out.push('$');
-                rest = escaped;
-                continue;
-            }
-            let Some(name) = name_behind(behind) else {
-                out.push('$');
-                continue;
-            };
-            meter::spend(2);
-            let room = text.len() + MAX_VALUE_BYTES;
-            match self.variables.get(name) {
-                Some(Variable { value: Some(value), .. })
-                    if out.len() + value.len() <= room && is_safe(value, unknown) =>
-                {
-                    out.push_str(value);
-                }
-                Some(_) => out.push(unknown),
-                // In a script, the shell would run what the kubelet leaves: unknown in either case.
-                None if self.is_open && unknown == UNKNOWN => out.push(unknown),
-                None => {
-                    out.push('$');
-                    continue;
-                }
-            }
-            rest = &behind[name.len() + 2..];
-        }
-        out.push_str(rest);
-        Cow::Owned(out)
+        expanded(self.variables(), self.is_open, text, unknown)
     }
+}
+
+/// Replaces `$(X)` by the variables so far.
+fn expanded<'t>(
+    variables: &BTreeMap<&str, Variable<'_>>,
+    is_open: bool,
+    text: &'t str,
+    unknown: char,
+) -> Cow<'t, str> {
+    meter::spend_text(text);
+    if memchr::memchr(b'$', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
+        out.push_str(&rest[..at]);
+        let behind = &rest[at + 1..];
+        rest = behind;
+        if let Some(escaped) = behind.strip_prefix('$') {
+            out.push('$');
+            rest = escaped;
+            continue;
+        }
+        let Some(name) = name_behind(behind) else {
+            out.push('$');
+            continue;
+        };
+        meter::spend(2);
+        let room = text.len() + MAX_VALUE_BYTES;
+        match variables.get(name) {
+            Some(Variable { value: Some(value), .. })
+                if out.len() + value.len() <= room && is_safe(value, unknown) =>
+            {
+                out.push_str(value);
+            }
+            Some(_) => out.push(unknown),
+            // In a script, the shell would run what the kubelet leaves: unknown in either case.
+            None if is_open && unknown == UNKNOWN => out.push(unknown),
+            None => {
+                out.push('$');
+                continue;
+            }
+        }
+        rest = &behind[name.len() + 2..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// Returns the name in `(X)`, as it comes behind a `$`.

@@ -118,7 +118,7 @@ const TEAMS: Strings = Strings::new(
 
 pub(super) static RULE: Rule = Rule {
     id: "accelerator-hours-bounded",
-    problem: "Accelerator hours without a limit",
+    problem: "Many accelerator hours",
     summary: "The accelerator hours of a job have a limit, and are known before it runs",
     kinds: Kinds::WithRuns,
     default: Action::Note,

@@ -208,7 +208,7 @@ fn all_mounts<'a>(workload: &Workload<'a>) -> Destinations<'a> {
     all
 }
 
-fn main_containers<'a>(pod: &PodTemplate<'a>) -> impl Iterator<Item = Container<'a>> + use<'a> {
+fn main_containers<'p, 'a>(pod: &'p PodTemplate<'a>) -> impl Iterator<Item = Container<'a>> + use<'p, 'a> {
     pod.containers().filter(|container| container.slot == ContainerSlot::Main)
 }
 

@@ -145,14 +145,13 @@ fn check(cx: &mut Cx<'_>) {
 
 /// Reports `$(X)` in `env` whose variable comes later.
 fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
-    let container = &line.container.part;
-    let env = container.get("env");
+    let env = line.container.part.get("env");
     let names_another =
         |item: &Value| item.get("value").and_then(Value::as_str).is_some_and(|text| text.contains("$("));
     if !env.values().iter().any(names_another) {
         return;
     }
-    let has_more = container.get("envFrom").items().next().is_some();
+    let has_more = !line.container.part.get("envFrom").values().is_empty();
     let items: Vec<Part<'_>> = env.items().collect();
     // Where each variable is defined first, and how often.
     let mut defined: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -163,14 +162,11 @@ fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
     for (at, item) in items.iter().enumerate() {
         let field = item.get("value");
         let Some(text) = field.value.and_then(Value::as_str) else { continue };
-        let late = references(text).into_iter().find_map(|reference| {
-            let is_added = line.environment.adds(reference);
-            match defined.get(reference) {
-                Some((first, _)) if *first <= at => None,
-                _ if is_added => Some((reference, None)),
-                Some((first, _)) if !has_more && !is_of_service(reference) => Some((reference, Some(*first))),
-                _ => None,
-            }
+        let late = references(text).into_iter().find_map(|reference| match defined.get(reference) {
+            Some((first, _)) if *first <= at => None,
+            _ if line.environment.adds(reference) => Some((reference, None)),
+            Some((first, _)) if !has_more && !is_of_service(reference) => Some((reference, Some(*first))),
+            _ => None,
         });
         let Some((reference, later)) = late else { continue };
         let written = quote(&format!("$({reference})"));
@@ -261,9 +257,8 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
                 || EVALUATE.split_whitespace().any(|one| one == program)
         }
     };
-    let text =
-        |key: &'static str| line.container.part.get(key).value.and_then(Value::as_str).unwrap_or_default();
-    if evaluates || text("image").contains('$') {
+    let image = line.container.part.value.and_then(|container| container.get("image")?.as_str());
+    if evaluates || image.is_some_and(|image| image.contains('$')) {
         return;
     }
     let mut can_start = !of_image;

@@ -480,6 +480,124 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
+    /// The name that a query uses, with its type and labels.
+    type Listed = std::collections::BTreeMap<String, (String, Vec<String>)>;
+
+    /// Returns what is printed.
+    fn printed(text: &str) -> Listed {
+        let mut printed = Listed::new();
+        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let (name, kind) = line.split_once(' ').unwrap();
+            let suffix = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            let first = text
+                .lines()
+                .find(|line| {
+                    line.starts_with(name)
+                        && line.as_bytes().get(name.len()).is_some_and(|byte| b"{ _".contains(byte))
+                })
+                .unwrap();
+            let mut labels: Vec<String> = first
+                .split_once('{')
+                .map(|(_, rest)| {
+                    rest.split("\",").filter_map(|pair| pair.split_once("=\"")).collect::<Vec<_>>()
+                })
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(label, _)| label.to_owned())
+                .filter(|label| label != "le")
+                .collect();
+            labels.sort();
+            printed.insert(format!("{name}{suffix}"), (kind.to_owned(), labels));
+        }
+        printed
+    }
+
+    /// Returns what a page lists in its tables of four columns: the metric, its type, its labels, its meaning.
+    fn listed(page: &str) -> Listed {
+        let code = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+        let rows = page.lines().filter(|line| line.starts_with("| `jobgate_"));
+        rows.map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            assert!(cells.len() >= 4 && cells[3].len() > 5, "{row}");
+            let mut labels = code(cells[2]);
+            labels.sort();
+            (code(cells[0]).remove(0), (cells[1].to_owned(), labels))
+        })
+        .collect()
+    }
+
+    /// Whoever adds a metric is led here: to count it below, and to put it on the page.
+    #[test]
+    fn the_page_lists_every_metric() {
+        let metrics = Metrics::new();
+        let Inner {
+            registry: _,
+            reviews: _,
+            findings: _,
+            duration: _,
+            in_flight: _,
+            body_bytes: _,
+            connections: _,
+            refused: _,
+            closed: _,
+            shed: _,
+            faults: _,
+            malformed: _,
+            trusted_children: _,
+            rejected: _,
+            bodies_ended: _,
+            handshake_errors: _,
+            certificate_not_after: _,
+            authority_not_after: _,
+            certificate_steps: _,
+            certificate_errors: _,
+            bundle_writes: _,
+            clock_ahead: _,
+            reloads: _,
+            policy: _,
+            policy_loaded: _,
+            lookups: _,
+            claims: _,
+            claims_stale: _,
+            log_lines_dropped: _,
+        } = &*metrics.0;
+        // What has labels is printed once it has counted something.
+        let findings = [(("deadline", Level::Deny), 1)].into();
+        metrics.review(Endpoint::Mutate, &Meta { findings, ..Meta::default() }, Duration::ZERO);
+        metrics.connection_refused("connections");
+        metrics.connection_closed("idle");
+        metrics.rejected(404);
+        metrics.handshake_error("timeout");
+        metrics.certificate_step("sign");
+        metrics.certificate_error("missing");
+        metrics.bundle_write("success");
+        metrics.reload("policy", true);
+        metrics.policy("default", "aa");
+        metrics.claim_lookup("cache", "found");
+        let printed = printed(&metrics.text());
+        // All fields but the registry, the version, and two of the process where there is a /proc.
+        let process = if std::path::Path::new("/proc/self/status").exists() { 2 } else { 0 };
+        assert_eq!(printed.len(), 28 + 1 + process, "{printed:#?}");
+
+        let page = include_str!("../../../docs/metrics.md");
+        let mut listed = listed(page);
+        if process == 0 {
+            listed.retain(|name, _| !name.starts_with("jobgate_process_"));
+        }
+        assert_eq!(printed, listed, "docs/metrics.md");
+        let mut values = Vec::new();
+        values.extend(Fault::OURS.map(Fault::as_str));
+        values.extend(Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str));
+        values.extend(crate::serve::certs::plan::Step::ALL.map(crate::serve::certs::plan::Step::as_str));
+        for value in values {
+            assert!(page.contains(&format!("`{value}`")), "docs/metrics.md does not name `{value}`");
+        }
+    }
+
     #[test]
     fn the_dashboard_shows_what_there_is() {
         let metrics = Metrics::new();
