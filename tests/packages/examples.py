@@ -42,6 +42,8 @@ def main():
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for example in examples(page.read_text(encoding="utf-8")):
             count += 1
+            # The reader's to replace, by a commit.
+            example = example.replace("REVISION", "0" * 40)
             (directory / f"{page.stem}-{count}.yml").write_text(example, encoding="utf-8")
     if count < 5:
         sys.exit(f"only {count} examples were found in the pages")

@@ -500,6 +500,35 @@ class Files(unittest.TestCase):
         mirror = (ROOT / "deploy/packages/pre-commit/pyproject.toml").read_text()
         self.assertIn(f'"jobgate=={self.version()}"', mirror)
 
+    def test_the_charts_page_has_its_values_and_no_others(self):
+        chart = ROOT / "deploy/helm/jobgate"
+        values = yaml.safe_load((chart / "values.yaml").read_text())
+        named = set()
+        for line in (chart / "README.md").read_text().splitlines():
+            if line.startswith("| `"):
+                named |= set(re.findall(r"`([\w.]+)`", line.split("|")[1]))
+        for name in named:
+            value = values
+            for part in name.split("."):
+                self.assertIn(part, value, name)
+                value = value[part]
+        self.assertEqual({name.split(".")[0] for name in named}, set(values))
+        for name, value in values.items():
+            # A value with parts has a row for each, unless its parts are those of any component.
+            if isinstance(value, dict) and name not in named:
+                self.assertEqual({f"{name}.{part}" for part in value}, {n for n in named if n.startswith(f"{name}.")})
+
+    def test_nothing_claims_to_be_published(self):
+        # Until it is: pages that show how to take a release say that there is none.
+        for name in ("README.md", "docs/packages.md", "docs/install.md", "docs/ci.md", "CHANGELOG.md"):
+            text = " ".join((ROOT / name).read_text().split())
+            self.assertRegex(text, r"(?i)(no|nothing)\b[^.]*\bis published yet", name)
+        for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
+            text = page.read_text()
+            for claim in ("pip install jobgate", "brew install jobgate", "docker pull ", "krew install jobgate",
+                          "cargo install jobgate", "cargo binstall jobgate", "uses: jobgate/jobgate@v"):
+                self.assertNotIn(claim, text, page.name)
+
     def test_actions_are_pinned_by_hash_and_say_their_version(self):
         files = [*ROOT.glob(".github/workflows/*.yml"), ROOT / "action.yml", *ROOT.glob("docs/*.md"), ROOT / "README.md"]
         uses = [(file.name, line.strip()) for file in files for line in file.read_text().splitlines()
