@@ -6,6 +6,7 @@ pub mod cel;
 pub mod checks;
 mod claims;
 pub mod commands;
+mod copies;
 pub mod cost;
 pub mod engine;
 pub mod facts;

@@ -199,6 +199,7 @@ fn settings(rule: &Rule) -> String {
                 map.iter().try_for_each(|(key, value)| {
                     let key =
                         if key.contains(['*', ':', '#']) { format!("\"{key}\"") } else { (*key).to_owned() };
+                    let value = if value.is_empty() { "\"\"" } else { value };
                     writeln!(out, "        {key}: {value}")
                 })
             }

@@ -254,6 +254,8 @@ fn add_findings(
 struct Known {
     /// The places of wrong types and placeholders.
     unread: BTreeSet<Pointer>,
+    /// Those of images, on which nothing else depends.
+    images: BTreeSet<Pointer>,
     /// The places of other errors of the API server.
     refused: BTreeSet<Pointer>,
     reported: HashSet<Cause>,
@@ -268,6 +270,7 @@ impl Known {
 
     fn add(&mut self, finding: &Finding) {
         match finding.rule {
+            PLACEHOLDER if is_of_image(finding) => self.images.insert(finding.path.clone()),
             FIELD_TYPE | PLACEHOLDER => self.unread.insert(finding.path.clone()),
             API_SERVER => self.refused.insert(finding.path.clone()),
             _ => false,
@@ -279,22 +282,26 @@ impl Known {
     fn imply(&self, cause: &Cause) -> bool {
         // If the server names the mapping around a value, go by the value: there may be others in it.
         let named = Some(&cause.path).filter(|path| !cause.pointer.is_within(path));
-        self.has_unread(&cause.pointer)
-            || named.is_some_and(|path| self.has_unread(path))
+        // What must not change may be the same once the image is known.
+        let is_change = cause.message.ends_with("immutable");
+        self.images.contains(&cause.pointer)
+            || self.images.contains(&cause.path)
+            || is_change && has(&self.images, &cause.pointer)
+            || has(&self.unread, &cause.pointer)
+            || named.is_some_and(|path| has(&self.unread, path))
             || cause.reason == Reason::Required && self.refused.contains(&cause.path)
             || self.reported.contains(cause)
     }
+}
 
-    /// Tells whether a wrong type or a placeholder is at a place, inside it, or around it.
-    fn has_unread(&self, at: &Pointer) -> bool {
-        if self.unread.is_empty() {
-            return false;
-        }
-        // A place sorts before what is inside it.
-        let inside = self.unread.range(at..).next().is_some_and(|next| next.is_within(at));
-        inside
-            || std::iter::successors(at.parent(), Pointer::parent).any(|around| self.unread.contains(&around))
+/// Tells whether one of some places is at a place, inside it, or around it.
+fn has(places: &BTreeSet<Pointer>, at: &Pointer) -> bool {
+    if places.is_empty() {
+        return false;
     }
+    // A place sorts before what is inside it.
+    let inside = places.range(at..).next().is_some_and(|next| next.is_within(at));
+    inside || std::iter::successors(at.parent(), Pointer::parent).any(|around| places.contains(&around))
 }
 
 /// Returns the place and text of the placeholder that a cause is about.

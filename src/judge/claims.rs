@@ -75,6 +75,10 @@ impl<'w, 'a> Scene<'w, 'a> {
         let mut of_volumes: BTreeMap<&'a str, OwnClaim<'a>> = BTreeMap::new();
         let left = Cell::new(MAX_EVERYWHERE);
         for own in self.workload.own_claims() {
+            // The operator refuses the pair.
+            if own.is_refused(&self.workload.object) {
+                continue;
+            }
             if own.form.mounted == Mounted::ByName {
                 of_volumes.entry(own.name).or_insert(own);
                 continue;

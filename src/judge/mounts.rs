@@ -88,6 +88,8 @@ pub(super) enum Fate<'a> {
     OfPod(&'a str),
     /// This volume cannot be written.
     ReadOnly(&'a str),
+    /// They are kept, and this mount is for reading them.
+    Read,
     /// They are in a `hostPath` of this name, and stay on the node.
     OfNode(&'a str),
     /// Nobody can tell.
@@ -133,6 +135,7 @@ impl<'a> Destinations<'a> {
             };
             let volume = volumes.0.get(name).copied().unwrap_or(Fate::Unknown);
             let fate = match mount.get("readOnly").bool() {
+                Field::Set(true) if volume >= Fate::Read => Fate::Read,
                 Field::Set(true) => Fate::ReadOnly(name),
                 Field::Placeholder(_) => Fate::Unknown,
                 Field::Set(false) | Field::Unset | Field::Wrong => volume,
@@ -209,11 +212,11 @@ fn fate(volume: &Value) -> Fate<'_> {
     if has("hostPath") {
         return Fate::OfNode(name);
     }
-    if ["configMap", "downwardAPI", "image", "projected", "secret"].into_iter().any(has)
-        || volume.get("persistentVolumeClaim").and_then(|claim| claim.get("readOnly")?.as_bool())
-            == Some(true)
-    {
+    if ["configMap", "downwardAPI", "image", "projected", "secret"].into_iter().any(has) {
         return Fate::ReadOnly(name);
+    }
+    if volume.get("persistentVolumeClaim").and_then(|claim| claim.get("readOnly")?.as_bool()) == Some(true) {
+        return Fate::Read;
     }
     // Without a source it is an `emptyDir`, or one is still to be written.
     let mut fields = volume.as_object().into_iter().flatten();
@@ -317,14 +320,13 @@ mod tests {
             ("/data/own/x", "OfPod(\"own\")"),
             ("/node/x", "OfNode(\"node\")"),
             ("/map/x", "ReadOnly(\"map\")"),
-            ("/read/x", "ReadOnly(\"read\")"),
+            ("/read/x", "Read"),
             ("/other/x", "Unknown"),
             ("/later/x", "Unknown"),
             ("/data/../x", "Unknown"),
             ("data/x", "Unknown"),
             ("/", "OfContainer"),
         ] {
-            let expected = expected.replace("\"read\"", "\"claim\"");
             assert_eq!(fate(&pod, path, true), expected, "{path}");
         }
         // Only the beginning is known: `/data/` may become `/data/own`.

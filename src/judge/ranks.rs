@@ -171,20 +171,33 @@ impl<'a> Reading<'a> {
                 // One program, with nothing around it that may know more.
                 let [program] = line.commands.as_slice() else { continue };
                 let words = &program.words;
-                let is_python = is_python(&program.program)
-                    && words.get(1).and_then(Token::known).is_some_and(|script| script.ends_with(".py"));
+                let is_script = words.get(1).and_then(Token::known).is_some_and(|one| one.ends_with(".py"));
+                let is_python = is_python(&program.program);
                 let knows_more = || {
                     environment.is_open
                         || environment.names().any(meets)
-                        || words.iter().filter_map(Token::known).any(meets)
+                        || is_script && words.iter().filter_map(Token::known).any(meets)
                 };
-                if is_blind && is_python && !knows_more() {
+                let is_apart = is_python && (is_script || meets_by_variables(words));
+                if is_blind && is_apart && !knows_more() {
                     found.push((line.place(&words[0]), count));
                 }
             }
         }
         found
     }
+}
+
+/// Tells whether Python gets code that joins others, and finds them by variables alone.
+fn meets_by_variables(words: &[Token]) -> bool {
+    let at = words.iter().position(|word| word.known() == Some("-c"));
+    let Some(code) = at.and_then(|at| words.get(at + 1)).and_then(Token::known) else { return false };
+    let has = |part: &str| {
+        meter::spend_text(code);
+        memchr::memmem::find(code.as_bytes(), part.as_bytes()).is_some()
+    };
+    has("init_process_group")
+        && !["ADDR", "://", "init_method", "store", "Store", "host", "rdzv"].iter().any(|part| has(part))
 }
 
 /// Tells whether a name or word is of where processes meet.

@@ -8,7 +8,7 @@ use crate::judge::finding::{Level, Place};
 use crate::judge::rule::Cx;
 use crate::judge::tolerations::Covered;
 use crate::k8s::quantity::Quantity;
-use crate::kinds::accelerator::taint_of;
+use crate::kinds::accelerator::{NO_TAINT, taint_of};
 use crate::kinds::{Part, Reference, each_at};
 use crate::text::lines::cut;
 use crate::text::pointer::Pointer;
@@ -23,7 +23,7 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
     for list in ["limits", "requests"] {
         for (resource, amount) in resources.get(list).entries() {
             let is_some = amount.value.and_then(|value| Quantity::from_json(value).ok());
-            if let Some(taint) = taint_of(resource, taints)
+            if let Some(taint) = taint_of(resource, taints).filter(|taint| *taint != NO_TAINT)
                 && is_some.is_some_and(|quantity| quantity.is_positive())
             {
                 wanted.entry(taint).or_insert((resource, amount.pointer));

@@ -1,7 +1,6 @@
 //! What rules ask of the commands of a job: which of them trains, and how to quote it.
 
 use crate::judge::commands::{Command, CommandLine, Launch, Launcher, Token, base_name, is_python};
-use crate::kinds::{PodTemplate, accelerator};
 use crate::text::lines::cut;
 use crate::text::shell::{SPREADS, UNKNOWN};
 
@@ -58,11 +57,6 @@ pub(super) fn is_python_trainer(command: &Command) -> bool {
 pub(super) fn drives_others(line: &CommandLine<'_>) -> bool {
     const REMOTE: [&str; 7] = ["deepspeed", "mpirun", "mpiexec", "horovodrun", "pdsh", "ssh", "sshd"];
     line.commands.iter().any(|command| REMOTE.contains(&command.program.as_str()))
-}
-
-/// Tells whether a container of a pod requests an accelerator, maybe by a placeholder.
-pub(super) fn has_accelerators(pod: &PodTemplate<'_>) -> bool {
-    pod.container_values().any(|(_, _, container)| accelerator::is_requested_by(container))
 }
 
 /// Returns the words of a command for a message, in backticks.

@@ -11,7 +11,8 @@ use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
 /// Resource names (or globs with one `*`) and the taint keys of their nodes (kubernetes.md §6). MIG slices
-/// and shared GPUs have the taint of the whole GPU.
+/// and shared GPUs have the taint of the whole GPU. Clusters that rename GPUs by their product taint them in
+/// ways of their own.
 pub const TAINTS: &[(&str, &str)] = &[
     ("amd.com/gpu", "amd.com/gpu"),
     ("aws.amazon.com/neuron", "aws.amazon.com/neuron"),
@@ -21,14 +22,24 @@ pub const TAINTS: &[(&str, &str)] = &[
     ("gpu.intel.com/i915", "gpu.intel.com/i915"),
     ("gpu.intel.com/xe", "gpu.intel.com/xe"),
     ("habana.ai/gaudi", "habana.ai/gaudi"),
+    ("nvidia.com/a100", NO_TAINT),
+    ("nvidia.com/a40", NO_TAINT),
     ("nvidia.com/gpu", "nvidia.com/gpu"),
     ("nvidia.com/gpu.shared", "nvidia.com/gpu"),
     ("nvidia.com/mig-*", "nvidia.com/gpu"),
+    ("nvidia.com/rtxa6000", NO_TAINT),
 ];
 
-/// Accelerators of which each process of a distributed run has one to itself. A slice of one, a core of a
+/// Stands for the taint key of nodes whose taint is not known.
+pub const NO_TAINT: &str = "";
+
+/// Whole GPUs.
+const GPUS: &[&str] =
+    &["amd.com/gpu", "nvidia.com/a100", "nvidia.com/a40", "nvidia.com/gpu", "nvidia.com/rtxa6000"];
+
+/// What each process of a distributed run has one of to itself, beside whole GPUs. A slice of one, a core of a
 /// Neuron device or a TPU is shared or split in other ways.
-const ONE_EACH: &[&str] = &["amd.com/gpu", "habana.ai/gaudi", "nvidia.com/gpu"];
+const ONE_EACH_TOO: &str = "habana.ai/gaudi";
 
 /// Returns how many accelerators a container gets, of those that each process has to itself, and where it says
 /// so. Nothing if there are none, or others, or if their number is not certain.
@@ -48,7 +59,8 @@ pub fn one_each<'a>(container: &Part<'a>) -> Option<(i64, Pointer, &'a str)> {
             let quantity = Quantity::from_json(amount.value?).ok()?;
             let number = quantity.is_integer().then(|| quantity.value()).filter(|number| *number > 0)?;
             let same = |(known, _, name): &(i64, Pointer, &str)| *known == number && *name == resource;
-            if !ONE_EACH.contains(&resource) || found.as_ref().is_some_and(|found| !same(found)) {
+            let is_whole = GPUS.contains(&resource) || resource == ONE_EACH_TOO;
+            if !is_whole || found.as_ref().is_some_and(|found| !same(found)) {
                 return None;
             }
             found.get_or_insert((number, amount.pointer, resource));
@@ -135,9 +147,8 @@ pub fn is_requested_by(container: &Value) -> bool {
 /// Returns how many whole GPUs a container gets, by limit or request: none where that is not known.
 #[must_use]
 pub fn gpus(container: &Value) -> i64 {
-    const WHOLE: [&str; 2] = ["amd.com/gpu", "nvidia.com/gpu"];
     entries(container)
-        .filter(|(resource, _)| WHOLE.contains(resource))
+        .filter(|(resource, _)| GPUS.contains(resource))
         .filter_map(|(_, value)| Some(Quantity::from_json(value).ok()?.value()))
         .max()
         .unwrap_or(0)
@@ -189,6 +200,10 @@ mod tests {
         assert_eq!(taint_of("nvidia.com/gpu", TAINTS), Some("nvidia.com/gpu"));
         assert_eq!(taint_of("nvidia.com/mig-1g.10gb", TAINTS), Some("nvidia.com/gpu"));
         assert_eq!(taint_of("nvidia.com/mig-1g.10gb.shared", TAINTS), Some("nvidia.com/gpu"));
+        assert_eq!(taint_of("nvidia.com/a100", TAINTS), Some(NO_TAINT));
+        for resource in GPUS.iter().chain([&ONE_EACH_TOO]) {
+            assert!(taint_of(resource, TAINTS).is_some(), "{resource}");
+        }
         for resource in [
             "nvidia.com/rdma-vf",
             "nvidia.com/gpumem-percentage",
@@ -206,6 +221,7 @@ mod tests {
         for (limits, any, gpus) in [
             (json!({"nvidia.com/gpu": "8", "cpu": 4}), true, 8),
             (json!({"amd.com/gpu": 2}), true, 2),
+            (json!({"nvidia.com/a100": 4}), true, 4),
             (json!({"nvidia.com/mig-1g.10gb": 2}), true, 0),
             (json!({"google.com/tpu": 4}), true, 0),
             (json!({"nvidia.com/gpu": 0}), false, 0),

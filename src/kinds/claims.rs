@@ -19,6 +19,14 @@ pub struct OwnClaim<'a> {
 }
 
 impl<'a> OwnClaim<'a> {
+    /// Tells whether it names a claim that exists, and describes another: the operator refuses both in a new
+    /// object, and writes the name of what it made into one that it knows.
+    #[must_use]
+    pub fn is_refused(&self, object: &Part<'_>) -> bool {
+        let is_known = || object.at(&["metadata", "uid"]).is_set() || object.get("status").is_set();
+        self.existing.is_some() && self.modes.is_some() && !is_known()
+    }
+
     /// Returns the name of the claim that must be looked up: one that exists, and is not described.
     #[must_use]
     pub fn to_look_up(&self) -> Option<(&'a str, &Part<'a>)> {
@@ -50,6 +58,8 @@ impl<'a> OwnClaim<'a> {
             Mounted::ByName => None,
         };
         let modes = spec.is_set().then(|| spec.get("accessModes"));
-        Some(Self { form, name: text(claim.at(form.name))?, existing, modes, path })
+        let made = existing.clone().filter(|_| modes.is_some()).and_then(text);
+        let name = made.or_else(|| text(claim.at(form.name)))?;
+        Some(Self { form, name, existing, modes, path })
     }
 }

@@ -81,17 +81,16 @@ impl<'a> PodTemplate<'a> {
     ) -> Self {
         let template = around.get(form.template);
         let spec = template.get("spec");
-        let in_list = |slot: ContainerSlot| {
-            spec.get(slot.list()).items().map(move |part| Container { slot, part })
-        };
+        let in_list =
+            |slot: ContainerSlot| spec.get(slot.list()).items().map(move |part| Container { slot, part });
         let containers = ContainerSlot::ALL.into_iter().flat_map(in_list).collect();
         Self { run, form, around, entry, template, spec, count, containers }
     }
 
-    /// Tells whether one of its containers requests an accelerator of the usual table.
+    /// Tells whether one of its containers requests an accelerator of the usual table, maybe by a placeholder.
     #[must_use]
     pub fn holds_accelerators(&self) -> bool {
-        accelerator::requests(self, accelerator::TAINTS).next().is_some()
+        self.container_values().any(|(_, _, container)| accelerator::is_requested_by(container))
     }
 
     /// Tells whether its pods start only when others have ended (`dependsOn` of a JobSet).

@@ -230,7 +230,8 @@ impl Asked {
     }
 
     fn taint(&self) -> Option<&'static str> {
-        accelerator::taint_of(&self.resource, accelerator::TAINTS).filter(|_| self.gpus > 0)
+        accelerator::taint_of(&self.resource, accelerator::TAINTS)
+            .filter(|taint| self.gpus > 0 && *taint != accelerator::NO_TAINT)
     }
 
     fn values(&self) -> Vec<(&'static str, String)> {

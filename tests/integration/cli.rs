@@ -1530,13 +1530,18 @@ fn versions_that_are_not_served_are_errors() {
         ("extensions.yaml", &job.replace("batch/v1", "extensions/v1beta1")),
         ("old.yaml", old),
         ("cron.yaml", cron),
+        (
+            "ray.yaml",
+            "apiVersion: ray.io/v1alpha1\nkind: RayJob\nmetadata: {name: r}\nspec: {activeDeadlineSeconds: 60, entrypoint: x, rayClusterSpec: \
+          {headGroupSpec: {rayStartParams: {}, template: {spec: {containers: [{name: h, image: 'example.com/h:1'}]}}}}}\n",
+        ),
     ]);
     let kinds = |file: &str| {
         let found = found_by_both(&place, file);
         let (of_kind, others): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|found| found.1 == "known-kind");
         let level =
-            if ["case.yaml", "group.yaml", "operator.yaml"].contains(&file) { "note" } else { "deny" };
+            if ["old.yaml", "extensions.yaml", "cron.yaml"].contains(&file) { "deny" } else { "note" };
         assert!(of_kind.len() == 1 && of_kind[0].0 == level, "{file}: {of_kind:?}");
         (of_kind[0].2.clone(), others.into_iter().map(|found| found.1).collect::<Vec<_>>())
     };
@@ -1554,6 +1559,8 @@ fn versions_that_are_not_served_are_errors() {
     let (message, others) = kinds("cron.yaml");
     assert_eq!(message, "`batch/v1beta1` of `CronJob` is no longer served since Kubernetes 1.25");
     assert!(others.contains(&"deadline".to_owned()), "{others:?}");
+    // Still served.
+    assert_eq!(kinds("ray.yaml").0, "`ray.io/v1alpha1` of `RayJob` is deprecated");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Checks an object against the API's schema: wrong types, placeholders, missing and unknown fields.
 
+mod home;
+
 use super::Reading;
 use super::place::{Place, Step};
 use super::schema::{Fields, Id, Schema, Shape};
 use crate::judge::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{EACH, Kind, Workload, whole};
-use crate::text::meter;
+use crate::kinds::{Workload, whole};
 use crate::text::patch::Op;
 use crate::text::placeholder::{help as placeholder_help, is_no_image, is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
@@ -219,7 +220,7 @@ impl Walk<'_> {
         let home = if sibling.is_some_and(|name| name.eq_ignore_ascii_case(key)) {
             None
         } else {
-            self.home(key, fields, parent)
+            self.home((key, value), fields, parent)
         };
         if let Some(home) = home {
             let message = format!("{begin}; it belongs at `{home}`");
@@ -272,80 +273,12 @@ impl Walk<'_> {
             finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
         }
     }
-
-    /// Returns the nearest mapping of the object that may have a field of this name.
-    fn home(&self, key: &str, fields: &Fields, parent: &Pointer) -> Option<Pointer> {
-        if fields.get("limits").is_some() && (key.contains('/') || key == "cpu" || key == "memory") {
-            return Some(parent.key("limits"));
-        }
-        let kind = Kind::of(self.object)?;
-        let mut names: Vec<&'static str> = kind.paths().flatten().copied().collect();
-        names.extend(["template", "containers", "securityContext"]);
-        names.sort_unstable();
-        names.dedup();
-        names.retain(|name| *name != EACH);
-        let mut levels = Vec::new();
-        self.levels((kind, &names), parent, self.root, Pointer::root(), &mut levels);
-        let holders = levels.into_iter().filter(|(at, fields)| at != parent && fields.get(key).is_some());
-        holders
-            .map(|(at, _)| (distance(&at, parent), at))
-            .min_by(|left, right| left.0.cmp(&right.0))
-            .map(|(_, at)| at)
-    }
-
-    /// Returns the item or entry around a place, or the first.
-    fn one_inside(&self, at: &Pointer, place: &Pointer) -> Option<Pointer> {
-        let around = place.below(at).and_then(|below| below.tokens().first().copied().cloned());
-        let first = || at.find(self.object)?.as_object()?.keys().next().map(|key| at.key(key));
-        around.map(|token| at.clone().then(token)).or_else(first)
-    }
-
-    /// Collects the mappings that authors confuse: the object, its specs, templates and containers. All items
-    /// of a list and all roles have the same fields, so one of them is enough: the one around the field, or
-    /// the first. How many levels there are depends on the schema alone.
-    fn levels(
-        &self,
-        (kind, names): (Kind, &[&'static str]),
-        parent: &Pointer,
-        id: Id,
-        at: Pointer,
-        out: &mut Vec<(Pointer, &'static Fields)>,
-    ) {
-        match self.schema.shape(id) {
-            Shape::Object(fields) => {
-                meter::spend(1);
-                for name in names {
-                    if let Some(field) = fields.get(name) {
-                        self.levels((kind, names), parent, field, &at / *name, out);
-                    }
-                }
-                out.push((at, fields));
-            }
-            Shape::List(item) => {
-                let next = self.one_inside(&at, parent).unwrap_or(&at / 0);
-                self.levels((kind, names), parent, *item, next, out);
-            }
-            Shape::Map(item) if kind.roles().is_some_and(|roles| at == Pointer::of(roles)) => {
-                if let Some(next) = self.one_inside(&at, parent) {
-                    self.levels((kind, names), parent, *item, next, out);
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Returns the finding for a field that contains a placeholder.
 pub(crate) fn held(pointer: Pointer, text: &str) -> Finding {
     let message = format!("`{}` contains the placeholder `{}`", name_of(&pointer), short(text));
     checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(text))
-}
-
-/// Returns the number of steps between two places; on a tie, a place below is nearer than one above.
-fn distance(from: &Pointer, to: &Pointer) -> (usize, usize) {
-    let common = from.tokens().into_iter().zip(to.tokens()).take_while(|(left, right)| left == right).count();
-    let (up, down) = (to.depth() - common, from.depth() - common);
-    (up + down, up)
 }
 
 /// The most fields of an extra level that are proposed to move up.
@@ -359,9 +292,11 @@ fn inner<'v>(fields: &Fields, value: &'v Value) -> Option<&'v Map> {
     fits.then_some(inner)
 }
 
-/// Tells whether one name is a misspelling of the other, rather than another word with similar letters.
+/// Tells whether one name is a misspelling of the other, or its first words, rather than another word with
+/// similar letters.
 fn near(key: &str, name: &str) -> bool {
-    key.eq_ignore_ascii_case(name) || (key.len() > 3 && key.len().abs_diff(name.len()) <= 3)
+    let is_begun = || name.strip_prefix(key).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
+    key.eq_ignore_ascii_case(name) || (key.len() > 3 && (key.len().abs_diff(name.len()) <= 3 || is_begun()))
 }
 
 /// Returns the name of a field to show: its last key, with an index or the author's key after it.

@@ -79,6 +79,19 @@ fn the_operator_only_warns() {
     let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
     let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}}}});
     assert_eq!(said(&object), ["warn training-operator spec.pytorchReplicaSpecs[Master].replicas"]);
+    // A placeholder for an image hides nothing else, and one for the name may be right.
+    let with = |name: &str, image: &str| {
+        let template = json!({"spec": {"containers": [{"name": name, "image": image}]}});
+        let worker = json!({"replicas": 1, "template": template});
+        said(
+            &json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": {"Worker": worker}}}),
+        )
+    };
+    let containers = "spec.pytorchReplicaSpecs[Worker].template.spec.containers";
+    let image = format!("warn placeholder {containers}[0].image");
+    assert_eq!(with("pytorch", "<ACCOUNT>/i:1"), std::slice::from_ref(&image));
+    assert_eq!(with("trainer", "<ACCOUNT>/i:1"), [image, format!("warn training-operator {containers}")]);
+    assert_eq!(with("$NAME", "i:1"), [""; 0]);
 }
 
 /// A whole Job, to break.

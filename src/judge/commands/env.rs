@@ -67,9 +67,7 @@ impl<'a> Environment<'a> {
                 let Some(name) = item.get("name").and_then(Value::as_str) else { continue };
                 let value = match field("value") {
                     _ if field("valueFrom").is_some() => None,
-                    Some(value) => {
-                        value.as_str().map(|text| expanded(&all, self.is_open, text, UNKNOWN))
-                    }
+                    Some(value) => value.as_str().map(|text| expanded(&all, self.is_open, text, UNKNOWN)),
                     None => Some(Cow::Borrowed("")),
                 };
                 let value = value.filter(|value| !value.contains(UNKNOWN) && value.len() <= MAX_VALUE_BYTES);

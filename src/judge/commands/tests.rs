@@ -194,3 +194,29 @@ fn the_training_operator_tells_the_number_of_nodes() {
     let elastic = json!({"elasticPolicy": {"minReplicas": 2, "maxReplicas": 4}});
     assert_eq!(of_worker(&job(elastic)), ["x 2:4 $(WORLD_SIZE) 0"]);
 }
+
+#[test]
+fn programs_are_behind_runners_with_known_options() {
+    for (script, program) in [
+        ("uv run --extra=gpu --python 3.12 torchrun x", "torchrun"),
+        ("uv --quiet run -- torchrun x", "torchrun"),
+        ("uv run -m torch.distributed.run x", "uv"),
+        ("uv pip install torchrun", "uv"),
+        ("uv run", "uv"),
+        ("/root/.local/bin/uv run env A=1 torchrun x", "torchrun"),
+        ("poetry -C /src run torchrun x", "torchrun"),
+        ("pixi run -e gpu torchrun x", "torchrun"),
+        ("conda run -n base --no-capture-output torchrun x", "torchrun"),
+        ("conda run -nbase torchrun x", "conda"),
+        ("micromamba run -p /opt/env torchrun x", "torchrun"),
+        ("xvfb-run -a -s '-screen 0 1x1x24' torchrun x", "torchrun"),
+        ("timeout 1h uv run torchrun x", "torchrun"),
+        ("nsys profile -o out -- torchrun x", "torchrun"),
+        ("profile.sh -- torchrun x", "profile.sh"),
+    ] {
+        with(&json!({"command": ["bash", "-c", script]}), |line| {
+            let last = line.commands.last().map(|command| command.program.as_str());
+            assert_eq!(last, Some(program), "{script}");
+        });
+    }
+}

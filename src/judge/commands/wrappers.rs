@@ -40,6 +40,169 @@ const WRAPPERS: [Wrapper; 17] = [
     wrapper("unbuffer", &[]),
 ];
 
+/// A program that starts another one in an environment of its own.
+struct Runner {
+    name: &'static str,
+    /// The word that makes it do so; empty if it does nothing else.
+    word: &'static str,
+    /// Options whose value is the next word, or behind `=`.
+    with_value: &'static [&'static str],
+    /// Options without a value.
+    flags: &'static [&'static str],
+}
+
+/// The runners, with what their documentation says of options. One with an option that is not here is left
+/// alone: the word behind may be its value.
+const RUNNERS: [Runner; 6] = [
+    Runner {
+        name: "uv",
+        word: "run",
+        with_value: &[
+            "--extra",
+            "--no-extra",
+            "--group",
+            "--no-group",
+            "--only-group",
+            "--package",
+            "--env-file",
+            "--with",
+            "--with-editable",
+            "--with-requirements",
+            "--python",
+            "-p",
+            "--index",
+            "--default-index",
+            "--directory",
+            "--project",
+            "--config-file",
+            "--cache-dir",
+            "--color",
+            "--link-mode",
+        ],
+        flags: &[
+            "--all-extras",
+            "--all-groups",
+            "--all-packages",
+            "--dev",
+            "--no-dev",
+            "--only-dev",
+            "--no-default-groups",
+            "--no-editable",
+            "--exact",
+            "--inexact",
+            "--no-env-file",
+            "--isolated",
+            "--active",
+            "--no-sync",
+            "--locked",
+            "--frozen",
+            "--no-project",
+            "--offline",
+            "--no-cache",
+            "--no-config",
+            "--no-progress",
+            "--quiet",
+            "-q",
+            "--verbose",
+            "-v",
+        ],
+    },
+    Runner {
+        name: "poetry",
+        word: "run",
+        with_value: &["--directory", "-C", "--project", "-P"],
+        flags: &["--quiet", "-q", "--no-interaction", "-n", "--no-plugins", "--no-cache", "--verbose", "-v"],
+    },
+    Runner {
+        name: "pixi",
+        word: "run",
+        with_value: &["--environment", "-e", "--manifest-path", "--color"],
+        flags: &[
+            "--executable",
+            "-x",
+            "--clean-env",
+            "--skip-deps",
+            "--frozen",
+            "--locked",
+            "--no-install",
+            "--no-lockfile-update",
+            "--no-progress",
+            "--quiet",
+            "-q",
+            "--verbose",
+            "-v",
+        ],
+    },
+    Runner {
+        name: "conda",
+        word: "run",
+        with_value: &["--name", "-n", "--prefix", "-p", "--cwd"],
+        flags: &[
+            "--no-capture-output",
+            "--live-stream",
+            "-s",
+            "--debug-wrapper-scripts",
+            "--dev",
+            "--verbose",
+            "-v",
+        ],
+    },
+    Runner {
+        name: "micromamba",
+        word: "run",
+        with_value: &["--name", "-n", "--prefix", "-p", "--root-prefix", "-r", "--cwd"],
+        flags: &["--clean-env"],
+    },
+    Runner {
+        name: "xvfb-run",
+        word: "",
+        with_value: &[
+            "--error-file",
+            "-e",
+            "--auth-file",
+            "-f",
+            "--server-num",
+            "-n",
+            "--xauth-protocol",
+            "-p",
+            "--server-args",
+            "-s",
+            "--wait",
+            "-w",
+        ],
+        flags: &["--auto-servernum", "-a", "--listen-tcp", "-l"],
+    },
+];
+
+impl Runner {
+    /// Returns the index of the program that it starts, if that is known.
+    fn started(&self, words: &[Token], runner: usize) -> Option<usize> {
+        let (mut at, mut runs) = (runner + 1, self.word.is_empty());
+        loop {
+            meter::spend(1);
+            let word = words.get(at).and_then(Token::known)?;
+            at += 1;
+            let (name, inline) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
+            if word == "--" && runs {
+                return Some(at);
+            }
+            if !word.starts_with('-') {
+                if runs {
+                    return Some(at - 1);
+                }
+                runs = word == self.word;
+                if !runs {
+                    return None;
+                }
+            } else if self.with_value.contains(&name) {
+                at += usize::from(!inline);
+            } else if !self.flags.contains(&word) {
+                return None;
+            }
+        }
+    }
+}
+
 /// A command without its wrappers.
 pub(super) struct Stripped {
     pub(super) words: Vec<Token>,
@@ -52,6 +215,13 @@ pub(super) fn strip(words: Vec<Token>) -> Stripped {
     let (mut exec, mut timeout) = (false, false);
     let mut at = 0;
     while let Some(program) = words.get(at).and_then(Token::known) {
+        if let Some(runner) = RUNNERS.iter().find(|runner| runner.name == base_name(program)) {
+            match runner.started(&words, at).filter(|started| *started < words.len()) {
+                Some(started) => at = started,
+                None => break,
+            }
+            continue;
+        }
         let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == base_name(program)) else { break };
         let (mut next, mut own) = (at + 1, wrapper.own);
         while let Some(token) = words.get(next) {

@@ -176,6 +176,10 @@ impl<'s> Reader<'s> {
                     self.wrong(&field.at, format!("{name} is a mapping, not nothing"), None);
                 }
                 for (key, value) in self.mapping(&field.at, field.value, &name).into_iter().flatten() {
+                    // An accelerator, and a taint that is not known.
+                    if value.as_str() == Some("") {
+                        continue;
+                    }
                     self.text(
                         &Field { at: field.at.key(key), value: Some(value) },
                         &format!("`{}` of {name}", shown(key)),

@@ -176,7 +176,7 @@ fn parameter(param: &Param) -> Value {
         ParamDefault::Int { least, .. } => json!({"type": "integer", "minimum": least}),
         ParamDefault::Strings(_) => json!({"type": "array", "items": {"type": "string", "pattern": "\\S"}}),
         ParamDefault::Map(_) => {
-            json!({"type": "object", "additionalProperties": {"type": "string", "pattern": "\\S"}})
+            json!({"type": "object", "additionalProperties": {"type": "string", "pattern": "^$|\\S"}})
         }
     };
     schema["description"] = param.doc.into();

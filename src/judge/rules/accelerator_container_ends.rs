@@ -57,21 +57,24 @@
 //! ending, and its GPUs with it. That is a note; since Kubernetes 1.29 such a container belongs into
 //! `initContainers` with `restartPolicy: Always`.
 //!
+//! A launcher of an MPIJob that waits forever after `mpirun` keeps its workers, and the accelerators that they
+//! have.
+//!
 //! The rule is silent for workers that others start processes on (the workers of an MPIJob, pods beside one
 //! that runs `mpirun` or `ssh`), for pods that are not meant to end, such as those of a Ray cluster, for
 //! training runtimes, whose command a TrainJob may replace, and where a script may end before its last
-//! command (`exec`, `exit`). Scripts in images and ConfigMaps are not read.
+//! command (`exec`, `exit`), unless it does so only with a failure (`exit 1` in a branch). Scripts in images and ConfigMaps are not read.
 //!
 //! ## References
 //!
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
 //! * <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>
 
-use crate::judge::commands::{Command, CommandLine, PodCommands, Token, base_name};
+use crate::judge::commands::{Command, CommandLine, Launcher, PodCommands, Token, base_name};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::judge::training::{drives_others, has_accelerators, quoted};
+use crate::judge::training::{drives_others, quoted};
 use crate::kinds::{Deadline, Part, PodTemplate, Restart, accelerator};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
@@ -100,6 +103,7 @@ fn check(cx: &mut Cx<'_>) {
         return;
     }
     let lines: Vec<&PodCommands<'_>> = (0..workload.pods.len()).map(|pod| cx.commands(pod)).collect();
+    on_others(cx, &lines);
     // Others may start processes in these containers.
     if lines.iter().flat_map(|pod| &pod.containers).any(drives_others) {
         return;
@@ -107,7 +111,7 @@ fn check(cx: &mut Cx<'_>) {
     let has_launcher = workload.pods.iter().any(|pod| pod.role() == Some("Launcher"));
     for (pod, lines) in workload.pods.iter().zip(&lines) {
         let is_served = has_launcher && pod.role() == Some("Worker");
-        if is_served || matches!(pod.form.restart, Restart::Free) || !has_accelerators(pod) {
+        if is_served || matches!(pod.form.restart, Restart::Free) || !pod.holds_accelerators() {
             continue;
         }
         let deadline = deadline(workload.run_of(pod).limits.clone(), pod);
@@ -119,14 +123,42 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &End<'_>, deadline: Option<&Pointer>, all: usize) {
-    let what = match end.of_loop {
-        true => format!("the loop around {} never ends", quoted(end.words)),
-        false if sleeps(end.words).is_some_and(f64::is_finite) => {
-            format!("{} waits for a day or more", quoted(end.words))
+/// Reports launchers that wait forever when what they started on other pods has ended.
+fn on_others(cx: &mut Cx<'_>, lines: &[&PodCommands<'_>]) {
+    let workload = cx.workload;
+    let is_held = |pod: &PodTemplate<'_>| pod.role() == Some("Worker") && pod.holds_accelerators();
+    for (pod, lines) in workload.pods.iter().zip(lines) {
+        let launches = pod.role() == Some("Launcher") && !pod.holds_accelerators();
+        if !launches || !workload.pods.iter().any(is_held) {
+            continue;
         }
-        false => format!("{} never ends", quoted(end.words)),
-    };
+        let deadline = deadline(workload.run_of(pod).limits.clone(), pod);
+        for line in &lines.containers {
+            let starts =
+                line.launches().any(|launch| launch.launcher == Launcher::Mpi && launch.is_certain());
+            let Some(end) = waits(line).filter(|end| starts && !end.after_failure && !end.of_loop) else {
+                continue;
+            };
+            let at = end
+                .words
+                .first()
+                .map_or_else(|| line.container.part.pointer.clone(), |word| line.place(word));
+            let (until, level) = match deadline {
+                Some(_) => ("until the deadline", Level::Note),
+                None => ("forever", Level::Deny),
+            };
+            let message = format!("{}: the workers hold their accelerators {until}", end.what());
+            let finding = cx.report(&at, message);
+            finding.at_most(level).help("end the launcher with what it starts, or set a deadline");
+            if let Some(deadline) = &deadline {
+                finding.label(Place::Here(deadline.clone(), FindingPart::Value), "the deadline");
+            }
+        }
+    }
+}
+
+fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &End<'_>, deadline: Option<&Pointer>, all: usize) {
+    let what = end.what();
     let at = end.words.first().map_or_else(|| line.container.part.pointer.clone(), |word| line.place(word));
     if !line.container.part.value.is_some_and(accelerator::is_requested_by) {
         if all > 1 {
@@ -169,6 +201,19 @@ struct End<'c> {
     after_failure: bool,
 }
 
+impl End<'_> {
+    /// Returns what it does, for a message.
+    fn what(&self) -> String {
+        match self.of_loop {
+            true => format!("the loop around {} never ends", quoted(self.words)),
+            false if sleeps(self.words).is_some_and(f64::is_finite) => {
+                format!("{} waits for a day or more", quoted(self.words))
+            }
+            false => format!("{} never ends", quoted(self.words)),
+        }
+    }
+}
+
 /// Returns what a container does forever at its end.
 fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
     let first = line.commands.first()?;
@@ -186,7 +231,7 @@ fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
     for command in own().filter(|command| last.is_none_or(|last| !std::ptr::eq(*command, last))) {
         meter::spend(1);
         let leaves = matches!(command.program.as_str(), "exit" | "return") || command.exec;
-        if leaves && before != Some(After::Or) && command.place.in_loop.is_none() {
+        if leaves && !fails(command) && before != Some(After::Or) && command.place.in_loop.is_none() {
             return None;
         }
         before = Some(command.after);
@@ -202,6 +247,12 @@ fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
     }
     let last = last?;
     is_endless(last).then_some(End { words: &last.words, of_loop: false, after_failure: last.place.branch })
+}
+
+/// Tells whether a command ends a script in a branch, with a failure: otherwise the script goes on.
+fn fails(command: &Command) -> bool {
+    let status = command.words.get(1).and_then(Token::known).and_then(|status| status.parse::<i64>().ok());
+    command.program == "exit" && command.place.branch && status.is_some_and(|status| status != 0)
 }
 
 /// Tells whether a command runs forever, as far as a job goes.

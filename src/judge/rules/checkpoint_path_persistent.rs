@@ -66,8 +66,9 @@
 //! `CKPT_PATH` and `SNAPSHOT_PATH` count only if no volume of the pod is kept. Flags that name something to
 //! read (`--resume`, `--load`, `--model-dir`) and directories of logs do not count.
 //!
-//! An absolute path is in the mount around it. It is wrong if there is none, or if the volume is an
-//! `emptyDir`, a ConfigMap or Secret, or mounted read-only. A `hostPath` is wrong too, since the next pod may
+//! An absolute path is in the mount around it. It is wrong if there is none, or if the volume is an `emptyDir`,
+//! a ConfigMap or a Secret. A flag with a directory of a volume that is kept and mounted read-only names
+//! something to read, and does not count. A `hostPath` is wrong too, since the next pod may
 //! run on another node; for one pod that is bound to a node (`nodeName`, `nodeSelector` or `nodeAffinity`) it
 //! is only a note. A relative path is in a directory of the image that the manifest does not tell, unless the
 //! container has a `workingDir`: it is reported only if no container of the pod mounts a volume that is kept.
@@ -75,7 +76,8 @@
 //!
 //! The rule is silent where a path is not known, where another such flag of the container has a directory
 //! that is kept, where a container uploads files (`aws s3`, `gsutil`, `gcloud storage`, `rclone`, `azcopy`,
-//! `hf upload`, `--push_to_hub`), where another container mounts the same volume, since it may copy the
+//! `hf upload`, `--push_to_hub`), where the script copies the directory to one that is kept or not known (`cp`,
+//! `mv`, `install`, `rsync`, `scp`, `tar`), where another container mounts the same volume, since it may copy the
 //! files, and for training runtimes and Volcano Jobs with volumes outside of their pod templates. Suppress it
 //! for a job whose output nobody needs, such as a benchmark, with the annotation `jobgate.dev/ignore:
 //! checkpoint-path-persistent`.
@@ -89,11 +91,12 @@
 use std::collections::BTreeMap;
 
 use crate::judge::commands::{CommandLine, Launcher, PodCommands};
+use crate::judge::copies::{Path, saved};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::mounts::{Destinations, Fate, Volumes};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::judge::training::{has_accelerators, is_python_trainer, quote};
+use crate::judge::training::{is_python_trainer, quote};
 use crate::kinds::{Container, ContainerSlot, Field, PodTemplate, Workload, accelerator};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
@@ -162,7 +165,7 @@ fn check(cx: &mut Cx<'_>) {
         return;
     }
     let lines: Vec<_> = (0..workload.pods.len()).map(|pod| cx.commands(pod)).collect();
-    if !workload.pods.iter().any(has_accelerators) || lines.iter().any(|pod| uploads(pod)) {
+    if !workload.pods.iter().any(PodTemplate::holds_accelerators) || lines.iter().any(|pod| uploads(pod)) {
         return;
     }
     // The mounts of all pods, for what `mpirun` starts.
@@ -231,12 +234,19 @@ fn judge(
     };
     // A script that changes its directory.
     let is_elsewhere = line.commands.iter().any(|command| matches!(command.program.as_str(), "cd" | "pushd"));
+    let Some(saved) = saved(line, mounts, none_kept) else { return };
     let mut worst: Option<(Directory, String, Level)> = None;
     for directory in directories {
         let Some(fate) = fate(line, &directory, mounts, (none_kept, is_elsewhere)) else { return };
         let (what, level) = match fate {
             _ if directory.is_variable && !none_kept => return,
             Fate::Kept | Fate::Unknown => return,
+            Fate::Read => continue,
+            Fate::OfContainer | Fate::OfPod(_)
+                if saved.iter().any(|from| from.may_overlap(&Path::of(&directory.value))) =>
+            {
+                return;
+            }
             // Another container may copy the files.
             Fate::OfPod(name) if shared.get(name).is_some_and(|uses| *uses > 1) => return,
             Fate::OfContainer if is_relative(&directory) => (

@@ -109,7 +109,8 @@
 //! An object may describe a claim itself, one for all its pods: a JobSet in `volumeClaimPolicies[].templates`,
 //! mounted by the pods with a mount of that name, and a Volcano job in `spec.volumes[].volumeClaim`, mounted in
 //! every container of every pod. Its access modes are those in the object, and nothing is looked up. A claim
-//! that a Volcano job names (`volumeClaimName`) is looked up, and mounted everywhere as well.
+//! that a Volcano job names (`volumeClaimName`) is looked up, and mounted everywhere as well. Volcano refuses a
+//! volume with both, which is a warning.
 //!
 //! A TrainJob has the pods of its runtime (`runtimeRef`), which is read from the linted files, `--facts` or the
 //! cluster; the job's `runtimePatches` and what `spec.trainer` starts count. The claims are those of the job's
@@ -195,6 +196,16 @@ const MAX_COUNTS: usize = 16;
 const MAX_NAME_BYTES: usize = 253;
 
 fn check(cx: &mut Cx<'_>) {
+    for own in cx.workload.own_claims() {
+        if let (Some(existing), Some(field), true) =
+            (&own.existing, own.form.existing, own.is_refused(&cx.workload.object))
+        {
+            let pair = format!("`{field}` and `{}`", own.form.spec);
+            let finding =
+                cx.report(&existing.pointer, format!("the operator refuses a volume with both {pair}"));
+            finding.at_most(Level::Warn).at_key().help("remove one of them");
+        }
+    }
     if cx.workload.kind.runs_in.is_none() {
         return check_all(cx, &Scene::of(cx.workload, None));
     }

@@ -219,6 +219,10 @@ fn of_template(cx: &mut Cx<'_>, harm: Harm) {
 /// Notes a wait that no deadline ends.
 fn does_not_limit(cx: &mut Cx<'_>) {
     let Some(wait) = cx.workload.kind.wait else { return };
+    // Without one, that is what is reported.
+    if !cx.workload.limits.get(FIELD).is_set() {
+        return;
+    }
     if let Some(field) = wait.choice.of(&cx.workload.object) {
         let message = format!("with `{}`, the deadline does not limit {}", wait.choice.word, wait.what);
         cx.report(&field.pointer, message).at_most(Level::Note).help(wait.help);

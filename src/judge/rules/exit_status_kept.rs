@@ -1,4 +1,4 @@
-//! The exit status of the training program is that of its container: a failure is not taken for success.
+//! The exit status of the main program is that of its container: a failure is not taken for success.
 //!
 //! ## Why
 //!
@@ -48,19 +48,19 @@
 //!
 //! ## Details
 //!
-//! Only the training program counts: a launcher such as `torchrun`, or Python with a script or module, but
-//! not `pip`, `venv` and `python -c`. It is reported
+//! Only what the container is for counts: a launcher such as `torchrun`, or Python with a script or module,
+//! but not `pip`, `venv` and `python -c`. It is reported
 //!
 //! * where it is piped into `tee` without `pipefail`, and the script ends there or with a command such as
 //!   `echo`, or relies on the status (`set -e`, `&&`);
 //! * where `|| true`, `|| :` or `|| echo …` follows, and the script ends there.
 //!
 //! The shells `sh` and `dash` of Debian and Ubuntu do not know `set -o pipefail`: they print an error and end
-//! with status 2 before the training program starts. That is a finding of its own: a warning if the image is
+//! with status 2 before the program starts. That is a finding of its own: a warning if the image is
 //! known to be based on them, and a note if it is not.
 //!
-//! The rule is silent where the script reads `PIPESTATUS`, where the program runs in a branch or loop, and
-//! where other commands follow that may look at the result. It does not report `python train.py; echo done`,
+//! The rule is silent where the script reads `PIPESTATUS`, where the program runs in a branch or loop, where
+//! what follows names the file that `tee` writes, and where other commands follow that may look at the result. It does not report `python train.py; echo done`,
 //! which loses the status as well: most scripts of this form do something else.
 //!
 //! ## References
@@ -68,7 +68,7 @@
 //! * <https://www.gnu.org/software/bash/manual/html_node/Pipelines.html>
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#handling-pod-and-container-failures>
 
-use crate::judge::commands::{Command, CommandLine, Shell};
+use crate::judge::commands::{Command, CommandLine, Shell, Token, base_name};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -81,8 +81,7 @@ use crate::text::value::Value;
 pub(super) static RULE: Rule = Rule {
     id: "exit-status-kept",
     problem: "Failure hidden from the job",
-    summary: "The exit status of the training program is that of its container: a failure is not taken for \
-              success",
+    summary: "The exit status of the main program is that of its container: a failure is not taken for success",
     kinds: Kinds::WithPods,
     default: Action::Warn,
     fills: Fills::Nothing,
@@ -95,6 +94,11 @@ pub(super) static RULE: Rule = Rule {
 
 /// Commands that leave everything as it is.
 const IDLE: [&str; 8] = [":", "date", "echo", "printf", "sleep", "sync", "touch", "true"];
+
+/// So many pipelines of a script are looked at, and so many files of each: what follows is searched for them.
+/// One line helps against all of them.
+const MAX_PIPELINES: usize = 4;
+const MAX_FILES: usize = 2;
 
 /// Images that are based on Debian or Ubuntu, by the name behind the last `/`, if the tag names nothing else.
 const DEBIAN: [&str; 8] =
@@ -131,6 +135,8 @@ fn in_script(cx: &mut Cx<'_>, line: &CommandLine<'_>, at: usize, own: &[&Command
     // The script may end with another status only by `exit`.
     let ends_well = own.last().is_some_and(|last| is_top(last) && IDLE.contains(&last.program.as_str()))
         && !own.iter().any(|command| matches!(command.program.as_str(), "exit" | "exec" | "return"));
+    let has_pipefail = has("pipefail");
+    let mut pipelines = 0;
     for (position, command) in own.iter().enumerate() {
         meter::spend(1);
         if !is_top(command) || !is_trainer(command) {
@@ -139,10 +145,14 @@ fn in_script(cx: &mut Cx<'_>, line: &CommandLine<'_>, at: usize, own: &[&Command
         let Some(next) = own.get(position + 1) else { continue };
         let Some(program) = command.words.first() else { continue };
         match command.after {
-            After::Pipe if next.program == "tee" && !shell.pipefail && !has("pipefail") => {
+            After::Pipe if next.program == "tee" && !shell.pipefail && !has_pipefail => {
                 let relies = shell.errexit || next.after == After::And;
                 let rest = &own[position + 1..];
                 if next.after == After::Pipe || !(relies || is_end(rest) || ends_well) {
+                    continue;
+                }
+                pipelines += 1;
+                if pipelines > MAX_PIPELINES || is_read(script, at, next, rest) {
                     continue;
                 }
                 // What follows would hide the failure as well.
@@ -150,8 +160,8 @@ fn in_script(cx: &mut Cx<'_>, line: &CommandLine<'_>, at: usize, own: &[&Command
                 let option = if is_last { "set -o pipefail" } else { "set -eo pipefail" };
                 let message =
                     format!("the status of {} is lost: that of `tee` counts", quoted(&command.words));
-                let place = line.place(program);
-                let finding = cx.report(&place, message);
+                let finding = cx.report(&line.place(program), message);
+                finding.at(line.part(program));
                 if matches!(shell.name, "bash" | "zsh") {
                     finding.help(format!("write `{option}` before it"));
                     if let Some(op) = with_option(line, shell, option) {
@@ -186,6 +196,53 @@ fn is_end(commands: &[&Command]) -> bool {
         let is_idle = at == 0 || IDLE.contains(&command.program.as_str());
         is_idle && command.place.depth == 0 && matches!(command.after, After::End | After::Next)
     })
+}
+
+/// Tells whether what follows in a script names a file that `tee` writes, so that it may look at the result.
+/// `rest` begins with `tee`.
+fn is_read(script: &str, shell: usize, tee: &Command, rest: &[&Command]) -> bool {
+    let Some(last) = tee.words.last().filter(|_| tee.words.len() > 1) else { return false };
+    // A script in a script is in quotes, and its words have no place of their own.
+    let is_outermost = shell == 0;
+    let behind = if is_outermost { script.get(last.word.span.end..).unwrap_or_default() } else { script };
+    meter::spend_text(behind);
+    let has = |part: &str| memchr::memmem::find(behind.as_bytes(), part.as_bytes()).is_some();
+    let only_prints = || rest[1..].iter().all(|command| IDLE.contains(&command.program.as_str()));
+    if behind.trim().is_empty() || only_prints() && !["[[", "$(", "`"].iter().any(|test| has(test)) {
+        return false;
+    }
+    let least = if is_outermost { 1 } else { 2 };
+    let files = || tee.words.iter().skip(1).filter(|word| is_file(word));
+    files().count() > MAX_FILES
+        || files().any(|token| {
+            let file = token.known().map(base_name).filter(|file| !file.is_empty());
+            let raw = if is_outermost { script.get(token.word.span.clone()).unwrap_or_default() } else { "" };
+            let variable = || {
+                let (_, name) = raw.split_once('$')?;
+                let name = name.trim_start_matches('{');
+                let end = name.find(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
+                Some(&name[..end.unwrap_or(name.len())]).filter(|name| !name.is_empty())
+            };
+            file.is_some_and(|file| is_named(behind, file, least))
+                || variable().is_some_and(|name| is_named(behind, name, least))
+        })
+}
+
+/// Tells whether a word of `tee` is no option.
+fn is_file(token: &Token) -> bool {
+    !token.word.text.starts_with('-')
+}
+
+/// Tells whether a text has a name that is no part of another so often.
+fn is_named(text: &str, name: &str, least: usize) -> bool {
+    let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let bytes = text.as_bytes();
+    meter::spend_text(text);
+    let whole = memchr::memmem::find_iter(bytes, name.as_bytes()).filter(|at| {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        !before.is_some_and(goes_on) && !bytes.get(at + name.len()).is_some_and(goes_on)
+    });
+    whole.take(least).count() == least
 }
 
 /// Returns the operation that writes an option before a script.

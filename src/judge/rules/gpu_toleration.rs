@@ -59,14 +59,16 @@
 //!
 //! **What is an accelerator.** The parameter `taints` maps each resource to the taint of its nodes; a policy
 //! that sets it replaces the whole table. MIG slices and shared GPUs are on nodes with the taint of the whole
-//! GPU. A resource that is not in the table is not an accelerator: `nvidia.com/rdma-vf` is a network card.
+//! GPU. A resource that is not in the table is not an accelerator: `nvidia.com/rdma-vf` is a network card. An
+//! empty taint is one that is not known, as for GPUs that a cluster names by their product
+//! (`nvidia.com/a100`): they are accelerators for all rules, but nothing is reported or filled in here.
 //! Limits and requests of all containers count, including init containers and sidecars; a quantity of zero
 //! does not.
 //!
 //! **What covers a taint.** The value of a taint depends on the cloud (`present`, `true`, none), so the added
-//! toleration uses `Exists`. An author's toleration with `operator: Equal` covers one value only: it gets a
-//! warning, and nothing is added to it. GKE uses the value `present`, and adds the tolerations of
-//! `nvidia.com/gpu` and `google.com/tpu` by itself, so pods that select GKE nodes by label
+//! toleration uses `Exists`. An author's toleration with `operator: Equal`, which is the default, covers one
+//! value only: it gets a warning, and nothing is added to it. GKE uses the value `present`, and adds the
+//! tolerations of `nvidia.com/gpu` and `google.com/tpu` by itself, so pods that select GKE nodes by label
 //! (`cloud.google.com/gke-…`) are not reported.
 //!
 //! **Which lists are filled.** `tolerations` is an atomic list: whoever applies it owns all of it, and each
@@ -125,7 +127,7 @@ use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Ratchet, Rule};
 use crate::judge::runtimes;
 use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, selects_gke};
-use crate::kinds::accelerator::{self, toleration};
+use crate::kinds::accelerator::{self, NO_TAINT, toleration};
 use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::patch;
@@ -139,7 +141,8 @@ const OWN_LISTS: Flag = Flag::off(
 );
 const TAINTS: Mapping = Mapping::new(
     "taints",
-    "Resource name, or a glob with one `*`, to the key of the taint on the nodes that have it.",
+    "Resource name, or a glob with one `*`, to the key of the taint on the nodes that have it; empty if that \
+     is not known.",
     accelerator::TAINTS,
 );
 
@@ -182,7 +185,7 @@ fn check_pod<'a>(
     }
     // The first request for each taint: several resources may share one.
     let mut wanted: BTreeMap<&str, accelerator::Request<'_>> = BTreeMap::new();
-    for request in accelerator::requests(pod, taints) {
+    for request in accelerator::requests(pod, taints).filter(|request| request.taint != NO_TAINT) {
         wanted.entry(request.taint).or_insert(request);
     }
     if wanted.is_empty() {
@@ -322,23 +325,28 @@ const EXISTS: &str = "does not change the pods of an object that exists";
 fn report_one_value(cx: &mut Cx<'_>, tolerations: &Part<'_>, index: usize, taint: &str) {
     let Some(toleration) = tolerations.items().nth(index) else { return };
     let value = toleration.get("value").text().set().unwrap_or_default();
-    let as_gke =
-        if value == GKE_VALUE && GKE_TAINTS.contains(&taint) { ", which is that of GKE" } else { "" };
+    let is_gke = value == GKE_VALUE && GKE_TAINTS.contains(&taint);
     let operator = toleration.get("operator");
+    let only = match (value, operator.is_set()) {
+        ("", true) => "the empty value".to_owned(),
+        ("", false) => "the empty value: no `operator` means `Equal`".to_owned(),
+        _ => format!(
+            "the value `{}`{}",
+            value.escape_debug(),
+            if is_gke { ", which is that of GKE" } else { "" }
+        ),
+    };
     let exists = match operator.value {
         Some(_) => Op::Replace(operator.pointer, "Exists".into()),
         None => Op::Add(operator.pointer, "Exists".into()),
     };
     let no_value = toleration.get("value");
     let ops = std::iter::once(exists).chain(no_value.value.map(|_| Op::Remove(no_value.pointer))).collect();
-    cx.report(
-        &toleration.pointer,
-        format!("the taint `{taint}` is tolerated only with the value `{}`{as_gke}", value.escape_debug()),
-    )
-    .instead_of_fill(Level::Warn)
-    .at_most(Level::Warn)
-    .help("write `operator: Exists` and no value: clouds give the taint different values")
-    .fix(Safety::Unsafe, ops);
+    cx.report(&toleration.pointer, format!("the taint `{taint}` is tolerated only with {only}"))
+        .instead_of_fill(Level::Warn)
+        .at_most(Level::Warn)
+        .help("write `operator: Exists` and no value: clouds give the taint different values")
+        .fix(Safety::Unsafe, ops);
 }
 
 /// Reports all that is missing in one template as one finding, so that its fix is one change of one list.

@@ -65,10 +65,8 @@
 
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule, Strings};
-use crate::k8s::quantity::Quantity;
 use crate::kinds::{Container, Field, PodTemplate, accelerator};
 use crate::text::lines::cut;
-use crate::text::meter;
 use crate::text::placeholder::is_no_image;
 use crate::text::pointer::Pointer;
 
@@ -128,10 +126,8 @@ fn check(cx: &mut Cx<'_>) {
 
 /// Returns the first image of a template that may change, of containers that request an accelerator.
 fn moving<'a>(pod: &PodTemplate<'a>, tags: &[&str]) -> Option<Moving<'a>> {
-    if !pod.holds_accelerators() {
-        return None;
-    }
-    pod.containers().filter(holds_accelerators).find_map(|container| {
+    let holds = |container: &Container<'_>| container.part.value.is_some_and(accelerator::is_requested_by);
+    pod.containers().filter(holds).find_map(|container| {
         let image = container.part.get("image");
         let text = image.text().set()?;
         if text.is_empty() || is_no_image(text) || text.contains('@') {
@@ -148,18 +144,5 @@ fn moving<'a>(pod: &PodTemplate<'a>, tags: &[&str]) -> Option<Moving<'a>> {
             _ => false,
         };
         Some(Moving { place: image.pointer, tag, is_kept })
-    })
-}
-
-/// Tells whether a container requests an accelerator of the usual table.
-fn holds_accelerators(container: &Container<'_>) -> bool {
-    ["limits", "requests"].into_iter().any(|list| {
-        container.part.at(&["resources", list]).entries().any(|(resource, amount)| {
-            meter::spend(1);
-            accelerator::taint_of(resource, accelerator::TAINTS).is_some()
-                && amount
-                    .value
-                    .is_some_and(|value| Quantity::from_json(value).is_ok_and(|amount| amount.is_positive()))
-        })
     })
 }

@@ -142,6 +142,8 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_
     if nodes.most == 1 || is_local {
         if gang.least > 1 {
             copies(cx, started, gang, nodes, is_local);
+        } else if !is_local {
+            inelastic(cx, started, gang, nodes);
         }
         return;
     }

@@ -65,7 +65,8 @@
 //! * the backend `etcd` with the address of a training pod, in which no etcd runs;
 //! * in a Job, the host name of one of its own pods without `subdomain` in the pod spec: it never resolves;
 //! * in a PyTorchJob without Master and `elasticPolicy`, plain `python`, to which the operator says nothing of
-//!   the other pods. This is a note, since Jobgate does not see what the program does.
+//!   the other pods. This is a note, since Jobgate does not see what the program does. `python -c` counts if its
+//!   code names `init_process_group`.
 //!
 //! `MASTER_ADDR` is no option of `torchrun`: it sets the variable, and does not read it.
 //!

@@ -61,9 +61,9 @@
 //!
 //! * it has two or more whole GPUs, and starts several processes that use NCCL: `torchrun` with more than one
 //!   process per node, `accelerate launch`, `deepspeed`, any program in a PyTorchJob, or workers of an MPIJob
-//!   whose launcher names `nccl`, `rccl`, `horovod` or `torch`;
-//! * or it has a GPU, and its Python program takes `--num-workers`, `--workers` or
-//!   `--dataloader-num-workers` above zero.
+//!   whose launcher names `nccl`, `rccl`, `horovod` or `torch`, or sets a variable such as `NCCL_DEBUG`;
+//! * or it has a GPU, and its Python program takes `--num-workers` or `--dataloader-num-workers` above zero, or
+//!   `--workers` behind `torchrun`, `accelerate launch` or `deepspeed`: alone it may be of any program.
 //!
 //! An `emptyDir` at `/dev/shm` without `medium: Memory` is reported too: it is a directory on a disk.
 //!
@@ -107,7 +107,8 @@ pub(super) static RULE: Rule = Rule {
 /// Where shared memory may be mounted.
 const PLACES: [&str; 3] = ["/dev/shm", "/dev", "/"];
 
-/// Flags with the number of DataLoader workers, without dashes and with `_` for `-`.
+/// Flags with the number of DataLoader workers, without dashes and with `_` for `-`. The last is one only in a
+/// program that a launcher starts.
 const WORKERS: [&str; 3] = ["dataloader_num_workers", "num_workers", "workers"];
 
 /// The volume that the fix adds.
@@ -231,12 +232,14 @@ fn processes(launch: &Launch<'_>, line: &CommandLine<'_>) -> Option<bool> {
 
 /// Returns the flag with the number of DataLoader workers, if it is above zero.
 fn workers(command: &Command) -> Option<(&Token, String)> {
+    let trains = |launch: Launch<'_>| !matches!(launch.launcher, Launcher::Mpi | Launcher::Ray);
+    let flags = if Launch::of(command).is_some_and(trains) { &WORKERS[..] } else { &WORKERS[..2] };
     command.words.iter().enumerate().skip(1).find_map(|(at, token)| {
         meter::spend(1);
         let text = token.word.text.as_str();
         let (name, inline) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         let name = name.strip_prefix("--")?;
-        if !WORKERS.iter().any(|known| name.len() == known.len() && name.replace('-', "_") == **known) {
+        if !flags.iter().any(|known| name.len() == known.len() && name.replace('-', "_") == **known) {
             return None;
         }
         let next = || command.words.get(at + 1).map(|next| next.word.text.as_str());
@@ -251,7 +254,7 @@ fn names_nccl(line: &CommandLine<'_>) -> bool {
     line.argv.iter().any(|item| {
         meter::spend_text(&item.text);
         let has = |name: &&str| memchr::memmem::find(item.text.as_bytes(), name.as_bytes()).is_some();
-        ["horovod", "nccl", "rccl", "torch"].iter().any(has)
+        ["NCCL_", "horovod", "nccl", "rccl", "torch"].iter().any(has)
     })
 }
 

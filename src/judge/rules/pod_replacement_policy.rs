@@ -58,6 +58,10 @@
 //! JobSet would reject the change otherwise. A Job with a `podFailurePolicy` defaults to `Failed` and may
 //! have no other value.
 //!
+//! A Job with `backoffLimit: 0` and without `backoffLimitPerIndex` ends with its first failed pod, so no pod
+//! is replaced. `TerminatingOrFailed` counts a pod as failed as soon as it is marked for deletion, `Failed`
+//! only if it then fails. In a JobSet or a runtime, such a Job is a note instead of a warning.
+//!
 //! A JobSet with `failurePolicy.restartStrategy: InPlaceRestart` restarts its pods where they are. JobSet
 //! accepts it only if each Job has `podReplacementPolicy: Failed`, a `backoffLimit` of 2147483647, and as
 //! many `completions` as `parallelism`. There another value of the first is reported even if the author chose
@@ -106,6 +110,12 @@ const FIELD: &str = "podReplacementPolicy";
 const HELP: &str = "write `podReplacementPolicy: Failed`; \
                     a pod that checkpoints on SIGTERM must then exit with a status other than 0";
 
+/// What happens without the field.
+const OVERLAPS: &str = "so a replacement starts while the old pod is still terminating";
+/// What happens instead in a Job that ends with its first failed pod.
+const FAILS: &str = "so a pod that is deleted counts as failed before it has terminated, even if it then \
+                     succeeds (no replacement starts: `backoffLimit` is 0)";
+
 fn check(cx: &mut Cx<'_>) {
     // An apply sends a list around the Job as a whole, without what was filled in.
     let in_list = cx.workload.kind.pods.iter().any(|pods| pods.is_job() && pods.is_in_list());
@@ -130,6 +140,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
         format!("the operator refuses `{}` unless `podReplacementPolicy` is `Failed`", choice.word)
     });
     let field = spec.get(FIELD);
+    let is_over = ends_with_first_failure(spec);
+    let harm = if is_over { FAILS } else { OVERLAPS };
     match field.text() {
         Field::Unset => {
             let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
@@ -138,11 +150,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
                 Field::Set(version) => cx.workload.kind.retired(version).map(|_| version),
                 _ => None,
             };
-            let message = needed.unwrap_or_else(|| {
-                "`podReplacementPolicy` is not set, \
-                 so a replacement starts while the old pod is still terminating"
-                    .to_owned()
-            });
+            let is_needed = needed.is_some();
+            let message = needed.unwrap_or_else(|| format!("`podReplacementPolicy` is not set, {harm}"));
             if let Some(finding) = cx.missing(&field.pointer, message) {
                 match retired {
                     Some(version) => {
@@ -153,7 +162,8 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
                     None => {
                         finding.help(HELP).fix(Safety::Safe, vec![fix]);
                         if is_lost {
-                            finding.instead_of_fill(Level::Warn);
+                            let is_minor = is_over && !is_needed;
+                            finding.instead_of_fill(if is_minor { Level::Note } else { Level::Warn });
                         }
                     }
                 }
@@ -166,13 +176,9 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
                 && cx.request.origin == Origin::Admission
                 && !is_chosen(&cx.workload.object) =>
         {
-            cx.report(
-                &field.pointer,
-                "`podReplacementPolicy` is the API server's default, \
-                 so a replacement starts while the old pod is still terminating",
-            )
-            .help(HELP)
-            .fix(Safety::Safe, vec![Op::Replace(field.pointer.clone(), "Failed".into())]);
+            let message = format!("`podReplacementPolicy` is the API server's default, {harm}");
+            let fix = Op::Replace(field.pointer.clone(), "Failed".into());
+            cx.report(&field.pointer, message).help(HELP).fix(Safety::Safe, vec![fix]);
         }
         Field::Set("TerminatingOrFailed") => {
             if let Some(message) = needed {
@@ -183,6 +189,11 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
         }
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }
+}
+
+/// Tells whether a Job ends with its first failed pod, so that none is replaced.
+fn ends_with_first_failure(spec: &Part<'_>) -> bool {
+    spec.get("backoffLimit").int() == Field::Set(0) && !spec.get("backoffLimitPerIndex").is_set()
 }
 
 /// Returns the operations that restore the field where an apply of the list around a Job removes it, and

@@ -71,7 +71,7 @@
 //! the training program itself: often a script is started once on each node, and starts the others.
 //!
 //! The rule is silent where a number is not in the object (`auto`, variables of a ConfigMap, config files,
-//! placeholders), where the accelerators are MIG slices, shared, TPUs, Neuron devices or come by a claim, and
+//! placeholders; an option of `accelerate launch` wins over its config file), where the accelerators are MIG slices, shared, TPUs, Neuron devices or come by a claim, and
 //! for training runtimes. Fewer processes are no finding where `CUDA_VISIBLE_DEVICES` splits the devices, where
 //! a script starts several launchers, and where one process is for one model on several devices.
 //!
@@ -142,8 +142,10 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
     let (by, factor) = match started.launch.launcher {
         Launcher::Accelerate => {
             let machines = started.option("num_machines");
+            // What an option says wins over the file.
+            let is_said = started.option("config_file").is_absent() || machines.is_given();
             let machines = if machines.is_absent() { Some(1) } else { machines.number() };
-            let is_known = started.option("config_file").is_absent()
+            let is_known = is_said
                 && !started.told.names(Topic::Accelerate)
                 && ["cpu", "tpu"].iter().all(|option| started.option(option).is_absent());
             let Some(machines) = machines.filter(|machines| is_known && *machines > 0) else { return };

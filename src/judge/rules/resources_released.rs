@@ -76,6 +76,9 @@
 //! but only after that time, so only a TTL of 0 counts. In an MPIJob of `kubeflow.org/v2beta1` it deletes the
 //! launcher alone, so it never counts.
 //!
+//! A job with roles that has one pod in all, beside parameter servers without accelerators, is not reported
+//! unless it has a deadline or a `backoffLimit`: only these end it while its pod runs.
+//!
 //! In a RayJob, `ttlSecondsAfterFinished` is the time that the cluster runs on, and only together with
 //! `shutdownAfterJobFinishes`; KubeRay refuses the one without the other. Nothing is filled in where the job
 //! has a `deletionStrategy`, with which KubeRay refuses the field, or a `clusterSelector`: that cluster is
@@ -101,7 +104,7 @@ use crate::judge::cost::Cost;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::kinds::{Held, PodTemplate, Ttl};
+use crate::kinds::{Held, PodTemplate, Ttl, Workload};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -141,6 +144,9 @@ fn check(cx: &mut Cx<'_>) {
     if release.releases(&workload.object, limits) != Some(false)
         || !workload.pods.iter().any(PodTemplate::holds_accelerators)
     {
+        return;
+    }
+    if ends_with_its_pod(workload) {
         return;
     }
     let ttl = limits.get("ttlSecondsAfterFinished").int().set();
@@ -187,4 +193,15 @@ fn check(cx: &mut Cx<'_>) {
             finding.instead_of_fill(Level::Note);
         }
     }
+}
+
+/// Tells whether a job of roles has one pod, beside parameter servers without accelerators, and ends only when
+/// that has.
+fn ends_with_its_pod(workload: &Workload<'_>) -> bool {
+    let works = |pod: &&PodTemplate<'_>| pod.role() != Some("PS") || pod.holds_accelerators();
+    let mut pods = workload.pods.iter().filter(works).map(|pod| pod.count.most);
+    let all = pods.try_fold(0_i64, |all, most| Some(all.saturating_add(most?)));
+    workload.kind.roles().is_some()
+        && all == Some(1)
+        && ["activeDeadlineSeconds", "backoffLimit"].iter().all(|limit| !workload.limits.get(limit).is_set())
 }

@@ -65,7 +65,9 @@
 //! restarts forever.
 //!
 //! The rule is silent for pods that work together: with a launcher for several nodes, `mpirun`, `ssh`, a
-//! variable with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), or a `subdomain`. It does
+//! variable with the address of another pod (`MASTER_ADDR`, `COORDINATOR_ADDRESS`), a `subdomain`, a topology
+//! of Kueue's (`kueue.x-k8s.io/podset-required-topology`), or the mark of a group of pods that are scheduled
+//! together. It is silent as well where a script only prints the index. It does
 //! not look into JobSets, whose Jobs fail together. The field needs Kubernetes 1.29, or 1.28 with the feature
 //! gate `JobBackoffLimitPerIndex`.
 //!
@@ -74,7 +76,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index>
 //! * <https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/>
 
-use crate::judge::commands::{CommandLine, Launcher, Value as Given};
+use crate::judge::commands::{Command, CommandLine, Launcher, Value as Given};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -83,6 +85,7 @@ use crate::kinds::{Deadline, Field, PodTemplate};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
+use crate::text::shell::After;
 
 pub(super) static RULE: Rule = Rule {
     id: "sweep-retries-per-index",
@@ -103,6 +106,14 @@ pub(super) static RULE: Rule = Rule {
 const INDEX: &str = "JOB_COMPLETION_INDEX";
 
 const INDEX_KEY: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Annotations and labels with the group of a pod.
+const GROUPS: [&str; 4] = [
+    "kueue.x-k8s.io/pod-group-name",
+    "pod-group.scheduling.sigs.k8s.io",
+    "scheduling.k8s.io/group-name",
+    "scheduling.x-k8s.io/pod-group",
+];
 
 /// Variables with the address of another pod, and what is in the text of a program that joins others.
 const PEERS: [&str; 8] = [
@@ -138,10 +149,13 @@ fn check(cx: &mut Cx<'_>) {
             continue;
         }
         let lines = cx.commands(index);
-        if pod.spec.get("subdomain").is_set() || lines.containers.iter().any(works_with_others) {
+        if pod.spec.get("subdomain").is_set() || is_group(pod) {
             continue;
         }
         let Some(at) = lines.containers.iter().find_map(use_of_index) else { continue };
+        if lines.containers.iter().any(works_with_others) {
+            continue;
+        }
         let by_default = if limit.is_set() { "" } else { " by default" };
         let message = format!(
             "`backoffLimit` ({retries}{by_default}) counts the failures of all {all} indexes together: one \
@@ -160,6 +174,18 @@ fn check(cx: &mut Cx<'_>) {
             finding.fix(Safety::Unsafe, ops);
         }
     }
+}
+
+/// Tells whether the pods of a template are scheduled together: near each other, or all or none.
+fn is_group(pod: &PodTemplate<'_>) -> bool {
+    let metadata = pod.template.get("metadata");
+    ["annotations", "labels"].iter().any(|list| {
+        metadata.get(list).entries().any(|(key, _)| {
+            meter::spend(1);
+            let topology = key.strip_prefix("kueue.x-k8s.io/podset-");
+            topology.is_some_and(|rest| rest.ends_with("-topology")) || GROUPS.contains(&key)
+        })
+    })
 }
 
 /// Reports retries per index of pods that restart in place.
@@ -196,7 +222,7 @@ fn works_with_others(line: &CommandLine<'_>) -> bool {
                 .all(|name| matches!(launch.value(name), Given::Absent | Given::Known("1")));
             joins(launch.launcher) && !is_one
         })
-        || line.environment.iter().any(|(name, _)| PEERS.contains(&name))
+        || line.environment.names().any(|name| PEERS.contains(&name))
         || line.argv.iter().any(|item| {
             meter::spend_text(&item.text);
             let has = |name: &&str| memchr::memmem::find(item.text.as_bytes(), name.as_bytes()).is_some();
@@ -217,10 +243,27 @@ fn use_of_index(line: &CommandLine<'_>) -> Option<Pointer> {
     });
     let of_field = of_field.map(|index| &env.pointer / index / "valueFrom" / "fieldRef" / "fieldPath");
     let in_command = || {
-        line.argv.iter().find(|item| {
-            meter::spend_text(item.written);
-            memchr::memmem::find(item.written.as_bytes(), INDEX.as_bytes()).is_some()
+        line.argv.iter().enumerate().find(|(at, item)| {
+            let times = count(item.written);
+            times > 0 && printed(line, *at) < times
         })
     };
-    of_field.or_else(|| in_command().map(|item| item.pointer.clone()))
+    of_field.or_else(|| in_command().map(|(_, item)| item.pointer.clone()))
+}
+
+/// Returns how often a text names the index.
+fn count(text: &str) -> usize {
+    meter::spend_text(text);
+    memchr::memmem::find_iter(text.as_bytes(), INDEX.as_bytes()).count()
+}
+
+/// Returns how often a script names the index only to print it.
+fn printed(line: &CommandLine<'_>, script: usize) -> usize {
+    let is_script = line.shells.len() == 1 && line.shells[0].item == script;
+    let Some(item) = line.argv.get(script).filter(|item| is_script && item.is_verbatim()) else { return 0 };
+    let prints = |command: &&Command| {
+        matches!(command.program.as_str(), "echo" | "printf") && command.after != After::Pipe
+    };
+    let words = line.commands.iter().filter(prints).flat_map(|command| command.words.iter().skip(1));
+    words.filter_map(|token| item.text.get(token.word.span.clone())).map(count).sum()
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::text::meter;
 use crate::text::value::json;
 
 fn job(spec: Value) -> Value {
@@ -260,4 +261,33 @@ fn custom_resources_lack_what_their_schema_requires() {
         "{found:#?}"
     );
     assert!(found[2].starts_with("field-type spec.pytorchReplicaSpecs[Worker].replicas"), "{found:#?}");
+}
+
+#[test]
+fn only_a_place_that_takes_the_value_is_offered() {
+    let ray = |head: Value, workers: Value| {
+        json!({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r"}, "spec": {"rayClusterSpec": {
+            "headGroupSpec": head, "workerGroupSpecs": workers}}})
+    };
+    let pod = json!({"spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let worker = json!({"groupName": "w", "rayStartParams": {}, "template": pod});
+    let head = json!({"rayStartParams": {}, "template": pod, "replicas": 1});
+    let found = said(&ray(head, json!([worker])));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].ends_with("(remove it, or check its name)"), "{found:#?}");
+    // A template is no object.
+    let found =
+        said(&job(json!({"template": {"kind": "Pod", "spec": {"containers": [], "priorityClass": "high"}}})));
+    assert!(found.iter().any(|text| text.ends_with("(did you mean `priorityClassName`?)")), "{found:#?}");
+    assert!(found.iter().any(|text| text.ends_with("(remove it, or check its name)")), "{found:#?}");
+    let runtime = |key: &str, value: Value| {
+        let template =
+            json!({"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": pod}}}]}});
+        json!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainingRuntime", "metadata": {"name": "r"},
+               "spec": {"mlPolicy": {"torch": {key: value}}, "template": template}})
+    };
+    let found = said(&runtime("numNodes", 2.into()));
+    assert!(found.iter().any(|text| text.contains("it belongs at `spec.mlPolicy`")), "{found:#?}");
+    let found = said(&runtime("numNodes", json!({"count": 2})));
+    assert!(found.iter().all(|text| !text.contains("it belongs at")), "{found:#?}");
 }

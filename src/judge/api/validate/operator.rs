@@ -10,6 +10,7 @@ use crate::judge::checks::{APP_WRAPPER_OPERATOR, RAY_OPERATOR, TRAINING_OPERATOR
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::kinds::{Api, Kind, Operator, Path};
+use crate::text::placeholder::is_placeholder;
 
 /// Returns the check that reports what the operator of a kind rejects.
 pub(in crate::judge::api) fn check_of(kind: Option<Kind>) -> &'static str {
@@ -124,7 +125,9 @@ fn training(object: &Part<'_, '_>, roles: Path, container_name: &str, causes: &m
                     causes.required(&container.get("image"), "must be required");
                 }
             }
-            if !containers.items().any(|container| container.get("name").text() == container_name) {
+            // A placeholder may stand for it.
+            let may_be = |name: &str| name == container_name || is_placeholder(name);
+            if !containers.items().any(|container| may_be(container.get("name").text())) {
                 let message = format!("must have at least one container with name {container_name}");
                 causes.required(&containers, &message);
             }

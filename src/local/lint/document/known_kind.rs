@@ -115,7 +115,7 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     }
 }
 
-/// Reports an unknown version of a judged kind. The rules judge the object anyway.
+/// Reports an unknown or deprecated version of a judged kind. The rules judge the object anyway.
 pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Option<Reason>, Finding)> {
     let known = adapter.api_version();
     if version == known || no_longer_served(version, adapter.name).is_some() {
@@ -124,6 +124,13 @@ pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Op
     let at = Pointer::of(&["apiVersion"]);
     if is_placeholder(version) {
         return Some((Some(Reason::Placeholder("apiVersion".into())), api::structure::held(at, version)));
+    }
+    if adapter.also.contains(&version) {
+        let message = format!("`{version}` of `{}` is deprecated", adapter.name);
+        let help = format!("write `apiVersion: {known}`");
+        let mut finding = checks::finding(KNOWN_KIND, Level::Note, at.clone(), message, help);
+        finding.fix(Safety::Unsafe, vec![Op::Replace(at, known.into())]);
+        return Some((None, finding));
     }
     let message = format!(
         "there is no `{}` in `apiVersion: {}`, so only Jobgate's rules were checked",

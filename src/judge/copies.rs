@@ -1,0 +1,108 @@
+//! What the scripts of containers copy to where it is kept.
+
+use crate::judge::commands::{CommandLine, Token};
+use crate::judge::mounts::{Destinations, Fate};
+use crate::text::meter;
+use crate::text::shell::Word;
+
+/// So many places that a container copies from are looked at.
+const MAX_SOURCES: usize = 64;
+
+/// A path, as far as it is known: whether it is absolute, and its steps.
+pub(super) struct Path<'p>(bool, Vec<&'p str>);
+
+impl<'p> Path<'p> {
+    pub(super) fn of(word: &'p Word) -> Self {
+        let path = word.start();
+        meter::spend_text(path);
+        let steps = path.split('/').filter(|step| !matches!(*step, "" | "."));
+        // Behind the first pattern anything may come.
+        let steps = steps.take_while(|step| !step.contains(['*', '?', '[']));
+        Self(path.starts_with('/'), steps.collect())
+    }
+
+    /// Tells whether one of two places may be inside the other.
+    pub(super) fn may_overlap(&self, other: &Self) -> bool {
+        let (one, other_steps) = (&self.1, &other.1);
+        meter::spend(one.len().min(other_steps.len()) as u64 + 1);
+        let (Some(first), Some(other_first)) = (one.first(), other_steps.first()) else { return true };
+        match (self.0, other.0) {
+            _ if *first == ".." || *other_first == ".." => true,
+            (true, false) => one.contains(other_first),
+            (false, true) => other_steps.contains(first),
+            _ => {
+                one.iter().zip(other_steps).all(|(one, other)| one == other || *one == ".." || *other == "..")
+            }
+        }
+    }
+}
+
+/// Returns what the commands of a container copy to where it is kept, or may be; nothing if it is too much to
+/// look at.
+pub(super) fn saved<'c>(
+    line: &'c CommandLine<'_>,
+    mounts: &Destinations<'_>,
+    none_kept: bool,
+) -> Option<Vec<Path<'c>>> {
+    let mut all = Vec::new();
+    for (from, to) in line.commands.iter().filter_map(|command| copied(&command.program, &command.words)) {
+        let start = to.start();
+        let is_kept = match start.starts_with('/') {
+            true => matches!(mounts.fate(start, to.known().is_some()), Fate::Kept | Fate::Unknown),
+            // Another host, another program, or a directory that is not known.
+            false => start.contains(':') || start.is_empty() || start == "-" || !none_kept,
+        };
+        if is_kept {
+            all.extend(from.into_iter().map(Path::of));
+        }
+        if all.len() > MAX_SOURCES {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+/// Returns what a command copies, and where to; nothing for other commands.
+fn copied<'c>(program: &str, words: &'c [Token]) -> Option<(Vec<&'c Word>, &'c Word)> {
+    const TARGETS: [&str; 2] = ["-t", "--target-directory"];
+    let words = words.get(1..)?;
+    let is_option = |token: &Token| token.word.text.starts_with('-') && token.word.text.len() > 1;
+    let mut to = None;
+    let mut from: Vec<&Word> = Vec::new();
+    match program {
+        "cp" | "install" | "mv" | "rsync" | "scp" => {
+            let mut words = words.iter();
+            while let Some(token) = words.next() {
+                meter::spend(1);
+                if program != "rsync" && TARGETS.contains(&token.word.text.as_str()) {
+                    to = words.next().map(|token| &token.word);
+                } else if !is_option(token) {
+                    from.push(&token.word);
+                }
+            }
+            let to = to.or_else(|| from.pop())?;
+            Some((from, to))
+        }
+        "tar" => {
+            let (mut words, mut creates) = (words.iter().enumerate(), false);
+            while let Some((at, token)) = words.next() {
+                meter::spend(1);
+                let letters = token.word.text.strip_prefix('-');
+                match letters.or_else(|| (at == 0).then_some(token.word.text.as_str())) {
+                    Some("C") => from.extend(words.next().map(|(_, token)| &token.word)),
+                    Some(letters) if !letters.starts_with('-') => {
+                        creates |= letters.contains('c');
+                        // The archive follows.
+                        if letters.ends_with('f') {
+                            to = words.next().map(|(_, token)| &token.word);
+                        }
+                    }
+                    Some(_) => {}
+                    None => from.push(&token.word),
+                }
+            }
+            to.filter(|_| creates).map(|to| (from, to))
+        }
+        _ => None,
+    }
+}
