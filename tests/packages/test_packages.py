@@ -500,6 +500,26 @@ class Files(unittest.TestCase):
         mirror = (ROOT / "deploy/packages/pre-commit/pyproject.toml").read_text()
         self.assertIn(f'"jobgate=={self.version()}"', mirror)
 
+    def test_the_image_is_built_from_all_that_is_part_of_the_program(self):
+        lines = (ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines()
+        self.assertEqual(lines[0], "*")
+        sent = [ROOT / line[1:] for line in lines[1:]]
+        included = set()
+        for file in ROOT.glob("src/**/*.rs"):
+            if file.name == "tests.rs":
+                continue
+            # Tests at the end of a file are not built.
+            text = file.read_text().partition("#[cfg(test)]")[0]
+            # A path may be put together from parts, the first of which is a directory.
+            for path in re.findall(r'include_(?:str|bytes)!\((?:concat!\()?\s*"([^"]+)"', text):
+                included.add((file.parent / path).resolve())
+        self.assertIn(ROOT / "docs/topics", included)
+        for path in included:
+            self.assertTrue(path.exists(), path)
+            self.assertTrue(any(path == one or one in path.parents for one in sent), path)
+        # And what the recipe itself calls.
+        self.assertIn(ROOT / "deploy", sent)
+
     def test_the_charts_page_has_its_values_and_no_others(self):
         chart = ROOT / "deploy/helm/jobgate"
         values = yaml.safe_load((chart / "values.yaml").read_text())
