@@ -11,7 +11,9 @@ use crate::support::place::Place;
 
 /// Programs that are not run, and why.
 pub(super) const NOT_RUN: &[(&str, &str)] = &[
+    ("brew", "not part of every system"),
     ("cargo", "builds this very program; names of targets and options are checked"),
+    ("cosign", "asks who signed what is not released yet"),
     ("curl", "asks a server that is not there"),
     ("docker", "builds the image, from the network; .ci/static builds the same program"),
     ("envsubst", "not part of every system"),
@@ -23,6 +25,8 @@ pub(super) const NOT_RUN: &[(&str, &str)] = &[
     ("kubectl", "needs a cluster; its options are checked, and tests/e2e applies the manifests"),
     ("kustomize", "not part of every system"),
     ("openssl", "connects to a server that is not there"),
+    ("pip", "installs into the Python of whoever runs the tests; .ci/wheel installs the wheel"),
+    ("sh", "installs; tests/packages runs the script"),
 ];
 
 /// Commands of Jobgate that are parsed and not run, and why.
@@ -39,7 +43,7 @@ const REAL: &[&str] = &["base64", "cat", "head", "sort", "tail", "tr"];
 /// Writes down its call, takes what it is given, and prints what the page says that it prints.
 const STUB: &str = r#"#!/bin/bash
 CALLS=TOOLS/calls ANSWERS=TOOLS/answers
-case $0 in .ci/*) name=$0 ;; *) name=${0##*/} ;; esac
+case $0 in .ci/* | deploy/*) name=$0 ;; *) name=${0##*/} ;; esac
 printf '%s\0' "$name" "$@" >"$CALLS/$EPOCHREALTIME-$BASHPID"
 [ -p /dev/stdin ] && cat >/dev/null
 if [ -f "$ANSWERS/$name" ]; then cat "$ANSWERS/$name"; fi
@@ -101,9 +105,11 @@ impl Desk {
             symlink(real.into_iter().find(|path| path.exists()).unwrap(), at("bin").join(program)).unwrap();
         }
         // Where pages call the scripts of the repository, and a program that CI has installed.
-        fs::create_dir_all(place.path().join(".ci")).unwrap();
-        for entry in fs::read_dir(root().join(".ci")).unwrap() {
-            symlink(at("stub"), place.path().join(".ci").join(entry.unwrap().file_name())).unwrap();
+        for folder in [".ci", "deploy/packages"] {
+            fs::create_dir_all(place.path().join(folder)).unwrap();
+            for entry in fs::read_dir(root().join(folder)).unwrap() {
+                symlink(at("stub"), place.path().join(folder).join(entry.unwrap().file_name())).unwrap();
+            }
         }
         fs::create_dir_all(place.path().join(".jobgate/bin")).unwrap();
         symlink(at("bin/jobgate"), place.path().join(".jobgate/bin/jobgate")).unwrap();

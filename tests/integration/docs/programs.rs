@@ -52,6 +52,13 @@ fn exists(path: &str, place: &Path) -> Option<PathBuf> {
 }
 
 fn kubectl(arguments: &[String], place: &Path) -> Result<(), String> {
+    match arguments.first().map(String::as_str) {
+        // A plugin that it may have.
+        Some("krew") => return Ok(()),
+        // Jobgate as a plugin.
+        Some("jobgate") => return parses(arguments).map_err(|error| error.to_string()),
+        _ => {}
+    }
     for path in values(arguments, &["-f", "--filename"]) {
         if path != "-" && exists(path, place).is_none() {
             return Err(format!("{path} does not exist"));
