@@ -73,7 +73,7 @@ pub(super) fn actions(worker: &Worker, uri: &str, judged: &Judged, wanted: &Want
         let edits = worker.session.fix_all(&input, policy, &project.facts, &options, Safety::Safe);
         if !edits.is_empty() {
             out.push(json!({
-                "title": "Jobgate: apply all safe fixes",
+                "title": "Apply all safe fixes of Jobgate",
                 "kind": FIX_ALL,
                 "edit": edit(worker, uri, judged, &edits),
             }));
@@ -87,10 +87,9 @@ fn quick_fix(located: &Located, diagnostic: &Diagnostic, edit: Value) -> Value {
     let is_safe = finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe);
     let safety = if is_safe { "" } else { " (unsafe)" };
     let what = if finding.help.is_empty() { &finding.message } else { &finding.help };
-    let title = format!("Jobgate: {what}");
-    let title = cut(&title, MAX_TITLE, "…");
+    let title = format!("Fix {}{safety}: {what}", finding.rule);
     json!({
-        "title": format!("{title} [{}]{safety}", finding.rule),
+        "title": cut(&title, MAX_TITLE, "…"),
         "kind": QUICK_FIX,
         "diagnostics": [diagnostic],
         // An editor may apply what is preferred without a question.

@@ -28,6 +28,8 @@ use crate::text::yaml::{self, Chunk, Document, Draft, Edit, SyntaxError, SyntaxE
 
 /// How many lines of an unfinished document are left out to read the rest.
 const MAX_LEFT_OUT: usize = 3;
+/// How many unfinished documents of a file are read: people type in one.
+const MAX_BROKEN: usize = 3;
 /// Larger files are not read a second time for the rest of their unfinished documents.
 const MAX_RECOVERED_BYTES: usize = 1 << 20;
 
@@ -257,11 +259,17 @@ struct Recovered {
 /// where it is.
 fn recovered(text: &str, options: &Options<'_>) -> Option<Recovered> {
     let limits = options.limits();
+    let mut broken = 0;
     let mut recovered = Recovered { text: text.to_owned(), documents: Vec::new(), left_out: Vec::new() };
     for (index, chunk) in yaml::split(text.as_bytes(), &limits).enumerate() {
         let Ok(chunk) = chunk else { continue };
         let parse = |text: &str| yaml::parse(text.as_bytes(), &chunk, &limits);
         let Err(first) = parse(text) else { continue };
+        // Each costs a few copies of the text.
+        broken += 1;
+        if broken > MAX_BROKEN {
+            break;
+        }
         let mut error = first;
         let (mut draft, mut left_out) = (recovered.text.clone(), Vec::new());
         while error.kind == SyntaxErrorKind::Syntax && left_out.len() < MAX_LEFT_OUT {
@@ -293,9 +301,6 @@ fn recovered(text: &str, options: &Options<'_>) -> Option<Recovered> {
                 Err(next) => error = next,
             }
         }
-        if recovered.documents.len() >= MAX_LEFT_OUT {
-            break;
-        }
     }
     (!recovered.documents.is_empty()).then_some(recovered)
 }
@@ -308,9 +313,17 @@ fn line_of(text: &str, offset: usize) -> Range<usize> {
     start..end
 }
 
+/// Blanks a line. Of one that begins an item of a list, the dash and the key stay, so that the rest of the
+/// item is still one.
 fn without(text: &str, line: &Range<usize>) -> String {
+    let content = &text[line.clone()];
+    let item = content.trim_start().starts_with("- ").then(|| {
+        let key = content.find(": ").filter(|at| !content[..*at].contains(['"', '\'', '{', '[', '#']));
+        key.map_or_else(|| content.find("- ").unwrap_or_default() + 1, |at| at + 1)
+    });
+    let from = line.start + item.unwrap_or_default();
     let mut out = text.to_owned();
-    out.replace_range(line.clone(), &" ".repeat(line.len()));
+    out.replace_range(from..line.end, &" ".repeat(line.end - from));
     out
 }
 

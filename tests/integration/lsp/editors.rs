@@ -1,0 +1,1 @@
+//! Real editors, where they are installed.
