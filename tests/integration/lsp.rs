@@ -527,6 +527,26 @@ fn an_end_without_a_shutdown_is_told_by_the_exit_code() {
 }
 
 #[test]
+fn an_excluded_file_is_neither_judged_nor_known() {
+    let configuration = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\nexclude: [vendor]\n";
+    let place = Place::with(&[
+        ("jobgate.yaml", configuration),
+        ("vendor/claim.yaml", &claim("ReadWriteOnce")),
+        ("claims/claim.yaml", &claim("ReadWriteMany")),
+    ]);
+    let mut client = Client::new(place.path());
+    client.open("vendor/job.yaml", JOB);
+    client.open("vendor/claim.yaml", &claim("ReadWriteOnce"));
+    assert_eq!(client.diagnostics("vendor/job.yaml", 1), [json!(null); 0]);
+    client.open("job.yaml", &with_claim());
+    let (line, column) = find(&with_claim(), "claimName");
+    client.settled("job.yaml", line, column);
+    let found = client.request("textDocument/definition", client.at("job.yaml", line, column));
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found[0]["uri"], client.uri("claims/claim.yaml"));
+}
+
+#[test]
 fn baselined_findings_are_not_shown() {
     let place = Place::with(&[
         ("jobgate.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\nbaseline: known.json\n"),

@@ -156,7 +156,12 @@ impl Worker {
     fn read_changed(&mut self) {
         for uri in std::mem::take(&mut self.changed) {
             let Some(document) = self.documents.get(&uri) else { continue };
-            if self.session.update(&document.input(), &self.projects.limits()) {
+            let matters = if self.is_excluded(&document.path) {
+                self.session.remove(&document.path.to_string_lossy())
+            } else {
+                self.session.update(&document.input(), &self.projects.limits())
+            };
+            if matters {
                 self.judge_others(&uri);
             }
         }
@@ -218,13 +223,15 @@ impl Worker {
         let _ = self.publish(uri, None, Vec::new());
     }
 
+    /// Tells whether the configuration skips a file, as `jobgate lint` skips it.
+    fn is_excluded(&mut self, path: &Path) -> bool {
+        let project = self.projects.of(path).project;
+        project.is_some_and(|project| project.settings.exclusions.has(path, false))
+    }
+
     /// Reads a file as it is on disk. Returns whether this may matter to others.
     fn read(&mut self, path: &Path) -> bool {
-        let is_wanted = path.is_file() && {
-            let project = self.projects.of(path).project;
-            !project.is_some_and(|project| project.settings.exclusions.has(path, false))
-        };
-        if is_wanted {
+        if path.is_file() && !self.is_excluded(path) {
             let input = Input { named: false, ..Input::named(path) };
             self.session.update(&input, &self.projects.limits())
         } else {
@@ -234,14 +241,15 @@ impl Worker {
 
     fn saved(&mut self, uris: &[String]) {
         let paths: Vec<PathBuf> = uris.iter().filter_map(|uri| uri::to_path(uri)).collect();
-        if paths.iter().any(|path| self.is_of_settings(path)) {
+        let are_many = paths.len() > MAX_CHANGED_FILES;
+        if are_many || paths.iter().any(|path| self.is_of_settings(path)) {
             self.projects.forget();
             self.judge_all();
             // What is excluded may have changed.
             self.scan();
             return;
         }
-        if paths.len() > MAX_CHANGED_FILES || paths.iter().any(|path| is_of_workspace(path)) {
+        if paths.iter().any(|path| is_of_workspace(path)) {
             self.scan();
             return;
         }
@@ -304,6 +312,9 @@ impl Worker {
                 return (Vec::new(), place.settings());
             }
             let Some(project) = &setting.project else { return (Vec::new(), Vec::new()) };
+            if project.settings.exclusions.has(&document.path, false) {
+                return (Vec::new(), Vec::new());
+            }
             let policy = &project.settings.policy;
             let mut linted = self.session.lint(&document.input(), policy, &project.facts, &project.options());
             if let Some((baseline, root)) = &project.baseline {

@@ -21,7 +21,7 @@ use crate::judge::checks::SYNTAX;
 use crate::judge::finding::Safety;
 use crate::judge::policy::Policy;
 use crate::local::fix;
-use crate::report::{Located, Reason};
+use crate::report::{Located, Reason, Unjudged};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::{self, Chunk, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
@@ -126,8 +126,11 @@ impl Session {
     #[must_use]
     pub fn lint(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
         let mut linted = self.report(input, policy, facts, options);
-        if options.fix.is_none() {
-            let rest = self.unfinished(input, policy, facts, options);
+        let is_broken = |unjudged: &&Unjudged| matches!(unjudged.reason, Reason::Unreadable);
+        let broken = linted.report.unjudged.iter().filter(is_broken);
+        let broken: Vec<usize> = broken.filter_map(|unjudged| unjudged.document).collect();
+        if !broken.is_empty() {
+            let rest = self.unfinished(input, &broken, policy, facts, options);
             linted.report.findings.extend(rest);
             linted.report.findings.sort_by(super::place::order);
         }
@@ -154,6 +157,7 @@ impl Session {
     fn unfinished(
         &self,
         input: &Input,
+        broken: &[usize],
         policy: &Policy,
         facts: &Claims,
         options: &Options<'_>,
@@ -162,7 +166,8 @@ impl Session {
         if text.len() > MAX_RECOVERED_BYTES || text.len() as u64 > options.max_file_size {
             return Vec::new();
         }
-        let Some(recovered) = recovered(text, options) else { return Vec::new() };
+        let is_broken = |index| broken.contains(&index);
+        let Some(recovered) = recovered(text, is_broken, options) else { return Vec::new() };
         let rest = Input { content: Content::Open(path.clone(), Arc::new(recovered.text)), ..input.clone() };
         let mut findings = self.report(&rest, policy, facts, options).report.findings;
         findings.retain_mut(|located| {
@@ -255,13 +260,15 @@ struct Recovered {
     left_out: Vec<Range<usize>>,
 }
 
-/// Leaves out lines of documents that cannot be read, so that the rest of them can. Every other byte stays
+/// Leaves out lines of some documents that cannot be read, so that the rest of them can. Every other byte stays
 /// where it is.
-fn recovered(text: &str, options: &Options<'_>) -> Option<Recovered> {
+fn recovered(text: &str, wanted: impl Fn(usize) -> bool, options: &Options<'_>) -> Option<Recovered> {
     let limits = options.limits();
     let mut broken = 0;
     let mut recovered = Recovered { text: text.to_owned(), documents: Vec::new(), left_out: Vec::new() };
-    for (index, chunk) in yaml::split(text.as_bytes(), &limits).enumerate() {
+    for (index, chunk) in
+        yaml::split(text.as_bytes(), &limits).enumerate().filter(|(index, _)| wanted(*index))
+    {
         let Ok(chunk) = chunk else { continue };
         let parse = |text: &str| yaml::parse(text.as_bytes(), &chunk, &limits);
         let Err(first) = parse(text) else { continue };
@@ -329,8 +336,6 @@ fn without(text: &str, line: &Range<usize>) -> String {
 
 /// Returns what a place of a text refers to.
 fn reference(text: &str, offset: usize, namespace: &str, options: &Options<'_>) -> Option<Reference> {
-    let recovered = recovered(text, options);
-    let text = recovered.as_ref().map_or(text, |recovered| &recovered.text);
     let document = document_at(text, offset, options)?;
     for object in objects(&document.value) {
         let mut found = Vec::new();
@@ -348,12 +353,19 @@ fn reference(text: &str, offset: usize, namespace: &str, options: &Options<'_>) 
     None
 }
 
+/// Reads the document at a place, without the lines that break it.
 fn document_at(text: &str, offset: usize, options: &Options<'_>) -> Option<Document> {
     let limits = options.limits();
-    let chunk = yaml::split(text.as_bytes(), &limits)
-        .flatten()
-        .find(|chunk| (chunk.span.start..=chunk.span.end).contains(&offset))?;
-    yaml::parse(text.as_bytes(), &chunk, &limits).ok()
+    let (index, chunk) = yaml::split(text.as_bytes(), &limits).enumerate().find_map(|(index, chunk)| {
+        let chunk = chunk.ok()?;
+        (chunk.span.start..=chunk.span.end).contains(&offset).then_some((index, chunk))
+    })?;
+    let parse = |text: &str| yaml::parse(text.as_bytes(), &chunk, &limits).ok();
+    parse(text).or_else(|| {
+        let is_small = text.len() <= MAX_RECOVERED_BYTES;
+        let recovered = is_small.then(|| recovered(text, |other| other == index, options)).flatten()?;
+        parse(&recovered.text)
+    })
 }
 
 /// Finds the references of an object: the place of the name, the kind and the name.
