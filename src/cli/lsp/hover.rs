@@ -63,10 +63,9 @@ fn named(judged: &Judged, offset: usize) -> Option<(Range<usize>, String)> {
     let word = source.get(at.word.clone())?;
     let start = source[..at.word.start].rfind('\n').map_or(0, |at| at + 1);
     let line = source[start..].lines().next().unwrap_or_default();
-    if form != Form::Manifest || line.contains(KEEP) || line.contains(IGNORE) {
-        if let Some(page) = pages::page_for_editor(word) {
-            return Some((at.word, page));
-        }
+    let may_be_rule = form != Form::Manifest || line.contains(KEEP) || line.contains(IGNORE);
+    if let Some(page) = pages::page_for_editor(word).filter(|_| may_be_rule) {
+        return Some((at.word, page));
     }
     let schema = schema_of(form)?;
     // At the end of the word, so that a key is whole.

@@ -57,6 +57,9 @@ fn read(line: &str) -> Option<Line<'_>> {
 
 /// Returns the key that a text starts with, without quotes, and the length up to its value.
 fn key(text: &str) -> Option<(&str, usize)> {
+    if text.starts_with(['{', '[', '#']) {
+        return None;
+    }
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));
     let (key, end) = match quote {
         Some(quote) => {

@@ -282,7 +282,9 @@ fn recovered(text: &str, wanted: impl Fn(usize) -> bool, options: &Options<'_>) 
         while error.kind == SyntaxErrorKind::Syntax && left_out.len() < MAX_LEFT_OUT {
             // The parser may notice only on the line after it.
             let here = line_of(&draft, error.span.start.min(draft.len()));
-            let before = here.start.checked_sub(1).map(|end| line_of(&draft, end));
+            let above = draft[..here.start].strip_suffix('\n');
+            let above = above.map(|above| above.strip_suffix('\r').unwrap_or(above));
+            let before = above.map(|above| line_of(&draft, above.len()));
             let lines = [Some(here), before].into_iter().flatten().filter(|line| {
                 line.start >= chunk.span.start
                     && line.end <= chunk.span.end
@@ -423,4 +425,46 @@ fn targets(input: &Input, wanted: &Reference, options: &Options<'_>) -> Vec<Targ
 #[must_use]
 pub fn text(input: &Input, limit: u64) -> Option<Arc<String>> {
     source::load(input, limit).ok()?.ok().map(|loaded| loaded.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn left_out(text: &str) -> Option<String> {
+        let recovered = recovered(text, |_| true, &Options::default())?;
+        assert_eq!(recovered.text.len(), text.len());
+        Some(recovered.text.lines().map(|line| line.trim_end().to_owned() + "\n").collect())
+    }
+
+    #[test]
+    fn the_line_that_breaks_a_document_is_left_out() {
+        for (text, rest) in [
+            ("a:\n  b: 1\n  c\nd: 2\n", "a:\n  b: 1\n\nd: 2\n"),
+            ("a:\r\n  b: \"x\r\nc: 2\r\n", "a:\n\nc: 2\n"),
+            ("a:\n- b: c: d\n  e: 1\n", "a:\n- b:\n  e: 1\n"),
+            ("a: b\n---\nc: d: e\nf: 1\n", "a: b\n---\n\nf: 1\n"),
+        ] {
+            assert_eq!(left_out(text).as_deref(), Some(rest), "{text}");
+        }
+        assert_eq!(left_out("a: 1\n"), None, "nothing is broken");
+        assert_eq!(left_out("[[[[\n]]]]]]\n{\n}}}\n: : :\n- x: y: z\n\"\n'\n"), None, "too much is");
+    }
+
+    #[test]
+    fn many_broken_documents_cost_no_more_than_a_few() {
+        let text = "a: b: c\n---\n".repeat(20_000);
+        let recovered = recovered(&text, |_| true, &Options::default()).unwrap();
+        assert_eq!(recovered.documents, [0, 1, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a:\\-\"'{}\\[\\] \n\ré#]{0,40}", place in 0_usize..50) {
+            let _ = left_out(&text);
+            let _ = reference(&text, place, "", &Options::default());
+        }
+    }
 }
