@@ -18,15 +18,15 @@ local function fail(why)
 end
 
 local buffer = vim.api.nvim_get_current_buf()
-local published = 0
+local version = -1
 local client = vim.lsp.start_client({
   name = "jobgate",
   cmd = { os.getenv("JOBGATE") or "jobgate", "lsp" },
   root_dir = vim.fn.getcwd(),
   handlers = {
-    ["textDocument/publishDiagnostics"] = function(...)
-      vim.lsp.diagnostic.on_publish_diagnostics(...)
-      published = published + 1
+    ["textDocument/publishDiagnostics"] = function(err, result, ...)
+      vim.lsp.diagnostic.on_publish_diagnostics(err, result, ...)
+      version = result.version or -1
     end,
   },
 })
@@ -35,9 +35,9 @@ if not client then
 end
 vim.lsp.buf_attach_client(buffer, client)
 
--- Waits until diagnostics have come after those that are known.
-local function diagnostics(known)
-  if not vim.wait(20000, function() return published > known end, 5) then
+-- Waits for the diagnostics of a version of the text, or a later one.
+local function diagnostics(wanted)
+  if not vim.wait(20000, function() return version >= wanted end, 5) then
     return fail("no diagnostics came")
   end
   local found = vim.diagnostic.get(buffer)
@@ -68,10 +68,9 @@ local function actions(kind)
 end
 
 local function apply(action)
-  local known = published
   local offset_encoding = vim.lsp.get_client_by_id(client).offset_encoding or "utf-16"
   vim.lsp.util.apply_workspace_edit(action.edit, offset_encoding)
-  return diagnostics(known)
+  return diagnostics(vim.api.nvim_buf_get_changedtick(buffer))
 end
 
 local function step()
