@@ -15,6 +15,7 @@ pub mod generate;
 pub mod init;
 pub mod install;
 pub mod lint;
+pub mod lsp;
 pub mod man;
 pub mod new;
 mod output;

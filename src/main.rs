@@ -37,6 +37,7 @@ fn run(args: &Cli) -> anyhow::Result<Exit> {
     let mut out = AutoStream::new(io::stdout(), color);
     let exit = match &args.command {
         Command::Lint(args) => cli::lint::run(args, color != ColorChoice::Never)?,
+        Command::Lsp(args) => cli::lsp::run(args)?,
         Command::DryRun(args) => cli::dry_run::run(args, color != ColorChoice::Never)?,
         #[cfg(feature = "serve")]
         Command::Audit(args) => cli::audit::run(args, color != ColorChoice::Never)?,

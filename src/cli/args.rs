@@ -3,6 +3,7 @@
 #[cfg(feature = "serve")]
 mod cluster;
 mod judging;
+mod lsp;
 mod names;
 mod size;
 mod time;
@@ -15,6 +16,7 @@ use clap_complete::Shell;
 #[cfg(feature = "serve")]
 pub use self::cluster::{Audit, Doctor, DoctorFormat, KubeConfig};
 pub use self::judging::{FailOn, Judging, Reporting};
+pub use self::lsp::Lsp;
 pub use self::names::page_ids;
 use self::names::{page_names, policies};
 pub use self::size::Size;
@@ -45,6 +47,8 @@ pub struct Cli {
 pub enum Command {
     /// Check manifests before they reach a cluster
     Lint(Box<Lint>),
+    /// Serve diagnostics, fixes and documentation to an editor (Language Server Protocol)
+    Lsp(Lsp),
     /// Show how an API server with the webhook would answer manifests, and what it would store
     DryRun(Box<DryRun>),
     /// Show what a policy would do to the jobs that are already in a cluster

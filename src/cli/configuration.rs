@@ -136,10 +136,32 @@ impl Configuration {
         Ok(None)
     }
 
+    /// Reads the configuration of the files in a directory, if there is one: `named` by an argument or the
+    /// environment, or found upwards. `directory` is absolute, and so are the paths of what is found there.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not valid.
+    pub fn of_directory(named: Option<&Path>, directory: &Path) -> anyhow::Result<Option<Self>> {
+        let variable = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
+        if named.is_some() || variable {
+            return Self::load(named, &[], directory);
+        }
+        find(directory)?.map(|(path, source)| Self::of(&source, &path)).transpose()
+    }
+
+    /// Returns the path of the configuration for a directory, if one is found and can be read.
+    pub(super) fn path_for(directory: &Path) -> Option<PathBuf> {
+        find(directory).ok().flatten().map(|(path, _)| path)
+    }
+
     fn of(source: &str, path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let read = Self::parse(source, &name).context("the configuration is not valid")?;
-        Ok(Self { directory: path.parent().unwrap_or(Path::new("")).to_owned(), ..read })
+        Ok(Self::parse(source, &name).context("the configuration is not valid")?.located(path))
+    }
+
+    /// Makes its paths relative to the directory of a file.
+    pub(super) fn located(self, path: &Path) -> Self {
+        Self { directory: path.parent().unwrap_or(Path::new("")).to_owned(), ..self }
     }
 
     /// Returns a path of the file as seen from the current directory.

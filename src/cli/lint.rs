@@ -142,7 +142,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
 }
 
 /// Reads a baseline.
-fn read_baseline(path: &Path, settings: &Settings) -> anyhow::Result<(Baseline, Root)> {
+pub(super) fn read_baseline(path: &Path, settings: &Settings) -> anyhow::Result<(Baseline, Root)> {
     let read = || format!("read the baseline {}", path.display());
     let text = std::fs::read_to_string(path).with_context(read)?;
     let mut baseline = Baseline::parse(&text).with_context(read)?;
@@ -192,11 +192,11 @@ impl Sink for Files {
                 path: change.input.path.to_string(),
                 reason: error.to_string(),
             }),
-            Content::Bytes(_) if &*change.input.path != STDIN => Err(Unwritten {
+            Content::Bytes(_) | Content::Open(..) if &*change.input.path != STDIN => Err(Unwritten {
                 path: change.input.path.to_string(),
                 reason: NotReplaced::NoFile.to_string(),
             }),
-            Content::Bytes(_) => {
+            Content::Bytes(_) | Content::Open(..) => {
                 *self.piped.lock().unwrap_or_else(PoisonError::into_inner) = Some(change.new.to_vec());
                 Ok(())
             }

@@ -252,6 +252,16 @@ fn full(entry: &Entry) -> String {
     )
 }
 
+/// Returns the page of a rule or check in Markdown, as an editor shows it.
+#[must_use]
+pub fn page_for_editor(id: &str) -> Option<String> {
+    if let Some(entry) = RULES.iter().find(|entry| entry.rule.id == id) {
+        return Some(format!("### {id}\n\n**{}**\n\n{}", entry.rule.summary, full(entry)));
+    }
+    let check = CHECKS.iter().find(|check| check.id == id)?;
+    Some(format!("### {id}\n\n**{}.**\n\n{}\n", check.summary, check.page))
+}
+
 /// Returns a rule's page for a terminal of a width, with ANSI styles.
 #[must_use]
 pub fn rule_for_terminal(entry: &Entry, width: usize) -> String {

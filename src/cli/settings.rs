@@ -96,7 +96,29 @@ impl Settings {
             true => None,
             false => Configuration::load(reporting.config.as_deref(), paths, &current)?,
         };
-        let configuration = found.as_ref();
+        Self::with(found.as_ref(), reporting, judging, &current)
+    }
+
+    /// Returns the settings of `jobgate lint` for the files of a directory, which is absolute.
+    ///
+    /// # Errors
+    /// Those of [`Self::of_lint`].
+    pub(super) fn of_directory(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
+        let reporting = &args.judging.reporting;
+        let current = std::env::current_dir().context("find the current directory")?;
+        let found = match reporting.no_config {
+            true => None,
+            false => Configuration::of_directory(reporting.config.as_deref(), directory)?,
+        };
+        Self::with(found.as_ref(), reporting, Some(&args.judging), &current)
+    }
+
+    fn with(
+        configuration: Option<&Configuration>,
+        reporting: &Reporting,
+        judging: Option<&Judging>,
+        current: &Path,
+    ) -> anyhow::Result<Self> {
         let selection = selection(reporting, configuration)?;
         let selected = |policy: Policy| match &selection {
             Some(selection) => selection.of_policy(policy),
@@ -125,9 +147,9 @@ impl Settings {
             selection: selection.clone(),
         };
         let Some(judging) = judging else { return Ok(settings) };
-        let here = Patterns::new(Path::new(""), &current, judging.exclude.iter().map(String::as_str));
+        let here = Patterns::new(Path::new(""), current, judging.exclude.iter().map(String::as_str));
         let mut exclusions = vec![here.context("--exclude")?];
-        exclusions.extend(configuration.map(|file| file.exclude(&current)).transpose()?);
+        exclusions.extend(configuration.map(|file| file.exclude(current)).transpose()?);
         let mut by_path = Vec::new();
         for (file, over) in
             configuration.into_iter().flat_map(|file| file.overrides.iter().map(move |over| (file, over)))
@@ -136,7 +158,7 @@ impl Settings {
             let policy = over.policy.as_ref().filter(|_| reporting.policy.is_none());
             let policy = policy.map(|named| file.read_policy(named)).transpose()?.map(selected);
             let namespace = over.namespace.clone().filter(|_| judging.namespace.is_none());
-            by_path.push(ByPath { patterns: file.patterns(over, &current)?, policy, namespace });
+            by_path.push(ByPath { patterns: file.patterns(over, current)?, policy, namespace });
         }
         let or_else = |given: &[PathBuf], configured: fn(&Configuration) -> Vec<PathBuf>| match configuration
         {
@@ -148,7 +170,7 @@ impl Settings {
             paths.push(PathBuf::from("."));
         }
         let mut render =
-            configuration.map_or_else(|| Ok(Rendering::default()), |file| file.rendering(&current))?;
+            configuration.map_or_else(|| Ok(Rendering::default()), |file| file.rendering(current))?;
         if judging.render {
             (render.charts, render.kustomizations) = (true, true);
         }

@@ -22,15 +22,17 @@ mod patterns;
 mod place;
 mod rendering;
 mod run;
+mod session;
 mod source;
 
 pub use answers::{Against, DryRun, Key, Mentioned, mentioned, objects_of};
 pub use claims::{Claims, FactsError};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
-pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect_without};
+pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect_some, collect_without};
 pub use paths::normal;
 pub use patterns::{BadPattern, ByPath, Patterns};
 pub use rendering::{Rendering, Values};
+pub use session::{Reference, Scan, Session, Target, fix_one, text};
 pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +125,7 @@ impl<'a> Options<'a> {
 
     fn last_for<T>(&self, input: &Input, setting: impl Fn(&'a ByPath) -> Option<T>) -> Option<T> {
         // A text without a file is in no directory.
-        let Content::File(path) = &input.content else { return None };
+        let path = input.content.file()?;
         let path: &Path = path;
         let set = |by_path: &'a ByPath| setting(by_path).filter(|_| by_path.patterns.matches(path, false));
         self.by_path.iter().rev().find_map(set)
@@ -177,7 +179,12 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     };
     let claims = Claims::in_inputs(inputs, alone.as_ref(), options);
     let kustomizations = Kustomizations::of(inputs, options);
-    let run = Run { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options };
+    report(inputs, &Run { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options })
+}
+
+/// Judges files, and reports on them together.
+fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
+    let Run { kustomizations, options, .. } = run;
     let files: Vec<Result<File, Unreadable>> =
         inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     let mut linted = Linted::default();
@@ -186,7 +193,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     let mut arguments = Arguments::default();
     let mut with_batch = BTreeMap::new();
     for (input, file) in inputs.iter().zip(&files) {
-        if let Content::File(path) = &input.content {
+        if let Some(path) = input.content.file() {
             with_batch.insert(
                 normal(path),
                 file.as_ref().is_ok_and(|file| file.report.objects > 0 || !file.report.unjudged.is_empty()),
@@ -198,7 +205,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
         files.iter().map(|file| file.as_ref().ok().map(|file| &file.report)).collect();
     // After the files were fixed, so that what is rendered is what is left.
     let mut rendered = options.render.map_or_else(Outcome::default, |rendering| {
-        Outcome::of(rendering, &run, inputs, &by_themselves, &kustomizations, &taking)
+        Outcome::of(rendering, run, inputs, &by_themselves, kustomizations, &taking)
     });
     for (input, file) in inputs.iter().zip(files) {
         match file {

@@ -146,7 +146,21 @@ impl<'s> Lines<'s> {
         self.locate(offset, |count| count.utf16)
     }
 
+    /// Returns what [`Lines::position`] does, with columns that count bytes.
+    #[must_use]
+    pub fn position_utf8(&self, offset: usize) -> Position {
+        let (line, start, offset) = self.line(offset);
+        Position { line, column: offset.saturating_sub(start) + 1 }
+    }
+
     fn locate(&self, offset: usize, unit: fn(Count) -> usize) -> Position {
+        let (line, start, offset) = self.line(offset);
+        let column = unit(self.before(offset)).saturating_sub(unit(self.before(start)));
+        Position { line, column: column + 1 }
+    }
+
+    /// Returns the line of an offset, from 1, where it starts, and the start of the offset's character.
+    fn line(&self, offset: usize) -> (usize, usize, usize) {
         let mut offset = offset.min(self.source.len());
         while offset > 0 && self.source.get(offset).is_some_and(|&byte| is_continuation(byte)) {
             offset -= 1;
@@ -156,9 +170,7 @@ impl<'s> Lines<'s> {
         let before = self.blocks.get(block).map_or(Before { breaks: 0, start: 0 }, |before| {
             before.behind(self.source, self.returns, block * STRIDE..offset)
         });
-        let (line, start) = (before.breaks + 1, before.start);
-        let column = unit(self.before(offset)).saturating_sub(unit(self.before(start)));
-        Position { line, column: column + 1 }
+        (before.breaks + 1, before.start, offset)
     }
 
     /// Counts the characters from the start of the source to an offset.

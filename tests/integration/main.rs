@@ -36,6 +36,7 @@ mod fuzz_seeds;
 #[cfg(all(feature = "serve", target_os = "linux"))]
 mod large_reviews;
 mod layers;
+mod lsp;
 mod oracle_apiserver;
 mod oracle_cron;
 mod oracle_jsonpatch;

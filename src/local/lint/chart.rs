@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ignore::WalkBuilder;
 
-use super::input::{Content, Input};
+use super::input::Input;
 use super::objects::first;
 use super::paths::{normal, shown};
 use super::{Options, batch, source};
@@ -19,7 +19,7 @@ const ABOVE: usize = 8;
 
 /// Returns the directory of the nearest chart above a file, as the user would type it.
 pub(super) fn of(input: &Input) -> Option<Arc<str>> {
-    let Content::File(path) = &input.content else { return None };
+    let path = input.content.file()?;
     let has_chart = |dir: &Path| dir.join(CHART).is_file();
     let mut ancestors = path.ancestors().skip(1);
     if let Some(dir) = ancestors.find(|dir| has_chart(dir)) {
@@ -48,7 +48,7 @@ pub(super) enum Role {
 
 /// Tells what Helm makes of a file of a chart.
 pub(super) fn role(dir: &str, input: &Input) -> Role {
-    let Content::File(path) = &input.content else { return Role::Other };
+    let Some(path) = input.content.file() else { return Role::Other };
     // The chart may be above the current directory, and the path below it.
     let full = |path: &Path| std::path::absolute(path).map(|path| normal(&path)).ok();
     let (Some(path), Some(dir)) = (full(path), full(Path::new(dir))) else { return Role::Other };
@@ -70,10 +70,7 @@ pub(super) fn is_chart(path: &Path) -> bool {
 /// chart's file, and its directory. Dependencies may be packed or missing, and every file in `templates` is a
 /// template, whatever its extension.
 pub(super) fn with_more(inputs: &[Input], options: &Options<'_>) -> Vec<(Arc<str>, Arc<str>)> {
-    let files = inputs.iter().filter_map(|input| match &input.content {
-        Content::File(path) => Some(path),
-        Content::Bytes(_) => None,
-    });
+    let files = inputs.iter().filter_map(|input| input.content.file());
     let charts: Vec<_> = files.clone().filter(|path| is_chart(path)).collect();
     let known: BTreeSet<PathBuf> =
         if charts.is_empty() { BTreeSet::new() } else { files.map(|path| normal(path)).collect() };

@@ -2,7 +2,7 @@
 //!
 //! A claim that is not in the files may still exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
@@ -42,7 +42,7 @@ struct InFile {
 
 /// One claim of a file.
 #[derive(Clone, Debug)]
-struct Entry {
+pub(super) struct Entry {
     /// Empty where the manifest leaves it to `kubectl -n`.
     namespace: String,
     claim: Claim,
@@ -52,7 +52,8 @@ struct Entry {
 }
 
 /// A claim with its name and file, or a volume.
-enum Read {
+#[derive(Clone, Debug)]
+pub(super) enum Read {
     Claim(String, Entry, Arc<Input>),
     Volume(String, Volume, Location, Arc<Input>),
     Runtime {
@@ -89,6 +90,9 @@ pub enum FactsError {
         source: SyntaxError,
     },
 }
+
+/// The kind of a claim.
+pub(super) const CLAIM: &str = "PersistentVolumeClaim";
 
 /// What the kinds contain: `PersistentVolume`, `PersistentVolumeClaim`, `TrainingRuntime` and
 /// `ClusterTrainingRuntime`.
@@ -137,34 +141,13 @@ impl Claims {
     /// Finds the claims in the linted files. Unreadable files are left to the linter. `alone` is the content
     /// of the only file, if there is one.
     pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Options<'_>) -> Self {
-        let read = |input: &Input| -> Vec<Read> {
-            let mentions = match alone {
-                Some(loaded) => is_mentioned(loaded.bytes()),
-                None => source::mentions(input, &*KINDS, options.max_file_size),
-            };
-            if !mentions {
-                return Vec::new();
-            }
-            let loaded = alone
-                .cloned()
-                .map_or_else(|| source::load(input, options.max_file_size), |loaded| Ok(Ok(loaded)));
-            let Ok(Ok(loaded)) = loaded else { return Vec::new() };
-            let source = loaded.bytes();
-            let (lines, input) = (Lines::new(source), Arc::new(input.clone()));
-            let limits = options.limits();
-            let chunks = yaml::split(source, &limits)
-                .flatten()
-                .filter(|chunk| is_mentioned(&source[chunk.span.clone()]));
-            let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, &limits).ok());
-            documents.flat_map(|document| entries(&input, &lines, &document)).collect()
-        };
-        let found: Vec<Vec<Read>> = inputs.par_iter().map(read).collect();
+        let found: Vec<Vec<Read>> = inputs.par_iter().map(|input| in_input(input, alone, options)).collect();
         let mut claims = Self::default();
         claims.extend(found.into_iter().flatten());
         claims
     }
 
-    fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
+    pub(super) fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
         for read in entries {
             let (location, input) = match read {
                 Read::Claim(name, entry, input) => {
@@ -192,6 +175,29 @@ impl Claims {
     /// Returns the file of a path, if it has a claim.
     pub(super) fn file(&self, path: &str) -> Option<&Input> {
         self.by_file.get(path).map(|file| &*file.input)
+    }
+
+    /// Returns the files with the object that a reference means: the nearest, or else all of that name.
+    pub(super) fn files_of(&self, kind: &str, namespace: &str, name: &str, from: &Arc<str>) -> Vec<&Input> {
+        let files: BTreeSet<&Arc<str>> = if kind == CLAIM {
+            let Some(entries) = self.by_name.get(name) else { return Vec::new() };
+            let near = entries.nearest(from, namespace);
+            let found = if near.is_empty() { entries.of(namespace) } else { near };
+            found.into_iter().map(|entry| &entry.location.file).collect()
+        } else {
+            let Some(entries) = self.runtimes.get(&(kind.to_owned(), name.to_owned())) else {
+                return Vec::new();
+            };
+            let namespace = namespace_of(kind, namespace);
+            let near = entries.nearest(from, namespace);
+            let found = if near.is_empty() { entries.of(namespace) } else { near };
+            let path = |runtime: &'_ Runtime| match &runtime.source {
+                Source::File { path, .. } => self.by_file.get_key_value(path).map(|(path, _)| path),
+                Source::Cluster => None,
+            };
+            found.into_iter().filter_map(path).collect()
+        };
+        files.into_iter().filter_map(|path| self.file(path)).collect()
     }
 
     /// Returns the locations of a file's claims.
@@ -227,6 +233,27 @@ impl Said for Volume {
     fn agrees(&self, other: &Self) -> [bool; 2] {
         [self == other; 2]
     }
+}
+
+/// Finds the claims, volumes and runtimes of a file.
+pub(super) fn in_input(input: &Input, alone: Option<&Loaded>, options: &Options<'_>) -> Vec<Read> {
+    let mentions = match alone {
+        Some(loaded) => is_mentioned(loaded.bytes()),
+        None => source::mentions(input, &*KINDS, options.max_file_size),
+    };
+    if !mentions {
+        return Vec::new();
+    }
+    let loaded =
+        alone.cloned().map_or_else(|| source::load(input, options.max_file_size), |loaded| Ok(Ok(loaded)));
+    let Ok(Ok(loaded)) = loaded else { return Vec::new() };
+    let source = loaded.bytes();
+    let (lines, input) = (Lines::new(source), Arc::new(input.clone()));
+    let limits = options.limits();
+    let chunks =
+        yaml::split(source, &limits).flatten().filter(|chunk| is_mentioned(&source[chunk.span.clone()]));
+    let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, &limits).ok());
+    documents.flat_map(|document| entries(&input, &lines, &document)).collect()
 }
 
 /// Returns the claims of a document, by name.

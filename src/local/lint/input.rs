@@ -29,6 +29,8 @@ pub struct Input {
 pub enum Content {
     /// In a file, which is read later.
     File(PathBuf),
+    /// In an editor, in place of that of a file.
+    Open(PathBuf, Arc<String>),
     /// In memory: from standard input or a pipe, which can be read only once, or from a test.
     Bytes(Arc<[u8]>),
 }
@@ -54,6 +56,19 @@ pub struct Inputs {
     pub empty: Vec<String>,
     /// How many files and directories were excluded.
     pub excluded: usize,
+    /// How many more files and directories may be looked at; nothing for all.
+    left: Option<usize>,
+}
+
+impl Content {
+    /// Returns the file that the text is of.
+    #[must_use]
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::File(path) | Self::Open(path, _) => Some(path),
+            Self::Bytes(_) => None,
+        }
+    }
 }
 
 impl Input {
@@ -125,6 +140,16 @@ pub fn collect_without(
     inputs
 }
 
+/// Returns the files of a directory like [`collect_without`], but looks at a number of files and directories
+/// at most, and tells whether that was all.
+#[must_use]
+pub fn collect_some(directory: &Path, excluded: &Exclusions, most: usize) -> (Inputs, bool) {
+    let mut inputs = Inputs { left: Some(most), ..Inputs::default() };
+    inputs.walk(directory, excluded);
+    let is_all = inputs.left.is_some_and(|left| left > 0);
+    (inputs, is_all)
+}
+
 /// The files and directories that are not linted.
 #[derive(Clone, Debug, Default)]
 pub struct Exclusions(Arc<Vec<Patterns>>);
@@ -136,7 +161,9 @@ impl From<Vec<Patterns>> for Exclusions {
 }
 
 impl Exclusions {
-    pub(super) fn has(&self, path: &Path, is_directory: bool) -> bool {
+    /// Tells whether a file or directory is skipped.
+    #[must_use]
+    pub fn has(&self, path: &Path, is_directory: bool) -> bool {
         self.0.iter().any(|patterns| patterns.matches(path, is_directory))
     }
 }
@@ -206,6 +233,12 @@ impl Inputs {
             !is_excluded
         });
         for entry in walk.build() {
+            if let Some(left) = &mut self.left {
+                *left -= 1;
+                if *left == 0 {
+                    break;
+                }
+            }
             match entry {
                 // kubectl follows a link to a file, too; one to a directory neither of the two does.
                 Ok(entry)

@@ -5,7 +5,7 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::input::{Content, Input};
+use super::input::Input;
 use super::objects::first;
 use super::paths::{normal, parent, seen, shown};
 use super::source::{self, Loaded};
@@ -102,10 +102,7 @@ struct Kustomization {
 impl Kustomizations {
     /// Reads the kustomizations beside the inputs, and all that these take in.
     pub(super) fn of(inputs: &[Input], options: &Options<'_>) -> Self {
-        let files = inputs.iter().filter_map(|input| match &input.content {
-            Content::File(path) => path.parent().map(normal),
-            Content::Bytes(_) => None,
-        });
+        let files = inputs.iter().filter_map(|input| input.content.file()?.parent().map(normal));
         let directories: BTreeSet<PathBuf> = files.collect();
         let mut all = Self {
             beside: directories.iter().filter_map(|directory| file_in(directory)).collect(),
@@ -142,7 +139,7 @@ impl Kustomizations {
 
     /// Returns the kustomization that lists a file as a patch.
     pub(super) fn patch(&self, input: &Input) -> Option<&Patch> {
-        let Content::File(path) = &input.content else { return None };
+        let path = input.content.file()?;
         if self.patches.is_empty() {
             return None;
         }
@@ -416,6 +413,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::local::lint::input::Content;
 
     /// Files of a directory, of which those with a path that begins with `in/` are inputs. Returns the
     /// kustomizations that are not rendered.

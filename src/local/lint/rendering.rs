@@ -199,10 +199,7 @@ impl Outcome {
         outcome.report.charts = charts.len();
         let names: BTreeMap<PathBuf, Arc<str>> = inputs
             .iter()
-            .filter_map(|input| match &input.content {
-                Content::File(path) => Some((seen(path), Arc::clone(&input.path))),
-                Content::Bytes(_) => None,
-            })
+            .filter_map(|input| Some((seen(input.content.file()?), Arc::clone(&input.path))))
             .collect();
         let plain = outcome.keys(inputs, files);
         let mut telling = Telling::new(rendering, run.options, &names, &plain);
@@ -227,13 +224,13 @@ impl Outcome {
     }
 
     fn cover(&self, input: &Input) -> Option<Cover> {
-        let Content::File(path) = &input.content else { return None };
+        let path = input.content.file()?;
         if self.covered.is_empty() { None } else { self.covered.get(&seen(path)).copied() }
     }
 
     /// Tells whether something was judged that is rendered from a chart or kustomization because of this file.
     pub(super) fn is_of(&self, input: &Input) -> bool {
-        let Content::File(path) = &input.content else { return false };
+        let Some(path) = input.content.file() else { return false };
         self.spoken.contains(&normal(path))
     }
 

@@ -11,7 +11,7 @@ use super::chart::{self, Role};
 use super::claims::{Claims, Scope};
 use super::document::{Context, Judged};
 use super::fixing::{Change, Shifts, Unwritten, start};
-use super::input::{Content, Input, Unreadable};
+use super::input::{Input, Unreadable};
 use super::kustomization::{self, Kustomizations};
 use super::source::{self, Loaded, TooLarge};
 use super::{Options, batch, place, unjudged, whole_file};
@@ -217,7 +217,7 @@ impl Run<'_> {
         if broken.is_empty() {
             return;
         }
-        let named = |is_own: fn(&Path) -> bool| matches!(&input.content, Content::File(path) if is_own(path));
+        let named = |is_own: fn(&Path) -> bool| input.content.file().is_some_and(|path| is_own(path));
         let is_kustomization = named(kustomization::is_kustomization);
         let is_ours = input.named
             || is_kustomization

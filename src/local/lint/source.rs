@@ -60,6 +60,10 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
     match &input.content {
         Content::Bytes(bytes) if bytes.len() as u64 > limit => Ok(Err(TooLarge { size: None })),
         Content::Bytes(bytes) => Ok(Ok(Loaded::new(bytes.to_vec()))),
+        Content::Open(_, text) if text.len() as u64 > limit => {
+            Ok(Err(TooLarge { size: Some(text.len() as u64) }))
+        }
+        Content::Open(_, text) => Ok(Ok(Loaded(Bytes::Text(Arc::clone(text))))),
         Content::File(path) => {
             let read = File::open(path).and_then(|file| {
                 let size = file.metadata()?.len();
@@ -77,6 +81,7 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
 pub(super) fn mentions(input: &Input, any: &[Finder<'_>], limit: u64) -> bool {
     match &input.content {
         Content::Bytes(bytes) => any.iter().any(|finder| finder.find(bytes).is_some()),
+        Content::Open(_, text) => any.iter().any(|finder| finder.find(text.as_bytes()).is_some()),
         Content::File(path) => {
             File::open(path).and_then(|file| search(file.take(limit), any)).unwrap_or(false)
         }

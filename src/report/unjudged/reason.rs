@@ -182,7 +182,7 @@ impl Reason {
     }
 
     /// Tells whether a finding reports the same.
-    pub(in super::super) fn is_found(&self) -> bool {
+    pub(crate) fn is_found(&self) -> bool {
         matches!(
             self,
             Self::Misspelled

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Rendering;
 use crate::local::lint::chart::{self, Role};
-use crate::local::lint::input::{Content, Input};
+use crate::local::lint::input::Input;
 use crate::local::lint::kustomization::{Kustomizations, Taking, Tree};
 use crate::local::lint::objects::first;
 use crate::local::lint::paths::normal;
@@ -131,7 +131,7 @@ fn outermost(dir: PathBuf) -> PathBuf {
 
 /// Tells whether Helm reads a file of a chart: one that is named brings in the chart.
 fn is_part(dir: &str, input: &Input) -> bool {
-    let Content::File(path) = &input.content else { return false };
+    let Some(path) = input.content.file() else { return false };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (path, dir) = (normal(path), normal(Path::new(dir)));
     path.strip_prefix(&dir).is_ok_and(|inside| {

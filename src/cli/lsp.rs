@@ -1,0 +1,314 @@
+//! `jobgate lsp`: the linter for editors, over the Language Server Protocol.
+//!
+//! ```text
+//! standard input ──> this thread: lifecycle, texts ──tasks──> worker: judges, answers ──> standard output
+//!                                                                ^
+//!                                                    scan of the workspace, once
+//! ```
+//!
+//! This thread never judges, so the editor never waits to send. The worker takes all tasks that are there,
+//! answers the requests among them, and judges only the newest text of each document.
+
+mod actions;
+mod completion;
+mod definition;
+mod diagnostics;
+mod document;
+mod hover;
+mod keys;
+mod project;
+mod scan;
+mod text;
+mod uri;
+mod wire;
+mod worker;
+
+use std::io::{self, BufReader, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+use gen_lsp_types::{
+    DidChangeTextDocumentParams, DidChangeWatchedFilesParams, DidCloseTextDocumentParams,
+    DidOpenTextDocumentParams, DidSaveTextDocumentParams, TextDocumentContentChangeEvent,
+};
+use lsp_server::{ErrorCode, Message, Notification, Request, RequestId, Response};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use self::document::{Document, Documents};
+use self::text::Encoding;
+use self::wire::{Output, Read};
+use self::worker::{Task, Worker};
+use super::Exit;
+use super::args::Lsp;
+
+/// The kind of the action that fixes a whole file.
+const FIX_ALL: &str = "source.fixAll.jobgate";
+/// The patterns of the files that may matter to others.
+const WATCHED: &str = "**/{*.yaml,*.yml,*.json,Kustomization}";
+
+/// Serves an editor until it says `exit`.
+///
+/// # Errors
+/// Standard input or output cannot be used.
+pub fn run(args: &Lsp) -> anyhow::Result<Exit> {
+    let output = Output::stdout();
+    let mut input = BufReader::new(io::stdin().lock());
+    let Some((id, params)) = first(&mut input, &output)? else { return Ok(Exit::Findings) };
+    let client = Client::of(&params);
+    output.send(Response::new_ok(id, initialized(client.encoding)))?;
+    let (sender, tasks) = mpsc::channel();
+    let documents = Documents::default();
+    let worker = Worker::new(args, &client, documents.clone(), output.clone(), sender.clone());
+    let thread = thread::Builder::new().name("worker".to_owned()).spawn(move || worker.run(&tasks))?;
+    let mut server = Server { client, documents, output, sender, has_shut_down: false };
+    let exit = server.serve(&mut input)?;
+    // It has nobody left to tell, so what it is doing is not waited for.
+    drop(thread);
+    Ok(exit)
+}
+
+/// Waits for the request that comes first.
+fn first(input: &mut impl io::BufRead, output: &Output) -> io::Result<Option<(RequestId, Value)>> {
+    loop {
+        match wire::read(input)? {
+            Read::End => return Ok(None),
+            Read::Garbage(why) => output.refuse(&why)?,
+            Read::Message(Message::Request(request)) if request.method == "initialize" => {
+                return Ok(Some((request.id, request.params)));
+            }
+            Read::Message(Message::Request(request)) => {
+                let why = "the first request is `initialize`".to_owned();
+                output.send(Response::new_err(request.id, ErrorCode::ServerNotInitialized as i32, why))?;
+            }
+            Read::Message(Message::Notification(notification)) if notification.method == "exit" => {
+                return Ok(None);
+            }
+            Read::Message(_) => {}
+        }
+    }
+}
+
+/// What is known about the editor.
+#[derive(Clone, Debug)]
+struct Client {
+    encoding: Encoding,
+    /// The directories of the workspace.
+    roots: Vec<PathBuf>,
+    /// Whether it can be asked to watch files.
+    watches: bool,
+    /// Whether an edit may name the version that it is for.
+    has_versioned_edits: bool,
+}
+
+impl Client {
+    /// Reads the parameters of `initialize`, as far as they matter: an editor that says something else in
+    /// another form is no worse for it.
+    fn of(params: &Value) -> Self {
+        let capability = |pointer: &str| params.pointer(&format!("/capabilities{pointer}"));
+        let is_set = |pointer: &str| capability(pointer).and_then(Value::as_bool).unwrap_or_default();
+        let encodings = capability("/general/positionEncodings").and_then(Value::as_array);
+        let has_utf8 = encodings.is_some_and(|list| list.iter().any(|encoding| encoding == "utf-8"));
+        let folders = params.get("workspaceFolders").and_then(Value::as_array);
+        let folders = folders.into_iter().flatten().filter_map(|folder| folder.get("uri")?.as_str());
+        let mut roots: Vec<PathBuf> = folders.filter_map(uri::to_path).collect();
+        if roots.is_empty() {
+            roots.extend(params.get("rootUri").and_then(Value::as_str).and_then(uri::to_path));
+        }
+        Self {
+            encoding: if has_utf8 { Encoding::Utf8 } else { Encoding::Utf16 },
+            roots,
+            watches: is_set("/workspace/didChangeWatchedFiles/dynamicRegistration"),
+            has_versioned_edits: is_set("/workspace/workspaceEdit/documentChanges"),
+        }
+    }
+}
+
+/// Returns the answer to `initialize`.
+fn initialized(encoding: Encoding) -> Value {
+    json!({
+        "capabilities": {
+            "positionEncoding": encoding.word(),
+            "textDocumentSync": {"openClose": true, "change": 2, "save": true},
+            "codeActionProvider": {"codeActionKinds": ["quickfix", FIX_ALL]},
+            "hoverProvider": true,
+            "definitionProvider": true,
+            "completionProvider": {"triggerCharacters": [":", " ", ",", "-"]},
+            "workspace": {"workspaceFolders": {"supported": true, "changeNotifications": true}},
+        },
+        "serverInfo": {"name": "jobgate", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+/// The thread that reads what the editor sends.
+struct Server {
+    client: Client,
+    documents: Documents,
+    output: Output,
+    sender: Sender<Task>,
+    has_shut_down: bool,
+}
+
+impl Server {
+    fn serve(&mut self, input: &mut impl io::BufRead) -> anyhow::Result<Exit> {
+        loop {
+            match wire::read(input) {
+                Ok(Read::Message(Message::Notification(notification))) if notification.method == "exit" => {
+                    // The protocol has 1 for an end without `shutdown`.
+                    return Ok(if self.has_shut_down { Exit::Clean } else { Exit::Findings });
+                }
+                Ok(Read::Message(Message::Notification(notification))) => self.notified(notification)?,
+                Ok(Read::Message(Message::Request(request))) => self.request(request)?,
+                Ok(Read::Message(Message::Response(_))) => {}
+                Ok(Read::Garbage(why)) => self.output.refuse(&why)?,
+                // The editor is gone.
+                Ok(Read::End) => return Ok(if self.has_shut_down { Exit::Clean } else { Exit::Findings }),
+                Err(error) => {
+                    self.output.refuse(&error.to_string())?;
+                    return Err(anyhow::Error::new(error).context("read a message of the editor"));
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request) -> io::Result<()> {
+        match &*request.method {
+            _ if self.has_shut_down => {
+                let why = "the server has shut down".to_owned();
+                self.output.send(Response::new_err(request.id, ErrorCode::InvalidRequest as i32, why))
+            }
+            "shutdown" => {
+                self.has_shut_down = true;
+                self.output.send(Response::new_ok(request.id, Value::Null))
+            }
+            "initialize" => {
+                let why = "the server is already initialized".to_owned();
+                self.output.send(Response::new_err(request.id, ErrorCode::InvalidRequest as i32, why))
+            }
+            "textDocument/codeAction"
+            | "textDocument/hover"
+            | "textDocument/completion"
+            | "textDocument/definition" => {
+                self.tell(Task::Request(request));
+                Ok(())
+            }
+            method => {
+                let why = format!("there is no method `{}`", method.escape_debug());
+                self.output.send(Response::new_err(request.id, ErrorCode::MethodNotFound as i32, why))
+            }
+        }
+    }
+
+    fn notified(&mut self, notification: Notification) -> io::Result<()> {
+        let Notification { method, params } = notification;
+        match &*method {
+            "initialized" => {
+                if self.client.watches {
+                    self.output.send(watch())?;
+                }
+                self.tell(Task::Scan);
+            }
+            "textDocument/didOpen" => {
+                if let Some(params) = read::<DidOpenTextDocumentParams>(&method, params) {
+                    let item = params.text_document;
+                    let document = Document::new(&item.uri.0, item.version, item.text);
+                    self.documents.open(item.uri.0.clone(), document);
+                    self.tell(Task::Changed(item.uri.0));
+                }
+            }
+            "textDocument/didChange" => {
+                if let Some(params) = read::<DidChangeTextDocumentParams>(&method, params) {
+                    self.change(params);
+                }
+            }
+            "textDocument/didClose" => {
+                if let Some(params) = read::<DidCloseTextDocumentParams>(&method, params) {
+                    let uri = params.text_document.uri.0;
+                    if let Some(document) = self.documents.close(&uri) {
+                        self.tell(Task::Closed(uri, document));
+                    }
+                }
+            }
+            "textDocument/didSave" => {
+                if let Some(params) = read::<DidSaveTextDocumentParams>(&method, params) {
+                    self.tell(Task::Saved(vec![params.text_document.uri.0]));
+                }
+            }
+            "workspace/didChangeWatchedFiles" => {
+                if let Some(params) = read::<DidChangeWatchedFilesParams>(&method, params) {
+                    self.tell(Task::Saved(params.changes.into_iter().map(|change| change.uri.0).collect()));
+                }
+            }
+            "workspace/didChangeWorkspaceFolders" => {
+                let folders = |which: &str| -> Vec<PathBuf> {
+                    let list = params.pointer(&format!("/event/{which}")).and_then(Value::as_array);
+                    let uris = list.into_iter().flatten().filter_map(|folder| folder.get("uri")?.as_str());
+                    uris.filter_map(uri::to_path).collect()
+                };
+                self.tell(Task::Folders { added: folders("added"), removed: folders("removed") });
+            }
+            "$/cancelRequest" => {
+                let id = params.get("id").cloned().and_then(|id| serde_json::from_value(id).ok());
+                if let Some(id) = id {
+                    self.documents.cancel(id);
+                }
+            }
+            // Others may be ignored, says the protocol.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, params: DidChangeTextDocumentParams) {
+        let uri = params.text_document.text_document_identifier.uri.0;
+        let encoding = self.client.encoding;
+        let is_open = self.documents.change(&uri, |document| {
+            document.version = params.text_document.version;
+            let text = Arc::make_mut(&mut document.text);
+            for change in params.content_changes {
+                match change {
+                    TextDocumentContentChangeEvent::TextDocumentContentChangePartial(part) => {
+                        text::replace(text, part.range, &part.text, encoding);
+                    }
+                    TextDocumentContentChangeEvent::TextDocumentContentChangeWholeDocument(whole) => {
+                        *text = whole.text;
+                    }
+                }
+            }
+        });
+        if is_open {
+            self.tell(Task::Changed(uri));
+        } else {
+            log(&format!("a change of `{}`, which is not open", uri.escape_debug()));
+        }
+    }
+
+    fn tell(&self, task: Task) {
+        // The worker ends after this thread.
+        let _ = self.sender.send(task);
+    }
+}
+
+/// Returns the request to watch the files that matter to others.
+fn watch() -> Request {
+    let watchers = json!({"watchers": [{"globPattern": WATCHED}]});
+    let registration =
+        json!({"id": "files", "method": "workspace/didChangeWatchedFiles", "registerOptions": watchers});
+    Request::new(
+        RequestId::from("files".to_owned()),
+        "client/registerCapability".to_owned(),
+        json!({"registrations": [registration]}),
+    )
+}
+
+/// Reads the parameters of a notification. There is no answer to one, so an error can only be logged.
+fn read<T: DeserializeOwned>(method: &str, params: Value) -> Option<T> {
+    serde_json::from_value(params).map_err(|error| log(&format!("{method}: {error}"))).ok()
+}
+
+/// Writes a line to standard error, which editors keep as a log.
+fn log(text: &str) {
+    let _ = writeln!(io::stderr(), "jobgate: {text}");
+}

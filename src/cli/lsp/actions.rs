@@ -1,0 +1,109 @@
+//! Fixes as code actions.
+
+use gen_lsp_types::{Diagnostic, Range};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::FIX_ALL;
+use super::text::edits;
+use super::worker::{Judged, Worker};
+use crate::judge::finding::Safety;
+use crate::local::lint::fix_one;
+use crate::report::Located;
+use crate::text::lines::cut;
+use crate::text::yaml::Edit;
+
+/// The kind of the action that fixes one finding.
+const QUICK_FIX: &str = "quickfix";
+/// The longest title in bytes: a line of a menu.
+const MAX_TITLE: usize = 120;
+/// The most fixes of one request: a menu.
+const MAX_FIXES: usize = 50;
+
+/// What is asked for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    range: Range,
+    context: Context,
+}
+
+#[derive(Debug, Deserialize)]
+struct Context {
+    /// Kinds; without them, all.
+    only: Option<Vec<String>>,
+}
+
+impl Wanted {
+    /// Tells whether actions of a kind are asked for, which may be below one that is named.
+    fn has(&self, kind: &str) -> bool {
+        let is_in = |wanted: &String| {
+            wanted.is_empty()
+                || kind.strip_prefix(&**wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.context.only.as_ref().is_none_or(|only| only.iter().any(is_in))
+    }
+}
+
+/// Returns the fixes of the findings in a range, and that of the whole file.
+pub(super) fn actions(worker: &Worker, uri: &str, judged: &Judged, wanted: &Wanted) -> Vec<Value> {
+    let Some(project) = &judged.project else { return Vec::new() };
+    let mut out = Vec::new();
+    let fixable = judged
+        .findings
+        .iter()
+        .zip(&judged.diagnostics)
+        .filter(|(located, _)| located.finding.fix.is_some() && located.withheld.is_none());
+    if wanted.has(QUICK_FIX) {
+        let here = fixable.clone().filter(|(_, diagnostic)| {
+            diagnostic.range.start <= wanted.range.end && wanted.range.start <= diagnostic.range.end
+        });
+        for (located, diagnostic) in here.take(MAX_FIXES) {
+            let edits = fix_one(&judged.document.text, located, &project.options());
+            if !edits.is_empty() {
+                out.push(quick_fix(located, diagnostic, edit(worker, uri, judged, &edits)));
+            }
+        }
+    }
+    let has_safe = |(located, _): (&Located, &Diagnostic)| {
+        located.finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe)
+    };
+    if wanted.has(FIX_ALL) && fixable.clone().any(has_safe) {
+        let (policy, options) = (&project.settings.policy, project.options());
+        let input = judged.document.input();
+        let edits = worker.session.fix_all(&input, policy, &project.facts, &options, Safety::Safe);
+        if !edits.is_empty() {
+            out.push(json!({
+                "title": "Apply all safe fixes of Jobgate",
+                "kind": FIX_ALL,
+                "edit": edit(worker, uri, judged, &edits),
+            }));
+        }
+    }
+    out
+}
+
+fn quick_fix(located: &Located, diagnostic: &Diagnostic, edit: Value) -> Value {
+    let finding = &located.finding;
+    let is_safe = finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe);
+    let safety = if is_safe { "" } else { " (unsafe)" };
+    let what = if finding.help.is_empty() { &finding.message } else { &finding.help };
+    let title = format!("Fix {}{safety}: {what}", finding.rule);
+    json!({
+        "title": cut(&title, MAX_TITLE, "…"),
+        "kind": QUICK_FIX,
+        "diagnostics": [diagnostic],
+        // An editor may apply what is preferred without a question.
+        "isPreferred": is_safe,
+        "edit": edit,
+    })
+}
+
+fn edit(worker: &Worker, uri: &str, judged: &Judged, made: &[Edit]) -> Value {
+    let document = &judged.document;
+    let edits = edits(&document.text, made, worker.client.encoding);
+    if worker.client.has_versioned_edits {
+        let identifier = json!({"uri": uri, "version": document.version});
+        return json!({"documentChanges": [{"textDocument": identifier, "edits": edits}]});
+    }
+    json!({"changes": {uri: edits}})
+}

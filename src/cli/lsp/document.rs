@@ -1,0 +1,149 @@
+//! The open documents, shared by the thread that reads and the one that judges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lsp_server::RequestId;
+
+use super::uri;
+use crate::cli::configuration;
+use crate::judge::policy;
+use crate::judge::settings::API_VERSION;
+use crate::local::lint::{Content, Input};
+
+/// How many cancelled requests are kept that nobody has made.
+const MAX_CANCELLED: usize = 1000;
+
+/// One document.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    /// Its file, or its URI if it has none.
+    pub(super) path: PathBuf,
+    pub(super) version: i32,
+    pub(super) text: Arc<String>,
+}
+
+/// What a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Policy,
+    Configuration,
+    /// A manifest, or something else.
+    Manifest,
+}
+
+impl Document {
+    pub(super) fn new(uri: &str, version: i32, text: String) -> Self {
+        let path = uri::to_path(uri).unwrap_or_else(|| PathBuf::from(uri));
+        Self { path, version, text: Arc::new(text) }
+    }
+
+    /// Returns it as an input of the linter.
+    pub(super) fn input(&self) -> Input {
+        Input {
+            path: self.path.to_string_lossy().into(),
+            content: Content::Open(self.path.clone(), Arc::clone(&self.text)),
+            named: false,
+            root: None,
+        }
+    }
+
+    pub(super) fn form(&self) -> Form {
+        form(&self.path, &self.text)
+    }
+}
+
+/// Tells what a text is, also while it is being written: from its first lines of `apiVersion` and `kind`.
+pub(super) fn form(path: &Path, text: &str) -> Form {
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        line.map(|value| value.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']))
+    };
+    let group = API_VERSION.split('/').next().unwrap_or_default();
+    let is_ours = value("apiVersion").is_none_or(|version| version.split('/').next() == Some(group));
+    match value("kind") {
+        Some(policy::KIND) if is_ours => Form::Policy,
+        Some(configuration::KIND) if is_ours => Form::Configuration,
+        None if is_ours && path.ends_with(configuration::FILE) => Form::Configuration,
+        _ => Form::Manifest,
+    }
+}
+
+/// The open documents by URI, and the requests that were cancelled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Documents(Arc<Mutex<Shared>>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    open: BTreeMap<String, Document>,
+    cancelled: BTreeSet<RequestId>,
+}
+
+impl Documents {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn open(&self, uri: String, document: Document) {
+        self.lock().open.insert(uri, document);
+    }
+
+    /// Changes a document. Returns whether it is open.
+    pub(super) fn change(&self, uri: &str, change: impl FnOnce(&mut Document)) -> bool {
+        self.lock().open.get_mut(uri).map(change).is_some()
+    }
+
+    pub(super) fn close(&self, uri: &str) -> Option<Document> {
+        self.lock().open.remove(uri)
+    }
+
+    /// Returns a document as it is now.
+    pub(super) fn get(&self, uri: &str) -> Option<Document> {
+        self.lock().open.get(uri).cloned()
+    }
+
+    /// Returns all documents as they are now.
+    pub(super) fn all(&self) -> Vec<(String, Document)> {
+        self.lock().open.iter().map(|(uri, document)| (uri.clone(), document.clone())).collect()
+    }
+
+    /// Returns the URI and the document of a file, if it is open.
+    pub(super) fn of_path(&self, path: &Path) -> Option<(String, Document)> {
+        let shared = self.lock();
+        let found = shared.open.iter().find(|(_, document)| document.path == path);
+        found.map(|(uri, document)| (uri.clone(), document.clone()))
+    }
+
+    pub(super) fn cancel(&self, id: RequestId) {
+        let mut shared = self.lock();
+        if shared.cancelled.len() >= MAX_CANCELLED {
+            shared.cancelled.clear();
+        }
+        shared.cancelled.insert(id);
+    }
+
+    /// Tells whether a request was cancelled, once.
+    pub(super) fn is_cancelled(&self, id: &RequestId) -> bool {
+        self.lock().cancelled.remove(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_known_from_their_first_lines() {
+        for (path, text, expected) in [
+            ("p.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nspec: [", Form::Policy),
+            ("c.yaml", "kind: \"Configuration\" # x\n", Form::Configuration),
+            ("jobgate.yaml", "", Form::Configuration),
+            ("jobgate.yaml", "apiVersion: v1\nkind: Namespace\n", Form::Manifest),
+            ("p.yaml", "apiVersion: kyverno.io/v1\nkind: Policy\n", Form::Manifest),
+            ("j.yaml", "spec:\n  kind: Policy\n", Form::Manifest),
+        ] {
+            assert_eq!(form(Path::new(path), text), expected, "{text}");
+        }
+    }
+}

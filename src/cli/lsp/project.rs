@@ -1,0 +1,143 @@
+//! The settings of the files of a directory: those of `jobgate lint` there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use crate::cli::args::{Lint, Lsp};
+use crate::cli::configuration::Configuration;
+use crate::cli::lint::read_baseline;
+use crate::cli::settings::Settings;
+use crate::cli::{facts, today};
+use crate::local::baseline::{Baseline, Root};
+use crate::local::lint::{Claims, Options};
+
+/// The settings of some files.
+#[derive(Debug)]
+pub(super) struct Project {
+    pub(super) settings: Settings,
+    pub(super) facts: Claims,
+    pub(super) baseline: Option<(Baseline, Root)>,
+    max_file_size: u64,
+}
+
+impl Project {
+    /// Reads the settings of the files in a directory.
+    pub(super) fn of(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
+        let settings = Settings::of_directory(args, directory)?;
+        let max_file_size = args.judging.max_file_size.0;
+        let facts = facts(&settings.facts, &Options { max_file_size, ..Options::default() })?;
+        let baseline = settings.baseline.as_deref();
+        let baseline = baseline.map(|path| read_baseline(path, &settings)).transpose();
+        Ok(Self {
+            facts,
+            baseline: baseline.context("the baseline of the configuration")?,
+            settings,
+            max_file_size,
+        })
+    }
+
+    /// Returns how a file is judged.
+    pub(super) fn options(&self) -> Options<'_> {
+        Options {
+            max_file_size: self.max_file_size,
+            keep_sources: false,
+            selection: self.settings.selection.as_ref(),
+            namespace: self.settings.namespace.as_deref().unwrap_or_default(),
+            by_path: &self.settings.by_path,
+            today: Some(today()),
+            ..Options::default()
+        }
+    }
+
+    /// Tells whether it was read from a file, besides the configuration and the policy.
+    fn reads(&self, path: &Path) -> bool {
+        let settings = &self.settings;
+        settings.facts.iter().chain(&settings.baseline).any(|file| path.ends_with(file))
+    }
+}
+
+/// What holds for a file.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    /// Its settings: the last ones that were valid.
+    pub(super) project: Option<Arc<Project>>,
+    /// Why the current ones are not valid.
+    pub(super) error: Option<Arc<str>>,
+}
+
+/// The settings of all directories, read once.
+#[derive(Debug)]
+pub(super) struct Projects {
+    args: Arc<Lint>,
+    /// The configuration of each directory.
+    configurations: BTreeMap<PathBuf, Option<PathBuf>>,
+    /// The settings of each configuration.
+    settings: BTreeMap<Option<PathBuf>, Setting>,
+    /// The last valid ones.
+    valid: BTreeMap<Option<PathBuf>, Arc<Project>>,
+}
+
+impl Projects {
+    pub(super) fn new(args: &Lsp) -> Self {
+        Self {
+            args: Arc::new(args.lint()),
+            configurations: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            valid: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn args(&self) -> Arc<Lint> {
+        Arc::clone(&self.args)
+    }
+
+    /// Returns the size up to which files are read.
+    pub(super) fn limits(&self) -> Options<'static> {
+        Options { max_file_size: self.args.judging.max_file_size.0, ..Options::default() }
+    }
+
+    /// Returns the settings of a file.
+    pub(super) fn of(&mut self, path: &Path) -> Setting {
+        let current = std::env::current_dir().unwrap_or_default();
+        let path = current.join(path);
+        let directory = path.parent().unwrap_or(&path);
+        let configuration = match self.configurations.get(directory) {
+            Some(known) => known.clone(),
+            None => {
+                let found = Configuration::path_for(directory);
+                self.configurations.insert(directory.to_owned(), found.clone());
+                found
+            }
+        };
+        if let Some(known) = self.settings.get(&configuration) {
+            return known.clone();
+        }
+        let setting = match Project::of(&self.args, directory) {
+            Ok(project) => {
+                let project = Arc::new(project);
+                self.valid.insert(configuration.clone(), Arc::clone(&project));
+                Setting { project: Some(project), error: None }
+            }
+            Err(error) => Setting {
+                project: self.valid.get(&configuration).cloned(),
+                error: Some(format!("{error:#}").into()),
+            },
+        };
+        self.settings.insert(configuration, setting.clone());
+        setting
+    }
+
+    /// Forgets the settings, which are read again where they are needed.
+    pub(super) fn forget(&mut self) {
+        self.configurations.clear();
+        self.settings.clear();
+    }
+
+    /// Tells whether some settings were read from a file, besides configurations and policies.
+    pub(super) fn read_from(&self, path: &Path) -> bool {
+        self.valid.values().any(|project| project.reads(path))
+    }
+}
