@@ -12,7 +12,7 @@ mod wrappers;
 
 use std::rc::Rc;
 
-pub use env::{Environment, Variable};
+pub use env::{Added, Environment, Variable};
 pub(crate) use env::{is_of_service, references};
 pub(crate) use launcher::is_python;
 pub use launcher::{Given, Launch, Launcher, Value};
@@ -144,7 +144,7 @@ impl<'a> CommandLine<'a> {
     /// Reads the command line of a container. `added` are the variables that the kind's controller adds, if
     /// they are known.
     #[must_use]
-    pub fn of(container: Container<'a>, added: Option<&Rc<[(&'static str, Option<String>)]>>) -> Self {
+    pub fn of(container: Container<'a>, added: Option<&Added>) -> Self {
         let environment = Environment::of(&container.part, added);
         let parts: Vec<(Part<'a>, &'a str)> = ["command", "args"]
             .into_iter()

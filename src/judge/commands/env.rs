@@ -11,6 +11,9 @@ use crate::text::pointer::Pointer;
 use crate::text::shell::UNKNOWN;
 use crate::text::value::Value;
 
+/// The variables that a kind's controller adds, with their values if they are known.
+pub type Added = Rc<[(&'static str, Option<String>)]>;
+
 /// The variables of a container.
 #[derive(Debug, Default)]
 pub struct Environment<'a> {
@@ -18,7 +21,7 @@ pub struct Environment<'a> {
     items: &'a [Value],
     list: Pointer,
     /// What the kind's controller adds.
-    added: Rc<[(&'static str, Option<String>)]>,
+    added: Added,
     /// All of them, read once one of them is asked for.
     variables: OnceCell<BTreeMap<&'a str, Variable<'a>>>,
     /// Whether there may be variables besides: of `envFrom`, or of a controller that is not known so well.
@@ -51,7 +54,7 @@ const MAX_NAME_BYTES: usize = 256;
 impl<'a> Environment<'a> {
     /// Returns the variables of a container, with those of the kind's controller, which come last and win
     /// (training.md §0, fact 8).
-    pub(super) fn of(container: &Part<'a>, added: Option<&Rc<[(&'static str, Option<String>)]>>) -> Self {
+    pub(super) fn of(container: &Part<'a>, added: Option<&Added>) -> Self {
         let env = container.get("env");
         let is_open = added.is_none() || !container.get("envFrom").values().is_empty();
         let added = added.cloned().unwrap_or_default();
