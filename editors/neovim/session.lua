@@ -74,7 +74,7 @@ local function apply(action)
 end
 
 local function step()
-  say("$ nvim " .. vim.fn.expand("%:t"))
+  say(":edit " .. vim.fn.expand("%:t"))
   show(diagnostics(0))
   say("")
   say(":lua vim.lsp.buf.code_action()")

@@ -548,7 +548,7 @@ fn hostile_files_are_refused_quickly_and_in_words() {
 #[test]
 fn a_file_with_too_many_documents_is_to_be_split() {
     let place = Place::with(&[("many.yaml", &"---\na: 1\n".repeat(100_001))]);
-    let output = place.run(&["lint"]);
+    let output = place.run(&["lint", "many.yaml"]);
     let text = stdout(&output);
     assert_eq!(code(&output), 1, "{text}");
     assert!(text.contains("more than 100000 documents") && text.contains("help: split the file"), "{text}");

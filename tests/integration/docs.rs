@@ -417,7 +417,7 @@ fn commands_are_marked_as_such() {
         for block in &page.blocks {
             let (language, text) = (block.language.as_str(), &block.text);
             assert!(
-                ["console", "json", "sh", "text", "yaml"].contains(&language),
+                ["console", "elisp", "json", "lua", "sh", "text", "toml", "yaml"].contains(&language),
                 "{}: a block of the language `{language}`: use sh or console for commands",
                 page.name
             );

@@ -13,6 +13,7 @@ use crate::support::place::Place;
 pub(super) const NOT_RUN: &[(&str, &str)] = &[
     ("brew", "not part of every system"),
     ("cargo", "builds this very program; names of targets and options are checked"),
+    ("code", "not part of every system"),
     ("cosign", "asks who signed what is not released yet"),
     ("curl", "asks a server that is not there"),
     ("docker", "builds the image, from the network; .ci/static builds the same program"),
@@ -24,6 +25,7 @@ pub(super) const NOT_RUN: &[(&str, &str)] = &[
     ("kind", "starts containers"),
     ("kubectl", "needs a cluster; its options are checked, and tests/e2e applies the manifests"),
     ("kustomize", "not part of every system"),
+    ("npm", "installs from a registry; the scripts that are named are checked"),
     ("openssl", "connects to a server that is not there"),
     ("pip", "installs into the Python of whoever runs the tests; .ci/wheel installs the wheel"),
     ("sh", "installs; tests/packages runs the script"),
@@ -111,7 +113,9 @@ impl Desk {
                 symlink(at("stub"), place.path().join(folder).join(entry.unwrap().file_name())).unwrap();
             }
         }
-        fs::create_dir_all(place.path().join(".jobgate/bin")).unwrap();
+        for folder in [".jobgate/bin", "editors/vscode"] {
+            fs::create_dir_all(place.path().join(folder)).unwrap();
+        }
         symlink(at("bin/jobgate"), place.path().join(".jobgate/bin/jobgate")).unwrap();
         Self { place, tools }
     }

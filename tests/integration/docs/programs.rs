@@ -18,6 +18,7 @@ pub(super) fn check(words: &[String], place: &Path) -> Result<(), String> {
         "helm" => helm(arguments, place),
         "kind" => kind(arguments, place),
         "kubectl" => kubectl(arguments, place),
+        "npm" => npm(arguments),
         script if script.starts_with(".ci/") => Ok(()),
         _ => Ok(()),
     }
@@ -49,6 +50,17 @@ fn values<'w>(arguments: &'w [String], names: &[&str]) -> Vec<&'w str> {
 
 fn exists(path: &str, place: &Path) -> Option<PathBuf> {
     [root(), place].iter().map(|folder| folder.join(path)).find(|path| path.exists())
+}
+
+/// Scripts are those of the extension for Visual Studio Code, the one place with any.
+fn npm(arguments: &[String]) -> Result<(), String> {
+    let text = fs::read_to_string(root().join("editors/vscode/package.json")).unwrap();
+    let package: serde_json::Value = serde_json::from_str(&text).unwrap();
+    match arguments {
+        [run, script] if run == "run" && package["scripts"][script].is_string() => Ok(()),
+        [ci] if ci == "ci" => Ok(()),
+        _ => Err("this command of npm is not known here".to_owned()),
+    }
 }
 
 fn kubectl(arguments: &[String], place: &Path) -> Result<(), String> {
