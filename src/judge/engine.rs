@@ -471,9 +471,43 @@ pub fn sort(findings: &mut [Finding]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::facts::{Claim, Fact, FactTable};
+    use crate::judge::facts::{Claim, Fact, FactTable, NoFacts};
     use crate::judge::finding::Source;
     use crate::text::value::json;
+
+    /// A patch is checked by the rules that deny or fill in alone: nothing that it depends on is of others.
+    #[test]
+    fn what_is_denied_and_filled_in_depends_on_no_other_rule() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+        let folders =
+            std::fs::read_dir(root).expect("the fixtures").map(|entry| entry.expect("a folder").path());
+        let files = folders.filter(|path| path.is_dir()).flat_map(|folder| {
+            std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file").path())
+        });
+        let denied = |verdict: &Verdict| -> Vec<Finding> {
+            let denied = verdict.findings.iter().filter(|finding| finding.level == Level::Deny);
+            denied.cloned().collect()
+        };
+        let policies = ["default", "strict", "audit"].map(|name| Policy::builtin(name).expect("a policy"));
+        let (mut bound, mut fewer) = (0, 0);
+        for file in files.filter(|path| path.extension().is_some_and(|ending| ending == "yaml")) {
+            let text = std::fs::read(&file).expect("a file");
+            let limits = crate::text::yaml::Limits::default();
+            for chunk in crate::text::yaml::split(&text, &limits).flatten() {
+                let Ok(document) = crate::text::yaml::parse(&text, &chunk, &limits) else { continue };
+                let request = Request::of_file(&document.value, None);
+                for policy in &policies {
+                    let all = evaluate(policy, &NoFacts, &request);
+                    let binding = evaluate_binding(policy, &NoFacts, &request);
+                    assert_eq!(all.fill_ops(), binding.fill_ops(), "{}", file.display());
+                    assert_eq!(denied(&all), denied(&binding), "{}", file.display());
+                    bound += usize::from(!denied(&all).is_empty() || !all.fill_ops().is_empty());
+                    fewer += usize::from(binding.findings.len() < all.findings.len());
+                }
+            }
+        }
+        assert!(bound > 1000 && fewer > 1000, "{bound} {fewer}");
+    }
 
     /// Two volumes on claims that one node can mount, used by four pods.
     fn job(volumes: &[(&str, &str)]) -> Value {

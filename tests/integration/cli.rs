@@ -2255,7 +2255,7 @@ fn a_review_is_made_from_manifests_and_answered() {
         let mut command = Command::cargo_bin("jobgate").unwrap();
         let answered =
             command.args(["review", "--endpoint", endpoint]).write_stdin(made.stdout).output().unwrap();
-        assert_eq!((code(&answered), stderr(&answered)), (0, ""), "nobody is told what to type into a pipe");
+        assert_eq!((code(&answered), stderr(&answered)), (0, ""), "no hint where input comes from a pipe");
         stdout(&answered).to_owned()
     };
     let answered = answer(&["review", "--from", "both.yaml"], "validate");

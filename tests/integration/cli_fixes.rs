@@ -307,7 +307,7 @@ fn a_dry_run_reports_verdicts() {
     );
 }
 
-/// One object is told apart from the others, however many there are.
+/// The one object that is denied stays visible among the others.
 #[test]
 fn a_dry_run_of_a_thousand_jobs_fits_on_some_screens() {
     let named = |text: &str, nth: usize| text.replace("name: train\n", &format!("name: train-{nth}\n"));

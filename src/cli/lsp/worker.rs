@@ -29,7 +29,7 @@ const MAX_CHANGED_FILES: usize = 200;
 /// Larger files are no settings.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
-/// What the worker is told.
+/// A message to the worker.
 pub(super) enum Task {
     /// The workspace is to be read.
     Scan,

@@ -203,7 +203,7 @@ fn programs_are_behind_runners_with_known_options() {
         ("uv run -m torch.distributed.run x", "uv"),
         ("uv pip install torchrun", "uv"),
         ("uv run", "uv"),
-        ("/root/.local/bin/uv run env A=1 torchrun x", "torchrun"),
+        ("/opt/uv/bin/uv run env A=1 torchrun x", "torchrun"),
         ("poetry -C /src run torchrun x", "torchrun"),
         ("pixi run -e gpu torchrun x", "torchrun"),
         ("conda run -n base --no-capture-output torchrun x", "torchrun"),

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 /// How long the first look at a program waits; later ones wait longer.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LAST_LOOK: Duration = Duration::from_millis(20);
-/// How much of what a program complains is read, in bytes, and how much of it is told, in characters.
+/// How much of a program's standard error is read, in bytes, and how much of it is reported, in characters.
 const COMPLAINT: u64 = 64 << 10;
-const TOLD: usize = 300;
+const REPORTED: usize = 300;
 /// What of the environment a program gets. The rest may name plugins, clusters and networks.
 const KEPT: [&str; 6] = ["PATH", "PATHEXT", "SYSTEMROOT", "LANG", "LC_ALL", "TZ"];
 /// What keeps settings of the tools, and is put into the scratch folder.
@@ -172,11 +172,12 @@ fn complaint(said: &str) -> String {
     });
     let line = error.or_else(|| lines().next().map(unlogged)).unwrap_or_default();
     let clean: Vec<char> = line.chars().filter(|char| !char.is_control()).collect();
-    if clean.len() <= TOLD {
+    if clean.len() <= REPORTED {
         return clean.into_iter().collect();
     }
     // What went wrong is often at the end, behind where it did.
-    let (first, last) = (clean.iter().take(TOLD / 3), clean.iter().skip(clean.len() - (TOLD - TOLD / 3)));
+    let (first, last) =
+        (clean.iter().take(REPORTED / 3), clean.iter().skip(clean.len() - (REPORTED - REPORTED / 3)));
     first.chain(&['…']).chain(last).collect()
 }
 
@@ -204,7 +205,7 @@ mod tests {
         );
         assert_eq!(complaint("\n  no such file \n"), "no such file");
         assert_eq!(complaint(""), "");
-        assert_eq!(complaint(&"x".repeat(9999)).chars().count(), TOLD + 1);
+        assert_eq!(complaint(&"x".repeat(9999)).chars().count(), REPORTED + 1);
         let log = "E1123 09:07:49.444568    8026 run.go:72] \"command failed\" err=\"no 'x' here\"";
         assert_eq!(complaint(log), "no 'x' here");
         assert_eq!(complaint("E1123 09:07:49.4 1 a.go:7] no way"), "no way");

@@ -63,7 +63,7 @@ fn neovim_shows_problems_and_its_fixes_are_those_of_the_linter() {
     assert!(read("one.yaml") != MANIFEST && read("all.yaml") != read("one.yaml"));
     assert_eq!(read("job.yaml.one"), read("one.yaml"), "one fix");
     assert_eq!(read("job.yaml"), read("all.yaml"), "all safe fixes");
-    // The page shows this session.
+    // docs/editors.md has this transcript.
     let page = root().join("docs/editors.md");
     let text = fs::read_to_string(&page).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
