@@ -48,6 +48,9 @@ impl Variable<'_> {
 /// The longest value that is followed, in bytes. Values may name one another, and grow.
 const MAX_VALUE_BYTES: usize = 4096;
 
+/// So many variables are searched without a table.
+const FEW: usize = 128;
+
 /// The longest name of a variable that is looked up, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
@@ -96,8 +99,9 @@ impl<'a> Environment<'a> {
     /// Returns a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
-        // Most that rules ask for are not there.
-        if self.variables.get().is_none() && !self.names().any(|own| own == name) {
+        // Most that rules ask for are not there. Of many, each question would cost a walk.
+        let few = self.items.len() <= FEW && self.variables.get().is_none();
+        if few && !self.names().any(|own| own == name) {
             return None;
         }
         self.variables().get(name)
