@@ -37,7 +37,7 @@ use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::judge::policy::{BUILTINS, Policy};
-use crate::local::lint::{Claims, Options, collect, drained};
+use crate::local::lint::{Claims, Options, collect, drained, path_text};
 use crate::text::suggest::closest;
 
 /// How a command ends.
@@ -72,7 +72,7 @@ fn policy_at(name: &str, place: impl FnOnce(&str) -> PathBuf) -> anyhow::Result<
         return Ok(policy);
     }
     let path = place(name);
-    let shown = path.display().to_string();
+    let shown = path_text(&path);
     let source = match std::fs::read_to_string(&path) {
         Ok(source) => source,
         Err(error) => {

@@ -1,8 +1,7 @@
 //! `jobgate certs`: certificates by hand, for development and for clusters without another way to get them.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -44,11 +43,18 @@ pub fn init(args: &CertsInit, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Clean)
 }
 
-/// Writes a file atomically, never with wider permissions than `mode`.
+/// Writes a file atomically, never with wider permissions than `mode`. On Windows, where files have those of their
+/// directory, `mode` has no effect.
 fn write(path: &Path, text: &str, mode: u32, replace: bool) -> anyhow::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(dir)?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".jobgate-");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+        #[cfg(not(unix))]
+        let _ = mode;
+        let mut file = builder.tempfile_in(dir)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         if replace {

@@ -18,7 +18,7 @@ use super::policy_at;
 use crate::cli::args::FailOn;
 use crate::judge::policy::Policy;
 use crate::judge::settings::{API_VERSION, SettingsErrors};
-use crate::local::lint::{self, Patterns, Rendering, STDIN, normal};
+use crate::local::lint::{self, Patterns, Rendering, STDIN, normal, path_text};
 use crate::text::lines::Position;
 use crate::text::value::Value;
 use crate::text::yaml;
@@ -155,7 +155,7 @@ impl Configuration {
     }
 
     fn of(source: &str, path: &Path) -> anyhow::Result<Self> {
-        let name = path.display().to_string();
+        let name = path_text(path);
         Ok(Self::parse(source, &name).context("the configuration is not valid")?.located(path))
     }
 

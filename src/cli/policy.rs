@@ -10,6 +10,7 @@ use super::Exit;
 use crate::judge::cel;
 use crate::judge::policy::{BUILTINS, Policy};
 use crate::judge::rules::RULES;
+use crate::local::lint::path_text;
 use crate::text::suggest::closest;
 
 /// Reads policies and reports their errors, with lines; `-` is standard input. With `today`, exemptions that
@@ -23,7 +24,7 @@ use crate::text::suggest::closest;
 pub fn check(paths: &[PathBuf], today: Option<Date>, out: &mut dyn Write) -> io::Result<Exit> {
     let mut exit = Exit::Clean;
     for path in paths {
-        let shown = path.display().to_string();
+        let shown = path_text(path);
         let source = match read(path) {
             Ok(source) => source,
             Err(error) => {
@@ -138,7 +139,7 @@ mod tests {
         let exit =
             check(paths, Some(jiff::civil::date(2026, 1, 1)), &mut anstream::StripStream::new(&mut out))
                 .unwrap();
-        (exit, String::from_utf8(out).unwrap().replace(&format!("{}/", folder.display()), ""))
+        (exit, String::from_utf8(out).unwrap().replace(&format!("{}/", path_text(folder)), ""))
     }
 
     const GOOD: &str = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: mine}\nspec: {rules: {deadline: {action: warn}}}\n";

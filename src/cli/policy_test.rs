@@ -13,6 +13,7 @@ use super::{Exit, policy_named};
 use crate::cli::args::PolicyTest;
 use crate::judge::policy::Policy;
 use crate::local::cases::{self, Beside, Case, Difference, Paths, Problem};
+use crate::local::lint::path_text;
 use crate::local::replace;
 use crate::report::{clean, plural};
 use crate::text::number::thousands;
@@ -76,8 +77,7 @@ pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Resul
     }
     let has_cases = !found.cases.is_empty();
     if !has_cases && problems.is_empty() {
-        let paths: Vec<String> =
-            args.paths.iter().map(|path| clean(&path.to_string_lossy()).into_owned()).collect();
+        let paths: Vec<String> = args.paths.iter().map(|path| clean(&path_text(path)).into_owned()).collect();
         writeln!(io::stderr(), "jobgate: no cases in {}; see docs/policy-test.md", paths.join(", "))?;
         return Ok(Exit::Failed);
     }
@@ -134,7 +134,7 @@ impl Policies {
                 policies.by_path.insert(PathBuf::new(), Some(chosen));
             } else if !policies.by_path.contains_key(&path) {
                 let read = cases::read_policy(&path)
-                    .map(|policy| Chosen { policy, shown: clean(&path.to_string_lossy()).into_owned() });
+                    .map(|policy| Chosen { policy, shown: clean(&path_text(&path)).into_owned() });
                 let read = read.map_err(|mut found| problems.append(&mut found)).ok();
                 policies.by_path.insert(path.clone(), read);
             }
@@ -208,7 +208,7 @@ fn update(differences: &[Difference]) -> Result<(), Problem> {
     for difference in differences.iter().rev() {
         let path = &difference.path;
         let failed = |error: String| Problem {
-            path: path.to_string_lossy().into_owned(),
+            path: path_text(path),
             position: None,
             message: format!("cannot be written: {error}"),
             help: None,

@@ -14,7 +14,7 @@ use crate::admission::{self, Endpoint, Pass, Subject};
 use crate::cli::args::Review;
 use crate::judge::facts::{Fact, Facts};
 use crate::judge::policy::Policy;
-use crate::local::lint::{self, Against, Claims, FactsError, MAX_FILE_SIZE, Options, STDIN};
+use crate::local::lint::{self, Against, Claims, FactsError, MAX_FILE_SIZE, Options, STDIN, path_text};
 use crate::local::reviews::{Sent, reviews};
 use crate::report::{ObjectId, Reason, Unjudged, clean};
 use crate::text::value::Value;
@@ -103,7 +103,7 @@ fn make(from: &Path, args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit>
         }
     }
     if written == 0 {
-        bail!("no object of a kind that Jobgate judges in {}", clean(&from.to_string_lossy()));
+        bail!("no object of a kind that Jobgate judges in {}", clean(&path_text(from)));
     }
     Ok(Exit::Clean)
 }

@@ -29,7 +29,7 @@ pub use answers::{Against, DryRun, Key, Mentioned, mentioned, objects_of};
 pub use claims::{Claims, FactsError};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect_some, collect_without};
-pub use paths::normal;
+pub use paths::{normal, path_text};
 pub use patterns::{BadPattern, ByPath, Patterns};
 pub use rendering::{Rendering, Values};
 pub use session::{Reference, Scan, Session, Target, fix_one, text};

@@ -225,10 +225,11 @@ fn absolute(path: &Path) -> Result<PathBuf, NotRendered> {
 /// absolute paths.
 fn relative(from: &Path, to: &Path) -> Option<String> {
     let common = from.components().zip(to.components()).take_while(|(from, to)| from == to).count();
-    let ups = std::iter::repeat_n("..", from.components().count() - common).map(PathBuf::from);
-    let path: PathBuf =
-        ups.chain(to.components().skip(common).map(|part| PathBuf::from(part.as_os_str()))).collect();
-    serde_json::to_string(path.to_str()?).ok()
+    let ups = std::iter::repeat_n(Some(".."), from.components().count() - common);
+    let down = to.components().skip(common).map(|part| part.as_os_str().to_str());
+    // With `/` on every system, as all kustomizations have it.
+    let path = ups.chain(down).collect::<Option<Vec<_>>>()?.join("/");
+    serde_json::to_string(&path).ok()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
 fn not_judged(unjudged: &Unjudged, fails: bool, out: &mut dyn io::Write) -> io::Result<()> {
     write!(out, "::{} ", if fails || unjudged.reason.is_error() { "error" } else { "notice" })?;
     if let Some(location) = &unjudged.location {
-        write!(out, "file={},line={},", property(&repository_path(&location.file)), location.start.line)?;
+        write!(out, "file={},line={},", property(repository_path(&location.file)), location.start.line)?;
     }
     let name = unjudged.name();
     let what = unjudged.reason.what();
@@ -49,7 +49,7 @@ fn command(report: &Report, located: &Located, out: &mut dyn io::Write) -> io::R
     let (start, end) = (located.location.start, located.location.end);
     write!(out, "::{name} ")?;
     if let Some(file) = report.file(&located.location) {
-        write!(out, "file={},line={},endLine={},", property(&repository_path(file)), start.line, end.line)?;
+        write!(out, "file={},line={},endLine={},", property(repository_path(file)), start.line, end.line)?;
         // GitHub rejects columns for a place of several lines.
         if start.line == end.line {
             write!(out, "col={},endColumn={},", start.column, end.column)?;
@@ -66,7 +66,7 @@ fn command(report: &Report, located: &Located, out: &mut dyn io::Write) -> io::R
     for related in &located.related {
         out.write_all(b"%0Asee ")?;
         if let Some(location) = related.location.as_ref().filter(|_| report.impact.is_none()) {
-            write!(out, "{}:{} ", message(&repository_path(&location.file)), location.start.line)?;
+            write!(out, "{}:{} ", message(repository_path(&location.file)), location.start.line)?;
         }
         if let Some(object) = &related.object {
             write!(out, "{} ", message(object))?;

@@ -23,7 +23,7 @@ struct Issue<'r> {
 
 #[derive(Serialize)]
 struct IssueLocation<'r> {
-    path: std::borrow::Cow<'r, str>,
+    path: &'r str,
     lines: Range,
 }
 

@@ -55,7 +55,7 @@ pub(super) fn by_directory(report: &Report) -> Vec<(String, Vec<&Located>)> {
         return Vec::new();
     }
     // Of sorted paths the first and the last have in common what all have.
-    let paths: BTreeSet<String> = files.iter().map(|file| repository_path(file).into_owned()).collect();
+    let paths: BTreeSet<String> = files.iter().map(|file| repository_path(file).to_owned()).collect();
     let (Some(first), Some(last)) = (paths.first(), paths.last()) else { return Vec::new() };
     let same = first.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();
     let shared = first.as_bytes()[..same].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);

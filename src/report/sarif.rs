@@ -189,7 +189,7 @@ impl Columns<'_> {
 /// Returns a path as a URI reference: relative to the root of the repository, or `file:` for an absolute one.
 fn uri(path: &str) -> String {
     let path = repository_path(path);
-    let drive = path.as_bytes().get(1) == Some(&b':') && std::path::MAIN_SEPARATOR == '\\';
+    let drive = path.as_bytes().get(1) == Some(&b':') && cfg!(windows);
     let mut out = match (path.starts_with('/'), drive) {
         (true, _) => "file://".to_owned(),
         (_, true) => "file:///".to_owned(),
@@ -310,7 +310,9 @@ mod tests {
     #[test]
     fn paths_become_uris() {
         assert_eq!(uri("./a b/ü#1.yaml"), "a%20b/%C3%BC%231.yaml");
-        assert_eq!(uri("c:d/%41.yaml"), "c%3Ad/%2541.yaml");
+        // A drive on Windows, a name elsewhere.
+        let drive = if cfg!(windows) { "file:///c:d/" } else { "c%3Ad/" };
+        assert_eq!(uri("c:d/%41.yaml"), format!("{drive}%2541.yaml"));
         assert_eq!(uri("/srv/a.yaml"), "file:///srv/a.yaml");
         assert_eq!(uri("../a.yaml"), "../a.yaml");
         assert_eq!(uri("-"), "-");

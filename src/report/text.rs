@@ -71,15 +71,10 @@ pub(super) fn wrap(text: &str, width: usize, used: usize) -> String {
     out
 }
 
-/// Returns a path relative to the root of a repository: with forward slashes, and no leading `./`.
-pub(super) fn repository_path(path: &str) -> Cow<'_, str> {
-    let mut path = if std::path::MAIN_SEPARATOR == '\\' {
-        Cow::Owned(path.replace('\\', "/"))
-    } else {
-        Cow::Borrowed(path)
-    };
+/// Returns a path relative to the root of a repository: without a leading `./`.
+pub(super) fn repository_path(mut path: &str) -> &str {
     while let Some(rest) = path.strip_prefix("./") {
-        path = Cow::Owned(rest.trim_start_matches('/').to_owned());
+        path = rest.trim_start_matches('/');
     }
     path
 }

@@ -14,7 +14,7 @@ use crate::cli::configuration::Configuration;
 use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::judge::settings::SettingsErrors;
-use crate::local::lint::{Input, text};
+use crate::local::lint::{Input, path_text, text};
 use crate::report::page;
 use crate::report::{self, Located, Unjudged};
 use crate::text::lines::Lines;
@@ -114,7 +114,7 @@ impl Place<'_> {
 
     /// Returns what is wrong with a policy or a configuration.
     pub(super) fn settings(&self) -> Vec<Diagnostic> {
-        let name = self.document.path.display().to_string();
+        let name = path_text(&self.document.path);
         let lines = Lines::new(self.document.text.as_bytes());
         let of_errors = |errors: &SettingsErrors| -> Vec<Diagnostic> {
             let of_error = |error: &crate::judge::settings::SettingsError| Diagnostic {

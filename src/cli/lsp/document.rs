@@ -10,7 +10,7 @@ use super::uri;
 use crate::cli::configuration;
 use crate::judge::policy;
 use crate::judge::settings::API_VERSION;
-use crate::local::lint::{Content, Input};
+use crate::local::lint::{Content, Input, path_text};
 
 /// How many cancelled requests are kept that nobody has made.
 const MAX_CANCELLED: usize = 1000;
@@ -42,7 +42,7 @@ impl Document {
     /// Returns it as an input of the linter.
     pub(super) fn input(&self) -> Input {
         Input {
-            path: self.path.to_string_lossy().into(),
+            path: path_text(&self.path).into(),
             content: Content::Open(self.path.clone(), Arc::clone(&self.text)),
             named: false,
             root: None,

@@ -19,7 +19,7 @@ use super::wire::Output;
 use super::{Client, actions, completion, definition, hover, log, scan, uri};
 use crate::cli::args::Lsp;
 use crate::cli::configuration;
-use crate::local::lint::{Input, Scan, Session, text};
+use crate::local::lint::{Input, Scan, Session, path_text, text};
 use crate::report::Located;
 
 /// How long diagnostics of an older text are held back while somebody types.
@@ -157,7 +157,7 @@ impl Worker {
         for uri in std::mem::take(&mut self.changed) {
             let Some(document) = self.documents.get(&uri) else { continue };
             let matters = if self.is_excluded(&document.path) {
-                self.session.remove(&document.path.to_string_lossy())
+                self.session.remove(&path_text(&document.path))
             } else {
                 self.session.update(&document.input(), &self.projects.limits())
             };
@@ -235,7 +235,7 @@ impl Worker {
             let input = Input { named: false, ..Input::named(path) };
             self.session.update(&input, &self.projects.limits())
         } else {
-            self.session.remove(&path.to_string_lossy())
+            self.session.remove(&path_text(path))
         }
     }
 
@@ -318,7 +318,7 @@ impl Worker {
             let policy = &project.settings.policy;
             let mut linted = self.session.lint(&document.input(), policy, &project.facts, &project.options());
             if let Some((baseline, root)) = &project.baseline {
-                baseline.lift(&mut linted.report, [&*document.path.to_string_lossy()], root);
+                baseline.lift(&mut linted.report, [&*path_text(&document.path)], root);
             }
             let diagnostics = place.diagnostics(&linted.report.findings, &linted.report.unjudged);
             (linted.report.findings, diagnostics)

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::WalkBuilder;
 
+use super::paths::path_text;
 use super::patterns::Patterns;
 use super::source::STDIN;
 
@@ -118,7 +119,7 @@ pub fn collect_without(
                     .push(Input { content: Content::Bytes(bytes.into()), ..Input::named(argument) }),
                 Err(error) => inputs
                     .unreadable
-                    .push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
+                    .push(Unreadable { path: path_text(argument), reason: error.to_string() }),
             }
             continue;
         }
@@ -130,7 +131,7 @@ pub fn collect_without(
                 Some((base, matcher)) => inputs.matches(argument, &base, &matcher, excluded),
                 None => inputs
                     .unreadable
-                    .push(Unreadable { path: argument.display().to_string(), reason: error.to_string() }),
+                    .push(Unreadable { path: path_text(argument), reason: error.to_string() }),
             },
         }
     }
@@ -185,7 +186,7 @@ impl Inputs {
             root: Some(Arc::clone(&root)),
         });
         if before == (self.files.len(), self.unreadable.len()) {
-            self.empty.push(directory.display().to_string());
+            self.empty.push(path_text(directory));
         }
     }
 
@@ -199,10 +200,8 @@ impl Inputs {
             |path| Input::named(&path),
         );
         if before == (self.files.len(), self.unreadable.len(), self.excluded) {
-            self.unreadable.push(Unreadable {
-                path: argument.display().to_string(),
-                reason: "no file matches".to_owned(),
-            });
+            self.unreadable
+                .push(Unreadable { path: path_text(argument), reason: "no file matches".to_owned() });
         }
     }
 
@@ -261,7 +260,7 @@ impl Inputs {
                         Err(error) => format!("broken link: {error}"),
                         Ok(_) => "broken link".to_owned(),
                     };
-                    self.unreadable.push(Unreadable { path: entry.path().display().to_string(), reason });
+                    self.unreadable.push(Unreadable { path: path_text(entry.path()), reason });
                 }
                 Ok(_) => {}
                 Err(error) => self.unreadable.push(unreadable(directory, &error)),
@@ -294,7 +293,7 @@ fn unreadable(directory: &Path, error: &ignore::Error) -> Unreadable {
         }
     }
     let reason = inner.io_error().map_or_else(|| inner.to_string(), ToString::to_string);
-    Unreadable { path: path.display().to_string(), reason }
+    Unreadable { path: path_text(path), reason }
 }
 
 /// Returns the directory to walk and the pattern to match, for an argument with wildcards in it.
@@ -319,7 +318,7 @@ fn glob(argument: &Path) -> Option<(PathBuf, GlobMatcher)> {
 /// Returns a path for reports, without a leading `./`.
 fn shown(path: &Path) -> Arc<str> {
     let path = path.strip_prefix(".").ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path);
-    path.to_string_lossy().into()
+    path_text(path).into()
 }
 
 #[cfg(test)]
@@ -344,7 +343,7 @@ mod tests {
     }
 
     fn names(dir: &tempfile::TempDir, inputs: &Inputs) -> Vec<String> {
-        let prefix = format!("{}/", dir.path().display());
+        let prefix = format!("{}/", path_text(dir.path()));
         inputs
             .files
             .iter()
@@ -435,11 +434,7 @@ mod tests {
         let dir = tree(&["empty/readme.md"]);
         let inputs = found(&dir, &["missing.yaml", "empty"]);
         assert!(inputs.files.is_empty());
-        assert!(
-            inputs.unreadable[0].to_string().contains("missing.yaml: No such file"),
-            "{:?}",
-            inputs.unreadable
-        );
+        assert!(inputs.unreadable[0].to_string().contains("missing.yaml: "), "{:?}", inputs.unreadable);
         assert_eq!(inputs.empty.len(), 1);
     }
 

@@ -414,6 +414,7 @@ mod tests {
 
     use super::*;
     use crate::local::lint::input::Content;
+    use crate::local::lint::paths::path_text;
 
     /// Files of a directory, of which those with a path that begins with `in/` are inputs. Returns the
     /// kustomizations that are not rendered.
@@ -426,7 +427,7 @@ mod tests {
             fs::write(&path, text).unwrap();
             if name.starts_with("in/") {
                 inputs.push(Input {
-                    path: path.to_string_lossy().into(),
+                    path: path_text(&path).into(),
                     content: Content::File(path),
                     named: false,
                     root: None,
@@ -442,13 +443,9 @@ mod tests {
         let linted = inputs.iter().map(has_batch).collect();
         let found = all.unrendered(&all.taking(&linted, &options));
         let names = found.iter().map(|kustomized| {
-            let place = Path::new(&*kustomized.path)
-                .strip_prefix(dir.path())
-                .unwrap()
-                .parent()
-                .unwrap()
-                .to_string_lossy()
-                .into_owned();
+            let place =
+                Path::new(&*kustomized.path).strip_prefix(dir.path()).unwrap().parent().unwrap().to_owned();
+            let place = path_text(&place);
             match kustomized.render {
                 Render::Build => place,
                 Render::WithHelm => format!("{place} (Helm)"),

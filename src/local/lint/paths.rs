@@ -44,10 +44,17 @@ pub(super) fn parent(directory: &Path) -> Option<PathBuf> {
     }
 }
 
+/// Returns the text of a path, with `/` on every system: reports, baselines and links say the same everywhere.
+#[must_use]
+pub fn path_text(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() }
+}
+
 /// Returns a path as a report shows it.
 pub(super) fn shown(path: &Path) -> String {
     let path = normal(path);
-    if path.as_os_str().is_empty() { ".".to_owned() } else { path.to_string_lossy().into_owned() }
+    if path.as_os_str().is_empty() { ".".to_owned() } else { path_text(&path) }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// The order to a server. It only ever increases.
@@ -17,21 +16,17 @@ pub enum Stop {
     Now,
 }
 
-/// Returns a channel that becomes [`Stop::Drain`] after the first SIGTERM or SIGINT, and [`Stop::Now`] after
-/// the second.
+/// Returns a channel that becomes [`Stop::Drain`] after the first SIGTERM or SIGINT (on Windows: Ctrl-C), and
+/// [`Stop::Now`] after the second.
 ///
 /// # Errors
 /// If the process cannot install signal handlers.
 pub fn on_signals() -> io::Result<watch::Receiver<Stop>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut signals = Signals::new()?;
     let (sender, receiver) = watch::channel(Stop::No);
     tokio::spawn(async move {
         for stop in [Stop::Drain, Stop::Now] {
-            let name = tokio::select! {
-                _ = terminate.recv() => "SIGTERM",
-                _ = interrupt.recv() => "SIGINT",
-            };
+            let name = signals.next().await;
             tracing::info!(
                 signal = name,
                 "{}",
@@ -41,4 +36,44 @@ pub fn on_signals() -> io::Result<watch::Receiver<Stop>> {
         }
     });
     Ok(receiver)
+}
+
+/// The signals that ask a process to end.
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for a signal, and returns its name.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// The signals that ask a process to end.
+#[cfg(windows)]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        tokio::signal::windows::ctrl_c().map(Self)
+    }
+
+    /// Waits for a signal, and returns its name.
+    async fn next(&mut self) -> &'static str {
+        self.0.recv().await;
+        "CTRL_C"
+    }
 }

@@ -73,7 +73,9 @@ pub(in super::super) fn mounted(deployment: &Value, file: &Path, source: Source)
         .components()
         .chain(rest.components())
         .collect();
-    let inside = inside.to_string_lossy();
+    // A path of a container: with `/`, wherever this runs.
+    let inside: Vec<_> = inside.iter().map(|part| part.to_string_lossy()).collect();
+    let inside = inside.join("/");
     let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
     let volume = volumes.iter().find(|volume| volume["name"] == mount["name"])?;
     let projected = volume.pointer("/projected/sources").and_then(Value::as_array).into_iter().flatten();
