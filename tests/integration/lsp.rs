@@ -242,6 +242,8 @@ fn an_unfinished_document_is_judged_as_far_as_it_goes() {
         let found = client.diagnostics(&name, 1);
         let syntax: Vec<&Value> = found.iter().filter(|found| found["code"] == "syntax").collect();
         assert_eq!(syntax.len(), 1, "{found:?}");
+        let said = format!("help: kubectl rejects this document; it was checked without line {}", line + 1);
+        assert!(syntax[0]["message"].as_str().unwrap().ends_with(&said), "{syntax:?}");
         let of_rule: Vec<u64> = found
             .iter()
             .filter(|found| found["code"] == "deadline")
@@ -255,6 +257,111 @@ fn an_unfinished_document_is_judged_as_far_as_it_goes() {
             fixed.iter().map(|action| action["diagnostics"][0]["range"]["start"]["line"].as_u64().unwrap());
         assert!(lines.clone().count() > 0 && lines.into_iter().all(|line| line >= second), "{fixed:?}");
     }
+}
+
+#[test]
+fn nothing_is_said_of_what_an_unfinished_line_may_become() {
+    let finished = JOB
+        .replace("spec:\n  ttl", "spec:\n  activeDeadlineSeconds: 86400\n  ttl")
+        .replace("  template:\n", "  backoffLimit: 0\n  template:\n")
+        .replace(
+            "      containers:\n",
+            "      volumes:\n        - name: scratch\n          emptyDir: {}\n      containers:\n",
+        );
+    let place = Place::with(&[]);
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", &finished);
+    let expected: Vec<String> =
+        codes(&client.diagnostics("job.yaml", 1)).into_iter().map(str::to_owned).collect();
+    let mut version = 1;
+    let mut unfinished = 0;
+    let mut judge = |text: &str, why: &str| {
+        version += 1;
+        client.change("job.yaml", version, Value::Null, text);
+        let found = client.diagnostics("job.yaml", version);
+        if !codes(&found).contains(&"syntax") {
+            return;
+        }
+        unfinished += 1;
+        for found in &found {
+            let code = found["code"].as_str().unwrap();
+            assert!(code == "syntax" || expected.iter().any(|known| known == code), "{why}: {found}\n{text}");
+        }
+    };
+    // Cut everywhere, and each line as it may be while it is typed.
+    for (end, _) in finished.char_indices() {
+        judge(&finished[..end], "cut");
+    }
+    let lines: Vec<&str> = finished.lines().collect();
+    for (nth, line) in lines.iter().enumerate() {
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        let key = line.split(':').next().unwrap();
+        for typed in [
+            key.to_owned(),
+            key[..(indentation.len() + key.len()).div_ceil(2)].to_owned(),
+            format!("{key}: \"x"),
+            format!("{key}: {{a: b"),
+            format!("{key}: [a,"),
+            format!("{key}: *"),
+            format!("{key}: &a b: c"),
+            format!("{line}: x"),
+            format!("\t{line}"),
+            format!(" {line}"),
+            format!("{line}\n{indentation}new"),
+            format!("{line}\n{indentation}-"),
+        ] {
+            let mut text = lines.clone();
+            text[nth] = &typed;
+            judge(&(text.join("\n") + "\n"), &typed);
+        }
+    }
+    assert!(unfinished > 200, "{unfinished}");
+    client.change("job.yaml", version + 1, Value::Null, &finished);
+    assert_eq!(codes(&client.diagnostics("job.yaml", version + 1)), expected);
+}
+
+#[test]
+fn a_document_that_is_opened_again_is_another_one() {
+    let place = Place::with(&[]);
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", JOB);
+    client.diagnostics("job.yaml", 1);
+    // Its version starts again.
+    client.close("job.yaml");
+    client.open("job.yaml", &JOB.replace("Never", "Always"));
+    client.until("job.yaml", 1, |found| codes(found).contains(&"restart-policy"));
+    client.open("job.yaml", JOB);
+    client.until("job.yaml", 1, |found| codes(found) == ["deadline"]);
+    client.change("job.yaml", 1, Value::Null, &JOB.replace("Never", "Always"));
+    client.until("job.yaml", 1, |found| codes(found).contains(&"restart-policy"));
+}
+
+#[test]
+fn a_range_beyond_the_largest_column_does_not_replace_the_document() {
+    let place = Place::with(&[]);
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", JOB);
+    for (version, end) in [(2, json!(u64::MAX)), (3, json!(9_007_199_254_740_991_u64)), (4, json!(1e9))] {
+        let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": end}});
+        client.change("job.yaml", version, range, "apiVersion: batch/v1");
+        assert_eq!(codes(&client.diagnostics("job.yaml", version)), ["deadline"], "{end}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_not_waited_for() {
+    let place = Place::with(&[]);
+    assert!(
+        std::process::Command::new("mkfifo").arg(place.path().join("a.yaml")).status().unwrap().success()
+    );
+    let mut client = Client::new(place.path());
+    client.watched(&["a.yaml"]);
+    client.open("a.yaml", JOB);
+    client.notify("textDocument/didSave", json!({"textDocument": {"uri": client.uri("a.yaml")}}));
+    client.close("a.yaml");
+    client.open("job.yaml", JOB);
+    assert_eq!(codes(&client.diagnostics("job.yaml", 1)), ["deadline"]);
 }
 
 #[test]

@@ -134,7 +134,8 @@ impl Place<'_> {
                 Ok(read) => {
                     let read = read.located(&self.document.path);
                     let overrides = read.overrides.iter().filter_map(|over| over.policy.as_ref());
-                    let named = read.policy.iter().chain(overrides);
+                    // Each is read.
+                    let named = read.policy.iter().chain(overrides).take(MAX_DIAGNOSTICS);
                     let wrong = named.filter_map(|named| {
                         let error = read.read_policy(named).err()?;
                         let mut at = text::of(named.position);

@@ -1,5 +1,6 @@
 //! The thread that judges and answers.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,6 +22,7 @@ use crate::cli::args::Lsp;
 use crate::cli::configuration;
 use crate::local::lint::{Input, Scan, Session, text};
 use crate::report::Located;
+use crate::text::yaml::Edit;
 
 /// How long diagnostics of an older text are held back while somebody types.
 const MAX_SILENCE: Duration = Duration::from_millis(500);
@@ -56,6 +58,8 @@ pub(super) struct Judged {
     /// One for each finding, and more.
     pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) project: Option<Arc<Project>>,
+    /// The edits of all safe fixes: an editor asks for them whenever the cursor moves.
+    pub(super) fixed: OnceCell<Vec<Edit>>,
 }
 
 pub(super) struct Worker {
@@ -280,7 +284,7 @@ impl Worker {
         self.judge(uri);
         let Some(judged) = self.judged.get(uri) else { return Ok(()) };
         let version = judged.document.version;
-        let is_newest = self.documents.get(uri).is_some_and(|document| document.version == version);
+        let is_newest = self.documents.get(uri).is_some_and(|document| document.is_same(&judged.document));
         let is_silent = self.reported.get(uri).is_none_or(|at| at.elapsed() > MAX_SILENCE);
         if is_newest || is_silent {
             self.reported.insert(uri.to_owned(), Instant::now());
@@ -297,7 +301,7 @@ impl Worker {
     /// Judges a document as it is now, if it was not.
     fn judge(&mut self, uri: &str) {
         let Some(document) = self.documents.get(uri) else { return };
-        if self.judged.get(uri).is_some_and(|judged| judged.document.version == document.version) {
+        if self.judged.get(uri).is_some_and(|judged| judged.document.is_same(&document)) {
             return;
         }
         let setting = self.projects.of(&document.path);
@@ -327,7 +331,8 @@ impl Worker {
         let (findings, mut diagnostics) = catch_unwind(AssertUnwindSafe(judge)).unwrap_or_default();
         let error = setting.error.filter(|_| document.form() == Form::Manifest);
         diagnostics.extend(error.map(|error| without_settings(&error, setting.project.is_some())));
-        let judged = Judged { document, findings, diagnostics, project: setting.project };
+        let judged =
+            Judged { document, findings, diagnostics, project: setting.project, fixed: OnceCell::new() };
         self.judged.insert(uri.to_owned(), judged);
     }
 
