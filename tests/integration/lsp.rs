@@ -405,6 +405,53 @@ fn the_configuration_above_a_file_counts_once_it_is_saved() {
 }
 
 #[test]
+fn settings_that_nobody_watches_count_with_the_next_file_that_is_saved() {
+    let head = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\n";
+    let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec: {rules: {deadline: {action: ignore}}}\n";
+    let place = Place::with(&[]);
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", JOB);
+    assert_eq!(codes(&client.diagnostics("job.yaml", 1)), ["deadline"]);
+    let job = json!({"textDocument": {"uri": client.uri("job.yaml")}});
+    for (file, text, expected) in [
+        ("jobgate.yaml", format!("{head}ignore: [deadline]\n"), vec![]),
+        ("jobgate.yaml", format!("{head}policy: policy.txt\n# another one\n"), vec!["settings"]),
+        ("policy.txt", policy.to_owned(), vec![]),
+    ] {
+        fs::write(place.path().join(file), text).unwrap();
+        client.notify("textDocument/didSave", job.clone());
+        client.until("job.yaml", 1, |found| codes(found) == expected);
+    }
+    // A policy that is gone is no file that says so.
+    fs::remove_file(place.path().join("policy.txt")).unwrap();
+    client.watched(&["policy.txt"]);
+    client.until("job.yaml", 1, |found| codes(found).contains(&"settings"));
+}
+
+#[test]
+fn what_is_not_in_the_workspace_counts_while_it_is_open() {
+    let (place, other) = (Place::with(&[]), Place::with(&[("claim.yaml", &claim("ReadWriteOnce"))]));
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", &with_claim());
+    let (line, column) = find(&with_claim(), "claimName");
+    let at = client.at("job.yaml", line, column);
+    let count =
+        |client: &mut Client| client.request("textDocument/definition", at.clone()).as_array().unwrap().len();
+    let notify = |client: &mut Client, method: &str, uri: &str| {
+        let item = json!({"uri": uri, "languageId": "yaml", "version": 1, "text": claim("ReadWriteOnce")});
+        client.notify(method, json!({"textDocument": item}));
+    };
+    let outside = format!("file://{}", other.path().canonicalize().unwrap().join("claim.yaml").display());
+    notify(&mut client, "textDocument/didOpen", &outside);
+    assert_eq!(count(&mut client), 1);
+    notify(&mut client, "textDocument/didClose", &outside);
+    assert_eq!(count(&mut client), 0);
+    // An editor may show a file as it was before.
+    notify(&mut client, "textDocument/didOpen", "git:/claim.yaml?HEAD");
+    assert_eq!(count(&mut client), 0);
+}
+
+#[test]
 fn names_are_completed() {
     let place = Place::with(&[]);
     let mut client = Client::new(place.path());

@@ -172,6 +172,15 @@ pub(super) fn without_settings(error: &str, is_judged: bool) -> Diagnostic {
     }
 }
 
+/// Returns the diagnostic of a document that could not be judged.
+pub(super) fn failed() -> Diagnostic {
+    Diagnostic {
+        severity: Some(DiagnosticSeverity::Error),
+        code: Some(Code::String(NOT_JUDGED.to_owned())),
+        ..plain("not judged: an error in Jobgate".to_owned(), "the log of the server has more")
+    }
+}
+
 /// Returns a diagnostic about the start of a document.
 fn plain(message: String, help: &str) -> Diagnostic {
     let start = Position { line: 0, character: 0 };
