@@ -9,7 +9,10 @@ use std::sync::Arc;
 use super::Options;
 use super::input::{Content, Input};
 use super::place::order;
-use crate::judge::checks::{API_SERVER, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, SYNTAX, UNKNOWN_FIELD};
+use crate::judge::checks::{
+    API_SERVER, APP_WRAPPER_OPERATOR, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, RAY_OPERATOR, SYNTAX,
+    TRAINING_OPERATOR, UNKNOWN_FIELD,
+};
 use crate::report::Located;
 use crate::text::meter;
 use crate::text::pointer::Token;
@@ -231,8 +234,10 @@ impl Rest {
         // With a key at its place, what is around it is as it was.
         let has_keys = matches!(self.left_out.as_slice(), [one] if matches!(one.how, How::Key | How::Word));
         match rule {
-            // The API server rejects the document in any case, and it has no kind while somebody types that.
-            SYNTAX | API_SERVER | KNOWN_KIND => false,
+            // The document is rejected in any case, and it has no kind while somebody types that.
+            SYNTAX | API_SERVER | APP_WRAPPER_OPERATOR | RAY_OPERATOR | TRAINING_OPERATOR | KNOWN_KIND => {
+                false
+            }
             UNKNOWN_FIELD | FIELD_TYPE | DUPLICATE_KEY => has_keys,
             _ => true,
         }
