@@ -123,7 +123,7 @@ impl Session {
         let broken = linted.report.unjudged.iter().filter(is_broken);
         let broken: Vec<usize> = broken.filter_map(|unjudged| unjudged.document).collect();
         if let Some(recovered) = unfinished::of_input(input, &broken, options) {
-            let rest = self.report(&recovered.input(input), policy, facts, options);
+            let rest = self.report(&recovered.input(input, options), policy, facts, options);
             recovered.add(&mut linted.report.findings, rest.report.findings);
         }
         linted

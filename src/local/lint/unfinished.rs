@@ -163,13 +163,31 @@ fn suspects(text: &str, offset: usize, within: &Range<usize>) -> Vec<Range<usize
 }
 
 impl Recovered {
-    /// Returns the file with this text.
-    pub(super) fn input(&self, input: &Input) -> Input {
+    /// Returns the file with this text, of which only its documents have to be judged.
+    pub(super) fn input(&self, input: &Input, options: &Options<'_>) -> Input {
         let content = match &input.content {
-            Content::Open(path, _) => Content::Open(path.clone(), Arc::new(self.text.clone())),
+            Content::Open(path, _) => Content::Open(path.clone(), Arc::new(self.alone(options))),
             other => other.clone(),
         };
         Input { content, ..input.clone() }
+    }
+
+    /// Returns the text without its other documents, which were judged.
+    fn alone(&self, options: &Options<'_>) -> String {
+        let limits = options.limits();
+        let mut bytes = self.text.clone().into_bytes();
+        let mut count = 0;
+        for (index, chunk) in yaml::split(self.text.as_bytes(), &limits).enumerate() {
+            count += 1;
+            let Ok(chunk) = chunk else { continue };
+            if !self.documents.iter().any(|rest| rest.index == index) {
+                let others = bytes[chunk.span].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r'));
+                others.for_each(|byte| *byte = b' ');
+            }
+        }
+        // In a stream of JSON nothing else separates them.
+        let is_same = yaml::split(&bytes, &limits).count() == count;
+        String::from_utf8(bytes).ok().filter(|_| is_same).unwrap_or_else(|| self.text.clone())
     }
 
     /// Adds the findings in the rest of its documents to those of the file, whose errors then say so.
@@ -422,6 +440,7 @@ mod tests {
         for rest in &recovered.documents {
             let _ = recovered.fields(rest);
         }
+        assert_eq!(recovered.alone(&Options::default()).len(), text.len());
         Some(recovered.text.lines().map(|line| line.trim_end().to_owned() + "\n").collect())
     }
 
@@ -477,6 +496,17 @@ mod tests {
         let recovered = of_input(&input, &broken, &Options::default()).unwrap();
         let found: Vec<usize> = recovered.documents.iter().map(|rest| rest.index).collect();
         assert_eq!(found, [20_000, 20_001, 20_002]);
+    }
+
+    #[test]
+    fn only_what_was_broken_is_judged_again() {
+        let options = Options::default();
+        for (text, alone) in [
+            ("a: ä\n---\nb: c: d\ne: 1\n---\nf: 1\n", "     \n---\nb:     \ne: 1\n---\n    \n"),
+            ("# c\n---\n\na: b: c\n", "   \n---\n\na:     \n"),
+        ] {
+            assert_eq!(recovered(text, &[1], &options).unwrap().alone(&options), alone);
+        }
     }
 
     proptest! {
