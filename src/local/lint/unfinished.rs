@@ -370,9 +370,10 @@ fn left(text: &str, line: &Range<usize>, how: How) -> Option<String> {
 
 /// Returns the word that a line begins with, and whether it is a key.
 fn name(content: &str) -> (String, bool) {
-    let rest = content.trim_start_matches([' ', '\t', '-']);
+    let quotes = ['"', '\''];
+    let rest = content.trim_start_matches([' ', '\t', '-']).trim_start_matches(quotes);
     let end = rest.find(|char: char| !is_word(char)).unwrap_or(rest.len());
-    (rest[..end].to_owned(), rest[end..].starts_with(':'))
+    (rest[..end].to_owned(), rest[end..].trim_start_matches(quotes).starts_with(':'))
 }
 
 fn is_word(char: char) -> bool {
@@ -496,6 +497,19 @@ mod tests {
         let recovered = of_input(&input, &broken, &Options::default()).unwrap();
         let found: Vec<usize> = recovered.documents.iter().map(|rest| rest.index).collect();
         assert_eq!(found, [20_000, 20_001, 20_002]);
+    }
+
+    #[test]
+    fn a_line_has_its_name() {
+        for (line, expected, is_whole) in [
+            ("  - name: a: b", "name", true),
+            ("\tact", "act", false),
+            ("  \"nvidia.com/gpu\": {", "nvidia.com/gpu", true),
+            ("  \"act", "act", false),
+            ("", "", false),
+        ] {
+            assert_eq!(name(line), (expected.to_owned(), is_whole), "{line}");
+        }
     }
 
     #[test]
