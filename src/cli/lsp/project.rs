@@ -137,8 +137,8 @@ impl Projects {
         self.settings.clear();
     }
 
-    /// Tells whether settings may be others now, as far as no file says so: they were not valid because of what
-    /// was missing, or a configuration was written and the editor does not watch it.
+    /// Tells whether settings may be others now, as far as no file says so: they were not valid because of
+    /// what was missing, or a configuration was written and the editor does not watch it.
     pub(super) fn may_have_changed(&self) -> bool {
         let has_changed = |(directory, known): (&PathBuf, &(_, _))| found(directory) != *known;
         self.settings.values().any(|setting| setting.error.is_some())

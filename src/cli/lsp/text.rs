@@ -79,8 +79,8 @@ fn line_from(text: &str, near: Line, wanted: u32) -> Option<Line> {
     Some((line, start))
 }
 
-/// Returns the offset of a column of the line that starts at an offset. One behind the end of the line is that
-/// end, one inside of a character is its start.
+/// Returns the offset of a column of the line that starts at an offset. One behind the end of the line is
+/// that end, one inside of a character is its start.
 fn column(text: &str, start: usize, wanted: u32, encoding: Encoding) -> usize {
     let bytes = text.as_bytes();
     let end = memchr::memchr2(b'\n', b'\r', &bytes[start..]).map_or(text.len(), |at| start + at);
@@ -116,8 +116,9 @@ pub(super) struct Change {
 impl Change {
     /// Reads a change of the protocol.
     ///
-    /// Not with the type of the protocol: it takes a range that it cannot read, such as one up to a column that
-    /// is larger than the protocol allows, as none, and then the text of a few bytes replaces the document.
+    /// Not with the type of the protocol: it takes a range that it cannot read, such as one up to a column
+    /// that is larger than the protocol allows, as none, and then the text of a few bytes replaces the
+    /// document.
     pub(super) fn of(change: &Value) -> Option<Self> {
         let number = |value: &Value| {
             let number = value.as_f64()?;
@@ -136,8 +137,8 @@ impl Change {
     }
 }
 
-/// Makes changes, one after the other. Lines are looked for from the change before: an editor that replaces all
-/// of something sends thousands at once.
+/// Makes changes, one after the other. Lines are looked for from the change before: an editor that replaces
+/// all of something sends thousands at once.
 pub(super) fn change(text: &mut String, changes: Vec<Change>, encoding: Encoding) {
     let mut near = first(text);
     for change in changes {
@@ -210,7 +211,9 @@ mod tests {
     #[test]
     fn a_range_that_is_no_range_is_not_the_whole_text() {
         let of = |change: Value| Change::of(&change);
-        let range = |end: Value| json!({"text": "", "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": end}}});
+        let start = json!({"line": 0, "character": 0});
+        let range =
+            |end: Value| json!({"text": "", "range": {"start": start, "end": {"line": 0, "character": end}}});
         let whole = Some(Change { range: None, text: String::new() });
         assert_eq!(of(json!({"text": ""})), whole);
         assert_eq!(of(json!({"text": "", "range": null, "rangeLength": 1})), whole);

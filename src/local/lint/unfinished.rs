@@ -22,7 +22,8 @@ use crate::text::yaml::{self, Chunk, Limits, SyntaxErrorKind};
 const MAX_LEFT_OUT: usize = 3;
 /// How often one is read again to find them: first without the value of a line, then without all of it.
 const MAX_ROUNDS: usize = 4;
-/// How many unfinished documents of a file are read: each costs some copies of the text, and people type in one.
+/// How many unfinished documents of a file are read: each costs some copies of the text, and people type in
+/// one.
 const MAX_BROKEN: usize = 3;
 /// Larger files are not read a second time for the rest of their unfinished documents.
 const MAX_BYTES: usize = 1 << 20;
@@ -57,7 +58,8 @@ enum How {
     Spaces,
     /// Its key, and the dashes before it.
     Key,
-    /// A key that nothing has in place of a word that may become one: there is no room for the colon behind it.
+    /// A key that nothing has in place of a word that may become one: there is no room for the colon behind
+    /// it.
     Word,
     /// Nothing.
     Nothing,
@@ -151,8 +153,8 @@ fn rest_of(text: &str, chunk: &Chunk, limits: &Limits) -> Option<(String, Vec<Le
     None
 }
 
-/// Returns the lines that may be the cause of an error: its line, and the one above, since the parser may notice
-/// only behind it.
+/// Returns the lines that may be the cause of an error: its line, and the one above, since the parser may
+/// notice only behind it.
 fn suspects(text: &str, offset: usize, within: &Range<usize>) -> Vec<Range<usize>> {
     let here = line_of(text, offset.min(text.len()));
     let before = above(text, &here);
