@@ -25,20 +25,20 @@ mod worker;
 
 use std::io::{self, BufReader, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use gen_lsp_types::{
-    DidChangeTextDocumentParams, DidChangeWatchedFilesParams, DidCloseTextDocumentParams,
-    DidOpenTextDocumentParams, DidSaveTextDocumentParams, TextDocumentContentChangeEvent,
+    DidChangeWatchedFilesParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
+    DidSaveTextDocumentParams, VersionedTextDocumentIdentifier,
 };
 use lsp_server::{ErrorCode, Message, Notification, Request, RequestId, Response};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::document::{Document, Documents};
-use self::text::Encoding;
+use self::text::{Change, Encoding};
 use self::wire::{Output, Read};
 use self::worker::{Task, Worker};
 use super::Exit;
@@ -142,6 +142,14 @@ fn initialized(encoding: Encoding) -> Value {
     })
 }
 
+/// The changes of a document.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Changes {
+    text_document: VersionedTextDocumentIdentifier,
+    content_changes: Vec<Value>,
+}
+
 /// The thread that reads what the editor sends.
 struct Server {
     client: Client,
@@ -219,8 +227,8 @@ impl Server {
                 }
             }
             "textDocument/didChange" => {
-                if let Some(params) = read::<DidChangeTextDocumentParams>(&method, params) {
-                    self.change(params);
+                if let Some(params) = read::<Changes>(&method, params) {
+                    self.change(&params);
                 }
             }
             "textDocument/didClose" => {
@@ -261,25 +269,16 @@ impl Server {
         Ok(())
     }
 
-    fn change(&mut self, params: DidChangeTextDocumentParams) {
-        let uri = params.text_document.text_document_identifier.uri.0;
-        let encoding = self.client.encoding;
-        let is_open = self.documents.change(&uri, |document| {
-            document.version = params.text_document.version;
-            let text = Arc::make_mut(&mut document.text);
-            for change in params.content_changes {
-                match change {
-                    TextDocumentContentChangeEvent::TextDocumentContentChangePartial(part) => {
-                        text::replace(text, part.range, &part.text, encoding);
-                    }
-                    TextDocumentContentChangeEvent::TextDocumentContentChangeWholeDocument(whole) => {
-                        *text = whole.text;
-                    }
-                }
-            }
-        });
-        if is_open {
-            self.tell(Task::Changed(uri));
+    fn change(&mut self, params: &Changes) {
+        let uri = &params.text_document.text_document_identifier.uri.0;
+        let Some(changes) = params.content_changes.iter().map(Change::of).collect::<Option<Vec<_>>>() else {
+            log(&format!("a change of `{}` without a range or text", uri.escape_debug()));
+            return;
+        };
+        let (version, encoding) = (params.text_document.version, self.client.encoding);
+        let make = |text: &mut String| text::change(text, changes, encoding);
+        if self.documents.change(uri, |document| document.change(version, make)) {
+            self.tell(Task::Changed(uri.clone()));
         } else {
             log(&format!("a change of `{}`, which is not open", uri.escape_debug()));
         }

@@ -24,6 +24,7 @@ mod rendering;
 mod run;
 mod session;
 mod source;
+mod unfinished;
 
 pub use answers::{Against, DryRun, Key, Mentioned, mentioned, objects_of};
 pub use claims::{Claims, FactsError};

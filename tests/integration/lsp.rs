@@ -242,6 +242,8 @@ fn an_unfinished_document_is_judged_as_far_as_it_goes() {
         let found = client.diagnostics(&name, 1);
         let syntax: Vec<&Value> = found.iter().filter(|found| found["code"] == "syntax").collect();
         assert_eq!(syntax.len(), 1, "{found:?}");
+        let said = format!("help: kubectl rejects this document; it was checked without line {}", line + 1);
+        assert!(syntax[0]["message"].as_str().unwrap().ends_with(&said), "{syntax:?}");
         let of_rule: Vec<u64> = found
             .iter()
             .filter(|found| found["code"] == "deadline")
@@ -255,6 +257,111 @@ fn an_unfinished_document_is_judged_as_far_as_it_goes() {
             fixed.iter().map(|action| action["diagnostics"][0]["range"]["start"]["line"].as_u64().unwrap());
         assert!(lines.clone().count() > 0 && lines.into_iter().all(|line| line >= second), "{fixed:?}");
     }
+}
+
+#[test]
+fn nothing_is_said_of_what_an_unfinished_line_may_become() {
+    let finished = JOB
+        .replace("spec:\n  ttl", "spec:\n  activeDeadlineSeconds: 86400\n  ttl")
+        .replace("  template:\n", "  backoffLimit: 0\n  template:\n")
+        .replace(
+            "      containers:\n",
+            "      volumes:\n        - name: scratch\n          emptyDir: {}\n      containers:\n",
+        );
+    let place = Place::with(&[]);
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", &finished);
+    let expected: Vec<String> =
+        codes(&client.diagnostics("job.yaml", 1)).into_iter().map(str::to_owned).collect();
+    let mut version = 1;
+    let mut unfinished = 0;
+    let mut judge = |text: &str, why: &str| {
+        version += 1;
+        client.change("job.yaml", version, Value::Null, text);
+        let found = client.diagnostics("job.yaml", version);
+        if !codes(&found).contains(&"syntax") {
+            return;
+        }
+        unfinished += 1;
+        for found in &found {
+            let code = found["code"].as_str().unwrap();
+            assert!(code == "syntax" || expected.iter().any(|known| known == code), "{why}: {found}\n{text}");
+        }
+    };
+    // Cut everywhere, and each line as it may be while it is typed.
+    for (end, _) in finished.char_indices() {
+        judge(&finished[..end], "cut");
+    }
+    let lines: Vec<&str> = finished.lines().collect();
+    for (nth, line) in lines.iter().enumerate() {
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        let key = line.split(':').next().unwrap();
+        for typed in [
+            key.to_owned(),
+            key[..(indentation.len() + key.len()).div_ceil(2)].to_owned(),
+            format!("{key}: \"x"),
+            format!("{key}: {{a: b"),
+            format!("{key}: [a,"),
+            format!("{key}: *"),
+            format!("{key}: &a b: c"),
+            format!("{line}: x"),
+            format!("\t{line}"),
+            format!(" {line}"),
+            format!("{line}\n{indentation}new"),
+            format!("{line}\n{indentation}-"),
+        ] {
+            let mut text = lines.clone();
+            text[nth] = &typed;
+            judge(&(text.join("\n") + "\n"), &typed);
+        }
+    }
+    assert!(unfinished > 200, "{unfinished}");
+    client.change("job.yaml", version + 1, Value::Null, &finished);
+    assert_eq!(codes(&client.diagnostics("job.yaml", version + 1)), expected);
+}
+
+#[test]
+fn a_document_that_is_opened_again_is_another_one() {
+    let place = Place::with(&[]);
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", JOB);
+    client.diagnostics("job.yaml", 1);
+    // Its version starts again.
+    client.close("job.yaml");
+    client.open("job.yaml", &JOB.replace("Never", "Always"));
+    client.until("job.yaml", 1, |found| codes(found).contains(&"restart-policy"));
+    client.open("job.yaml", JOB);
+    client.until("job.yaml", 1, |found| codes(found) == ["deadline"]);
+    client.change("job.yaml", 1, Value::Null, &JOB.replace("Never", "Always"));
+    client.until("job.yaml", 1, |found| codes(found).contains(&"restart-policy"));
+}
+
+#[test]
+fn a_range_beyond_the_largest_column_does_not_replace_the_document() {
+    let place = Place::with(&[]);
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", JOB);
+    for (version, end) in [(2, json!(u64::MAX)), (3, json!(9_007_199_254_740_991_u64)), (4, json!(1e9))] {
+        let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": end}});
+        client.change("job.yaml", version, range, "apiVersion: batch/v1");
+        assert_eq!(codes(&client.diagnostics("job.yaml", version)), ["deadline"], "{end}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_not_waited_for() {
+    let place = Place::with(&[]);
+    assert!(
+        std::process::Command::new("mkfifo").arg(place.path().join("a.yaml")).status().unwrap().success()
+    );
+    let mut client = Client::new(place.path());
+    client.watched(&["a.yaml"]);
+    client.open("a.yaml", JOB);
+    client.notify("textDocument/didSave", json!({"textDocument": {"uri": client.uri("a.yaml")}}));
+    client.close("a.yaml");
+    client.open("job.yaml", JOB);
+    assert_eq!(codes(&client.diagnostics("job.yaml", 1)), ["deadline"]);
 }
 
 #[test]
@@ -295,6 +402,53 @@ fn the_configuration_above_a_file_counts_once_it_is_saved() {
     client.open("own/policy.yaml", policy);
     let found = client.diagnostics("own/policy.yaml", 1);
     assert_eq!(found[0]["range"]["start"], json!({"line": 3, "character": find(policy, "forbid").1}));
+}
+
+#[test]
+fn settings_that_nobody_watches_count_with_the_next_file_that_is_saved() {
+    let head = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\n";
+    let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec: {rules: {deadline: {action: ignore}}}\n";
+    let place = Place::with(&[]);
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", JOB);
+    assert_eq!(codes(&client.diagnostics("job.yaml", 1)), ["deadline"]);
+    let job = json!({"textDocument": {"uri": client.uri("job.yaml")}});
+    for (file, text, expected) in [
+        ("jobgate.yaml", format!("{head}ignore: [deadline]\n"), vec![]),
+        ("jobgate.yaml", format!("{head}policy: policy.txt\n# another one\n"), vec!["settings"]),
+        ("policy.txt", policy.to_owned(), vec![]),
+    ] {
+        fs::write(place.path().join(file), text).unwrap();
+        client.notify("textDocument/didSave", job.clone());
+        client.until("job.yaml", 1, |found| codes(found) == expected);
+    }
+    // A policy that is gone is no file that says so.
+    fs::remove_file(place.path().join("policy.txt")).unwrap();
+    client.watched(&["policy.txt"]);
+    client.until("job.yaml", 1, |found| codes(found).contains(&"settings"));
+}
+
+#[test]
+fn what_is_not_in_the_workspace_counts_while_it_is_open() {
+    let (place, other) = (Place::with(&[]), Place::with(&[("claim.yaml", &claim("ReadWriteOnce"))]));
+    let mut client = Client::new(place.path());
+    client.open("job.yaml", &with_claim());
+    let (line, column) = find(&with_claim(), "claimName");
+    let at = client.at("job.yaml", line, column);
+    let count =
+        |client: &mut Client| client.request("textDocument/definition", at.clone()).as_array().unwrap().len();
+    let notify = |client: &mut Client, method: &str, uri: &str| {
+        let item = json!({"uri": uri, "languageId": "yaml", "version": 1, "text": claim("ReadWriteOnce")});
+        client.notify(method, json!({"textDocument": item}));
+    };
+    let outside = format!("file://{}", other.path().canonicalize().unwrap().join("claim.yaml").display());
+    notify(&mut client, "textDocument/didOpen", &outside);
+    assert_eq!(count(&mut client), 1);
+    notify(&mut client, "textDocument/didClose", &outside);
+    assert_eq!(count(&mut client), 0);
+    // An editor may show a file as it was before.
+    notify(&mut client, "textDocument/didOpen", "git:/claim.yaml?HEAD");
+    assert_eq!(count(&mut client), 0);
 }
 
 #[test]

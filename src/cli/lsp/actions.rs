@@ -70,12 +70,14 @@ pub(super) fn actions(worker: &Worker, uri: &str, judged: &Judged, wanted: &Want
     if wanted.has(FIX_ALL) && fixable.clone().any(has_safe) {
         let (policy, options) = (&project.settings.policy, project.options());
         let input = judged.document.input();
-        let edits = worker.session.fix_all(&input, policy, &project.facts, &options, Safety::Safe);
+        let edits = judged
+            .fixed
+            .get_or_init(|| worker.session.fix_all(&input, policy, &project.facts, &options, Safety::Safe));
         if !edits.is_empty() {
             out.push(json!({
                 "title": "Apply all safe fixes of Jobgate",
                 "kind": FIX_ALL,
-                "edit": edit(worker, uri, judged, &edits),
+                "edit": edit(worker, uri, judged, edits),
             }));
         }
     }

@@ -134,7 +134,8 @@ impl Place<'_> {
                 Ok(read) => {
                     let read = read.located(&self.document.path);
                     let overrides = read.overrides.iter().filter_map(|over| over.policy.as_ref());
-                    let named = read.policy.iter().chain(overrides);
+                    // Each is read.
+                    let named = read.policy.iter().chain(overrides).take(MAX_DIAGNOSTICS);
                     let wrong = named.filter_map(|named| {
                         let error = read.read_policy(named).err()?;
                         let mut at = text::of(named.position);
@@ -168,6 +169,15 @@ pub(super) fn without_settings(error: &str, is_judged: bool) -> Diagnostic {
         severity: Some(DiagnosticSeverity::Error),
         code: Some(Code::String(SETTINGS.to_owned())),
         ..plain(error.to_owned(), help)
+    }
+}
+
+/// Returns the diagnostic of a document that could not be judged.
+pub(super) fn failed() -> Diagnostic {
+    Diagnostic {
+        severity: Some(DiagnosticSeverity::Error),
+        code: Some(Code::String(NOT_JUDGED.to_owned())),
+        ..plain("not judged: an error in Jobgate".to_owned(), "the log of the server has more")
     }
 }
 

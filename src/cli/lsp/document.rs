@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsp_server::RequestId;
@@ -22,6 +23,8 @@ pub(super) struct Document {
     pub(super) path: PathBuf,
     pub(super) version: i32,
     pub(super) text: Arc<String>,
+    /// Which of all texts of all documents this is. Versions start again when a document is opened again.
+    serial: u64,
 }
 
 /// What a document is.
@@ -36,7 +39,18 @@ pub(super) enum Form {
 impl Document {
     pub(super) fn new(uri: &str, version: i32, text: String) -> Self {
         let path = uri::to_path(uri).unwrap_or_else(|| PathBuf::from(uri));
-        Self { path, version, text: Arc::new(text) }
+        Self { path, version, text: Arc::new(text), serial: next_serial() }
+    }
+
+    /// Changes the text.
+    pub(super) fn change(&mut self, version: i32, change: impl FnOnce(&mut String)) {
+        (self.version, self.serial) = (version, next_serial());
+        change(Arc::make_mut(&mut self.text));
+    }
+
+    /// Tells whether another one is this one with the same text.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.serial == other.serial
     }
 
     /// Returns it as an input of the linter.
@@ -52,6 +66,11 @@ impl Document {
     pub(super) fn form(&self) -> Form {
         form(&self.path, &self.text)
     }
+}
+
+fn next_serial() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Tells what a text is, also while it is being written: from its first lines of `apiVersion` and `kind`.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::Context as _;
 
@@ -72,8 +73,8 @@ pub(super) struct Setting {
 #[derive(Debug)]
 pub(super) struct Projects {
     args: Arc<Lint>,
-    /// The configuration of each directory.
-    configurations: BTreeMap<PathBuf, Option<PathBuf>>,
+    /// The configuration of each directory, and when it was written.
+    configurations: BTreeMap<PathBuf, (Option<PathBuf>, Option<SystemTime>)>,
     /// The settings of each configuration.
     settings: BTreeMap<Option<PathBuf>, Setting>,
     /// The last valid ones.
@@ -105,11 +106,11 @@ impl Projects {
         let path = current.join(path);
         let directory = path.parent().unwrap_or(&path);
         let configuration = match self.configurations.get(directory) {
-            Some(known) => known.clone(),
+            Some((known, _)) => known.clone(),
             None => {
-                let found = Configuration::path_for(directory);
+                let found = found(directory);
                 self.configurations.insert(directory.to_owned(), found.clone());
-                found
+                found.0
             }
         };
         if let Some(known) = self.settings.get(&configuration) {
@@ -136,8 +137,23 @@ impl Projects {
         self.settings.clear();
     }
 
+    /// Tells whether settings may be others now, as far as no file says so: they were not valid because of
+    /// what was missing, or a configuration was written and the editor does not watch it.
+    pub(super) fn may_have_changed(&self) -> bool {
+        let has_changed = |(directory, known): (&PathBuf, &(_, _))| found(directory) != *known;
+        self.settings.values().any(|setting| setting.error.is_some())
+            || self.configurations.iter().any(has_changed)
+    }
+
     /// Tells whether some settings were read from a file, besides configurations and policies.
     pub(super) fn read_from(&self, path: &Path) -> bool {
         self.valid.values().any(|project| project.reads(path))
     }
+}
+
+/// Returns the configuration of a directory, and when it was written.
+fn found(directory: &Path) -> (Option<PathBuf>, Option<SystemTime>) {
+    let path = Configuration::path_for(directory);
+    let written = path.as_ref().and_then(|path| path.metadata().ok()?.modified().ok());
+    (path, written)
 }

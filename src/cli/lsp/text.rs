@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use gen_lsp_types::{Position, Range as Span, TextEdit};
+use serde_json::Value;
 
 use crate::text::lines::{self, Lines};
 use crate::text::yaml::Edit;
@@ -53,19 +54,38 @@ pub(super) fn edits(source: &str, edits: &[Edit], encoding: Encoding) -> Vec<Tex
     edits.iter().map(edit).collect()
 }
 
-/// Returns the offset of a position. One behind the end of its line is that end, one inside of a character is
-/// its start.
-pub(super) fn offset(text: &str, position: Position, encoding: Encoding) -> usize {
+/// A line: its number from 0, and where it starts.
+type Line = (u32, usize);
+
+/// Returns where the first line starts: a byte order mark is not part of it.
+fn first(text: &str) -> Line {
+    (0, if text.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { 0 })
+}
+
+/// Finds a line from one that is known; nothing if the text has fewer.
+fn line_from(text: &str, near: Line, wanted: u32) -> Option<Line> {
     let bytes = text.as_bytes();
-    let mut start = if text.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { 0 };
-    for _ in 0..position.line {
-        let Some(at) = memchr::memchr2(b'\n', b'\r', &bytes[start..]) else { return text.len() };
-        let is_pair = bytes[start + at..].starts_with(b"\r\n");
-        start += at + if is_pair { 2 } else { 1 };
+    let (mut line, mut start) = if wanted < near.0 / 2 { first(text) } else { near };
+    while line < wanted {
+        let end = start + memchr::memchr2(b'\n', b'\r', &bytes[start..])?;
+        start = end + if bytes[end..].starts_with(b"\r\n") { 2 } else { 1 };
+        line += 1;
     }
+    while line > wanted {
+        let before = bytes[..start].strip_suffix(b"\r\n").map_or(start - 1, <[u8]>::len);
+        line -= 1;
+        start = memchr::memrchr2(b'\n', b'\r', &bytes[..before]).map_or(first(text).1, |at| at + 1);
+    }
+    Some((line, start))
+}
+
+/// Returns the offset of a column of the line that starts at an offset. One behind the end of the line is
+/// that end, one inside of a character is its start.
+fn column(text: &str, start: usize, wanted: u32, encoding: Encoding) -> usize {
+    let bytes = text.as_bytes();
     let end = memchr::memchr2(b'\n', b'\r', &bytes[start..]).map_or(text.len(), |at| start + at);
     let line = &text[start..end];
-    let wanted = position.character as usize;
+    let wanted = wanted as usize;
     if encoding == Encoding::Utf8 || line.is_ascii() {
         return lines::character_at(text, start.saturating_add(wanted).min(end));
     }
@@ -79,21 +99,85 @@ pub(super) fn offset(text: &str, position: Position, encoding: Encoding) -> usiz
     end
 }
 
-/// Replaces a range of a text.
-pub(super) fn replace(text: &mut String, range: Span, new: &str, encoding: Encoding) {
-    let start = offset(text, range.start, encoding);
-    let end = offset(text, range.end, encoding).max(start);
-    text.replace_range(start..end, new);
+/// Returns the offset of a position; of one outside of the text, that of the nearest one inside.
+pub(super) fn offset(text: &str, position: Position, encoding: Encoding) -> usize {
+    let line = line_from(text, first(text), position.line);
+    line.map_or(text.len(), |(_, start)| column(text, start, position.character, encoding))
+}
+
+/// A change of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// What is replaced; all without it.
+    range: Option<Span>,
+    text: String,
+}
+
+impl Change {
+    /// Reads a change of the protocol.
+    ///
+    /// Not with the type of the protocol: it takes a range that it cannot read, such as one up to a column
+    /// that is larger than the protocol allows, as none, and then the text of a few bytes replaces the
+    /// document.
+    pub(super) fn of(change: &Value) -> Option<Self> {
+        let number = |value: &Value| {
+            let number = value.as_f64()?;
+            // A cast ends at the first and the last number.
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            Some(number as u32)
+        };
+        let place = |place: &Value| {
+            Some(Position { line: number(place.get("line")?)?, character: number(place.get("character")?)? })
+        };
+        let range = match change.get("range") {
+            None | Some(Value::Null) => None,
+            Some(range) => Some(Span { start: place(range.get("start")?)?, end: place(range.get("end")?)? }),
+        };
+        Some(Self { range, text: change.get("text")?.as_str()?.to_owned() })
+    }
+}
+
+/// Makes changes, one after the other. Lines are looked for from the change before: an editor that replaces
+/// all of something sends thousands at once.
+pub(super) fn change(text: &mut String, changes: Vec<Change>, encoding: Encoding) {
+    let mut near = first(text);
+    for change in changes {
+        let Some(range) = change.range else {
+            *text = change.text;
+            near = first(text);
+            continue;
+        };
+        let start_line = line_from(text, near, range.start.line);
+        let start =
+            start_line.map_or(text.len(), |(_, at)| column(text, at, range.start.character, encoding));
+        let end = if range.end.line >= range.start.line {
+            let line = start_line.and_then(|line| line_from(text, line, range.end.line));
+            line.map_or(text.len(), |(_, at)| column(text, at, range.end.character, encoding))
+        } else {
+            start
+        };
+        text.replace_range(start..end.max(start), &change.text);
+        // Its line starts where it did, unless a line break is longer now.
+        near = start_line.filter(|(line, _)| *line > 0).unwrap_or(first(text));
+        if text.as_bytes()[..near.1].ends_with(b"\r") && text.as_bytes()[near.1..].starts_with(b"\n") {
+            near = first(text);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
     fn at(line: u32, character: u32) -> Position {
         Position { line, character }
+    }
+
+    fn replace(start: Position, end: Position, text: &str) -> Change {
+        Change { range: Some(Span { start, end }), text: text.to_owned() }
     }
 
     #[test]
@@ -120,8 +204,33 @@ mod tests {
         assert_eq!(offset(text, at(1, u32::MAX), Encoding::Utf8), 7);
         assert_eq!(offset(text, at(u32::MAX, 0), Encoding::Utf16), 7);
         let mut changed = text.to_owned();
-        replace(&mut changed, Span { start: at(1, 1), end: at(0, 0) }, "c", Encoding::Utf16);
+        change(&mut changed, vec![replace(at(1, 1), at(0, 0), "c")], Encoding::Utf16);
         assert_eq!(changed, "a😀\nbc", "a range that ends before it starts is empty");
+    }
+
+    #[test]
+    fn a_range_that_is_no_range_is_not_the_whole_text() {
+        let of = |change: Value| Change::of(&change);
+        let start = json!({"line": 0, "character": 0});
+        let range =
+            |end: Value| json!({"text": "", "range": {"start": start, "end": {"line": 0, "character": end}}});
+        let whole = Some(Change { range: None, text: String::new() });
+        assert_eq!(of(json!({"text": ""})), whole);
+        assert_eq!(of(json!({"text": "", "range": null, "rangeLength": 1})), whole);
+        for (end, expected) in [
+            (json!(1), 1),
+            (json!(1.0), 1),
+            (json!(-1), 0),
+            (json!(u64::MAX), u32::MAX),
+            (json!(9_007_199_254_740_991_u64), u32::MAX),
+            (json!(1e300), u32::MAX),
+        ] {
+            assert_eq!(of(range(end)), Some(replace(at(0, 0), at(0, expected), "")));
+        }
+        assert_eq!(of(range(json!("1"))), None);
+        assert_eq!(of(json!({"text": "", "range": {}})), None);
+        assert_eq!(of(json!({"text": 1})), None);
+        assert_eq!(of(json!([])), None);
     }
 
     proptest! {
@@ -139,12 +248,27 @@ mod tests {
         }
 
         #[test]
-        fn no_range_panics(text in ".{0,20}", new in ".{0,5}", places: [u32; 4], utf8: bool) {
+        fn changes_at_once_are_those_one_by_one(
+            text in "\u{FEFF}?[aä😀\n\r]{0,30}",
+            made in prop::collection::vec((any::<[u8; 4]>(), "\u{FEFF}?[b😀\n\r]{0,4}"), 0..6),
+            utf8: bool,
+        ) {
             let encoding = if utf8 { Encoding::Utf8 } else { Encoding::Utf16 };
-            let mut text = text;
-            let [a, b, c, d] = places.map(|place| place % 24);
-            replace(&mut text, Span { start: at(a % 3, b), end: at(c % 3, d) }, &new, encoding);
-            prop_assert!(text.contains(&new));
+            let made = made.into_iter().map(|(places, new)| {
+                let [a, b, c, d] = places.map(|place| u32::from(place % 12));
+                (Span { start: at(a, b % 4), end: at(c, d % 4) }, new)
+            });
+            let made: Vec<(Span, String)> = made.collect();
+            let mut expected = text.clone();
+            for (range, new) in &made {
+                let start = offset(&expected, range.start, encoding);
+                let end = offset(&expected, range.end, encoding).max(start);
+                expected.replace_range(start..end, new);
+            }
+            let mut changed = text;
+            let changes = made.into_iter().map(|(range, text)| Change { range: Some(range), text });
+            change(&mut changed, changes.collect(), encoding);
+            prop_assert_eq!(changed, expected);
         }
     }
 }

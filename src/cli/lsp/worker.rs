@@ -1,5 +1,6 @@
 //! The thread that judges and answers.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use gen_lsp_types::{Diagnostic, PublishDiagnosticsParams, TextDocumentPositionPa
 use lsp_server::{ErrorCode, Notification, Request, Response};
 use serde_json::Value;
 
-use super::diagnostics::{Place, without_settings};
+use super::diagnostics::{Place, failed, without_settings};
 use super::document::{Document, Documents, Form, form};
 use super::project::{Project, Projects};
 use super::wire::Output;
@@ -21,6 +22,7 @@ use crate::cli::args::Lsp;
 use crate::cli::configuration;
 use crate::local::lint::{Input, Scan, Session, path_text, text};
 use crate::report::Located;
+use crate::text::yaml::Edit;
 
 /// How long diagnostics of an older text are held back while somebody types.
 const MAX_SILENCE: Duration = Duration::from_millis(500);
@@ -56,6 +58,8 @@ pub(super) struct Judged {
     /// One for each finding, and more.
     pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) project: Option<Arc<Project>>,
+    /// The edits of all safe fixes: an editor asks for them whenever the cursor moves.
+    pub(super) fixed: OnceCell<Vec<Edit>>,
 }
 
 pub(super) struct Worker {
@@ -111,10 +115,10 @@ impl Worker {
     /// Works until there is nobody left to tell.
     pub(super) fn run(mut self, tasks: &Receiver<Task>) {
         while let Ok(task) = tasks.recv() {
-            self.take(task);
+            self.guarded(|worker| worker.take(task));
             loop {
-                tasks.try_iter().for_each(|task| self.take(task));
-                self.read_changed();
+                tasks.try_iter().for_each(|task| self.guarded(|worker| worker.take(task)));
+                self.guarded(Self::read_changed);
                 let done = if let Some(request) = self.requests.pop_front() {
                     self.answer(request)
                 } else if let Some(uri) = self.open.pop_front() {
@@ -127,6 +131,13 @@ impl Worker {
                     return;
                 }
             }
+        }
+    }
+
+    /// Does something whose errors must not be the end of the server.
+    fn guarded(&mut self, what: impl FnOnce(&mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| what(self))).is_err() {
+            log("an error in Jobgate");
         }
     }
 
@@ -156,7 +167,8 @@ impl Worker {
     fn read_changed(&mut self) {
         for uri in std::mem::take(&mut self.changed) {
             let Some(document) = self.documents.get(&uri) else { continue };
-            let matters = if self.is_excluded(&document.path) {
+            // What has no file, such as an older version of one, is none of the workspace.
+            let matters = if !document.path.is_absolute() || self.is_excluded(&document.path) {
                 self.session.remove(&path_text(&document.path))
             } else {
                 self.session.update(&document.input(), &self.projects.limits())
@@ -231,7 +243,8 @@ impl Worker {
 
     /// Reads a file as it is on disk. Returns whether this may matter to others.
     fn read(&mut self, path: &Path) -> bool {
-        if path.is_file() && !self.is_excluded(path) {
+        let is_of_workspace = self.client.roots.iter().any(|root| path.starts_with(root));
+        if is_of_workspace && path.is_file() && !self.is_excluded(path) {
             let input = Input { named: false, ..Input::named(path) };
             self.session.update(&input, &self.projects.limits())
         } else {
@@ -252,6 +265,12 @@ impl Worker {
         if paths.iter().any(|path| is_of_workspace(path)) {
             self.scan();
             return;
+        }
+        // A policy may be gone, too.
+        let is_gone = |path: &PathBuf| !path.exists() && self.documents.of_path(path).is_none();
+        if self.projects.may_have_changed() || paths.iter().any(is_gone) {
+            self.projects.forget();
+            self.judge_all();
         }
         if let Scanning::Yes(since) = &mut self.scanning {
             since.extend(paths.iter().cloned());
@@ -280,7 +299,7 @@ impl Worker {
         self.judge(uri);
         let Some(judged) = self.judged.get(uri) else { return Ok(()) };
         let version = judged.document.version;
-        let is_newest = self.documents.get(uri).is_some_and(|document| document.version == version);
+        let is_newest = self.documents.get(uri).is_some_and(|document| document.is_same(&judged.document));
         let is_silent = self.reported.get(uri).is_none_or(|at| at.elapsed() > MAX_SILENCE);
         if is_newest || is_silent {
             self.reported.insert(uri.to_owned(), Instant::now());
@@ -297,7 +316,7 @@ impl Worker {
     /// Judges a document as it is now, if it was not.
     fn judge(&mut self, uri: &str) {
         let Some(document) = self.documents.get(uri) else { return };
-        if self.judged.get(uri).is_some_and(|judged| judged.document.version == document.version) {
+        if self.judged.get(uri).is_some_and(|judged| judged.document.is_same(&document)) {
             return;
         }
         let setting = self.projects.of(&document.path);
@@ -324,10 +343,12 @@ impl Worker {
             (linted.report.findings, diagnostics)
         };
         // An error in one rule costs one document, as in the webhook.
-        let (findings, mut diagnostics) = catch_unwind(AssertUnwindSafe(judge)).unwrap_or_default();
+        let judged = catch_unwind(AssertUnwindSafe(judge));
+        let (findings, mut diagnostics) = judged.unwrap_or_else(|_| (Vec::new(), vec![failed()]));
         let error = setting.error.filter(|_| document.form() == Form::Manifest);
         diagnostics.extend(error.map(|error| without_settings(&error, setting.project.is_some())));
-        let judged = Judged { document, findings, diagnostics, project: setting.project };
+        let judged =
+            Judged { document, findings, diagnostics, project: setting.project, fixed: OnceCell::new() };
         self.judged.insert(uri.to_owned(), judged);
     }
 

@@ -16,22 +16,15 @@ use super::kustomization::Kustomizations;
 use super::objects::objects;
 use super::run::Run;
 use super::source;
+use super::unfinished;
 use super::{Linted, Options, report};
-use crate::judge::checks::SYNTAX;
 use crate::judge::finding::Safety;
 use crate::judge::policy::Policy;
 use crate::local::fix;
 use crate::report::{Located, Reason, Unjudged};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
-use crate::text::yaml::{self, Chunk, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
-
-/// How many lines of an unfinished document are left out to read the rest.
-const MAX_LEFT_OUT: usize = 3;
-/// How many unfinished documents of a file are read: people type in one.
-const MAX_BROKEN: usize = 3;
-/// Larger files are not read a second time for the rest of their unfinished documents.
-const MAX_RECOVERED_BYTES: usize = 1 << 20;
+use crate::text::yaml::{self, Chunk, Document, Draft, Edit, SyntaxError};
 
 /// The files of a workspace, as far as others depend on them.
 #[derive(Debug, Default)]
@@ -122,17 +115,16 @@ impl Session {
         self.claims.extend(self.found.values().flatten().cloned());
     }
 
-    /// Judges one file.
+    /// Judges one file. Of a document that cannot be read yet, it says what holds for the rest of it.
     #[must_use]
     pub fn lint(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
         let mut linted = self.report(input, policy, facts, options);
         let is_broken = |unjudged: &&Unjudged| matches!(unjudged.reason, Reason::Unreadable);
         let broken = linted.report.unjudged.iter().filter(is_broken);
         let broken: Vec<usize> = broken.filter_map(|unjudged| unjudged.document).collect();
-        if !broken.is_empty() {
-            let rest = self.unfinished(input, &broken, policy, facts, options);
-            linted.report.findings.extend(rest);
-            linted.report.findings.sort_by(super::place::order);
+        if let Some(recovered) = unfinished::of_input(input, &broken, options) {
+            let rest = self.report(&recovered.input(input, options), policy, facts, options);
+            recovered.add(&mut linted.report.findings, rest.report.findings);
         }
         linted
     }
@@ -150,36 +142,6 @@ impl Session {
             is_here && !matches!(unjudged.reason, Reason::Nothing)
         });
         linted
-    }
-
-    /// Returns what can be said of documents that cannot be read yet: the line that breaks one is left out.
-    /// There are no fixes: they would be for another text.
-    fn unfinished(
-        &self,
-        input: &Input,
-        broken: &[usize],
-        policy: &Policy,
-        facts: &Claims,
-        options: &Options<'_>,
-    ) -> Vec<Located> {
-        let Content::Open(path, text) = &input.content else { return Vec::new() };
-        if text.len() > MAX_RECOVERED_BYTES || text.len() as u64 > options.max_file_size {
-            return Vec::new();
-        }
-        let is_broken = |index| broken.contains(&index);
-        let Some(recovered) = recovered(text, is_broken, options) else { return Vec::new() };
-        let rest = Input { content: Content::Open(path.clone(), Arc::new(recovered.text)), ..input.clone() };
-        let mut findings = self.report(&rest, policy, facts, options).report.findings;
-        findings.retain_mut(|located| {
-            located.finding.fix = None;
-            let left_out = |line: &Range<usize>| {
-                located.location.span.start < line.end && line.start < located.location.span.end
-            };
-            recovered.documents.contains(&located.document)
-                && located.finding.rule != SYNTAX
-                && !recovered.left_out.iter().any(left_out)
-        });
-        findings
     }
 
     /// Returns the edits that all fixes of a safety make, as `jobgate lint --fix` writes them.
@@ -252,90 +214,6 @@ impl Sink for Taken {
     }
 }
 
-/// A text without the lines that break it.
-struct Recovered {
-    text: String,
-    /// The documents that can be read now.
-    documents: Vec<usize>,
-    left_out: Vec<Range<usize>>,
-}
-
-/// Leaves out lines of some documents that cannot be read, so that the rest of them can. Every other byte stays
-/// where it is.
-fn recovered(text: &str, wanted: impl Fn(usize) -> bool, options: &Options<'_>) -> Option<Recovered> {
-    let limits = options.limits();
-    let mut broken = 0;
-    let mut recovered = Recovered { text: text.to_owned(), documents: Vec::new(), left_out: Vec::new() };
-    for (index, chunk) in
-        yaml::split(text.as_bytes(), &limits).enumerate().filter(|(index, _)| wanted(*index))
-    {
-        let Ok(chunk) = chunk else { continue };
-        let parse = |text: &str| yaml::parse(text.as_bytes(), &chunk, &limits);
-        let Err(first) = parse(text) else { continue };
-        // Each costs a few copies of the text.
-        broken += 1;
-        if broken > MAX_BROKEN {
-            break;
-        }
-        let mut error = first;
-        let (mut draft, mut left_out) = (recovered.text.clone(), Vec::new());
-        while error.kind == SyntaxErrorKind::Syntax && left_out.len() < MAX_LEFT_OUT {
-            // The parser may notice only on the line after it.
-            let here = line_of(&draft, error.span.start.min(draft.len()));
-            let above = draft[..here.start].strip_suffix('\n');
-            let above = above.map(|above| above.strip_suffix('\r').unwrap_or(above));
-            let before = above.map(|above| line_of(&draft, above.len()));
-            let lines = [Some(here), before].into_iter().flatten().filter(|line| {
-                line.start >= chunk.span.start
-                    && line.end <= chunk.span.end
-                    && !draft[line.clone()].trim().is_empty()
-            });
-            let tried = lines.map(|line| {
-                let text = without(&draft, &line);
-                let parsed = parse(&text);
-                (line, text, parsed)
-            });
-            let tried: Vec<_> = tried.collect();
-            let best = tried.iter().position(|(_, _, parsed)| parsed.is_ok()).unwrap_or_default();
-            let Some((line, text, parsed)) = tried.into_iter().nth(best) else { break };
-            draft = text;
-            left_out.push(line);
-            match parsed {
-                Ok(_) => {
-                    recovered.text = draft;
-                    recovered.documents.push(index);
-                    recovered.left_out.extend(left_out);
-                    break;
-                }
-                Err(next) => error = next,
-            }
-        }
-    }
-    (!recovered.documents.is_empty()).then_some(recovered)
-}
-
-/// Returns the line of an offset, without its line break.
-fn line_of(text: &str, offset: usize) -> Range<usize> {
-    let bytes = text.as_bytes();
-    let start = memchr::memrchr2(b'\n', b'\r', &bytes[..offset]).map_or(0, |at| at + 1);
-    let end = memchr::memchr2(b'\n', b'\r', &bytes[offset..]).map_or(bytes.len(), |at| offset + at);
-    start..end
-}
-
-/// Blanks a line. Of one that begins an item of a list, the dash and the key stay, so that the rest of the
-/// item is still one.
-fn without(text: &str, line: &Range<usize>) -> String {
-    let content = &text[line.clone()];
-    let item = content.trim_start().starts_with("- ").then(|| {
-        let key = content.find(": ").filter(|at| !content[..*at].contains(['"', '\'', '{', '[', '#']));
-        key.map_or_else(|| content.find("- ").unwrap_or_default() + 1, |at| at + 1)
-    });
-    let from = line.start + item.unwrap_or_default();
-    let mut out = text.to_owned();
-    out.replace_range(from..line.end, &" ".repeat(line.end - from));
-    out
-}
-
 /// Returns what a place of a text refers to.
 fn reference(text: &str, offset: usize, namespace: &str, options: &Options<'_>) -> Option<Reference> {
     let document = document_at(text, offset, options)?;
@@ -363,11 +241,7 @@ fn document_at(text: &str, offset: usize, options: &Options<'_>) -> Option<Docum
         (chunk.span.start..=chunk.span.end).contains(&offset).then_some((index, chunk))
     })?;
     let parse = |text: &str| yaml::parse(text.as_bytes(), &chunk, &limits).ok();
-    parse(text).or_else(|| {
-        let is_small = text.len() <= MAX_RECOVERED_BYTES;
-        let recovered = is_small.then(|| recovered(text, |other| other == index, options)).flatten()?;
-        parse(&recovered.text)
-    })
+    parse(text).or_else(|| parse(&unfinished::recovered(text, &[index], options)?.text))
 }
 
 /// Finds the references of an object: the place of the name, the kind and the name.
@@ -421,9 +295,14 @@ fn targets(input: &Input, wanted: &Reference, options: &Options<'_>) -> Vec<Targ
     found
 }
 
-/// Returns the text of a file up to a size.
+/// Returns the text of a file up to a size. A pipe has none: a read of one may wait for ever.
 #[must_use]
 pub fn text(input: &Input, limit: u64) -> Option<Arc<String>> {
+    if let Content::File(path) = &input.content
+        && !path.is_file()
+    {
+        return None;
+    }
     source::load(input, limit).ok()?.ok().map(|loaded| loaded.text())
 }
 
@@ -433,37 +312,9 @@ mod tests {
 
     use super::*;
 
-    fn left_out(text: &str) -> Option<String> {
-        let recovered = recovered(text, |_| true, &Options::default())?;
-        assert_eq!(recovered.text.len(), text.len());
-        Some(recovered.text.lines().map(|line| line.trim_end().to_owned() + "\n").collect())
-    }
-
-    #[test]
-    fn the_line_that_breaks_a_document_is_left_out() {
-        for (text, rest) in [
-            ("a:\n  b: 1\n  c\nd: 2\n", "a:\n  b: 1\n\nd: 2\n"),
-            ("a:\r\n  b: \"x\r\nc: 2\r\n", "a:\n\nc: 2\n"),
-            ("a:\n- b: c: d\n  e: 1\n", "a:\n- b:\n  e: 1\n"),
-            ("a: b\n---\nc: d: e\nf: 1\n", "a: b\n---\n\nf: 1\n"),
-        ] {
-            assert_eq!(left_out(text).as_deref(), Some(rest), "{text}");
-        }
-        assert_eq!(left_out("a: 1\n"), None, "nothing is broken");
-        assert_eq!(left_out("[[[[\n]]]]]]\n{\n}}}\n: : :\n- x: y: z\n\"\n'\n"), None, "too much is");
-    }
-
-    #[test]
-    fn many_broken_documents_cost_no_more_than_a_few() {
-        let text = "a: b: c\n---\n".repeat(20_000);
-        let recovered = recovered(&text, |_| true, &Options::default()).unwrap();
-        assert_eq!(recovered.documents, [0, 1, 2]);
-    }
-
     proptest! {
         #[test]
         fn no_text_panics(text in "[a:\\-\"'{}\\[\\] \n\ré#]{0,40}", place in 0_usize..50) {
-            let _ = left_out(&text);
             let _ = reference(&text, place, "", &Options::default());
         }
     }
