@@ -12,10 +12,15 @@ let output;
 // Starts and stops run one after the other: two at once would leave a server behind.
 let turn = Promise.resolve();
 
-// Resolves to why a program cannot be run.
-function failure(command) {
+// Resolves to why a program does not take its arguments, or to nothing. The client would only say that there is no
+// connection.
+function failure(command, args) {
   const cwd = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
-  return new Promise((resolve) => execFile(command, ["--version"], { cwd }, resolve));
+  return new Promise((resolve) => {
+    execFile(command, [...args, "--help"], { cwd }, (error, _, stderr) => {
+      resolve(error && { missing: error.code === "ENOENT", text: stderr.trim() || error.message });
+    });
+  });
 }
 
 async function complain(message, page) {
@@ -36,13 +41,15 @@ async function start() {
   const policy = settings.get("policy", "");
   const args = ["lsp", ...(policy ? ["--policy", policy] : []), ...settings.get("arguments", [])];
   const command = settings.get("path", "jobgate") || "jobgate";
-  // The client would only say that there is no connection.
-  const why = await failure(command);
+  const why = await failure(command, args);
   if (why) {
-    const missing = why.code === "ENOENT";
-    const message = missing ? `The program "${command}" was not found` : `"${command}" does not run: ${why.message}`;
     // Waiting for an answer would hold up the next start.
-    complain(`${message}. Install Jobgate, or set jobgate.path.`, INSTALL);
+    if (why.missing) {
+      complain(`The program "${command}" was not found. Install Jobgate, or set jobgate.path.`, INSTALL);
+    } else {
+      output.appendLine(why.text);
+      complain(`"${[command, ...args].join(" ")}" does not start: ${why.text.split("\n")[0]}`);
+    }
     return;
   }
   client = new LanguageClient("jobgate", "Jobgate", { command, args }, {
@@ -54,7 +61,7 @@ async function start() {
     await client.start();
   } catch (error) {
     client = undefined;
-    complain(`"${[command, ...args].join(" ")}" did not start: ${error?.message ?? error}`);
+    complain(`"${[command, ...args].join(" ")}" does not start: ${error?.message ?? error}`);
   }
 }
 
