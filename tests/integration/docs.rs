@@ -448,7 +448,7 @@ fn pictures_are_small_and_shown() {
         assert!(shown.contains(name), "{name} is on no page");
         assert!(fs::metadata(&path).unwrap().len() <= 150_000, "{name} is large; see .ci/screenshots");
     }
-    assert_eq!(count, 4);
+    assert_eq!(count, 5);
 }
 
 /// The sample of docs/configuration.md is one that is read.
