@@ -37,7 +37,7 @@ pub fn check(paths: &[PathBuf], today: Option<Date>, out: &mut dyn Write) -> io:
             Ok(policy) => summarize(&policy, &shown, today, out)?,
             Err(errors) => {
                 write!(out, "{}", errors.snippets(true))?;
-                let count = errors.errors.len();
+                let count = errors.count();
                 writeln!(out, "{shown}: {count} error{}", if count == 1 { "" } else { "s" })?;
                 if exit == Exit::Clean {
                     exit = Exit::Findings;

@@ -1,5 +1,5 @@
-//! Files of settings: one YAML document with an `apiVersion` and a `kind`, read strictly. All errors are
-//! reported at once, each with its place.
+//! Files of settings: one YAML document with an `apiVersion` and a `kind`, read strictly. Errors are reported
+//! at once, each with its place; of very many, a hundred.
 //!
 //! Not with serde, which stops at the first error and knows no positions.
 
@@ -19,6 +19,9 @@ use crate::text::yaml::{self, Document};
 /// `apiVersion` of the files that this version reads.
 pub const API_VERSION: &str = "jobgate.dev/v1alpha1";
 
+/// How many errors of a file are shown: to look up the place of each takes as long as the file is long.
+const MAX_ERRORS: usize = 100;
+
 /// What a file is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
@@ -32,7 +35,7 @@ pub(crate) struct Form {
 ///
 /// # Errors
 ///
-/// All errors in the file.
+/// The errors in the file.
 pub(crate) fn read<T>(
     source: &str,
     name: &str,
@@ -41,7 +44,7 @@ pub(crate) fn read<T>(
 ) -> Result<T, SettingsErrors> {
     let Form { kind, noun } = form;
     let lines = Lines::new(source.as_bytes());
-    let mut errors = Vec::new();
+    let (mut errors, mut more) = (Vec::new(), 0);
     let mut documents = Vec::new();
     for document in yaml::documents(source.as_bytes()) {
         match document {
@@ -59,13 +62,13 @@ pub(crate) fn read<T>(
             errors.push(SettingsError::new(source, &lines, 0..0, message, Some(help)));
         }
         None => {}
-        Some((document, more)) => {
-            let mut reader = Reader { source, lines: &lines, document, errors };
+        Some((document, others)) => {
+            let mut reader = Reader { source, lines: &lines, document, errors, more };
             if reader.is_of(form) {
                 found = Some(content(&mut reader));
             }
-            errors = reader.errors;
-            for document in more {
+            (errors, more) = (reader.errors, reader.more);
+            for document in others {
                 let span = first_line(source, document.span.clone());
                 let message = format!("a {noun} is a single document; remove this one");
                 errors.push(SettingsError::new(source, &lines, span, message, None));
@@ -76,7 +79,7 @@ pub(crate) fn read<T>(
         Some(found) if errors.is_empty() => Ok(found),
         _ => {
             errors.sort_by(|a, b| (a.span.start, &a.message).cmp(&(b.span.start, &b.message)));
-            Err(SettingsErrors { name: name.to_owned(), source: source.into(), errors })
+            Err(SettingsErrors { name: name.to_owned(), source: source.into(), errors, more })
         }
     }
 }
@@ -87,6 +90,8 @@ pub(crate) struct Reader<'s> {
     lines: &'s Lines<'s>,
     document: &'s Document,
     errors: Vec<SettingsError>,
+    /// How many errors are only counted.
+    more: usize,
 }
 
 impl<'s> Reader<'s> {
@@ -97,12 +102,22 @@ impl<'s> Reader<'s> {
 
     /// Returns how many errors there are so far.
     pub(crate) fn error_count(&self) -> usize {
-        self.errors.len()
+        self.errors.len() + self.more
+    }
+
+    /// Counts an error that is not shown; tells whether it is one.
+    fn only_counts(&mut self) -> bool {
+        let is_full = self.errors.len() >= MAX_ERRORS;
+        self.more += usize::from(is_full);
+        is_full
     }
 
     /// Reports duplicate keys, and tells whether the document is meant to be of a form.
     fn is_of(&mut self, form: &Form) -> bool {
         for duplicate in &self.document.duplicates {
+            if self.only_counts() {
+                continue;
+            }
             let key = shown(self.source.get(duplicate.kept.clone()).unwrap_or_default());
             self.errors.push(SettingsError::new(
                 self.source,

@@ -537,6 +537,8 @@ fn pages_are_shown_at_findings_and_names() {
     let (line, column) = find(&text, "spec:\n");
     let deadline = page("job.yaml", (line, column + 1));
     assert!(deadline.starts_with("### deadline\n") && deadline.contains("## Bad"), "{deadline}");
+    // Editors with a cursor between characters ask for its end, too.
+    assert_eq!(page("job.yaml", (line, column + 4)), deadline);
     assert!(page("job.yaml", find(&text, "policy}")).starts_with("### restart-policy\n"));
     assert_eq!(page("job.yaml", find(&text, "containers")), "");
     let policy = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec:\n  rules:\n    deadline:\n      params: {maximum: 1}\n  optOut: none\n";

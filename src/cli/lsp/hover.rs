@@ -32,7 +32,7 @@ pub(super) fn hover(judged: &Judged, offset: usize, encoding: Encoding) -> Optio
 fn found(judged: &Judged, offset: usize) -> Option<(Range<usize>, String)> {
     let here = judged.findings.iter().filter(|located| {
         let span = &located.location.span;
-        span.contains(&offset) || span.start == offset
+        (span.start..=span.end).contains(&offset)
     });
     let mut rules: Vec<&str> = Vec::new();
     let (mut span, mut text) = (None, String::new());

@@ -30,6 +30,8 @@ pub struct SettingsErrors {
     pub source: Arc<str>,
     /// Its errors.
     pub errors: Vec<SettingsError>,
+    /// How many more there are.
+    pub more: usize,
 }
 
 impl SettingsError {
@@ -51,6 +53,17 @@ impl SettingsError {
 }
 
 impl SettingsErrors {
+    /// Returns how many errors the file has.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.errors.len() + self.more
+    }
+
+    fn more(&self) -> Option<String> {
+        let Self { name, more, .. } = self;
+        (*more > 0).then(|| format!("{name}: {more} more error{}", if *more == 1 { "" } else { "s" }))
+    }
+
     /// Returns the errors with the lines of source they are about, for a person.
     #[must_use]
     pub fn snippets(&self, styled: bool) -> String {
@@ -68,6 +81,10 @@ impl SettingsErrors {
             out += &renderer.render(&[group]);
             out += "\n\n";
         }
+        if let Some(more) = self.more() {
+            out += &more;
+            out += "\n\n";
+        }
         out
     }
 }
@@ -83,7 +100,7 @@ impl fmt::Display for SettingsErrors {
                 write!(f, "; {help}")?;
             }
         }
-        Ok(())
+        self.more().map_or(Ok(()), |more| write!(f, "\n{more}"))
     }
 }
 
@@ -127,7 +144,12 @@ mod tests {
         let source = "spec:\n  rulez: {}\n";
         let first = error(source, 8..13, "unknown key `rulez`", Some("did you mean `rules`?"));
         let other = error(source, 0..4, "nothing of use", None);
-        SettingsErrors { name: "p.yaml".to_owned(), source: source.into(), errors: vec![first, other] }
+        SettingsErrors {
+            name: "p.yaml".to_owned(),
+            source: source.into(),
+            errors: vec![first, other],
+            more: 0,
+        }
     }
 
     #[test]
@@ -136,6 +158,14 @@ mod tests {
             errors().to_string(),
             "p.yaml:2:3: unknown key `rulez`; did you mean `rules`?\np.yaml:1:1: nothing of use"
         );
+    }
+
+    #[test]
+    fn what_is_not_shown_is_counted() {
+        let errors = SettingsErrors { more: 3, ..errors() };
+        assert!(errors.to_string().ends_with("nothing of use\np.yaml: 3 more errors"));
+        assert!(errors.snippets(false).ends_with("\n\np.yaml: 3 more errors\n\n"));
+        assert_eq!(errors.count(), 5);
     }
 
     #[test]

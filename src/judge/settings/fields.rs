@@ -39,6 +39,9 @@ impl<'s> Reader<'s> {
         message: impl Into<String>,
         help: Option<String>,
     ) {
+        if self.only_counts() {
+            return;
+        }
         let span = self.span(at, part);
         self.errors.push(SettingsError::new(self.source, self.lines, span, message.into(), help));
     }

@@ -372,6 +372,13 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![8 => proptest::sample::select(words.to_vec()).prop_map(str::to_owned), 1 => any::<String>()]
 }
 
+#[test]
+fn of_very_many_errors_a_hundred_are_shown() {
+    let rules: String = (0..5000).map(|n| format!("  nothing{n}: {{}}\n")).collect();
+    let errors = read(&format!("rules:\n{rules}")).unwrap_err();
+    assert_eq!((errors.errors.len(), errors.count()), (100, 5000));
+}
+
 fn check_errors(source: &str) -> Result<(), TestCaseError> {
     let Err(errors) = Policy::parse(source, "p.yaml") else { return Ok(()) };
     prop_assert!(!errors.errors.is_empty());

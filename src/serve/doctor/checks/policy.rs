@@ -27,7 +27,7 @@ fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
                 .first()
                 .map(|error| format!("line {}: {}", error.position.line, error.message))
                 .unwrap_or_default();
-            let more = errors.errors.len().saturating_sub(1);
+            let more = errors.count().saturating_sub(1);
             let more = if more == 0 { String::new() } else { format!(", and {more} more") };
             Err(Note::problem(format!("{} cannot be read: {first}{more}", source.name)))
         }
