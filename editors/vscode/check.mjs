@@ -129,8 +129,16 @@ try {
     if (position) await choose("Control+g", position);
   };
   const load = async (query) => {
-    await page.goto(`${address}/?${query}`);
-    await page.locator(".monaco-workbench .explorer-folders-view").waitFor({ timeout: 60000 });
+    // Now and then a window has no folder, until it is loaded again.
+    for (let left = 2; ; left--) {
+      await page.goto(`${address}/?${query}`);
+      try {
+        await page.locator(".monaco-workbench .explorer-folders-view").waitFor({ timeout: 30000 });
+        break;
+      } catch (error) {
+        if (left === 0) throw error;
+      }
+    }
     await page.waitForTimeout(2000);
   };
 
