@@ -498,8 +498,13 @@ mod tests {
         let list = Guests::new(3, 3);
         let guests: Vec<_> = (0..3).map(|_| list.admit(source(1)).unwrap()).collect();
         guests.iter().for_each(serve);
-        let _bodies: Vec<_> =
-            guests.iter().map(|guest| Serving::begin(&guest.activity, Phase::Writing)).collect();
+        // Times have whole milliseconds.
+        let slow = |guest: &Guest| {
+            let body = Serving::begin(&guest.activity, Phase::Writing);
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            body
+        };
+        let _bodies: Vec<_> = guests.iter().map(slow).collect();
         assert_eq!(list.admit(source(1)).unwrap_err(), Refusal::FullOfOneSource);
         let newcomer = list.admit(source(2)).unwrap();
         assert!(guests[0].activity.is_evicted() && guests[0].activity.gives_way());
