@@ -4,23 +4,8 @@
 
 local ROUNDS = 15
 
-local broken = [[
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train
-spec:
-  podReplacementPolicy: Failed
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-        - name: trainer
-          image: registry.example.com/trainer:v1
-          resources:
-            limits:
-              nvidia.com/gpu: 8
-]]
+local here = debug.getinfo(1, "S").source:sub(2):match("(.*/)") or "./"
+local broken = assert(io.open(here .. "../job.yaml")):read("*a")
 local good = [[
 ---
 apiVersion: batch/v1

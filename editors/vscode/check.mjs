@@ -16,22 +16,7 @@ const write = (name, text) => {
 };
 const read = (name) => fs.readFileSync(at(name), "utf8");
 
-const JOB = `apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train
-spec:
-  podReplacementPolicy: Failed
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-        - name: trainer  # the nightly run
-          image: registry.example.com/trainer:v1
-          resources:
-            limits:
-              nvidia.com/gpu: 8
-`;
+const JOB = fs.readFileSync(new URL("../job.yaml", import.meta.url), "utf8");
 const CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: data\nspec:\n  accessModes: [ReadWriteMany]\n";
 const VOLUME = "      volumes:\n        - name: data\n          persistentVolumeClaim:\n            claimName: data\n";
 for (const name of ["one/job.yaml", "one/save.yaml", "lint/one.yaml", "lint/all.yaml", "two/job2.yaml"]) write(name, JOB);

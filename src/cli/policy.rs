@@ -11,6 +11,7 @@ use crate::judge::cel;
 use crate::judge::policy::{BUILTINS, Policy};
 use crate::judge::rules::RULES;
 use crate::local::lint::path_text;
+use crate::text::number::plural;
 use crate::text::suggest::closest;
 
 /// Reads policies and reports their errors, with lines; `-` is standard input. With `today`, exemptions that
@@ -37,8 +38,7 @@ pub fn check(paths: &[PathBuf], today: Option<Date>, out: &mut dyn Write) -> io:
             Ok(policy) => summarize(&policy, &shown, today, out)?,
             Err(errors) => {
                 write!(out, "{}", errors.snippets(true))?;
-                let count = errors.count();
-                writeln!(out, "{shown}: {count} error{}", if count == 1 { "" } else { "s" })?;
+                writeln!(out, "{shown}: {}", plural(errors.count(), "error"))?;
                 if exit == Exit::Clean {
                     exit = Exit::Findings;
                 }

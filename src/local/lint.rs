@@ -33,7 +33,7 @@ pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect
 pub use paths::{normal, path_text};
 pub use patterns::{BadPattern, ByPath, Patterns};
 pub use rendering::{Rendering, Values};
-pub use session::{Reference, Scan, Session, Target, fix_one, text};
+pub use session::{Fixes, Scan, Session, Target, text};
 pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use super::FIX_ALL;
 use super::text::edits;
 use super::worker::{Judged, Worker};
 use crate::judge::finding::Safety;
-use crate::local::lint::fix_one;
+use crate::local::lint::Fixes;
 use crate::report::Located;
 use crate::text::lines::cut;
 use crate::text::yaml::Edit;
@@ -57,8 +57,10 @@ pub(super) fn actions(worker: &Worker, uri: &str, judged: &Judged, wanted: &Want
         let here = fixable.clone().filter(|(_, diagnostic)| {
             diagnostic.range.start <= wanted.range.end && wanted.range.start <= diagnostic.range.end
         });
+        let mut fixes = None;
         for (located, diagnostic) in here.take(MAX_FIXES) {
-            let edits = fix_one(&judged.document.text, located, &project.options());
+            let fixes = fixes.get_or_insert_with(|| Fixes::of(&judged.document.text, &project.options()));
+            let edits = fixes.edits(located);
             if !edits.is_empty() {
                 out.push(quick_fix(located, diagnostic, edit(worker, uri, judged, &edits)));
             }

@@ -1,7 +1,7 @@
 //! The thread that judges and answers.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub(super) struct Worker {
     sender: Sender<Task>,
     judged: BTreeMap<String, Judged>,
     /// Documents that others may depend on and that were not read since they changed.
-    changed: Vec<String>,
+    changed: BTreeSet<String>,
     /// Documents to judge, the next one first.
     open: VecDeque<String>,
     requests: VecDeque<Request>,
@@ -104,7 +104,7 @@ impl Worker {
             output,
             sender,
             judged: BTreeMap::new(),
-            changed: Vec::new(),
+            changed: BTreeSet::new(),
             open: VecDeque::new(),
             requests: VecDeque::new(),
             reported: BTreeMap::new(),
@@ -148,9 +148,7 @@ impl Worker {
             Task::Changed(uri) => {
                 self.open.retain(|other| *other != uri);
                 self.open.push_front(uri.clone());
-                if !self.changed.contains(&uri) {
-                    self.changed.push(uri);
-                }
+                self.changed.insert(uri);
             }
             Task::Closed(uri, document) => self.closed(&uri, &document),
             Task::Saved(uris) => self.saved(&uris),
@@ -165,6 +163,7 @@ impl Worker {
 
     /// Reads what changed documents say about others.
     fn read_changed(&mut self) {
+        let mut telling = Vec::new();
         for uri in std::mem::take(&mut self.changed) {
             let Some(document) = self.documents.get(&uri) else { continue };
             // What has no file, such as an older version of one, is none of the workspace.
@@ -174,15 +173,21 @@ impl Worker {
                 self.session.update(&document.input(), &self.projects.limits())
             };
             if matters {
-                self.judge_others(&uri);
+                telling.push(uri);
             }
+        }
+        match telling.as_slice() {
+            [] => {}
+            [one] => self.judge_others(one),
+            _ => self.judge_all(),
         }
     }
 
     /// Judges all open documents again, after one.
     fn judge_others(&mut self, first: &str) {
+        let waiting: BTreeSet<String> = self.open.iter().cloned().collect();
         for (uri, _) in self.documents.all() {
-            if uri != first && !self.open.contains(&uri) {
+            if uri != first && !waiting.contains(&uri) {
                 self.judged.remove(&uri);
                 self.open.push_back(uri);
             }

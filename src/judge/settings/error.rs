@@ -7,6 +7,7 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::text::lines::{Lines, Position, character_at};
+use crate::text::number::plural;
 
 /// One thing that is wrong with a file of settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl SettingsErrors {
 
     fn more(&self) -> Option<String> {
         let Self { name, more, .. } = self;
-        (*more > 0).then(|| format!("{name}: {more} more error{}", if *more == 1 { "" } else { "s" }))
+        (*more > 0).then(|| format!("{name}: {}", plural(*more, "more error")))
     }
 
     /// Returns the errors with the lines of source they are about, for a person.

@@ -3,6 +3,7 @@
 //!
 //! [`Session::lint`] says of a file what [`lint`](super::lint) says of it in a run over all of them.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,14 +25,15 @@ use crate::local::fix;
 use crate::report::{Located, Reason, Unjudged};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
-use crate::text::yaml::{self, Chunk, Document, Draft, Edit, SyntaxError};
+use crate::text::yaml::{self, Chunk, Document, Draft, Edit, Limits, SyntaxError};
 
 /// The files of a workspace, as far as others depend on them.
 #[derive(Debug, Default)]
 pub struct Session {
     /// What each file defines, if anything.
     found: BTreeMap<Arc<str>, Vec<Read>>,
-    claims: Claims,
+    /// All of that, put together when it is asked for: many files may change before.
+    claims: OnceCell<Claims>,
     kustomizations: Kustomizations,
 }
 
@@ -54,13 +56,11 @@ impl Scan {
 
 /// What an object refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
-    /// Its kind.
-    pub kind: String,
-    /// The namespace of the object that refers to it; empty if unknown.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+struct Reference {
+    kind: String,
+    /// That of the object that refers to it; empty if unknown.
+    namespace: String,
+    name: String,
 }
 
 /// A place in a file.
@@ -77,8 +77,7 @@ pub struct Target {
 impl Session {
     /// Replaces what is known by what was found. Files that have changed since are then updated.
     pub fn take(&mut self, scan: Scan) {
-        *self = Self { found: scan.found, kustomizations: scan.kustomizations, claims: Claims::default() };
-        self.gather();
+        *self = Self { found: scan.found, kustomizations: scan.kustomizations, claims: OnceCell::new() };
     }
 
     /// Reads a file that is new or has changed. Returns whether this may matter to other files.
@@ -91,7 +90,7 @@ impl Session {
         };
         let matters = before.is_some() || self.found.contains_key(&input.path);
         if matters {
-            self.gather();
+            self.claims.take();
         }
         matters
     }
@@ -99,20 +98,22 @@ impl Session {
     /// Forgets a file, or a directory with its files. Returns whether this may matter to other files.
     pub fn remove(&mut self, path: &str) -> bool {
         let before = self.found.len();
-        let is_in = |file: &str| {
-            file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '\\']))
-        };
+        let is_in =
+            |file: &str| file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         self.found.retain(|file, _| !is_in(file));
         let matters = self.found.len() < before;
         if matters {
-            self.gather();
+            self.claims.take();
         }
         matters
     }
 
-    fn gather(&mut self) {
-        self.claims = Claims::default();
-        self.claims.extend(self.found.values().flatten().cloned());
+    fn claims(&self) -> &Claims {
+        self.claims.get_or_init(|| {
+            let mut claims = Claims::default();
+            claims.extend(self.found.values().flatten().cloned());
+            claims
+        })
     }
 
     /// Judges one file. Of a document that cannot be read yet, it says what holds for the rest of it.
@@ -131,7 +132,7 @@ impl Session {
 
     fn report(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
         let alone = source::load(input, options.max_file_size).ok().and_then(Result::ok);
-        let (claims, kustomizations) = (&self.claims, &self.kustomizations);
+        let (claims, kustomizations) = (self.claims(), &self.kustomizations);
         let mut linted = report(
             std::slice::from_ref(input),
             &Run { policy, facts, claims, kustomizations, alone, options },
@@ -174,7 +175,7 @@ impl Session {
         let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { return Vec::new() };
         let Some(wanted) = reference(&loaded.text(), offset, namespace, options) else { return Vec::new() };
         let mut files = Vec::new();
-        for claims in [facts, &self.claims] {
+        for claims in [facts, self.claims()] {
             files = claims.files_of(&wanted.kind, &wanted.namespace, &wanted.name, &input.path);
             if !files.is_empty() {
                 break;
@@ -184,23 +185,42 @@ impl Session {
     }
 }
 
-/// Returns the edits that one fix makes; none if it cannot be made.
-#[must_use]
-pub fn fix_one(text: &str, located: &Located, options: &Options<'_>) -> Vec<Edit> {
-    let source = text.as_bytes();
-    let chunks: Vec<Result<Chunk, SyntaxError>> = yaml::split(source, &options.limits()).collect();
-    let chunk = chunks.get(located.document).and_then(|chunk| chunk.as_ref().ok());
-    let document = chunk.and_then(|chunk| yaml::parse(source, chunk, &options.limits()).ok());
-    let (Some(document), Some(wanted)) = (document, &located.finding.fix) else { return Vec::new() };
-    let Ok(draft) = Draft::new(source, &document) else { return Vec::new() };
-    let (draft, withheld) = fix::make(draft, &[wanted]);
-    let edits = draft.edits();
-    let new = fix::apply(source, &edits);
-    let after: Vec<_> = yaml::split(&new, &options.limits()).collect();
-    if !withheld.is_empty() || !Shifts::new(&edits).keep(&chunks, &after) {
-        return Vec::new();
+/// The fixes of a text, each by itself.
+pub struct Fixes<'t> {
+    source: &'t [u8],
+    limits: Limits,
+    chunks: Vec<Result<Chunk, SyntaxError>>,
+    /// The document of the last one, with its number: people fix what is in one place.
+    last: Option<(usize, Document)>,
+}
+
+impl<'t> Fixes<'t> {
+    /// Reads a text.
+    #[must_use]
+    pub fn of(text: &'t str, options: &Options<'_>) -> Self {
+        let limits = options.limits();
+        let chunks = yaml::split(text.as_bytes(), &limits).collect();
+        Self { source: text.as_bytes(), limits, chunks, last: None }
     }
-    edits
+
+    /// Returns the edits that the fix of a finding makes; none if it cannot be made.
+    pub fn edits(&mut self, located: &Located) -> Vec<Edit> {
+        self.made(located).unwrap_or_default()
+    }
+
+    fn made(&mut self, located: &Located) -> Option<Vec<Edit>> {
+        let wanted = located.finding.fix.as_ref()?;
+        if self.last.as_ref().is_none_or(|(index, _)| *index != located.document) {
+            let chunk = self.chunks.get(located.document)?.as_ref().ok()?;
+            self.last = Some((located.document, yaml::parse(self.source, chunk, &self.limits).ok()?));
+        }
+        let (_, document) = self.last.as_ref()?;
+        let (draft, withheld) = fix::make(Draft::new(self.source, document).ok()?, &[wanted]);
+        let edits = draft.edits();
+        let new = fix::apply(self.source, &edits);
+        let after: Vec<_> = yaml::split(&new, &self.limits).collect();
+        (withheld.is_empty() && Shifts::new(&edits).keep(&self.chunks, &after)).then_some(edits)
+    }
 }
 
 /// Keeps the edits of a file.
@@ -295,7 +315,7 @@ fn targets(input: &Input, wanted: &Reference, options: &Options<'_>) -> Vec<Targ
     found
 }
 
-/// Returns the text of a file up to a size. A pipe has none: a read of one may wait for ever.
+/// Returns the text of a file up to a size. A pipe has none here: to read one may never end.
 #[must_use]
 pub fn text(input: &Input, limit: u64) -> Option<Arc<String>> {
     if let Content::File(path) = &input.content

@@ -14,6 +14,7 @@ use crate::judge::checks::{
     TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
 use crate::report::Located;
+use crate::text::lines::Lines;
 use crate::text::meter;
 use crate::text::pointer::Token;
 use crate::text::yaml::{self, Chunk, Limits, SyntaxErrorKind};
@@ -220,13 +221,8 @@ impl Recovered {
 
     /// Says which lines were left out.
     fn checked_without(&self, rest: &Rest) -> String {
-        let bytes = self.text.as_bytes();
-        let number = |left_out: &LeftOut| {
-            let before = &bytes[..left_out.line.start];
-            let breaks = memchr::memchr2_iter(b'\n', b'\r', before)
-                .filter(|at| before[*at] == b'\n' || before.get(at + 1) != Some(&b'\n'));
-            (breaks.count() + 1).to_string()
-        };
+        let lines = Lines::new(self.text.as_bytes());
+        let number = |left_out: &LeftOut| lines.position(left_out.line.start).line.to_string();
         let numbers: Vec<String> = rest.left_out.iter().map(number).collect();
         let lines = match numbers.as_slice() {
             [all @ .., last] if !all.is_empty() => format!("lines {} and {last}", all.join(", ")),

@@ -7,23 +7,7 @@ use std::process::Command;
 use crate::support::place::Place;
 
 /// The manifest of the page: one problem without a safe fix, and two with one.
-const MANIFEST: &str = "\
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train
-spec:
-  podReplacementPolicy: Failed
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-        - name: trainer  # 🚀 the nightly run
-          image: registry.example.com/trainer:v1
-          resources:
-            limits:
-              nvidia.com/gpu: 8
-";
+const MANIFEST: &str = include_str!("../../../editors/job.yaml");
 /// What is before the session in the page.
 const BEGIN: &str = "<!-- session -->\n\n```text\n";
 
