@@ -12,9 +12,11 @@ use jobgate::text::value::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates::{self, Authority};
+use crate::definitions::Definitions;
 use crate::gate::{Gate, Setup};
 use crate::kubectl::Kubectl;
 use crate::process::{Process, eventually, free_port};
+use crate::programs::Servers;
 
 /// The label of namespaces that the Jobgate of the whole cluster looks after.
 pub(crate) const GATED: &str = "jobgate-e2e";
@@ -24,13 +26,8 @@ pub(crate) const GATED: &str = "jobgate-e2e";
 pub(crate) struct Assets(PathBuf);
 
 impl Assets {
-    pub(crate) fn find() -> Option<Self> {
-        let place = env::var_os("KUBEBUILDER_ASSETS")
-            .map_or_else(|| PathBuf::from("/usr/local/kubebuilder/bin"), PathBuf::from);
-        ["etcd", "kube-apiserver", "kubectl"]
-            .iter()
-            .all(|name| place.join(name).is_file())
-            .then_some(Self(place))
+    pub(crate) const fn new(folder: PathBuf) -> Self {
+        Self(folder)
     }
 
     pub(crate) fn has_controllers(&self) -> bool {
@@ -49,58 +46,27 @@ pub(crate) fn shared(what: &str) -> Option<PathBuf> {
     Some(place.join(what)).filter(|path| path.exists())
 }
 
-/// The definition of MPIJobs of the training operator. A cluster has one definition of a resource.
-pub(crate) const OTHER_MPI_JOBS: &str = "mpijobs.yaml";
-
-/// Returns the definitions of custom resources that are there, one for each resource: of the two of MPIJobs,
-/// that of the newer operator.
-pub(crate) fn definitions() -> Vec<Value> {
-    let Some(folder) = shared("crds") else { return Vec::new() };
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(folder).expect("read a folder").map(|entry| entry.expect("an entry").path()).collect();
-    files.retain(|path| !path.ends_with(OTHER_MPI_JOBS));
-    files.sort();
-    files.iter().map(|path| definition(path)).collect()
-}
-
-/// Reads a definition, without the descriptions of its fields: they are most of it, and the API server
-/// publishes them again at each new definition.
-pub(crate) fn definition(path: &Path) -> Value {
-    let text = fs::read(path).expect("read a definition");
-    let mut definition =
-        jobgate::text::yaml::documents(&text).next().expect("a document").expect("YAML").value;
-    without_descriptions(&mut definition);
-    definition
-}
-
-fn without_descriptions(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|key, value| !(key == "description" && value.is_string()));
-            map.values_mut().for_each(without_descriptions);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_descriptions),
-        _ => {}
-    }
-}
-
 /// A cluster that starts when it is first needed.
 pub(crate) struct Lazy {
-    assets: Assets,
-    definitions: Vec<Value>,
+    servers: Servers,
+    definitions: Option<Definitions>,
     cluster: OnceLock<Result<Cluster, String>>,
     starting: Mutex<()>,
 }
 
 impl Lazy {
-    pub(crate) fn new(assets: Assets, definitions: Vec<Value>) -> Self {
-        Self { assets, definitions, cluster: OnceLock::new(), starting: Mutex::new(()) }
+    pub(crate) const fn new(servers: Servers, definitions: Option<Definitions>) -> Self {
+        Self { servers, definitions, cluster: OnceLock::new(), starting: Mutex::new(()) }
     }
 
     pub(crate) fn get(&self) -> Result<&Cluster, String> {
         if self.cluster.get().is_none() {
             let _one = self.starting.lock();
-            self.cluster.get_or_init(|| Cluster::start(&self.assets, &self.definitions));
+            self.cluster.get_or_init(|| {
+                let assets = Assets::new(self.servers.folder()?);
+                let definitions = self.definitions.as_ref().map_or(Ok(Vec::new()), Definitions::all)?;
+                Cluster::start(&assets, &definitions)
+            });
         }
         match self.cluster.get() {
             Some(Ok(cluster)) => Ok(cluster),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jobgate::text::value::{Value, json};
 
 use crate::api::Api;
-use crate::cluster::definitions;
+use crate::definitions::Definitions;
 use crate::installation::{Installation, dry_run};
 use crate::manifests::{claim, mounting, train_job};
 use crate::process::eventually;
@@ -228,7 +228,7 @@ fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
 
 /// Asking for a runtime shows whether it is missing or only hidden.
 fn hidden_is_unknown(place: &Place<'_>, trial: &Trial<'_>, resource: &str) -> String {
-    if definitions().is_empty() {
+    if Definitions::find().is_err() {
         return "(not shown: the cluster does not serve the kind)".to_owned();
     }
     judged(trial);

@@ -24,6 +24,8 @@ mod cli_fixes;
 mod cli_options;
 #[cfg(feature = "serve")]
 mod cluster;
+#[cfg(target_os = "linux")]
+mod cluster_get;
 mod corpus;
 #[cfg(feature = "serve")]
 mod deploy;
