@@ -5,7 +5,10 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    key: String,
+}
 
 /// A certificate and its key, as PEM.
 pub(crate) struct Pair {
@@ -14,29 +17,40 @@ pub(crate) struct Pair {
 }
 
 impl Authority {
+    /// Makes one of this name. It has the name as an address, too: managers of certificates look there.
     pub(crate) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
+        let mut params = CertificateParams::new([name.to_owned()]).expect("this is a name");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        Self(
-            CertifiedIssuer::self_signed(params, KeyPair::generate().expect("make a key"))
-                .expect("sign the authority"),
-        )
+        let pair = KeyPair::generate().expect("make a key");
+        let key = pair.serialize_pem();
+        Self { issuer: CertifiedIssuer::self_signed(params, pair).expect("sign the authority"), key }
     }
 
     pub(crate) fn certificate(&self) -> String {
-        self.0.pem()
+        self.issuer.pem()
+    }
+
+    /// Returns its private key.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
     }
 
     /// Makes a certificate for a server on this machine.
     pub(crate) fn server(&self) -> Pair {
-        let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])
-            .expect("these are names");
+        self.server_of(&[])
+    }
+
+    /// Makes a certificate for a server on this machine that is called by other names, too.
+    pub(crate) fn server_of(&self, names: &[String]) -> Pair {
+        let own = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let all = own.into_iter().chain(names.iter().cloned()).collect::<Vec<_>>();
+        let mut params = CertificateParams::new(all).expect("these are names");
         params.distinguished_name.push(DnType::CommonName, "localhost");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate().expect("make a key");
-        let certificate = params.signed_by(&key, &self.0).expect("sign the certificate");
+        let certificate = params.signed_by(&key, &self.issuer).expect("sign the certificate");
         Pair { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 }

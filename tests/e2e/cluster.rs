@@ -73,7 +73,8 @@ pub(crate) fn definition(path: &Path) -> Value {
     definition
 }
 
-fn without_descriptions(value: &mut Value) {
+/// Takes the descriptions of fields out of a definition.
+pub(crate) fn without_descriptions(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|key, value| !(key == "description" && value.is_string()));
@@ -100,7 +101,7 @@ impl Lazy {
     pub(crate) fn get(&self) -> Result<&Cluster, String> {
         if self.cluster.get().is_none() {
             let _one = self.starting.lock();
-            self.cluster.get_or_init(|| Cluster::start(&self.assets, &self.definitions));
+            self.cluster.get_or_init(|| Cluster::start(&self.assets, &self.definitions, None));
         }
         match self.cluster.get() {
             Some(Ok(cluster)) => Ok(cluster),
@@ -132,7 +133,7 @@ const USERS: [(&str, &str, &str); 5] = [
 ];
 
 impl Cluster {
-    fn start(assets: &Assets, definitions: &[Value]) -> Result<Self, String> {
+    fn start(assets: &Assets, definitions: &[Value], audit: Option<&str>) -> Result<Self, String> {
         let dir = tempfile::Builder::new()
             .prefix("jobgate-e2e-")
             .tempdir()
@@ -150,6 +151,9 @@ impl Cluster {
         write("accounts.pub", &public)?;
         let tokens = USERS.map(|(user, token, groups)| format!("{token},{user},{user},\"{groups}\"\n"));
         write("tokens.csv", &tokens.concat())?;
+        if let Some(policy) = audit {
+            write("audit.json", policy)?;
+        }
 
         let (etcd, peer, api) = (free_port(), free_port(), free_port());
         let etcd_url = format!("http://127.0.0.1:{etcd}");
@@ -174,6 +178,8 @@ impl Cluster {
                 .command("kube-apiserver")
                 // As envtest has it: without a controller, no namespace gets the account that pods need.
                 .args((!assets.has_controllers()).then_some("--disable-admission-plugins=ServiceAccount"))
+                .args(audit.map(|_| file("audit-policy-file", "audit.json")))
+                .args(audit.map(|_| file("audit-log-path", "audit.log")))
                 .args([
                     format!("--etcd-servers={etcd_url}"),
                     "--bind-address=127.0.0.1".to_owned(),
@@ -238,7 +244,12 @@ impl Cluster {
 
     /// Starts another cluster, with other custom resources.
     pub(crate) fn another(&self, definitions: &[Value]) -> Result<Self, String> {
-        Self::start(&self.assets, definitions)
+        Self::start(&self.assets, definitions, None)
+    }
+
+    /// Starts a cluster without custom resources, whose API server writes into `audit.log` what a policy says.
+    pub(crate) fn audited(assets: &Assets, policy: &str) -> Result<Self, String> {
+        Self::start(assets, &[], Some(policy))
     }
 
     fn controllers(&self, assets: &Assets) -> Result<Process, String> {

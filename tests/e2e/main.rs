@@ -14,8 +14,10 @@
 mod api;
 mod attack;
 mod audit;
+mod beside;
 mod cel;
 mod certificates;
+mod charges;
 mod claims;
 mod closed;
 mod cluster;
@@ -25,6 +27,7 @@ mod cron_jobs;
 mod deploy;
 mod doctor;
 mod dry_runs;
+mod ensemble;
 mod failures;
 mod gate;
 mod install;
@@ -32,12 +35,17 @@ mod installation;
 mod jobs;
 mod kinds;
 mod kubectl;
+#[path = "../cluster/kubelet/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "a library: no scenario here needs all of it; its own tests run elsewhere")]
+mod kubelet;
 mod load;
 mod manifests;
 mod mutated;
 mod mutator;
+mod operator;
 mod operators;
 mod own_certificates;
+mod packages;
 mod permissions;
 mod process;
 mod pytorch_jobs;
@@ -52,6 +60,7 @@ mod starters;
 mod updates;
 mod wrong_types;
 
+use std::env;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -118,7 +127,36 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let alone = attack::SCENARIOS.iter().filter(|scenario| can(scenario)).map(trial).collect();
     failed |= libtest_mimic::run(&arguments, alone).has_failed();
+    failed |= beside_operators(arguments, &assets);
     // Stops every process: the exit code must not be returned before.
     drop(cluster);
     if failed { ExitCode::from(101) } else { ExitCode::SUCCESS }
+}
+
+/// Runs the scenarios with real operators, and tells whether one failed, or none could run where they must.
+fn beside_operators(mut arguments: Arguments, assets: &Assets) -> bool {
+    if !assets.has_controllers() {
+        return false;
+    }
+    let ensemble = Arc::new(ensemble::Lazy::new(assets.clone()));
+    let trials = match beside::trials(&ensemble) {
+        Ok(trials) => trials,
+        Err(error) => {
+            println!("{error}");
+            return true;
+        }
+    };
+    let wanted = |trial: &Trial| arguments.filter.as_ref().is_none_or(|filter| trial.name().contains(filter));
+    if arguments.list || !trials.iter().any(wanted) {
+        return libtest_mimic::run(&arguments, trials).has_failed();
+    }
+    if let Err(missing) = ensemble.find() {
+        println!("skipped: scenarios with real operators, Helm and Kustomize: {missing}");
+        return env::var("CI").is_ok_and(|ci| ci == "true");
+    }
+    // Each waits for pods to run, all of them on one cluster.
+    arguments.test_threads = Some(available_parallelism().map_or(2, usize::from) * 2);
+    let failed = libtest_mimic::run(&arguments, trials).has_failed();
+    drop(ensemble);
+    failed
 }

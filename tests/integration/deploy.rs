@@ -466,9 +466,7 @@ fn the_chart_agrees_with_the_overlays() {
     for (overlay, values) in pairs {
         match (deploy::kustomize(&Path::new("overlays").join(overlay)), deploy::chart(&values)) {
             (Some(overlay), Some(chart)) => same(&overlay, &chart),
-            _ => println!(
-                "skipped: needs kubectl, and helm or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"
-            ),
+            _ => println!("skipped: needs kubectl and Helm"),
         }
     }
 }
@@ -489,9 +487,7 @@ fn the_charts_options_agree_with_the_components() {
     std::fs::write(folder.path().join("kustomization.yaml"), all.to_string()).unwrap();
     match (deploy::kustomize(folder.path()), deploy::chart(&values)) {
         (Some(overlay), Some(chart)) => same(&overlay, &chart),
-        _ => println!(
-            "skipped: needs kubectl, and helm or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"
-        ),
+        _ => println!("skipped: needs kubectl and Helm"),
     }
 }
 
@@ -517,9 +513,7 @@ fn the_chart_refuses_values_that_mean_nothing() {
     for values in wrong {
         match deploy::chart_refuses(&values) {
             Some(refused) => assert!(refused, "{values}"),
-            None => println!(
-                "skipped: the chart needs helm, or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)"
-            ),
+            None => println!("skipped: the chart needs Helm"),
         }
     }
     assert_ne!(deploy::chart_refuses(&json!({})), Some(true));
@@ -536,7 +530,7 @@ fn the_charts_values_reach_what_they_are_about() {
         "certificates": {"mode": "mounted", "ca": "pem"}, "extraArgs": ["--log=debug"], "podLabels": {"team": "platform"},
     });
     let Some(rendering) = deploy::chart(&values) else {
-        println!("skipped: the chart needs helm, or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)");
+        println!("skipped: the chart needs Helm");
         return;
     };
     let (pod, container) = (rendering.pod(), &rendering.pod()["containers"][0]);

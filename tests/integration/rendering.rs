@@ -685,12 +685,15 @@ fn init_looks_at_what_is_rendered_and_says_how() {
     assert_eq!(findings(&report), ["charts/train/templates/job.yaml:6 deadline"]);
 }
 
-/// A helm that is Helm's own library, where there is one.
+/// Helm itself, where it is or can be made.
 #[test]
 fn helm_itself_renders_what_is_judged() {
-    let Some(python) = std::env::var_os("JOBGATE_HELM_PYTHON") else {
-        println!("skipped: there is no JOBGATE_HELM_PYTHON");
-        return;
+    let helm = match crate::support::deploy::made::helm() {
+        Ok(helm) => helm,
+        Err(why) => {
+            println!("skipped: there is no Helm: {why}");
+            return;
+        }
     };
     let many = "\
 {{- range $nth := until (int .Values.runs) }}
@@ -704,9 +707,8 @@ fn helm_itself_renders_what_is_judged() {
         ("charts/train/templates/_helpers.tpl", &helper),
         ("charts/train/values.yaml", &format!("{VALUES}runs: 2\n")),
     ]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/helm.py");
     fs::create_dir_all(place.path().join("bin")).unwrap();
-    tool(&place, "helm", &format!("exec '{}' '{}' \"$@\"", python.display(), script.display()));
+    tool(&place, "helm", &format!("exec '{}' \"$@\"", helm.display()));
     let report = lint(&place, &[]);
     assert_eq!(
         findings(&report),

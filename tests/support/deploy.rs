@@ -7,6 +7,11 @@ use std::sync::OnceLock;
 
 use jobgate::text::value::{Value, json};
 
+#[path = "made.rs"]
+pub mod made;
+
+use made::on_path;
+
 /// Objects, and where they come from.
 pub struct Rendering {
     pub name: String,
@@ -96,60 +101,31 @@ pub fn kubectl() -> Option<PathBuf> {
     on_path("kubectl").or_else(|| Some(assets.join("kubectl")).filter(|program| program.is_file()))
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
-}
-
 /// Renders a folder below `deploy/` with `kubectl kustomize`; nothing where there is no kubectl.
 pub fn kustomize(folder: &Path) -> Option<Rendering> {
     let text = run(Command::new(kubectl()?).arg("kustomize").arg(root().join("deploy").join(folder)));
     Some(parse(&folder.display().to_string(), &text))
 }
 
-/// How the chart is rendered.
-enum Helm {
-    Program(PathBuf),
-    /// A Python that has Helm's library.
-    Python(PathBuf),
-}
-
-fn helm() -> Option<Helm> {
-    if let Some(program) = on_path("helm") {
-        return Some(Helm::Program(program));
-    }
-    let candidates =
-        env::var_os("JOBGATE_HELM_PYTHON").map(PathBuf::from).into_iter().chain(on_path("python3"));
-    let has_library = |python: &PathBuf| {
-        Command::new(python)
-            .args(["-c", "import helm_python"])
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    candidates.into_iter().find(has_library).map(Helm::Python)
+/// Returns Helm, or says once why there is none.
+#[allow(clippy::print_stdout, reason = "a test tells what it skips")]
+fn helm() -> Option<PathBuf> {
+    static TOLD: OnceLock<()> = OnceLock::new();
+    made::helm().map_err(|why| TOLD.get_or_init(|| println!("skipped: the chart needs Helm: {why}"))).ok()
 }
 
 fn template(values: &Value) -> Option<Command> {
-    let chart = root().join("deploy/helm/jobgate");
-    Some(match helm()? {
-        Helm::Program(program) => {
-            let mut command = Command::new(program);
-            command.args(["template", "jobgate"]).arg(chart).args([
-                "--namespace",
-                "jobgate",
-                "--kube-version",
-                "1.36.0",
-            ]);
-            for (key, value) in values.as_object().expect("values") {
-                command.arg("--set-json").arg(format!("{key}={value}"));
-            }
-            command
-        }
-        Helm::Python(python) => {
-            let mut command = Command::new(python);
-            command.arg(root().join("tests/support/helm_template.py")).arg(chart).arg(values.to_string());
-            command
-        }
-    })
+    let mut command = Command::new(helm()?);
+    command.args(["template", "jobgate"]).arg(root().join("deploy/helm/jobgate")).args([
+        "--namespace",
+        "jobgate",
+        "--kube-version",
+        "1.36.0",
+    ]);
+    for (key, value) in values.as_object().expect("values") {
+        command.arg("--set-json").arg(format!("{key}={value}"));
+    }
+    Some(command)
 }
 
 /// Renders the chart; nothing where there is no Helm.
@@ -187,9 +163,6 @@ fn render() -> Vec<Rendering> {
     .iter()
     .filter_map(chart)
     .collect();
-    if charts.is_empty() {
-        println!("skipped: the chart needs helm, or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)");
-    }
     all.extend(charts);
     all
 }
