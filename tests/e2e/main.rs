@@ -36,7 +36,11 @@ mod jobs;
 mod kinds;
 mod kubectl;
 #[path = "../cluster/kubelet/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "a library: no scenario here needs all of it; its own tests run elsewhere")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "a library: no scenario here needs all of it; its own tests run elsewhere"
+)]
 mod kubelet;
 mod load;
 mod manifests;

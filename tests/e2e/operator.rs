@@ -253,11 +253,14 @@ impl Operator {
                 .env_remove("KUBEFLOW_NAMESPACE"),
             &at.dir.join("log"),
         )?;
-        eventually(Duration::from_secs(120), || {
-            process.check()?;
-            http_get(at.health, program.ready)
-        })
-        .map_err(|e| format!("{e}\n{}", process.log()))?;
+        let ready = eventually(Duration::from_secs(120), || {
+            // One that has ended will not come up any more.
+            if let Err(ended) = process.check() {
+                return Ok(Err(ended));
+            }
+            http_get(at.health, program.ready).map(Ok)
+        });
+        ready.and_then(|ended| ended).map_err(|e| format!("{e}\n{}", process.log()))?;
         Ok(process)
     }
 
@@ -269,9 +272,10 @@ impl Operator {
             let output = cluster.admin.run(&token, "");
             if output.success { Ok(output) } else { Err(output.to_string()) }
         })?;
-        let user = self.user();
-        cluster.write_kubeconfig(&user, output.stdout.trim(), cluster.url())?;
-        Ok(cluster.kubeconfig_of(&user))
+        // Not its user's name: KUBECONFIG is a list, with colons between the files.
+        let name = format!("operator-{}", self.name);
+        cluster.write_kubeconfig(&name, output.stdout.trim(), cluster.url())?;
+        Ok(cluster.kubeconfig_of(&name))
     }
 }
 
