@@ -5,10 +5,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-pub(crate) struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    key: String,
-}
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as PEM.
 pub(crate) struct Pair {
@@ -17,24 +14,19 @@ pub(crate) struct Pair {
 }
 
 impl Authority {
-    /// Makes one of this name. It has the name as an address, too: managers of certificates look there.
     pub(crate) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new([name.to_owned()]).expect("this is a name");
+        let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let pair = KeyPair::generate().expect("make a key");
-        let key = pair.serialize_pem();
-        Self { issuer: CertifiedIssuer::self_signed(params, pair).expect("sign the authority"), key }
+        Self(
+            CertifiedIssuer::self_signed(params, KeyPair::generate().expect("make a key"))
+                .expect("sign the authority"),
+        )
     }
 
     pub(crate) fn certificate(&self) -> String {
-        self.issuer.pem()
-    }
-
-    /// Returns its private key.
-    pub(crate) fn key(&self) -> &str {
-        &self.key
+        self.0.pem()
     }
 
     /// Makes a certificate for a server on this machine.
@@ -50,7 +42,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, "localhost");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate().expect("make a key");
-        let certificate = params.signed_by(&key, &self.issuer).expect("sign the certificate");
+        let certificate = params.signed_by(&key, &self.0).expect("sign the certificate");
         Pair { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 }

@@ -87,13 +87,16 @@ fn role(replicas: u32, container: &str) -> Value {
     json!({"replicas": replicas, "restartPolicy": "OnFailure", "template": {"spec": pod}})
 }
 
-/// A Job of two pods, with everything written that operators' webhooks would fill in and not let change.
+/// The template of a Job of two pods, with everything written that JobSet's webhook writes into it: a
+/// client-side apply takes a list as it is in the manifest, so that what is missing there is a change, of what
+/// JobSet rejects (`completionMode`) or not (the empty `metadata`).
 fn job() -> Value {
-    json!({
+    let pod = json!({"restartPolicy": "Never", "containers": gpu_containers("trainer")});
+    let spec = json!({
         "parallelism": 2, "completions": 2, "completionMode": "Indexed", "backoffLimit": 0,
-        "activeDeadlineSeconds": 3600,
-        "template": {"spec": {"restartPolicy": "Never", "containers": gpu_containers("trainer")}},
-    })
+        "activeDeadlineSeconds": 3600, "template": {"metadata": {}, "spec": pod},
+    });
+    json!({"metadata": {}, "spec": spec})
 }
 
 fn limits() -> Value {
@@ -111,7 +114,7 @@ pub(crate) const CHARGES: &[Charge] = &[
         resource: "jobsets.jobset.x-k8s.io",
         make: |_| {
             json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {
-                "replicatedJobs": [{"name": "workers", "replicas": 2, "template": {"spec": job()}}],
+                "replicatedJobs": [{"name": "workers", "replicas": 2, "template": job()}],
             }})
         },
         needs: None,

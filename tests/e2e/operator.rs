@@ -35,10 +35,15 @@ pub(crate) struct Operator {
     /// Definitions that are left to another operator: a cluster has one of each resource.
     without: &'static [&'static str],
     programs: &'static [Program],
-    /// The name that its own manager of certificates wants in the authority's certificate.
-    authority: &'static str,
-    /// Where it wants to see a certificate before it starts, whatever it reads.
-    looks_at: Option<&'static str>,
+    /// How it makes its own certificate, if that cannot be switched off.
+    own_certificate: Option<OwnCertificate>,
+}
+
+/// A certificate that an operator makes, into a Secret of its namespace.
+struct OwnCertificate {
+    secret: &'static str,
+    /// Where it wants to see a file before it starts, whatever it reads. In production this is the Secret.
+    looks_at: &'static str,
 }
 
 /// One of the programs of an operator.
@@ -66,6 +71,11 @@ impl At {
     fn certificates(&self) -> PathBuf {
         // Where controller-runtime looks, below the folder for temporary files.
         self.dir.join("k8s-webhook-server/serving-certs")
+    }
+
+    fn write_certificate(&self, pair: &Pair) -> Result<(), String> {
+        write(&self.certificates().join("tls.crt"), &pair.certificate)?;
+        write(&self.certificates().join("tls.key"), &pair.key)
     }
 
     fn configuration(&self) -> String {
@@ -99,8 +109,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
             fixed_port: None,
             ready: "/readyz",
         }],
-        authority: "jobset",
-        looks_at: None,
+        own_certificate: None,
     },
     Operator {
         name: "trainer",
@@ -124,8 +133,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
             fixed_port: None,
             ready: "/readyz",
         }],
-        authority: "trainer",
-        looks_at: None,
+        own_certificate: None,
     },
     Operator {
         name: "training-operator",
@@ -149,8 +157,10 @@ pub(crate) static OPERATORS: &[Operator] = &[
             fixed_port: None,
             ready: "/readyz",
         }],
-        authority: "training-operator-ca",
-        looks_at: Some("/tmp/k8s-webhook-server/serving-certs"),
+        own_certificate: Some(OwnCertificate {
+            secret: "training-operator-webhook-cert",
+            looks_at: "/tmp/k8s-webhook-server/serving-certs",
+        }),
     },
     Operator {
         name: "mpi-operator",
@@ -165,8 +175,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
             fixed_port: Some(8080),
             ready: "/healthz",
         }],
-        authority: "mpi-operator",
-        looks_at: None,
+        own_certificate: None,
     },
 ];
 
@@ -197,14 +206,14 @@ impl Operator {
 
     fn try_install(&'static self, cluster: &Cluster, folder: &Path) -> Result<Installed, String> {
         let ports: Vec<u16> = self.programs.iter().map(|_| free_port()).collect();
-        let authority = Authority::new(self.authority);
+        let authority = Authority::new(self.name);
         let webhook = *ports.first().ok_or("it has no program")?;
         let objects = Manifests::of(self, folder, &cluster.admin, cluster.dir.path())?;
         let services = objects.services();
         let names: Vec<String> =
             services.iter().map(|name| format!("{name}.{}.svc", self.namespace)).collect();
         let pair = authority.server_of(&names);
-        objects.create(cluster, self, webhook, &authority, &pair)?;
+        objects.create(cluster, self, webhook, &authority)?;
 
         let kubeconfig = self.kubeconfig(cluster)?;
         let mut processes = Vec::new();
@@ -216,43 +225,42 @@ impl Operator {
                 webhook,
                 health: program.fixed_port.unwrap_or_else(free_port),
             };
-            processes.push(self.start(program, folder, &at, &pair)?);
+            processes.push(self.start(cluster, program, folder, &at, &pair)?);
         }
         Ok(Installed { operator: self, processes })
     }
 
-    fn start(&self, program: &Program, folder: &Path, at: &At, pair: &Pair) -> Result<Process, String> {
-        let write = |path: PathBuf, text: &str| {
-            let folder = path.parent().expect("a file is in a folder");
-            let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, text));
-            written.map_err(|e| format!("write {}: {e}", path.display()))
-        };
-        write(at.certificates().join("tls.crt"), &pair.certificate)?;
-        write(at.certificates().join("tls.key"), &pair.key)?;
-        if let Some(place) = self.looks_at {
-            write(Path::new(place).join("tls.crt"), &pair.certificate)?;
-        }
+    fn start(
+        &self,
+        cluster: &Cluster,
+        program: &Program,
+        folder: &Path,
+        at: &At,
+        pair: &Pair,
+    ) -> Result<Process, String> {
+        at.write_certificate(pair)?;
         if let Some(configuration) = program.configuration {
-            write(at.dir.join("configuration.yaml"), &configuration(at).to_string())?;
+            write(&at.dir.join("configuration.yaml"), &configuration(at).to_string())?;
         }
         if let Some(port) = program.fixed_port {
             // Another run on this machine has it for some minutes.
             eventually(Duration::from_secs(300), || {
-                TcpListener::bind(("0.0.0.0", port))
-                    .map(drop)
-                    .map_err(|e| format!("port {port}, which it always takes: {e}"))
+                let free = TcpListener::bind(("0.0.0.0", port)).map(drop);
+                free.map_err(|e| format!("port {port}, which it always takes: {e}"))
             })?;
         }
-        let mut process = Process::start(
-            Command::new(folder.join(program.path))
-                .args((program.arguments)(at))
-                .env("KUBECONFIG", &at.kubeconfig)
-                .env("TMPDIR", &at.dir)
-                .env("MY_POD_NAMESPACE", self.namespace)
-                .env_remove("KUBERNETES_SERVICE_HOST")
-                .env_remove("KUBEFLOW_NAMESPACE"),
-            &at.dir.join("log"),
-        )?;
+        if let Some(own) = &self.own_certificate {
+            // It makes the certificate, and a kubelet would bring it back as files.
+            let mut first = self.spawn(program, folder, at)?;
+            let made = eventually(Duration::from_secs(60), || {
+                let made = self.made_certificate(cluster, own.secret);
+                made.map_err(|e| format!("{e}\n{}", first.log()))
+            })?;
+            first.kill();
+            at.write_certificate(&made)?;
+            write(&Path::new(own.looks_at).join("tls.crt"), &made.certificate)?;
+        }
+        let mut process = self.spawn(program, folder, at)?;
         let ready = eventually(Duration::from_secs(120), || {
             // One that has ended will not come up any more.
             if let Err(ended) = process.check() {
@@ -262,6 +270,30 @@ impl Operator {
         });
         ready.and_then(|ended| ended).map_err(|e| format!("{e}\n{}", process.log()))?;
         Ok(process)
+    }
+
+    fn spawn(&self, program: &Program, folder: &Path, at: &At) -> Result<Process, String> {
+        Process::start(
+            Command::new(folder.join(program.path))
+                .args((program.arguments)(at))
+                .env("KUBECONFIG", &at.kubeconfig)
+                .env("TMPDIR", &at.dir)
+                .env("MY_POD_NAMESPACE", self.namespace)
+                .env_remove("KUBERNETES_SERVICE_HOST")
+                .env_remove("KUBEFLOW_NAMESPACE"),
+            &at.dir.join("log"),
+        )
+    }
+
+    fn made_certificate(&self, cluster: &Cluster, secret: &str) -> Result<Pair, String> {
+        let output = cluster.admin.run(&["get", "secret", secret, "-n", self.namespace, "-o", "json"], "");
+        let object: Value = serde_json::from_str(&output.stdout).map_err(|_| output.to_string())?;
+        let file = |name: &str| {
+            let bytes = STANDARD.decode(text(&object["data"][name])).map_err(|e| e.to_string())?;
+            let file = String::from_utf8(bytes).map_err(|e| e.to_string())?;
+            if file.is_empty() { Err(format!("no {name} in the Secret {secret}")) } else { Ok(file) }
+        };
+        Ok(Pair { certificate: file("tls.crt")?, key: file("tls.key")? })
     }
 
     /// Writes a kubeconfig with a token of its own service account.
@@ -322,7 +354,6 @@ impl Manifests {
         operator: &Operator,
         webhook: u16,
         authority: &Authority,
-        pair: &Pair,
     ) -> Result<(), String> {
         self.0.retain(|object| {
             let is_left = operator.without.iter().any(|name| object["metadata"]["name"] == *name);
@@ -331,17 +362,6 @@ impl Manifests {
         for object in &mut self.0 {
             without_descriptions(object);
             lead_webhooks_here(object, webhook, &authority.certificate());
-            if object["kind"] == "Secret" {
-                // As its own manager of certificates would keep them.
-                let files = [
-                    ("ca.crt", authority.certificate()),
-                    ("ca.key", authority.key().to_owned()),
-                    ("tls.crt", pair.certificate.clone()),
-                    ("tls.key", pair.key.clone()),
-                ];
-                object["data"] =
-                    files.into_iter().map(|(name, text)| (name, json!(STANDARD.encode(text)))).collect();
-            }
         }
         for name in self.services() {
             self.0.push(json!({
@@ -374,6 +394,13 @@ impl Manifests {
             if output.success { Ok(()) } else { Err(output.to_string()) }
         })
     }
+}
+
+/// Writes a file, and makes the folders that it is in.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    let folder = path.parent().expect("a file is in a folder");
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
+    written.map_err(|e| format!("write {}: {e}", path.display()))
 }
 
 fn text(value: &Value) -> &str {

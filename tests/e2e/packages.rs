@@ -1,12 +1,12 @@
 //! Helm and Kustomize as people use them: a chart or an overlay around objects, installed and applied again.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jobgate::text::value::{Value, json};
 
 use crate::deploy::made;
+use crate::operator::write;
 use crate::scenario::Place;
 
 /// The programs.
@@ -112,12 +112,6 @@ impl Packagers {
         }
         ran(&mut command).map(drop)
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let folder = path.parent().expect("a file is in a folder");
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
-    written.map_err(|e| format!("write {}: {e}", path.display()))
 }
 
 /// Runs a program and returns what it prints.
