@@ -65,7 +65,7 @@ impl Lazy {
             self.cluster.get_or_init(|| {
                 let assets = Assets::new(self.servers.folder()?);
                 let definitions = self.definitions.as_ref().map_or(Ok(Vec::new()), Definitions::all)?;
-                Cluster::start(&assets, &definitions)
+                Cluster::start(&assets, &definitions, None)
             });
         }
         match self.cluster.get() {
@@ -98,7 +98,7 @@ const USERS: [(&str, &str, &str); 5] = [
 ];
 
 impl Cluster {
-    fn start(assets: &Assets, definitions: &[Value]) -> Result<Self, String> {
+    fn start(assets: &Assets, definitions: &[Value], audit: Option<&str>) -> Result<Self, String> {
         let dir = tempfile::Builder::new()
             .prefix("jobgate-e2e-")
             .tempdir()
@@ -116,6 +116,9 @@ impl Cluster {
         write("accounts.pub", &public)?;
         let tokens = USERS.map(|(user, token, groups)| format!("{token},{user},{user},\"{groups}\"\n"));
         write("tokens.csv", &tokens.concat())?;
+        if let Some(policy) = audit {
+            write("audit.json", policy)?;
+        }
 
         let (etcd, peer, api) = (free_port(), free_port(), free_port());
         let etcd_url = format!("http://127.0.0.1:{etcd}");
@@ -140,6 +143,8 @@ impl Cluster {
                 .command("kube-apiserver")
                 // As envtest has it: without a controller, no namespace gets the account that pods need.
                 .args((!assets.has_controllers()).then_some("--disable-admission-plugins=ServiceAccount"))
+                .args(audit.map(|_| file("audit-policy-file", "audit.json")))
+                .args(audit.map(|_| file("audit-log-path", "audit.log")))
                 .args([
                     format!("--etcd-servers={etcd_url}"),
                     "--bind-address=127.0.0.1".to_owned(),
@@ -204,7 +209,12 @@ impl Cluster {
 
     /// Starts another cluster, with other custom resources.
     pub(crate) fn another(&self, definitions: &[Value]) -> Result<Self, String> {
-        Self::start(&self.assets, definitions)
+        Self::start(&self.assets, definitions, None)
+    }
+
+    /// Starts a cluster without custom resources, whose API server writes into `audit.log` what a policy says.
+    pub(crate) fn audited(assets: &Assets, policy: &str) -> Result<Self, String> {
+        Self::start(assets, &[], Some(policy))
     }
 
     fn controllers(&self, assets: &Assets) -> Result<Process, String> {

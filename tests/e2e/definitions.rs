@@ -107,7 +107,8 @@ pub(crate) fn definition(path: &Path) -> Value {
     definition
 }
 
-fn without_descriptions(value: &mut Value) {
+/// Takes the descriptions of fields out of a definition.
+pub(crate) fn without_descriptions(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|key, value| !(key == "description" && value.is_string()));

@@ -15,8 +15,10 @@
 mod api;
 mod attack;
 mod audit;
+mod beside;
 mod cel;
 mod certificates;
+mod charges;
 mod claims;
 mod closed;
 mod cluster;
@@ -27,6 +29,7 @@ mod definitions;
 mod deploy;
 mod doctor;
 mod dry_runs;
+mod ensemble;
 mod failures;
 mod gate;
 mod install;
@@ -34,12 +37,21 @@ mod installation;
 mod jobs;
 mod kinds;
 mod kubectl;
+#[path = "../cluster/kubelet/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "a library: no scenario here needs all of it; its own tests run elsewhere"
+)]
+mod kubelet;
 mod load;
 mod manifests;
 mod mutated;
 mod mutator;
+mod operator;
 mod operators;
 mod own_certificates;
+mod packages;
 mod permissions;
 mod process;
 #[path = "../support/programs.rs"]
@@ -100,7 +112,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let cluster = Arc::new(Lazy::new(servers, definitions.as_ref().ok().cloned()));
+    let cluster = Arc::new(Lazy::new(servers.clone(), definitions.as_ref().ok().cloned()));
     let trial = |scenario: &'static Scenario| {
         let cluster = Arc::clone(&cluster);
         Trial::test(scenario.name, move || scenario::run(scenario, &cluster))
@@ -112,6 +124,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let alone = attack::SCENARIOS.iter().filter(|scenario| can(scenario)).map(trial).collect();
     failed |= libtest_mimic::run(&arguments, alone).has_failed();
+    failed |= has_controllers && beside_operators(arguments, servers);
     // Stops every process: the exit code must not be returned before.
     drop(cluster);
     if failed { ExitCode::from(101) } else { ExitCode::SUCCESS }
@@ -145,4 +158,29 @@ const BESIDE_EACH_OTHER: &[&[Scenario]] = &[
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     BESIDE_EACH_OTHER.iter().copied().flatten().chain(attack::SCENARIOS)
+}
+
+/// Runs the scenarios with real operators, and tells whether one failed, or none could run where they must.
+fn beside_operators(mut arguments: Arguments, servers: Servers) -> bool {
+    let ensemble = Arc::new(ensemble::Lazy::new(servers));
+    let trials = match beside::trials(&ensemble) {
+        Ok(trials) => trials,
+        Err(error) => {
+            println!("{error}");
+            return true;
+        }
+    };
+    let wanted = |trial: &Trial| arguments.filter.as_ref().is_none_or(|filter| trial.name().contains(filter));
+    if arguments.list || !trials.iter().any(wanted) {
+        return libtest_mimic::run(&arguments, trials).has_failed();
+    }
+    if let Err(missing) = ensemble.find() {
+        println!("not run: {} end-to-end scenarios beside real operators: {missing}", trials.len());
+        return programs::in_ci();
+    }
+    // Each waits for pods to run, all of them on one cluster.
+    arguments.test_threads = Some(available_parallelism().map_or(2, usize::from) * 2);
+    let failed = libtest_mimic::run(&arguments, trials).has_failed();
+    drop(ensemble);
+    failed
 }

@@ -35,6 +35,10 @@ mod docs;
 mod doctor;
 mod fixes;
 mod fuzz_seeds;
+#[cfg(feature = "serve")]
+#[path = "../cluster/kubelet/mod.rs"]
+#[allow(dead_code, reason = "its plans are tested here, its requests by the scenarios that it serves")]
+mod kubelet;
 #[cfg(all(feature = "serve", target_os = "linux"))]
 mod large_reviews;
 mod layers;

@@ -71,14 +71,27 @@ pub fn kubectl() -> Result<PathBuf, String> {
     }
 }
 
-/// Returns Helm.
+/// Returns Helm: what `JOBGATE_HELM` names, else that of the machine, else one that is made.
 ///
 /// # Errors
 /// There is none, and it cannot be made.
 pub fn helm() -> Result<PathBuf, String> {
-    match on_path("helm") {
+    program("JOBGATE_HELM", "helm")
+}
+
+/// Returns Kustomize: what `JOBGATE_KUSTOMIZE` names, else that of the machine, else one that is made.
+///
+/// # Errors
+/// There is none, and it cannot be made.
+pub fn kustomize() -> Result<PathBuf, String> {
+    program("JOBGATE_KUSTOMIZE", "kustomize")
+}
+
+fn program(variable: &str, name: &str) -> Result<PathBuf, String> {
+    let given = env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    match given.or_else(|| on_path(name)) {
         Some(program) => Ok(program),
-        None => Ok(made("helm")?.join("helm")),
+        None => Ok(made(name)?.join(name)),
     }
 }
 
