@@ -259,9 +259,7 @@ impl<'a> CommandLine<'a> {
     /// Returns where a token is, for a finding.
     #[must_use]
     pub fn place(&self, token: &Token) -> Pointer {
-        self.argv
-            .get(token.item)
-            .map_or_else(|| self.container.part.pointer.clone(), Item::pointer)
+        self.argv.get(token.item).map_or_else(|| self.container.part.pointer.clone(), Item::pointer)
     }
 
     /// Returns which part of the item the token is, where no variable was replaced before it.

@@ -10,6 +10,7 @@
 //! ([`MAX_COMMAND_BYTES`]), what is open around it ([`MAX_NESTING`]), and variables ([`MAX_VARIABLES`]). What
 //! is beyond these bounds is unknown, and [`End::beyond`] says so.
 
+mod compound;
 mod expand;
 mod lex;
 mod parse;

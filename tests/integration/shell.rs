@@ -195,7 +195,10 @@ fn the_webhook_says_what_it_did_not_judge_and_denies_the_rest() {
     let answer: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
     let warnings = answer["response"]["warnings"].to_string();
     assert_eq!(answer["response"]["allowed"], true);
-    assert!(warnings.contains("script-within-bounds: ") && warnings.contains("longer than 64 KiB"), "{warnings}");
+    assert!(
+        warnings.contains("script-within-bounds: ") && warnings.contains("longer than 64 KiB"),
+        "{warnings}"
+    );
 }
 
 #[test]

@@ -85,10 +85,10 @@ impl<'a> Environment<'a> {
     }
 
     /// Tells whether there is room for a text in which variables are replaced.
-    fn has_room(&self, written: &str, replaced: &Cow<'_, str>) -> bool {
+    fn has_room(&self, written: &str, replaced: &Cow<'_, str>, is_value: bool) -> bool {
         let fits = match replaced {
             Cow::Borrowed(_) => true,
-            Cow::Owned(text) => self.room.grows(text.len().saturating_sub(written.len())),
+            Cow::Owned(text) => self.room.grows(text.len().saturating_sub(written.len()), is_value),
         };
         if !fits {
             self.is_beyond.set(true);
@@ -108,7 +108,7 @@ impl<'a> Environment<'a> {
                     Some(value) => value.as_str().and_then(|text| {
                         let value = expanded(&all, self.is_open, text, UNKNOWN);
                         let is_kept = !value.contains(UNKNOWN) && value.len() <= MAX_VALUE_BYTES;
-                        (is_kept && self.has_room(text, &value)).then_some(value)
+                        (is_kept && self.has_room(text, &value, true)).then_some(value)
                     }),
                     None => Some(Cow::Borrowed("")),
                 };
@@ -176,7 +176,7 @@ impl<'a> Environment<'a> {
             return Cow::Borrowed(text);
         }
         let replaced = expanded(self.variables(), self.is_open, text, unknown);
-        if self.has_room(text, &replaced) {
+        if self.has_room(text, &replaced, false) {
             return replaced;
         }
         Cow::Borrowed(if unknown == SPREADS { "\u{E001}" } else { "\u{E000}" })

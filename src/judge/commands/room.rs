@@ -84,12 +84,14 @@ impl Room {
         self.commands.set((self.commands.get() + bytes).min(COMMANDS));
     }
 
-    /// Takes room for text that has grown, if there is some.
-    pub(super) fn grows(&self, by: usize) -> bool {
-        let left = self.growth.get().checked_sub(by);
-        if let Some(left) = left {
-            self.growth.set(left);
+    /// Takes room for text that has grown, if there is some. The value of a variable leaves a half to commands.
+    pub(super) fn grows(&self, by: usize, is_value: bool) -> bool {
+        let left = self.growth.get();
+        let needed = if is_value { by + GROWTH / 2 } else { by };
+        let fits = needed <= left;
+        if fits {
+            self.growth.set(left - by);
         }
-        left.is_some()
+        fits
     }
 }

@@ -282,14 +282,18 @@ fn all_containers_share_the_room_of_their_object() {
         let kept: usize = pod.containers.iter().map(|line| line.commands.len()).sum();
         assert!((10_000..50_000).contains(&kept), "{kept}");
         assert_eq!(pod.containers[0].commands.len(), 101);
-        assert_eq!((pod.containers[0].beyond(), pod.containers[999].beyond()), (None, Some(Beyond::Commands)));
+        assert_eq!(
+            (pod.containers[0].beyond(), pod.containers[999].beyond()),
+            (None, Some(Beyond::Commands))
+        );
     });
 }
 
 #[test]
 fn what_is_beyond_a_bound_of_a_script_is_said_and_what_comes_before_counts() {
     let long = format!("a 1; torchrun --nnodes=2 x {}; b", "y ".repeat(1 << 16));
-    let deep = format!("a 1; torchrun --nnodes=2 x; {}b{}", "(".repeat(100).replace('(', "( "), ")".repeat(100));
+    let deep =
+        format!("a 1; torchrun --nnodes=2 x; {}b{}", "(".repeat(100).replace('(', "( "), ")".repeat(100));
     let many: String = (0..2000).map(|nth| format!("V{nth}=1; ")).collect();
     let many = format!("a 1; torchrun --nnodes=2 x; {many} b");
     for (script, bound, is_cut) in
@@ -345,17 +349,20 @@ fn text_in_which_variables_are_replaced_has_a_bound() {
         assert!(bytes < 2 << 20, "{bytes}");
         assert_eq!(line.argv[49_999].text, UNKNOWN.to_string());
     });
-    let chained: Vec<Value> = (0..50_000).map(|nth| json!({"name": format!("V{nth}"), "value": "$(X)"})).collect();
+    let chained: Vec<Value> =
+        (0..50_000).map(|nth| json!({"name": format!("V{nth}"), "value": "$(X)"})).collect();
     let chained = env.as_array().into_iter().flatten().cloned().chain(chained).collect::<Vec<_>>();
     with(&json!({"command": ["a", "$(V0)", "$(V49999)"], "env": chained}), |line| {
         assert_eq!((line.argv[1].text.len(), line.argv[2].text.as_ref()), (4000, "\u{E000}"));
         assert_eq!(line.beyond(), Some(Beyond::Growth));
-        let bytes: usize = line.environment.iter().filter_map(|(_, known)| known.value.as_ref()).map(|v| v.len()).sum();
+        let bytes: usize =
+            line.environment.iter().filter_map(|(_, known)| known.value.as_ref()).map(|v| v.len()).sum();
         assert!(bytes < 2 << 20, "{bytes}");
     });
     let script = "p $X \"$X\"; ".repeat(10_000);
     with(&json!({"command": ["bash", "-c", script], "env": env}), |line| {
-        let bytes: usize = line.commands.iter().flat_map(|one| &one.words).map(|word| word.word.text.len()).sum();
+        let bytes: usize =
+            line.commands.iter().flat_map(|one| &one.words).map(|word| word.word.text.len()).sum();
         assert!(bytes < 6 << 20, "{bytes}");
         assert!(line.left_out && line.commands.len() > 100);
     });

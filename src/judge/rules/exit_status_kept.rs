@@ -245,9 +245,7 @@ fn is_read(script: &str, shell: usize, tee: &Command, rest: &[&Command]) -> bool
     meter::spend_text(behind);
     let has = |part: &str| memchr::memmem::find(behind.as_bytes(), part.as_bytes()).is_some();
     let only_prints = || {
-        rest[1..]
-            .iter()
-            .all(|command| IDLE.contains(&command.program.as_str()) && command.gap <= Gap::Idle)
+        rest[1..].iter().all(|command| IDLE.contains(&command.program.as_str()) && command.gap <= Gap::Idle)
     };
     if behind.trim().is_empty() || only_prints() && !["[[", "$(", "`"].iter().any(|test| has(test)) {
         return false;

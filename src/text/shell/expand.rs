@@ -95,11 +95,9 @@ impl<'t> Parser<'t, '_, '_> {
         match known {
             Some(value) => expand(word, Some(&value), quoted),
             // `${X[@]}` is several words even in quotes.
-            None => word.push(if quoted && !self.text[..self.at].ends_with("[@]}") {
-                UNKNOWN
-            } else {
-                SPREADS
-            }),
+            None => {
+                word.push(if quoted && !self.text[..self.at].ends_with("[@]}") { UNKNOWN } else { SPREADS })
+            }
         }
         Ok(())
     }

@@ -51,8 +51,10 @@ static ORDINARY: [bool; 256] = {
     while byte < 256 {
         #[allow(clippy::cast_possible_truncation, reason = "it is below 256")]
         let char = byte as u8;
-        let starts =
-            matches!(char, b'\\' | b'\'' | b'"' | b'$' | b'`' | b'>' | b'*' | b'?' | b'~' | b'{' | b'}' | b'[' | b']');
+        let starts = matches!(
+            char,
+            b'\\' | b'\'' | b'"' | b'$' | b'`' | b'>' | b'*' | b'?' | b'~' | b'{' | b'}' | b'[' | b']'
+        );
         table[byte] = !starts && !ends_word(char);
         byte += 1;
     }
@@ -219,7 +221,9 @@ impl<'t> Parser<'t, '_, '_> {
                 shape.comma |= shape.brace && has_comma(&word.text, piece);
                 word.add(piece);
             }
-            let Some(byte) = self.peek_byte().filter(|byte| !ends_word(*byte) || *byte == b'<') else { break };
+            let Some(byte) = self.peek_byte().filter(|byte| !ends_word(*byte) || *byte == b'<') else {
+                break;
+            };
             meter::spend(1);
             if !self.special(byte, &mut word, &mut shape)? {
                 break;
@@ -247,12 +251,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads what a byte starts in a word that is not itself. Tells whether the word goes on.
-    fn special(
-        &mut self,
-        byte: u8,
-        word: &mut Word<Piece<'t>>,
-        shape: &mut Shape,
-    ) -> Result<bool, Unread> {
+    fn special(&mut self, byte: u8, word: &mut Word<Piece<'t>>, shape: &mut Shape) -> Result<bool, Unread> {
         let was_plain = std::mem::replace(&mut word.plain, false);
         match byte {
             b'\\' => {

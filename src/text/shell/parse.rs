@@ -1,9 +1,8 @@
 //! The grammar of scripts: lists, pipelines and compound commands.
 
-use super::lex::{Heredoc, Token, name_length, spend_bytes};
+use super::lex::{Heredoc, Token};
 use super::word::{Piece, Word};
-use super::{After, Bound, End, Loop, MAX_NESTING, Place, Simple, Unreadable, Variables};
-use crate::text::meter;
+use super::{After, Bound, End, MAX_NESTING, Place, Simple, Unreadable, Variables};
 
 /// The script has a syntax error, or something that is not read; or it is beyond a bound, and the parser
 /// says so.
@@ -73,11 +72,11 @@ pub(super) struct Parser<'t, 'r, 'v> {
     /// The token that was looked at, and not taken.
     pub(super) token: Option<Token<'t>>,
     /// The command that was read last: what comes after it may not be known yet.
-    waiting: Option<Simple<'t>>,
+    pub(super) waiting: Option<Simple<'t>>,
     /// The list of words of a command that was shown, to use again.
     spare: Vec<Word<Piece<'t>>>,
     /// How many commands were shown, or wait.
-    shown: usize,
+    pub(super) shown: usize,
     /// In how many substitutions it is: their commands make words, and are not shown.
     hidden: usize,
     pub(super) end: End,
@@ -85,7 +84,7 @@ pub(super) struct Parser<'t, 'r, 'v> {
     /// The loops around, outermost first.
     pub(super) loops: Vec<Open>,
     /// How many loops there were.
-    all_loops: usize,
+    pub(super) all_loops: usize,
     nested: usize,
     /// Whether the command that was read last is at the top, with nothing behind it.
     pub(super) is_last: bool,
@@ -93,8 +92,8 @@ pub(super) struct Parser<'t, 'r, 'v> {
 
 /// A loop that is being read.
 pub(super) struct Open {
-    is_at_top: bool,
-    has_head: bool,
+    pub(super) is_at_top: bool,
+    pub(super) has_head: bool,
     pub(super) leaves: bool,
 }
 
@@ -163,7 +162,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Returns the reserved word that comes, if one does.
-    fn reserved(&mut self) -> Result<Option<&'static str>, Unread> {
+    pub(super) fn reserved(&mut self) -> Result<Option<&'static str>, Unread> {
         let Token::Word(word) = self.peek()? else { return Ok(None) };
         if !word.plain || word.text.len() > MAX_RESERVED {
             return Ok(None);
@@ -171,14 +170,14 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(RESERVED.into_iter().chain(ENDS).find(|reserved| word.text == *reserved))
     }
 
-    fn expect(&mut self, reserved: &str) -> Result<(), Unread> {
+    pub(super) fn expect(&mut self, reserved: &str) -> Result<(), Unread> {
         match self.next()? {
             Token::Word(word) if word.plain && word.text == reserved => Ok(()),
             _ => Err(Unread),
         }
     }
 
-    fn skip_new_lines(&mut self) -> Result<(), Unread> {
+    pub(super) fn skip_new_lines(&mut self) -> Result<(), Unread> {
         while matches!(self.peek()?, Token::NewLine) {
             self.next()?;
         }
@@ -186,7 +185,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads something inside the place where it stands.
-    fn inside(
+    pub(super) fn inside(
         &mut self,
         place: Place,
         read: impl FnOnce(&mut Self) -> Result<(), Unread>,
@@ -209,11 +208,11 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(())
     }
 
-    fn deeper(&self) -> Place {
+    pub(super) fn deeper(&self) -> Place {
         Place { depth: self.place.depth + 1, ..self.place }
     }
 
-    fn branch(&self) -> Place {
+    pub(super) fn branch(&self) -> Place {
         Place { branch: true, ..self.deeper() }
     }
 
@@ -236,7 +235,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads commands up to something that ends a list.
-    fn list(&mut self) -> Result<(), Unread> {
+    pub(super) fn list(&mut self) -> Result<(), Unread> {
         loop {
             self.skip_new_lines()?;
             let ends = match self.peek()? {
@@ -327,7 +326,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(certain)
     }
 
-    fn command(&mut self) -> Result<bool, Unread> {
+    pub(super) fn command(&mut self) -> Result<bool, Unread> {
         match self.peek()? {
             Token::Op("(") => {
                 self.next()?;
@@ -388,7 +387,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Ends a compound command, which is no simple one.
-    fn compound(&mut self) -> Result<bool, Unread> {
+    pub(super) fn compound(&mut self) -> Result<bool, Unread> {
         if self.place.depth == 0 {
             self.is_last = false;
             self.end.last_loop = None;
@@ -398,167 +397,6 @@ impl<'t> Parser<'t, '_, '_> {
             Token::Word(word) if word.plain && ENDS.contains(&word.text.as_ref()) => Ok(false),
             Token::Word(_) | Token::Op("(") => Err(Unread),
             _ => Ok(false),
-        }
-    }
-
-    fn conditional(&mut self) -> Result<bool, Unread> {
-        self.next()?;
-        let mut place = Place { condition: true, ..self.deeper() };
-        loop {
-            self.inside(place, Self::list)?;
-            self.expect("then")?;
-            self.inside(self.branch(), Self::list)?;
-            place = Place { condition: true, ..self.branch() };
-            let Token::Word(word) = self.next()? else { return Err(Unread) };
-            match word.text.as_ref() {
-                "elif" => {}
-                "else" => {
-                    self.inside(self.branch(), Self::list)?;
-                    self.expect("fi")?;
-                    return self.compound();
-                }
-                "fi" => return self.compound(),
-                _ => return Err(Unread),
-            }
-        }
-    }
-
-    fn while_loop(&mut self, until: bool) -> Result<bool, Unread> {
-        self.next()?;
-        let before = self.shown;
-        self.inside(Place { condition: true, ..self.deeper() }, Self::list)?;
-        let endless = match self.waiting.as_ref().filter(|_| self.shown == before + 1) {
-            Some(only) => match (only.words.first().and_then(Word::known), only.words.len()) {
-                (Some("true" | ":"), 1) | (Some("sleep"), _) => !until,
-                (Some("false"), 1) => until,
-                _ => false,
-            },
-            None => false,
-        };
-        self.body(endless)
-    }
-
-    fn for_loop(&mut self) -> Result<bool, Unread> {
-        self.next()?;
-        let mut endless = false;
-        match self.next()? {
-            Token::Op("(") if self.rest().starts_with('(') => {
-                self.at += 1;
-                let from = self.at;
-                self.arithmetic()?;
-                let inner = &self.text[from..self.at.saturating_sub(2)];
-                endless = inner.split(';').nth(1).is_some_and(|condition| condition.trim().is_empty());
-                self.forget_names(from..self.at);
-            }
-            Token::Word(name) => {
-                self.variables.set(&name.text, None);
-                self.skip_new_lines()?;
-                if self.reserved()? == Some("in") {
-                    self.next()?;
-                    while matches!(self.peek()?, Token::Word(_)) {
-                        self.next()?;
-                    }
-                }
-            }
-            _ => return Err(Unread),
-        }
-        if self.is_operator(";")? {
-            self.next()?;
-        }
-        self.skip_new_lines()?;
-        self.body(endless)
-    }
-
-    /// Reads the body of a loop.
-    fn body(&mut self, endless: bool) -> Result<bool, Unread> {
-        self.expect("do")?;
-        let number = self.all_loops;
-        self.all_loops += 1;
-        let is_at_top = self.place.depth == 0;
-        self.loops.push(Open { is_at_top, has_head: false, leaves: false });
-        let result = self.inside(Place { in_loop: Some(number), ..self.deeper() }, Self::list);
-        let open = self.loops.pop().ok_or(Unread)?;
-        result?;
-        self.expect("done")?;
-        let certain = self.compound()?;
-        if is_at_top {
-            let Open { has_head, leaves, .. } = open;
-            self.end.last_loop = Some(Loop { endless, leaves, has_head });
-        }
-        Ok(certain)
-    }
-
-    fn case(&mut self) -> Result<bool, Unread> {
-        self.next()?;
-        let Token::Word(_) = self.next()? else { return Err(Unread) };
-        self.skip_new_lines()?;
-        self.expect("in")?;
-        loop {
-            self.skip_new_lines()?;
-            if self.reserved()? == Some("esac") {
-                self.next()?;
-                return self.compound();
-            }
-            if self.is_operator("(")? {
-                self.next()?;
-            }
-            loop {
-                let Token::Word(_) = self.next()? else { return Err(Unread) };
-                match self.next()? {
-                    Token::Op("|") => {}
-                    Token::Op(")") => break,
-                    _ => return Err(Unread),
-                }
-            }
-            self.inside(self.branch(), Self::list)?;
-            if self.is_operator(";;")? {
-                self.next()?;
-            } else if self.reserved()? != Some("esac") {
-                return Err(Unread);
-            }
-        }
-    }
-
-    /// Reads the body of a function, which runs when and if it is called, with variables of that moment.
-    pub(super) fn function(&mut self) -> Result<bool, Unread> {
-        self.skip_new_lines()?;
-        let tainted = std::mem::replace(&mut self.variables.tainted, true);
-        self.inside(self.branch(), |inner| inner.command().map(|_| ()))?;
-        self.variables.tainted = tainted;
-        self.compound()
-    }
-
-    /// Skips `[[ … ]]` after its beginning.
-    fn test(&mut self) -> Result<(), Unread> {
-        let mut scratch = Word::default();
-        loop {
-            meter::spend(1);
-            let rest = self.rest();
-            if rest.starts_with([' ', '\t', '\n']) {
-                let behind = rest[1..].strip_prefix("]]");
-                if behind.is_some_and(|behind| {
-                    behind.is_empty() || behind.starts_with([' ', '\t', '\n', ';', '&', '|', ')'])
-                }) {
-                    self.at += 3;
-                    return Ok(());
-                }
-            }
-            self.skip_part(&mut scratch)?;
-            scratch = Word::default();
-        }
-    }
-
-    /// Forgets the variables whose names are in an arithmetic expression, which may assign them.
-    fn forget_names(&mut self, span: std::ops::Range<usize>) {
-        let text = &self.text[span];
-        let mut at = 0;
-        spend_bytes(text.len());
-        while at < text.len() {
-            let length = name_length(&text[at..]);
-            if length > 0 {
-                self.variables.set(&text[at..at + length], None);
-            }
-            at += length.max(text[at..].chars().next().map_or(1, char::len_utf8));
         }
     }
 }

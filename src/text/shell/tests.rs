@@ -315,7 +315,10 @@ fn words_behind_the_longest_command_are_unknown() {
         assert!(last.spreads() && first.text == "a");
         let bytes: usize = read.commands[0].words.iter().map(|word| word.text.len()).sum();
         assert!(bytes <= MAX_COMMAND_BYTES + 3, "{bytes}");
-        assert_eq!(read.commands[1..].iter().map(|one| shown(&one.words)).collect::<Vec<_>>(), ["c", "", "d 1"]);
+        assert_eq!(
+            read.commands[1..].iter().map(|one| shown(&one.words)).collect::<Vec<_>>(),
+            ["c", "", "d 1"]
+        );
     }
     // What a command beyond the bound sets is not known, nor is anything else then.
     for long in ["X=2 ", "read X ", "export X=2 "] {
@@ -363,13 +366,59 @@ fn shapes(bytes: usize) -> Vec<(&'static str, String)> {
         (open, format!("{before}{}b{}", open.repeat(times), close.repeat(times)))
     };
     let repeated = [
-        "a;", "a|", "a&", "a\n", "a||true;", "a&&b;", "a;b&&c|d;", "x=1;", "x=$x$x;", "x+=1;", "x=(1 2);",
-        "$(a);", "`a`;", "$((1+x));", "((x++));", "${x:-$(a)};", "x=1 a;", "read x;", "export x=1 y=$x;",
-        "if a;then b;fi;", "case a in b)c;;esac;", "f(){ a;};", "function f { a; };", "(a);", "{ a;};",
-        "while a;do b;done;", "for i in a b;do c;done;", "[[ a ]];", "a <<E\nb\nE\n", "<<E\nE\n", "a>b;",
-        "torchrun a;", "exec a;", "trap a b;", "exit;", "set -e;", "unset x;", "eval a;", "'a';", "\"a\";",
-        "\"$x\" ", "a\\;", "#a\n", "! a;", "a{b,c}d ", "[a]* ", "$x ", "$'a' ", "<(a) ", "a \\\n", "é;",
-        "local $x;", "p $y;",
+        "a;",
+        "a|",
+        "a&",
+        "a\n",
+        "a||true;",
+        "a&&b;",
+        "a;b&&c|d;",
+        "x=1;",
+        "x=$x$x;",
+        "x+=1;",
+        "x=(1 2);",
+        "$(a);",
+        "`a`;",
+        "$((1+x));",
+        "((x++));",
+        "${x:-$(a)};",
+        "x=1 a;",
+        "read x;",
+        "export x=1 y=$x;",
+        "if a;then b;fi;",
+        "case a in b)c;;esac;",
+        "f(){ a;};",
+        "function f { a; };",
+        "(a);",
+        "{ a;};",
+        "while a;do b;done;",
+        "for i in a b;do c;done;",
+        "[[ a ]];",
+        "a <<E\nb\nE\n",
+        "<<E\nE\n",
+        "a>b;",
+        "torchrun a;",
+        "exec a;",
+        "trap a b;",
+        "exit;",
+        "set -e;",
+        "unset x;",
+        "eval a;",
+        "'a';",
+        "\"a\";",
+        "\"$x\" ",
+        "a\\;",
+        "#a\n",
+        "! a;",
+        "a{b,c}d ",
+        "[a]* ",
+        "$x ",
+        "$'a' ",
+        "<(a) ",
+        "a \\\n",
+        "é;",
+        "local $x;",
+        "p $y;",
     ];
     let mut all: Vec<(&'static str, String)> = repeated.into_iter().map(many).collect();
     // Each name once.
@@ -381,9 +430,19 @@ fn shapes(bytes: usize) -> Vec<(&'static str, String)> {
     all.push(names("names in a sum", &|nth| format!("((v{nth}));")));
     all.push(("y", format!("y={};{}", "x".repeat(4000), "p $y \"$y\";".repeat(bytes / 11))));
     all.extend([
-        deep("$(", ")"), deep("(", ")"), deep("((", "))"), deep("{ ", ";}"), deep("\"$(", ")\""),
-        deep("${x:-", "}"), deep("if a;then ", ";fi"), deep("while a;do ", ";done"), deep("f() ", ""),
-        deep("<<a ", ""), deep("! ", ""), deep("$((", "))"), deep("case a in a) ", ";;esac"),
+        deep("$(", ")"),
+        deep("(", ")"),
+        deep("((", "))"),
+        deep("{ ", ";}"),
+        deep("\"$(", ")\""),
+        deep("${x:-", "}"),
+        deep("if a;then ", ";fi"),
+        deep("while a;do ", ";done"),
+        deep("f() ", ""),
+        deep("<<a ", ""),
+        deep("! ", ""),
+        deep("$((", "))"),
+        deep("case a in a) ", ";;esac"),
     ]);
     all.extend([
         ("one word", "a".repeat(bytes)),
