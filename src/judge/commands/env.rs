@@ -85,11 +85,9 @@ impl<'a> Environment<'a> {
     }
 
     /// Tells whether there is room for a text in which variables are replaced.
-    fn has_room(&self, written: &str, replaced: &Cow<'_, str>, is_value: bool) -> bool {
-        let fits = match replaced {
-            Cow::Borrowed(_) => true,
-            Cow::Owned(text) => self.room.grows(text.len().saturating_sub(written.len()), is_value),
-        };
+    fn has_room(&self, written: &str, replaced: &str, is_value: bool) -> bool {
+        let by = replaced.len().saturating_sub(written.len());
+        let fits = by == 0 || self.room.grows(by, is_value);
         if !fits {
             self.is_beyond.set(true);
         }

@@ -96,7 +96,7 @@ impl<'t> Parser<'t, '_, '_> {
             Some(value) => expand(word, Some(&value), quoted),
             // `${X[@]}` is several words even in quotes.
             None => {
-                word.push(if quoted && !self.text[..self.at].ends_with("[@]}") { UNKNOWN } else { SPREADS })
+                word.push(if quoted && !self.text[..self.at].ends_with("[@]}") { UNKNOWN } else { SPREADS });
             }
         }
         Ok(())

@@ -99,7 +99,7 @@ impl<'t> Parser<'t, '_, '_> {
             return Ok(Some((name, Word { text, span: word.span.clone(), ..Word::default() })));
         }
         let is_item = || rest.starts_with('[') && rest.contains("]=");
-        Ok((rest.starts_with("+=") || is_item()).then(|| (name, unknown)))
+        Ok((rest.starts_with("+=") || is_item()).then_some((name, unknown)))
     }
 
     /// Does what a builtin command does to variables, options and loops. Tells whether it only declares.
