@@ -85,10 +85,10 @@ fn is_valid(script: &str) -> bool {
 
 /// Tells whether a word that was read may be what bash made of it: several words, if it spreads.
 fn fits(read: &str, words: &[String]) -> Option<usize> {
-    if read.contains(jobgate::text::shell::SPREADS) {
+    if read.contains(shell::SPREADS) {
         return None;
     }
-    let pieces: Vec<&str> = read.split(jobgate::text::shell::UNKNOWN).collect();
+    let pieces: Vec<&str> = read.split(shell::UNKNOWN).collect();
     let word = words.first()?;
     let fits = match pieces.as_slice() {
         [whole] => word == whole,
