@@ -336,6 +336,7 @@ pub(super) fn run(
         (rule.check)(&mut cx);
         findings = cx.findings;
     }
+    findings.extend(reading.beyond());
     if workload.kind.untested {
         for finding in &mut findings {
             if finding.fills {

@@ -61,7 +61,7 @@ impl fmt::Display for Shape {
 const TEXTS: [&str; 9] = ["a", "deadlin,", "deadline,", "${", "{{", "<a", ": `, ", "9", "/\u{202e}"];
 
 /// Parts of scripts: commands, quotes, expansions and compound commands, also such as never end.
-const SCRIPTS: [&str; 16] = [
+const SCRIPTS: [&str; 27] = [
     "torchrun --nnodes=9 --node-rank=0 x; ",
     "torchrun --standalone --min-nodes=2 --max-nodes=3 --rdzv-endpoint=localhost:1 x\n",
     "accelerate launch --num_machines 9 --num_processes 99 --machine_rank 0 x\n",
@@ -78,6 +78,17 @@ const SCRIPTS: [&str; 16] = [
     "while :; do a; done; ",
     "a <<E\n",
     "'\\''",
+    ";a",
+    "|a",
+    "&a",
+    "||true;a",
+    ";sh -c a",
+    ";python a | tee b",
+    ";cp a /b",
+    ";a=1 b",
+    ";((a++))",
+    ";f(){ a;}",
+    ";case a in b)c;;esac",
 ];
 
 /// Returns each place alone, in every way to make it long.
