@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ignore::WalkBuilder;
 use rayon::prelude::*;
 
-use super::input::{Content, Exclusions, Input};
+use super::input::{Exclusions, Input};
 use super::kustomization::{Absent, Kustomizations, Taking};
 use super::paths::{normal, seen, shown};
 use super::patterns::Patterns;
@@ -25,6 +26,7 @@ use super::source::Loaded;
 use super::{Claims, whole_file};
 use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::Level;
+use crate::local::files::{self, MAX_SETTINGS_BYTES, Tree};
 use crate::local::render::{Origin, Renderer, TIMEOUT, Tools, of_chart};
 use crate::report::{Kustomized, NotRendered, Reason, Render, Rendered, Report, Unjudged, helm};
 use crate::text::yaml::{self, Chunk};
@@ -42,8 +44,12 @@ pub struct Rendering {
     pub values: Vec<Values>,
     /// How long one rendering may take.
     pub timeout: Duration,
+    /// How long all of them may take together.
+    pub timeout_of_all: Duration,
     /// Whether what is not here is fetched.
     pub network: bool,
+    /// Where the files of values must be, if nobody has named them.
+    pub within: Option<Tree>,
     /// The programs.
     pub tools: Tools,
     /// The files that are skipped, also where something is rendered from them.
@@ -66,13 +72,17 @@ impl Default for Rendering {
             kustomizations: true,
             values: Vec::new(),
             timeout: TIMEOUT,
+            timeout_of_all: TIMEOUT * TIMEOUTS,
             network: false,
+            within: None,
             tools: Tools::default(),
             exclusions: Exclusions::default(),
         }
     }
 }
 
+/// How many time limits all renderings of a run take together, at most.
+pub const TIMEOUTS: u32 = 20;
 /// How often the parts are tried of kustomizations that cannot be rendered.
 const MOST_ROUNDS: usize = 8;
 
@@ -136,12 +146,23 @@ impl Outcome {
         taking: &Taking<'_>,
     ) -> Self {
         let mut outcome = Self::default();
-        let renderer =
-            Renderer::new(&rendering.tools, rendering.timeout, run.options.max_file_size, rendering.network);
+        let renderer = Renderer::new(
+            &rendering.tools,
+            [rendering.timeout, rendering.timeout_of_all],
+            run.options.max_file_size,
+            rendering.network,
+        );
+        let trees = Tree::of(inputs.iter().filter_map(|input| Some(Path::new(&**input.root.as_ref()?))));
         let mut done = Vec::new();
         let mut render = |jobs: Vec<Of>, outcome: &mut Self| {
-            let results: Vec<Result<Judged, NotRendered>> =
-                jobs.par_iter().with_max_len(1).map(|job| judged(job, &renderer, run)).collect();
+            let results: Vec<Result<Judged, NotRendered>> = jobs
+                .par_iter()
+                .with_max_len(1)
+                .map(|job| {
+                    harmless(job, rendering, &trees)?;
+                    judged(job, &renderer, run)
+                })
+                .collect();
             for (job, result) in jobs.iter().zip(results) {
                 match result {
                     Ok(judged) => {
@@ -247,6 +268,7 @@ impl Outcome {
         report.unjudged.retain(|unjudged| !matches!(unjudged.reason, Reason::Patch(_)));
         report.answers.clear();
         (report.objects, report.suppressed, report.holdings) = (0, 0, crate::report::Holdings::default());
+        (report.ignored, report.lowered) = (0, 0);
         file.diff = None;
         forget_sources(report);
     }
@@ -332,11 +354,65 @@ fn key(located: &crate::report::Located) -> Key {
     )
 }
 
+/// Fails where a chart, or its files of values, would hand Helm what is not of the tree: it follows links, and
+/// what it reads would stand in the report.
+fn harmless(job: &Of, rendering: &Rendering, trees: &Tree) -> Result<(), NotRendered> {
+    let (dir, values) = match job {
+        Of::Chart { dir, values, .. } => (dir, values),
+        Of::Kustomization(tree) => return own_kustomization(tree, trees),
+    };
+    let failed = |why: String| NotRendered {
+        thing: Rendered::Chart,
+        dir: shown(dir).into(),
+        why: why.into(),
+        help: helm(&shown(dir)).into(),
+    };
+    let (own, more) = (Tree::of([&**dir]), rendering.within.as_ref());
+    for file in values {
+        let read = match more {
+            Some(tree) => tree.read(file, MAX_SETTINGS_BYTES),
+            None => files::named(file, MAX_SETTINGS_BYTES),
+        };
+        read.map_err(|why| failed(format!("cannot read {}: {why}", shown(file))))?;
+    }
+    let has = |path: &Path| own.has(path) || trees.has(path) || more.is_some_and(|tree| tree.has(path));
+    let mut walk = WalkBuilder::new(dir);
+    walk.standard_filters(false);
+    for entry in walk.build().filter_map(Result::ok) {
+        let path = entry.path();
+        let inside = shown(path.strip_prefix(dir).unwrap_or(path));
+        if entry.path_is_symlink() && path.exists() && !has(path) {
+            return Err(failed(format!("`{inside}` is a link that leads out of the directory")));
+        }
+        if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            return Err(failed(format!("`{inside}` is not a regular file")));
+        }
+    }
+    Ok(())
+}
+
+/// Fails where a kustomization of a repository takes in what is neither in it nor in what the user has named:
+/// kustomize keeps files in, but no directories.
+fn own_kustomization(tree: &super::kustomization::Tree, trees: &Tree) -> Result<(), NotRendered> {
+    let real = std::fs::canonicalize(&tree.path).unwrap_or_default();
+    let Some(root) = real.ancestors().find(|above| above.join(".git").exists()) else { return Ok(()) };
+    let repository = Tree::of([root]);
+    let is_outside = |file: &&PathBuf| file.exists() && !repository.has(file) && !trees.has(file);
+    let Some(outside) = tree.files.iter().find(is_outside) else { return Ok(()) };
+    let path: Arc<str> = shown(&tree.path).into();
+    let render = if tree.with_helm { Render::WithHelm } else { Render::Build };
+    Err(NotRendered {
+        thing: Rendered::Kustomization,
+        dir: shown(tree.path.parent().unwrap_or(Path::new(""))).into(),
+        why: format!("`{}` is outside the repository", shown(outside)).into(),
+        help: Kustomized { path, render }.help().into(),
+    })
+}
+
 /// Renders and judges.
 fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, NotRendered> {
     let path = job.file();
-    let input =
-        Input { path: shown(path).into(), content: Content::File(path.to_owned()), named: false, root: None };
+    let input = Input { path: shown(path).into(), named: false, ..Input::named(path) };
     let dir: Arc<str> = shown(path.parent().unwrap_or(Path::new(""))).into();
     let (text, origins) = match job {
         Of::Chart { dir: of, values, .. } => {

@@ -75,6 +75,9 @@ impl View<'_> {
         if patch.is_none() {
             self.components(object, &workload);
         }
+        if patch.is_none() {
+            self.count_missed(value, &workload);
+        }
         if let Some(dry_run) = options.dry_run.as_ref().filter(|_| patch.is_none()) {
             self.unknown_claims(object, &identity, &workload, Some(dry_run));
             return self.ask(object, &identity, dry_run);
@@ -114,6 +117,38 @@ impl View<'_> {
             self.add(object, &identity, finding);
         }
         self.duplicates(object, &identity);
+    }
+
+    /// Counts what the settings of the run take away: what rules would find that are not used, and the errors that
+    /// another policy would have.
+    fn count_missed(&mut self, value: &Value, workload: &Workload<'_>) {
+        let Context { policy, scope, options, input, .. } = self.context;
+        if matches!(self.depth, Depth::Fixes) || options.whole.is_none() && options.reference.is_none() {
+            return;
+        }
+        let request = self.request(value, workload);
+        let (mut ignored, mut lowered) = (0, 0);
+        if let Some(whole) = options.whole_of(input) {
+            let all = engine::evaluate(whole, *scope, &request).findings;
+            ignored = all.iter().filter(|finding| !options.selects(finding.rule)).count();
+        }
+        if let Some(reference) = options.reference {
+            let own = engine::evaluate(policy, *scope, &request);
+            // An exemption is counted already.
+            let suppressed = own.suppressed.iter().map(|suppressed| &suppressed.finding);
+            let denied = own.findings.iter().filter(|finding| finding.level == Level::Deny);
+            let known: BTreeSet<(&str, &Pointer)> =
+                denied.chain(suppressed).map(|finding| (finding.rule, &finding.path)).collect();
+            let more = engine::evaluate(reference, *scope, &request).findings;
+            let is_lowered = |finding: &&Finding| {
+                finding.level == Level::Deny
+                    && options.selects(finding.rule)
+                    && !known.contains(&(finding.rule, &finding.path))
+            };
+            lowered = more.iter().filter(is_lowered).count();
+        }
+        self.judged.ignored += ignored;
+        self.judged.lowered += lowered;
     }
 
     /// Returns the request to judge for an object: that for its creation in its namespace.
