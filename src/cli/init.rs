@@ -312,7 +312,7 @@ mod tests {
             let text = configuration(&inventory, policy);
             let read = Configuration::parse(&text, FILE).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(read.policy.as_ref().map(|at| &*at.value), Some(policy));
-            assert_eq!((read.paths(), read.fail_on), (vec![".".into()], Some(FailOn::Deny)));
+            assert_eq!((read.paths().unwrap(), read.fail_on), (vec![".".into()], Some(FailOn::Deny)));
             let keys = [
                 "exclude:",
                 "baseline:",

@@ -323,7 +323,7 @@ mod tests {
         let said: Vec<String> = linted.unwritten.iter().map(ToString::to_string).collect();
         assert_eq!(
             said,
-            [format!("cannot write {}: the file has changed since it was read", lint::path_text(&path))]
+            [format!("cannot write {}: the file has changed since it was read", path_text(&path))]
         );
         // The report is about what was read, and counts nothing as fixed.
         assert_eq!((linted.report.fixed, linted.report.changed, linted.report.findings.len()), (0, 0, 2));
