@@ -48,6 +48,7 @@ pub use holdings::Holdings;
 pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 pub(crate) use place::{first_line, span};
+pub(crate) use summary::taken_away;
 pub(crate) use text::{clean, clean_lines, plural};
 pub use unjudged::{Kustomized, NotRendered, Reason, Render, Rendered, Unjudged};
 pub(crate) use unjudged::{helm, helm_dependencies, order as unjudged_order};
@@ -280,13 +281,6 @@ impl Report {
     #[must_use]
     pub fn unjudged_in_short(&self) -> Option<String> {
         unjudged::in_short(self)
-    }
-
-    /// Returns what would have been reported, were it not for the settings, in words that follow a summary; each
-    /// begins with a semicolon.
-    #[must_use]
-    pub fn taken_away(&self) -> String {
-        summary::taken_away(self)
     }
 
     /// Returns how many findings there are of a level.

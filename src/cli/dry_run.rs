@@ -254,7 +254,7 @@ fn to_people(
         return Ok(());
     }
     let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
-    writeln!(out, "{}{}{unjudged}", summary(report), report.taken_away())?;
+    writeln!(out, "{}{}{unjudged}", summary(report), report::taken_away(report))?;
     report::write_origin(report, out)
 }
 

@@ -92,7 +92,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         let color = color && file.is_none();
         to_file_or(file, &mut io::stdout().lock(), |out| diffs.write(color, out))?;
         let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
-        let left = report::counts(report) + &report.taken_away() + &unjudged;
+        let left = report::counts(report) + &report::taken_away(report) + &unjudged;
         if !quiet {
             tell(&format!(
                 "{} would be fixed in {}; left are: {left}",

@@ -55,6 +55,9 @@ fn is_stream(file: &Path) -> bool {
 
 /// Fails if a file for a report cannot be created: better before the run than after it.
 pub(super) fn check(file: &Path) -> anyhow::Result<()> {
+    if file.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(|| failed(file));
+    }
     if is_stream(file) { Ok(()) } else { can_put(file).with_context(|| failed(file)) }
 }
 

@@ -3,7 +3,7 @@
 //! What a person reads there has names and texts of whoever made the files. They must not steer a terminal, hide
 //! from its reader, or give commands to a CI runner, which reads what a step prints.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
 
 use crate::judge::settings::SettingsErrors;

@@ -176,7 +176,6 @@ fn there(path: &Path) -> Result<Option<fs::Permissions>, NotReplaced> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
         Ok(metadata) if metadata.is_symlink() => Err(NotReplaced::Link),
-        Ok(metadata) if metadata.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
         Ok(metadata) if !metadata.is_file() => Err(NotReplaced::NoFile),
         Ok(metadata) => Ok(Some(metadata.permissions())),
     }
@@ -187,7 +186,7 @@ fn there(path: &Path) -> Result<Option<fs::Permissions>, NotReplaced> {
 /// The directories of an absolute path are the user's. Those of a path that begins in the current directory, or
 /// above it, may be a stranger's links: none of them leads out of there.
 fn output(path: &Path) -> Result<Spot, NotReplaced> {
-    let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
+    let name = path.file_name().ok_or(NotReplaced::NoFile)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let real = fs::canonicalize(directory)?;
     if !real.is_dir() {
@@ -268,7 +267,7 @@ mod tests {
             (fs::read_to_string(&path).unwrap(), fs::read_to_string(&fresh).unwrap(), entries(&dir)),
             ("new".into(), "fresh".into(), 2)
         );
-        assert!(matches!(put(dir.path(), b"x"), Err(NotReplaced::Io(_))));
+        assert!(matches!(put(dir.path(), b"x"), Err(NotReplaced::NoFile)));
         assert!(matches!(put(&dir.path().join("no/such/place"), b"x"), Err(NotReplaced::Io(_))));
         #[cfg(unix)]
         {

@@ -59,8 +59,9 @@ pub(super) fn line(report: &Report) -> String {
     line
 }
 
-/// Returns what would have been reported, were it not for the settings.
-pub(super) fn taken_away(report: &Report) -> String {
+/// Returns what would have been reported, were it not for the settings, in words that follow a summary; each begins
+/// with a semicolon.
+pub(crate) fn taken_away(report: &Report) -> String {
     let mut line = String::new();
     for (count, what) in [
         (report.suppressed, "suppressed by exemptions and annotations"),
