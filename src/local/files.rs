@@ -245,6 +245,9 @@ mod tests {
         assert!(matches!(named(&at("zero"), 10), Err(Barred::TooLarge(10))));
         let short = Duration::from_millis(50);
         assert!(matches!(drained_within(&pipe, 10, short), Err(Barred::Slow(_))));
+        // Whoever was given up on still waits at the first one.
+        let pipe = at("other");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let (there, again) = (pipe.clone(), pipe.clone());
         let writer = std::thread::spawn(move || fs::write(there, "text").unwrap());
         assert_eq!(named(&again, 10).unwrap(), b"text");
