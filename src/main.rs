@@ -17,12 +17,19 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let args = Cli::parse();
+    std::panic::set_hook(Box::new(cli::say::panicked));
+    let args = match Cli::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            cli::say::refuse(&error);
+            return u8::try_from(error.exit_code()).map_or(Exit::Failed.into(), ExitCode::from);
+        }
+    };
     match run(&args) {
         Ok(exit) => exit.into(),
         Err(error) if is_broken_pipe(&error) => Exit::Clean.into(),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "jobgate: {error:#}");
+            cli::say::fail(&error);
             Exit::Failed.into()
         }
     }

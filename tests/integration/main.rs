@@ -60,4 +60,6 @@ mod runtimes;
 #[cfg(feature = "serve")]
 mod server;
 mod shell;
+#[cfg(unix)]
+mod strangers;
 mod yaml_laws;

@@ -598,10 +598,10 @@ fn what_is_not_here_is_fetched_only_where_the_configuration_says_so() {
         ("jobgate.yaml", &format!("{head}render: {{network: true}}\n")),
     ]);
     let job = place.path().join("base/job.yaml");
-    // Without leave, addresses lead nowhere.
+    // Only one that is named gives leave. Without it, addresses lead nowhere.
     let script = "test \"$GIT_ALLOW_PROTOCOL$HTTPS_PROXY\" = \"$1\" || exit 1";
-    tool(&place, "kustomize", &format!("set -- ''; {script}; cat '{}'", job.display()));
-    let report = lint(&place, &[]);
+    tool(&place, "kustomize", &format!("set -- https:http:ssh:git; {script}; cat '{}'", job.display()));
+    let report = lint(&place, &["--config", "jobgate.yaml"]);
     assert_eq!((unjudged(&report), &report["summary"]["kustomizations"]), (Vec::new(), &2.into()));
     assert!(calls_of(&place).iter().all(|call| call.starts_with("build /")), "{:?}", calls_of(&place));
     fs::write(place.path().join("jobgate.yaml"), head).unwrap();

@@ -1,6 +1,7 @@
 //! One document: its objects, their findings, and the places of the findings.
 
 mod known_kind;
+mod missed;
 mod object;
 
 use std::ops::Range;

@@ -75,6 +75,9 @@ impl View<'_> {
         if patch.is_none() {
             self.components(object, &workload);
         }
+        if patch.is_none() {
+            self.count_missed(value, &workload);
+        }
         if let Some(dry_run) = options.dry_run.as_ref().filter(|_| patch.is_none()) {
             self.unknown_claims(object, &identity, &workload, Some(dry_run));
             return self.ask(object, &identity, dry_run);
@@ -117,7 +120,7 @@ impl View<'_> {
     }
 
     /// Returns the request to judge for an object: that for its creation in its namespace.
-    fn request<'o>(&self, object: &'o Value, workload: &Workload<'_>) -> Request<'o>
+    pub(super) fn request<'o>(&self, object: &'o Value, workload: &Workload<'_>) -> Request<'o>
     where
         Self: 'o,
     {
