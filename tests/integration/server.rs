@@ -863,7 +863,7 @@ async fn a_panic_costs_one_review() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_application_is_answered_for_in_time() {
-    let server = start(|config| config.limits.inline_bytes = 1000).await;
+    let server = start(|config| (config.limits.inline_bytes, config.limits.light) = (1000, 1000)).await;
     let mut client = server.connect().await;
     let mut late = 0;
     for (word, pad) in [("hang", 0), ("hang", 2000), ("compute", 2000)] {

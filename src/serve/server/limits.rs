@@ -57,7 +57,7 @@ pub struct Limits {
     /// MiB.
     pub body_bytes: usize,
     /// Memory for all bodies above `inline_bytes` together, in bytes of their buffers. Smaller ones have
-    /// their own ([`small_body_memory`](Self::small_body_memory)). 96 MiB: two of the largest while the buffer
+    /// their own ([`small_body_memory`](Self::small_body_memory)). 80 MiB: two of the largest while the buffer
     /// of one grows.
     pub body_memory: usize,
     /// How much of `body_memory` one address may use. 64 MiB: one of the largest while its buffer grows from
@@ -65,7 +65,7 @@ pub struct Limits {
     /// it takes full memory from the address that uses most, so others cannot keep it.
     pub body_memory_per_source: usize,
     /// Memory for the evaluation of reviews that are not light together, in bytes by
-    /// [`Application::weight`](super::Application::weight); a single one that needs more is rejected. 160
+    /// [`Application::weight`](super::Application::weight); a single one that needs more is rejected. 176
     /// MiB: a new object of 3 MiB, the largest that the API server accepts, in the most costly shape, or an
     /// update of one of 1.5 MiB, the largest that etcd accepts.
     pub evaluation_memory: usize,
@@ -74,7 +74,7 @@ pub struct Limits {
     /// the heaviest.
     pub light_evaluation_memory: usize,
     /// The weight up to which a review is light, whatever the size of its body: that of a body of 64 KiB in
-    /// the most costly shape, or of a megabyte of text. 4 MiB.
+    /// the most costly shape, or of half a megabyte of text. 4 MiB.
     pub light: usize,
     /// Bodies up to this size are weighed on the thread that reads them, and evaluated there if they are
     /// light, within `inline_steps`. Weighing takes a microsecond for a KiB. 256 KiB.
@@ -124,9 +124,9 @@ impl Default for Limits {
             body_rate: 64 << 10,
             body_piece: 64,
             body_bytes: 32 << 20,
-            body_memory: 96 << 20,
+            body_memory: 80 << 20,
             body_memory_per_source: 64 << 20,
-            evaluation_memory: 160 << 20,
+            evaluation_memory: 176 << 20,
             light_evaluation_memory: 32 << 20,
             light: 4 << 20,
             weighed_bytes: 256 << 10,
@@ -166,9 +166,9 @@ impl Limits {
     /// | connections: 512 of 64 KiB | 32 MiB |
     /// | buffers of the system for them: 512 of twice 48 KiB and twice 16 KiB | 64 MiB |
     /// | small bodies: one of 64 KiB on each connection | 32 MiB |
-    /// | large bodies | 96 MiB |
+    /// | large bodies | 80 MiB |
     /// | evaluation of light reviews | 32 MiB |
-    /// | evaluation of heavy reviews | 160 MiB |
+    /// | evaluation of heavy reviews | 176 MiB |
     /// | what the allocator rounds up, or has yet to give back: an eighth of connections, bodies and evaluation | 44 MiB |
     /// | together | 508 MiB |
     #[must_use]

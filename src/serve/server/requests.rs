@@ -1,5 +1,7 @@
 //! From an HTTP request to a [`Call`], and from an [`Answer`] to an HTTP response.
 
+mod admit;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
@@ -18,13 +20,13 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{timeout, timeout_at};
 
+use self::admit::{Permits, Unfit, WEIGHED_AT_ONCE};
 use super::body::{Bodies, BodyError, PREFIX_BYTES, Received, Source};
 use super::bounded::{Bounded, StopOnDrop};
 use super::certificate::Tokens;
 use super::connection::Stage;
-use super::pool::Portion;
 use super::put_off::{PutOff, Times};
-use super::queue::{Bid, Capacity, Permit, Queue};
+use super::queue::{Capacity, Queue};
 use super::turns::Turns;
 use super::{Application, Call, Limits, Metrics, duration};
 use crate::admission::{Answer, Endpoint, Estimate, Fault, Meta, Outcome};
@@ -245,74 +247,6 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Waits a little for a turn and memory to evaluate a body.
-    async fn admit(
-        &self,
-        endpoint: Endpoint,
-        body: Received,
-        source: IpAddr,
-        deadline: Instant,
-    ) -> Result<Permits, Unfit> {
-        let all = async {
-            let bytes = body.bytes.len();
-            if bytes <= self.limits.weighed_bytes {
-                let weigh = AssertUnwindSafe(|| self.app.weight(&body.bytes));
-                let weight = std::panic::catch_unwind(weigh).map_err(|_| Unfit::Unknown)?;
-                let light = self.limits.light;
-                if weight <= light || bytes <= self.limits.inline_bytes {
-                    let weight = weight.min(light);
-                    let review = self.wait(&self.reviews, source, &body.bytes, weight, weight).await;
-                    return Ok(Permits {
-                        _review: review,
-                        _long: None,
-                        _body: body.memory,
-                        inline: Some(weight),
-                    });
-                }
-            }
-            self.make_room(endpoint, body, source).await
-        };
-        timeout(self.queue_time(deadline), all).await.unwrap_or(Err(Unfit::Now))
-    }
-
-    /// Takes a turn, and waits in line for it in the name of whoever sent the body.
-    async fn wait(&self, queue: &Queue, source: IpAddr, body: &[u8], weight: usize, memory: usize) -> Permit {
-        if let Some(permit) = queue.take_now(source, weight, memory) {
-            return permit;
-        }
-        let Estimate { user, namespace, dry_run, .. } = self.estimate(body);
-        queue.take(Bid { source, user, namespace, dry_run, weight, memory }).await
-    }
-
-    /// Waits for a core and memory to evaluate a heavy body.
-    async fn make_room(&self, endpoint: Endpoint, body: Received, source: IpAddr) -> Result<Permits, Unfit> {
-        let turn = self.weighing.take(source).await;
-        let (app, all) = (self.app.clone(), self.limits.evaluation_memory);
-        // The body is kept until weighing has ended, even if the request is gone.
-        let weighing = spawn_blocking(move || {
-            let _turn = turn;
-            let bytes = &body.bytes;
-            let weight = app.weight(bytes);
-            if weight > all {
-                return (Err(app.too_heavy(endpoint, bytes)), body);
-            }
-            let Estimate { user, namespace, dry_run, .. } = app.estimate(bytes);
-            let names = (bytes.slice_ref(user), bytes.slice_ref(namespace), dry_run);
-            (Ok((weight, names)), body)
-        });
-        let (verdict, body) = weighing.await.map_err(|_| Unfit::Unknown)?;
-        let (weight, (user, namespace, dry_run)) = verdict.map_err(Unfit::Ever)?;
-        let bid = |memory| Bid { source, user: &user, namespace: &namespace, dry_run, weight, memory };
-        let long = self.long_reviews.take(bid(weight)).await;
-        let review = self.reviews.take(bid(0)).await;
-        Ok(Permits { _review: review, _long: Some(long), _body: body.memory, inline: None })
-    }
-
-    /// Returns how long a review may wait for its turn: the rest of its time is for its evaluation.
-    fn queue_time(&self, deadline: Instant) -> Duration {
-        self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) * 2 / 3)
-    }
-
     /// Lets the application answer, or answers for it if it cannot; nothing if there was no turn for it.
     ///
     /// A light review is evaluated on the thread that read it, as nearly all need less time than the hand-over
@@ -446,30 +380,6 @@ fn closing(version: Version, mut response: Response) -> Response {
     }
     response
 }
-
-/// Why a body is not evaluated.
-enum Unfit {
-    /// Others are, and have been for too long.
-    Now,
-    /// It is too heavy: what the application answers to that.
-    Ever(Option<Answer>),
-    /// Weighing it has failed.
-    Unknown,
-}
-
-/// Permission to evaluate. What an evaluation takes is taken until it has ended, even if nobody waits for it
-/// any more.
-struct Permits {
-    _review: Permit,
-    _long: Option<Permit>,
-    _body: Option<Portion>,
-    /// The weight of a light review, which is evaluated on the thread that read it.
-    inline: Option<usize>,
-}
-
-/// How many bodies are weighed at the same time that take longer than may be taken from a thread that serves
-/// connections. Addresses take turns.
-const WEIGHED_AT_ONCE: usize = 2;
 
 impl Limits {
     /// Returns how long the answer may take: less than the API server will wait.
