@@ -119,7 +119,8 @@ fn main() -> ExitCode {
             format!("memory under {clients} clients with the costliest objects"),
             move || {
                 let row = pressure::run(clients, settings)?;
-                let result = row.check(settings.p99);
+                // The attackers ask for more than the machine can do; ordinary reviews must not be lost.
+                let result = row.check(pressure::P99);
                 rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
                 result.map_err(Failed::from)
             },
