@@ -63,9 +63,9 @@ pub fn estimate(body: &[u8]) -> Estimate<'_> {
             match byte {
                 b'{' | b'[' => {
                     if *byte == b'{' {
-                        mappings += 1
+                        mappings += 1;
                     } else {
-                        lists += 1
+                        lists += 1;
                     }
                     at.enter();
                 }
