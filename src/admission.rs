@@ -37,7 +37,7 @@ pub use fault::Fault;
 pub use request::request;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Version};
-pub use weight::weight;
+pub use weight::{Estimate, estimate, weight};
 
 use crate::judge::engine::{self, Origin, Request, Skipped, Verdict};
 use crate::judge::facts::Facts;

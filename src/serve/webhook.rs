@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use jiff::civil::Date;
 
-use crate::admission::{self, Answer, Endpoint, Fault, Review};
+use crate::admission::{self, Answer, Endpoint, Estimate, Fault, Review};
 use crate::cluster::{ClaimFacts, Claims};
 use crate::judge::engine::Skipped;
 use crate::judge::facts::FactTable;
@@ -90,6 +90,10 @@ impl Application for Webhook {
 
     fn weight(&self, body: &[u8]) -> usize {
         admission::weight(body)
+    }
+
+    fn estimate<'b>(&self, body: &'b [u8]) -> Estimate<'b> {
+        admission::estimate(body)
     }
 
     fn too_heavy(&self, at: Endpoint, body: &[u8]) -> Option<Answer> {

@@ -611,6 +611,28 @@ fn no_alert_is_on_what_a_stranger_sends() {
     }
 }
 
+/// From the event to the alert: until it is scraped, until the rules are evaluated, and until it has lasted.
+#[test]
+fn what_opens_the_gate_is_an_alert_within_a_minute() {
+    let read = |path: &str| {
+        let text = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+        yaml::documents(&text).next().unwrap().unwrap().value
+    };
+    let seconds = |value: &Value| -> u64 {
+        value.as_str().map_or(0, |text| text.strip_suffix('s').unwrap_or("600").parse().unwrap_or(600))
+    };
+    let monitor = read("deploy/components/service-monitor/service-monitor.yaml");
+    let scraped = seconds(&monitor["spec"]["endpoints"][0]["interval"]);
+    let group = &read("deploy/components/alerts/prometheus-rule.yaml")["spec"]["groups"][0];
+    for name in ["JobgateFault", "JobgateShedding"] {
+        let rule = group["rules"].as_array().unwrap().iter().find(|rule| rule["alert"] == name).unwrap();
+        let time = scraped + seconds(&group["interval"]) + seconds(&rule["for"]);
+        assert!(scraped > 0 && time <= 60, "{name} takes {time} s");
+    }
+    // A counter that appears with its first event shows no increase.
+    assert!(Metrics::new().text().contains("jobgate_faults_total{cause=\"shed\"} 0\n"));
+}
+
 /// Every metric that an alert names is one that the program prints, or the API server's own.
 #[test]
 fn alerts_are_written_on_metrics_that_there_are() {

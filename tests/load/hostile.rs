@@ -79,6 +79,8 @@ const THREES: usize = 4;
 /// What is asked with each shape.
 const ASKED: [(Endpoint, bool); 3] =
     [(Endpoint::Mutate, false), (Endpoint::Validate, true), (Endpoint::Mutate, true)];
+/// How many shapes that cost too much are printed.
+const MAX_SHOWN: usize = 200;
 /// How many of the costliest shapes are kept, and timed.
 const TIMED: usize = 60;
 
@@ -125,6 +127,8 @@ struct Cost {
     steps: u64,
     allocated: usize,
     held: usize,
+    /// What the server would have let it take.
+    weight: usize,
     took: Duration,
 }
 
@@ -158,7 +162,7 @@ fn measure(policy: &Policy, endpoint: Endpoint, body: &[u8]) -> Cost {
     let (allocated, held) = (ALL.total_allocated() - allocated, HELD.peak_usage().saturating_sub(held));
     assert!(matches!(answer.status, 200 | 400), "{}", answer.status);
     assert!(answer.body.len() <= MAX_ANSWER, "an answer of {} bytes", answer.body.len());
-    Cost { bytes: body.len(), steps, allocated, held, took }
+    Cost { bytes: body.len(), steps, allocated, held, weight: admission::weight(body), took }
 }
 
 /// A shape on a base object, for one endpoint.
@@ -260,7 +264,7 @@ fn search(bases: &[(usize, &Base)], timed: bool) {
         }
     }
     println!("{} passed, {} failed", trials - faults.len().min(trials), faults.len());
-    for fault in faults.iter().take(20) {
+    for fault in faults.iter().take(MAX_SHOWN) {
         println!("  {fault}");
     }
     assert!(faults.is_empty(), "some shapes cost too much");
@@ -369,6 +373,9 @@ fn too_much(bare: &Cost, small: &Cost, large: &Cost) -> Option<String> {
         return Some(format!(
             "input grows by {input:.2}, steps by {steps:.2}, bytes allocated by {allocated:.2}: {bare:?} {small:?} {large:?}"
         ));
+    }
+    if let Some(cost) = [small, large].into_iter().find(|cost| cost.held > cost.weight) {
+        return Some(format!("it takes more than it weighs: {cost:?}"));
     }
     (large.score() > 1.0).then(|| format!("{large:?}"))
 }

@@ -98,7 +98,7 @@ impl Metrics {
     }
 
     /// Counts an internal error, after which a request was allowed with a warning. The server itself reports
-    /// `panic` and `deadline`.
+    /// `panic` and `deadline`, and `shed` for a review that was put off and not asked again.
     pub fn fault(&self, cause: &'static str) {
         self.0.faults.get_or_create(&[("cause", cause)]).inc();
     }
@@ -361,7 +361,7 @@ impl Inner {
         registry.register_collector(Box::new(Process));
         // Series that have alerts exist from the start: a counter that appears with its first event shows no
         // increase.
-        for cause in Fault::OURS.map(Fault::as_str) {
+        for cause in Fault::OURS.map(Fault::as_str).into_iter().chain([super::put_off::LOST]) {
             drop(inner.faults.get_or_create(&[("cause", cause)]));
         }
         for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {
