@@ -49,6 +49,7 @@ mod runtimes;
 mod samples;
 mod scenario;
 mod starters;
+mod trust;
 mod updates;
 mod wrong_types;
 
@@ -105,6 +106,7 @@ fn main() -> ExitCode {
         kinds::SCENARIOS,
         operators::SCENARIOS,
         starters::SCENARIOS,
+        trust::SCENARIOS,
         wrong_types::SCENARIOS,
     ];
     let cluster = Arc::new(Lazy::new(assets.clone(), definitions.clone()));
