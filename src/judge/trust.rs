@@ -185,7 +185,9 @@ mod tests {
     }
 
     fn adding(user: &str) -> Policy {
-        Policy { trusted_controllers: vec![user.to_owned()], ..Policy::default() }
+        let mut policy = Policy::default();
+        policy.trusted_controllers = vec![user.to_owned()];
+        policy
     }
 
     #[test]

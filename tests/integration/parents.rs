@@ -322,7 +322,8 @@ async fn the_webhook_tells_an_operator_that_is_not_trusted_how_to_be() {
     assert_eq!(outcome, Outcome::Denied);
     assert!(last.contains(&format!("`{OWN}`")) && last.contains("`trustedControllers`"), "{message}");
     // As it says.
-    let own = Policy { trusted_controllers: vec![OWN.to_owned()], ..Policy::default() };
+    let mut own = Policy::default();
+    own.trusted_controllers = vec![OWN.to_owned()];
     let (own, _) = webhook(own, fake.claims());
     assert_eq!(review(&own, OWN, "Job", "1").await.0, Outcome::Allowed);
     assert_eq!(review(&own, OWN, "Job", "2").await.0, Outcome::Denied);
