@@ -76,7 +76,7 @@ fn scaled(place: &Place<'_>) {
     let told = |report: &Value| -> Vec<String> {
         let findings = report["findings"].as_array().expect("findings").iter();
         let related = findings.flat_map(|finding| finding["related"].as_array().into_iter().flatten());
-        let texts = related.filter_map(|related| related["text"].as_str());
+        let texts = related.filter_map(|related| related["message"].as_str());
         texts.filter(|text| text.contains("scale")).map(str::to_owned).collect()
     };
     assert_eq!(told(&report(&audit(place, "admin"))), [""; 0]);

@@ -196,7 +196,7 @@ fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
             let webhook = api.get(&path)["webhooks"][0].clone();
             (
                 path,
-                json!({"webhooks": [crate::manifests::over(webhook, json!({"clientConfig": {"caBundle": null}}))]}),
+                json!({"webhooks": [over(webhook, json!({"clientConfig": {"caBundle": null}}))]}),
                 "/webhooks/0/clientConfig/caBundle",
             )
         }
@@ -263,7 +263,10 @@ fn forged(place: &Place<'_>, trial: &Trial<'_>, kind: Kind) -> Output {
         _ => None,
     });
     let child = over(child.expect("a child"), json!({"metadata": {"ownerReferences": [owner]}}));
-    let arguments = ["-n", &trial.namespace, "create", "--dry-run=server", "--as", kind.makers[0], "-f", "-"];
+    // The account itself need not be bound to anything here.
+    let user = ["--as", kind.makers[0], "--as-group=system:masters"];
+    let create = ["-n", &trial.namespace, "create", "--dry-run=server", "-f", "-"];
+    let arguments = [&create[..], &user[..]].concat();
     place.cluster.admin.run(&arguments, &child.to_string())
 }
 

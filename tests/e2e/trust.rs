@@ -37,7 +37,8 @@ fn parent(place: &Place<'_>) -> String {
 }
 
 fn made(place: &Place<'_>, user: &str, object: &Value) -> Output {
-    let arguments = ["create", "--dry-run=server", "--as", user, "-o", "json", "-f", "-"];
+    let arguments =
+        ["create", "--dry-run=server", "--as", user, "--as-group=system:masters", "-o", "json", "-f", "-"];
     place.with_input(&arguments, &object.to_string())
 }
 
