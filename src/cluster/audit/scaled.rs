@@ -42,12 +42,12 @@ pub(super) fn explain(policy: &Policy, facts: &dyn Facts, request: &Request<'_>,
 
 /// Returns who set a field through the subresource, if that was the last write of it: the API server notes it
 /// in `managedFields`.
-fn writer<'a>(object: &'a Value, path: Path) -> Option<&'a str> {
+fn writer(object: &Value, path: Path) -> Option<&str> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?;
     let owns = |entry: &&Value| {
         let mut at = entry.get("fieldsV1");
         for key in path {
-            at = at.and_then(|fields| fields.get(&format!("f:{key}")));
+            at = at.and_then(|fields| fields.get(format!("f:{key}")));
         }
         entry.get("subresource").and_then(Value::as_str) == Some("scale") && at.is_some()
     };
