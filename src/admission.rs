@@ -17,6 +17,7 @@
 mod check;
 pub mod dry_run;
 mod fault;
+mod parent;
 mod request;
 mod respond;
 mod review;
@@ -43,6 +44,7 @@ use crate::judge::engine::{self, Origin, Request, Skipped, Verdict};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::Policy;
+use crate::judge::trust;
 use crate::kinds::Kind;
 use respond::Reply;
 
@@ -205,10 +207,15 @@ pub fn judge(
     );
     let mut reply = Reply { audit: audit(policy, &verdict), ..Reply::default() };
     if denies(endpoint, kind, &verdict) {
-        reply.denial = Some(respond::denial(&verdict.findings));
+        let advice = trust::advice(policy, &object, &head.user);
+        reply.denial = Some(respond::denial(&verdict.findings, advice.as_deref()));
     } else if endpoint == Endpoint::Validate {
         reply.warnings = respond::warnings(&verdict.findings);
-        let caveat = facts.caveat().filter(|_| verdict.skipped.is_none());
+        let caveat = match verdict.skipped {
+            None => facts.caveat(),
+            Some(Skipped::TrustedUnseen) => facts.caveat().or(Some(parent::UNSEEN)),
+            Some(_) => None,
+        };
         reply.warnings.extend(caveat.map(respond::shorten));
     } else {
         let again = |object: &Value| {
@@ -383,6 +390,9 @@ fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
     }
     if let Some(skipped) = verdict.skipped {
         audit.insert("skipped", skipped.as_str().to_owned());
+        if skipped == Skipped::TrustedUnseen {
+            audit.insert("parent", "unknown".to_owned());
+        }
     }
     if !policy.hash.is_empty() {
         audit.insert("policy", respond::annotation(&policy.hash));

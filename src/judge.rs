@@ -26,4 +26,5 @@ pub mod settings;
 pub(crate) mod spot;
 mod tolerations;
 mod training;
+pub mod trust;
 mod words;

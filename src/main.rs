@@ -1,6 +1,6 @@
 //! The command `jobgate`.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice};
@@ -39,7 +39,8 @@ fn give_memory_back() {
         command.arg0(name);
     }
     let error = command.args(args).env(PURGE_DELAY, "0").exec();
-    cli::say::say(&format!("jobgate: memory is given back late: cannot start again: {error}"));
+    let error = anyhow::Error::new(error).context("start again, to give memory back at once");
+    cli::say::fail(&error);
 }
 
 fn main() -> ExitCode {

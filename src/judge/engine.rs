@@ -12,7 +12,8 @@ use crate::judge::ranks::Reading;
 use crate::judge::ratchet::ratchet;
 use crate::judge::rule::{Cx, Rule};
 use crate::judge::rules::{self, RULES};
-use crate::kinds::{self, Kind, OnUpdate, Path, Workload};
+use crate::judge::trust::{Trust, trust};
+use crate::kinds::{self, OnUpdate, Path, Workload};
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::value::Value;
@@ -101,16 +102,24 @@ pub enum Skipped {
     BeingDeleted,
     /// A controller made it from a parent that was judged.
     TrustedController,
+    /// A controller that is trusted made it, from a parent that could not be looked up.
+    TrustedUnseen,
 }
 
 impl Skipped {
+    /// Tells whether a trusted controller made the object.
+    #[must_use]
+    pub fn is_trusted(self) -> bool {
+        matches!(self, Self::TrustedController | Self::TrustedUnseen)
+    }
+
     /// Returns a word for logs, metrics and audit annotations.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotOurs => "not-ours",
             Self::BeingDeleted => "being-deleted",
-            Self::TrustedController => "trusted-controller",
+            Self::TrustedController | Self::TrustedUnseen => "trusted-controller",
         }
     }
 }
@@ -190,8 +199,10 @@ pub(crate) fn evaluate_binding(policy: &Policy, facts: &dyn Facts, request: &Req
 
 fn by_rules(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
     let Some(workload) = Workload::of(request.object) else { return Verdict::skipped(Skipped::NotOurs) };
-    if is_trusted_child(policy, &workload, request) {
-        return Verdict::skipped(Skipped::TrustedController);
+    match trust(policy, facts, request, &workload) {
+        Trust::None => {}
+        Trust::Child => return Verdict::skipped(Skipped::TrustedController),
+        Trust::Unseen => return Verdict::skipped(Skipped::TrustedUnseen),
     }
     let same_spec = request.old.is_some_and(|old| old.get("spec") == request.object.get("spec"));
     if same_spec && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
@@ -368,24 +379,6 @@ fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: 
         }));
     }
     ops
-}
-
-/// Tells whether a controller created the object from a judged parent. The API server verifies the user name,
-/// but not owner references.
-fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<'_>) -> bool {
-    let Some(user) = request.user else { return false };
-    if !policy.trusted_controllers.iter().any(|name| name == user) {
-        return false;
-    }
-    let owners = workload.object.at(&["metadata", "ownerReferences"]);
-    let mut owners = owners.items().filter(|owner| owner.get("controller").bool().set() == Some(true));
-    // A controller that is known creates objects for its own kinds; one that the policy adds, for any.
-    let is_known = Kind::all().any(|kind| kind.makers.contains(&user));
-    owners.any(|owner| {
-        let text = |key| owner.get(key).text().set().unwrap_or_default();
-        let parent = || Kind::typed(text("apiVersion"), text("kind"));
-        !is_known || parent().is_some_and(|kind| kind.makers.contains(&user))
-    })
 }
 
 /// Returns the rules that an annotation lists.

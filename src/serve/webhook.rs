@@ -1,5 +1,5 @@
 //! The application of `jobgate serve`: judges reviews under the current policy, with facts about their
-//! claims and runtimes.
+//! parents, claims and runtimes.
 //!
 //! `admission` answers, `cluster` looks claims up, `server` handles time; this joins them.
 
@@ -11,7 +11,7 @@ use jiff::civil::Date;
 use crate::admission::{self, Answer, Endpoint, Estimate, Fault, Review};
 use crate::cluster::{ClaimFacts, Claims};
 use crate::judge::engine::Skipped;
-use crate::judge::facts::FactTable;
+use crate::judge::facts::{Fact, FactTable, Facts as _};
 use crate::judge::policy::Policy;
 use crate::judge::rules;
 use crate::serve::server::{Application, Call, Metrics};
@@ -47,7 +47,7 @@ impl Webhook {
             Some(fault) => self.metrics.malformed_review(fault.as_str(), authenticated),
             None => {}
         }
-        if answer.meta.skipped == Some(Skipped::TrustedController) {
+        if answer.meta.skipped.is_some_and(Skipped::is_trusted) {
             self.metrics.trusted_child();
         }
         answer
@@ -66,6 +66,20 @@ impl Application for Webhook {
             );
         };
         let until = self.claims.until(call.deadline.into());
+        let mut made = ClaimFacts::default();
+        if let Some(wanted) = review.parent(&policy) {
+            made = self.claims.parent(&wanted, until).await;
+            let (result, is_judged) = match made.parent(&wanted) {
+                Fact::Known(()) => ("found", false),
+                Fact::Absent => ("absent", true),
+                Fact::Unknown => ("unknown", false),
+            };
+            self.metrics.parent_lookup(result);
+            if !is_judged {
+                return self
+                    .counted(admission::judge(endpoint, &policy, &made, review, today), authenticated);
+            }
+        }
         let runtimes = if review.runtimes.is_empty() || !asks_for(&policy, &[CLAIMS, TOLERATIONS]) {
             None
         } else {
@@ -81,6 +95,7 @@ impl Application for Webhook {
         if let Some(runtimes) = runtimes {
             facts.know(runtimes);
         }
+        facts.know(made);
         self.counted(admission::judge(endpoint, &policy, &facts, review, today), authenticated)
     }
 

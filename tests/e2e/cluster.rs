@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 use tempfile::TempDir;
 
@@ -240,6 +241,7 @@ impl Cluster {
 
     /// What every scenario may rely on.
     fn prepare(&self, definitions: &[Value]) -> Result<(), String> {
+        let parents: Vec<Kind> = Kind::with_children().collect();
         let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "jobgate"},
@@ -249,6 +251,11 @@ impl Cluster {
                         "apiGroups": ["trainer.kubeflow.org"],
                         "resources": ["clustertrainingruntimes", "trainingruntimes"],
                         "verbs": ["get", "list", "watch"],
+                    },
+                    {
+                        "apiGroups": parents.iter().map(|kind| kind.group).collect::<Vec<_>>(),
+                        "resources": parents.iter().map(|kind| kind.resource).collect::<Vec<_>>(),
+                        "verbs": ["get"],
                     },
                 ],
             },

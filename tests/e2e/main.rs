@@ -66,6 +66,7 @@ mod runtimes;
 mod samples;
 mod scenario;
 mod starters;
+mod trust;
 mod updates;
 mod wrong_types;
 
@@ -153,6 +154,7 @@ const BESIDE_EACH_OTHER: &[&[Scenario]] = &[
     kinds::SCENARIOS,
     operators::SCENARIOS,
     starters::SCENARIOS,
+    trust::SCENARIOS,
     wrong_types::SCENARIOS,
 ];
 

@@ -7,7 +7,7 @@ use jobgate::text::value::{Value, json};
 
 use crate::api::{Api, list_of};
 use crate::kinds::{ANYBODY, problems};
-use crate::manifests::{asking, endless, gpu_job, over, pytorch_job};
+use crate::manifests::{asking, cron_job, endless, gpu_job, over, pytorch_job};
 use crate::mutator::Mutator;
 use crate::process::eventually;
 use crate::samples::sample;
@@ -54,15 +54,36 @@ fn child(kind: &str) -> Value {
     }
 }
 
-fn owned(child: Value, version: &str, kind: &str, controller: bool) -> Value {
+/// A uid that nothing has.
+const NOBODY: &str = "7d1f4bd2-9a52-4d5a-9f0f-0d5d7bb0c9d1";
+
+fn owned(child: Value, (version, kind, uid): (&str, &str, &str), controller: bool) -> Value {
     let owner = json!({
-        "apiVersion": version, "kind": kind, "name": "parent", "uid": "7d1f4bd2-9a52-4d5a-9f0f-0d5d7bb0c9d1",
-        "controller": controller,
+        "apiVersion": version, "kind": kind, "name": "parent", "uid": uid, "controller": controller,
     });
     over(child, json!({"metadata": {"ownerReferences": [owner]}}))
 }
 
-/// Dry runs: the garbage collector would soon find that there is no such parent.
+/// Creates the parent of a kind, and returns its uid.
+fn parent(api: &Api, place: &Place<'_>, kind: &str) -> String {
+    let object = match kind {
+        "CronJob" => cron_job("parent", json!({"spec": {"suspend": true}})),
+        "JobSet" => sample("jobsets.jobset.x-k8s.io").good("parent"),
+        "TrainJob" => sample("trainjobs.trainer.kubeflow.org").good("parent"),
+        "MPIJob" => sample("mpijobs.kubeflow.org").good("parent"),
+        "RayJob" => sample("rayjobs.ray.io").good("parent"),
+        "AppWrapper" => sample("appwrappers.workload.codeflare.dev").good("parent"),
+        "ScaledJob" => sample("scaledjobs.keda.sh").good("parent"),
+        kind => panic!("no parent of kind {kind}"),
+    };
+    let path = list_of(&place.namespace, &object);
+    let (status, made) = api.send_as(ANYBODY, Method::POST, &path, &object);
+    // Two operators may have one kind of parent.
+    let parent = if status == 409 { api.get(&format!("{path}/parent")) } else { made };
+    parent["metadata"]["uid"].as_str().unwrap_or_else(|| panic!("{kind}: {parent:#}")).to_owned()
+}
+
+/// Dry runs: nothing is to run.
 fn children(place: &Place<'_>) {
     let elsewhere = place.beside();
     let api = Api::admin(place.cluster);
@@ -70,9 +91,10 @@ fn children(place: &Place<'_>) {
         api.send_as(user, Method::POST, &format!("{}?dryRun=All", list_of(namespace, object)), object)
     };
     for (version, kind, maker, kinds) in FAMILIES {
+        let uid = parent(&api, place, kind);
         for child_kind in kinds {
             let what = format!("{child_kind} of {kind} by {maker}");
-            let object = owned(child(child_kind), version, kind, true);
+            let object = owned(child(child_kind), (version, kind, &uid), true);
             let (status, made) = created(maker, &place.namespace, &object);
             assert_eq!(status, 201, "{what}: {made:#}");
             let (_, plain) = created(maker, &elsewhere.namespace, &object);
@@ -85,9 +107,11 @@ fn children(place: &Place<'_>) {
             let judged = [
                 (ANYBODY, object.clone()),
                 (other.2, object.clone()),
-                (maker, owned(object.clone(), other.0, other.1, true)),
-                (maker, owned(object.clone(), version, kind, false)),
-                (maker, owned(object.clone(), "example.com/v1", kind, true)),
+                (maker, owned(object.clone(), (other.0, other.1, &uid), true)),
+                (maker, owned(object.clone(), (version, kind, &uid), false)),
+                (maker, owned(object.clone(), ("example.com/v1", kind, &uid), true)),
+                // Nor is the parent another one of the name.
+                (maker, owned(object.clone(), (version, kind, NOBODY), true)),
                 (maker, unowned),
             ];
             for (user, object) in judged {
@@ -97,7 +121,8 @@ fn children(place: &Place<'_>) {
         }
     }
     // What the operator changes later is its own, too: a Job that it resumes with the tolerations of a queue.
-    let parent = ("jobset.x-k8s.io/v1alpha2", "JobSet");
+    let uid = parent(&api, &elsewhere, "JobSet");
+    let parent = ("jobset.x-k8s.io/v1alpha2", "JobSet", &*uid);
     let suspended = over(
         gpu_job("resumed", json!({})),
         json!({"spec": {"activeDeadlineSeconds": null, "suspend": true, "managedBy": "e2e.jobgate.dev/nobody"}}),
@@ -108,7 +133,7 @@ fn children(place: &Place<'_>) {
     elsewhere.gate();
     let toleration = json!({"key": "queue", "operator": "Exists"});
     let change = json!({"spec": {"suspend": false, "template": {"spec": {"tolerations": [toleration]}}}});
-    let resumed = owned(over(made, change), parent.0, parent.1, true);
+    let resumed = owned(over(made, change), parent, true);
     let path = format!("{}/resumed", list_of(&elsewhere.namespace, &resumed));
     let (status, stored) = api.send_as(CONTROLLER, Method::PUT, &path, &resumed);
     assert_eq!((status, &stored["spec"]), (200, &resumed["spec"]), "{stored:#}");

@@ -262,6 +262,11 @@ fn gp30_permissions_have_names_and_no_wildcard() {
                     ["persistentvolumeclaims"] | ["clustertrainingruntimes", "trainingruntimes"] => {
                         assert_eq!(role["metadata"]["name"], "jobgate-claims");
                     }
+                    // Whether a parent exists, and nothing else of it.
+                    [resource] if Kind::with_children().any(|kind| kind.resource == resource) => {
+                        assert_eq!(role["metadata"]["name"], "jobgate-claims");
+                        assert_eq!(words(&rule["verbs"]), ["get"]);
+                    }
                     ["secrets"] => {
                         assert_eq!(
                             (&role["kind"], &rule["resourceNames"]),
@@ -281,6 +286,23 @@ fn gp30_permissions_have_names_and_no_wildcard() {
         assert_eq!(rendering.the("ServiceAccount")["automountServiceAccountToken"], false);
         let egress = rendering.the("NetworkPolicy")["spec"]["egress"].as_array().unwrap();
         assert_eq!(egress.is_empty(), roles == 0, "and a way out where there is somebody to speak to");
+    });
+}
+
+#[test]
+fn parents_of_every_kind_can_be_looked_up_where_anything_can() {
+    let kinds: BTreeSet<_> = Kind::with_children().map(|kind| (kind.group, kind.resource)).collect();
+    each(|rendering| {
+        let roles: Vec<&Value> = rendering.all("ClusterRole").collect();
+        let mut read = BTreeSet::new();
+        for role in roles.iter().filter(|role| role["metadata"]["name"] == "jobgate-claims") {
+            for rule in role["rules"].as_array().unwrap() {
+                for group in words(&rule["apiGroups"]) {
+                    read.extend(words(&rule["resources"]).into_iter().map(|resource| (group, resource)));
+                }
+            }
+        }
+        assert!(read.is_empty() || kinds.is_subset(&read), "{}: {read:?}", rendering.name);
     });
 }
 
@@ -526,7 +548,7 @@ fn the_charts_values_reach_what_they_are_about() {
         "claims": "live", "replicas": 3, "hostNetwork": true, "ports": {"webhook": 10260, "metrics": 8081},
         "policy": {"text": "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: ours}\nspec: {}\n"},
         "priorityClass": {"create": false, "name": "system-cluster-critical"},
-        "networkPolicy": {"apiServerCidrs": ["192.0.2.0/28"], "apiServerPorts": [8443]},
+        "networkPolicy": {"apiServerCidrs": ["192.0.2.0/28"], "egressCidrs": ["192.0.2.9/32"], "apiServerPorts": [8443]},
         "certificates": {"mode": "mounted", "ca": "pem"}, "extraArgs": ["--log=debug"], "podLabels": {"team": "platform"},
     });
     let Some(rendering) = deploy::chart(&values) else {
@@ -561,6 +583,7 @@ fn the_charts_values_reach_what_they_are_about() {
     let network = &rendering.the("NetworkPolicy")["spec"];
     assert_eq!(network["ingress"][0]["from"], json!([{"ipBlock": {"cidr": "192.0.2.0/28"}}]));
     assert_eq!(network["egress"][0]["ports"][0]["port"], 8443);
+    assert_eq!(network["egress"][0]["to"], json!([{"ipBlock": {"cidr": "192.0.2.9/32"}}]));
     assert!(rendering.webhooks().iter().all(|webhook| webhook["clientConfig"]["caBundle"] == "cGVt"));
 }
 

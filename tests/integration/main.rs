@@ -48,6 +48,7 @@ mod oracle_cron;
 mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;
+mod parents;
 mod policy_test;
 mod property_admission;
 #[cfg(feature = "serve")]
