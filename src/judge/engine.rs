@@ -55,8 +55,11 @@ pub struct Request<'a> {
     pub origin: Origin,
     /// The object.
     pub object: &'a Value,
-    /// The object it replaces, on UPDATE.
+    /// The object it replaces, on UPDATE; nothing if that cannot be read, so that all violations are new.
     pub old: Option<&'a Value>,
+    /// Whether both have the same spec, where that is known from their bytes, because not all of them is here.
+    /// Otherwise the two values are compared.
+    pub same_spec: Option<bool>,
     /// The namespace of the request; empty if unknown (a manifest may leave it to `kubectl -n`).
     pub namespace: &'a str,
     /// The user, if there is one.
@@ -78,10 +81,17 @@ impl<'a> Request<'a> {
             origin: Origin::File,
             object,
             old: None,
+            same_spec: None,
             namespace,
             user: None,
             today,
         }
+    }
+
+    /// Tells whether an UPDATE leaves the spec as it is.
+    pub(super) fn has_same_spec(&self) -> bool {
+        let compared = |old: &Value| old.get("spec") == self.object.get("spec");
+        self.old.is_some_and(|old| self.same_spec.unwrap_or_else(|| compared(old)))
     }
 
     /// Returns the object's name, or its generated prefix, or nothing readable.
@@ -99,6 +109,8 @@ pub enum Skipped {
     NotOurs,
     /// It is being deleted and its spec is unchanged: a finalizer is removed.
     BeingDeleted,
+    /// It cannot be read, or could not before, and its spec is unchanged.
+    SameSpec,
     /// A controller made it from a parent that was judged.
     TrustedController,
 }
@@ -110,6 +122,7 @@ impl Skipped {
         match self {
             Self::NotOurs => "not-ours",
             Self::BeingDeleted => "being-deleted",
+            Self::SameSpec => "same-spec",
             Self::TrustedController => "trusted-controller",
         }
     }
@@ -193,8 +206,7 @@ fn by_rules(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<
     if is_trusted_child(policy, &workload, request) {
         return Verdict::skipped(Skipped::TrustedController);
     }
-    let same_spec = request.old.is_some_and(|old| old.get("spec") == request.object.get("spec"));
-    if same_spec && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
+    if request.has_same_spec() && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
         return Verdict::skipped(Skipped::BeingDeleted);
     }
     if let Some(path) = workload.kind.components {
@@ -542,6 +554,7 @@ mod tests {
             origin: Origin::Admission,
             object,
             old: Some(old),
+            same_spec: None,
             namespace: "",
             user: None,
             today: None,
@@ -587,6 +600,7 @@ mod tests {
             origin,
             object: &object,
             old: Some(old),
+            same_spec: None,
             namespace: "",
             user: None,
             today: None,
@@ -722,6 +736,7 @@ mod tests {
                 origin: Origin::Admission,
                 object,
                 old: Some(old),
+                same_spec: None,
                 namespace: "team",
                 user: None,
                 today: None,
