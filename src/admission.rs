@@ -16,6 +16,7 @@
 
 mod check;
 pub mod dry_run;
+mod envelope;
 mod fault;
 mod request;
 mod respond;
@@ -220,11 +221,11 @@ pub fn judge(
     };
     let mut verdict = judged(&object, old.as_ref());
     let restores = endpoint == Endpoint::Mutate && !verdict.restore.is_empty();
-    if let Some(texts) = texts.filter(|_| restores) {
+    if restores {
         // What was passed over may differ, and then a restored part does not undo the change. A review is
         // weighed for one copy of its objects.
         (object, old) = (Value::Null, None);
-        match texts.whole() {
+        match texts.and_then(|texts| texts.whole()) {
             Some((new, before)) => {
                 verdict = judged(&new, Some(&before));
                 (object, old) = (new, Some(before));
@@ -307,8 +308,8 @@ pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
 #[must_use]
 pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
     // As a review is read, whatever its bytes.
-    let text = String::from_utf8_lossy(body);
-    let body = text.as_bytes();
+    let text = envelope::legible(body);
+    let body = &*text;
     let head = review::head_of_prefix(body);
     if head.uid.is_empty() {
         return reject(&Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });

@@ -4,14 +4,12 @@
 //! decoder, where derived code fails; a field of an unexpected type reads as unset; and a review that breaks
 //! off can still be answered by the `uid` that was read before.
 
-use std::borrow::{Borrow, Cow};
-use std::collections::BTreeMap;
-use std::fmt;
+use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::DeserializeSeed as _;
 use serde_json::value::RawValue;
 
+use super::envelope::{Envelope, have_same_spec, legible};
 use super::skim::Keep;
 use super::wanted::{self, Wanted};
 use super::{Fault, Pass};
@@ -19,9 +17,6 @@ use crate::judge::engine::Operation;
 use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedRuntime};
 use crate::kinds::Kind;
 use crate::text::value::{Value, ValueReader};
-
-/// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
-const LONGEST_UID: usize = 256;
 
 /// The version of `admission.k8s.io` that a review came in, and is answered in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +80,7 @@ impl Head<'_> {
     }
 
     /// Returns the kind of the object, if the request is to create one that is judged.
-    fn creates(&self) -> Option<Kind> {
+    pub(super) fn creates(&self) -> Option<Kind> {
         let whole = self.operation == "CREATE" && self.subresource.is_empty();
         whole.then(|| Kind::named(&self.group, &self.kind)).flatten()
     }
@@ -165,17 +160,17 @@ pub struct Change<'a> {
 }
 
 /// The objects of an UPDATE as they came.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Texts<'a> {
-    object: Cow<'a, str>,
-    old: Cow<'a, str>,
+    object: &'a str,
+    old: &'a str,
 }
 
 impl Texts<'_> {
     /// Reads both with all that they have, the new one first; nothing if one of them cannot be read so.
     pub(super) fn whole(&self) -> Option<(Value, Value)> {
         let read = |text: &str| parse(text, Keep::Whole).ok();
-        Some((read(&self.object)?, read(&self.old)?))
+        Some((read(self.object)?, read(self.old)?))
     }
 }
 
@@ -211,15 +206,16 @@ impl<'a> Review<'a> {
     /// Reads the selected part of the objects.
     ///
     /// The API server hands on what a user wrote into `fieldsV1` without looking at it, so its bytes may be
-    /// no UTF-8. They are replaced, as the API server does in other text.
+    /// no UTF-8.
     fn read_with(keep: Keep, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
-        if str::from_utf8(body).is_ok() {
-            return Self::read_text(keep, body);
-        }
-        let text = String::from_utf8_lossy(body);
-        match Review::read_text(keep, text.as_bytes()) {
-            Ok(review) => Ok(review.into_owned()),
-            Err(Malformed { reason, head }) => Err(Malformed { reason, head: Box::new(head.into_owned()) }),
+        match legible(body) {
+            Cow::Borrowed(body) => Self::read_text(keep, body),
+            Cow::Owned(text) => match Review::read_text(keep, &text) {
+                Ok(review) => Ok(review.into_owned()),
+                Err(Malformed { reason, head }) => {
+                    Err(Malformed { reason, head: Box::new(head.into_owned()) })
+                }
+            },
         }
     }
 
@@ -241,15 +237,14 @@ impl<'a> Review<'a> {
         Err(Malformed { reason, head: Box::new(head) })
     }
 
-    /// Returns a review that borrows nothing.
+    /// Returns a review that borrows nothing: without the texts of its objects, of which there would be one
+    /// more copy than a review is weighed for.
     fn into_owned(self) -> Review<'static> {
         let Self { head, subject, claims, runtimes } = self;
         let subject = match subject {
             Subject::Object(change) => {
-                let Change { operation, kind, object, old, same_spec, texts } = *change;
-                let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
-                let texts = texts.map(|Texts { object, old }| Texts { object: own(object), old: own(old) });
-                Subject::Object(Box::new(Change { operation, kind, object, old, same_spec, texts }))
+                let Change { operation, kind, object, old, same_spec, texts: _ } = *change;
+                Subject::Object(Box::new(Change { operation, kind, object, old, same_spec, texts: None }))
             }
             Subject::Pass(pass) => Subject::Pass(pass),
             Subject::Fault(fault) => Subject::Fault(fault),
@@ -259,25 +254,21 @@ impl<'a> Review<'a> {
         Review { head: head.into_owned(), subject, claims, runtimes }
     }
 
-    /// Skims a review of a new object in one pass over the body; nothing for any other or unusual review.
+    /// Reads a review in one pass over the body, in which a new object is skimmed; nothing for one that is
+    /// unusual.
     ///
     /// It reads nothing that [`Self::read_with`] would read otherwise, and leaves to it what it cannot read.
     fn skim(body: &'a [u8]) -> Option<Self> {
-        let text = str::from_utf8(body).ok()?;
-        let mut envelope = Envelope { skims: true, ..Envelope::default() };
-        let mut json = serde_json::Deserializer::from_str(text);
-        EnvelopeReader { envelope: &mut envelope, level: Level::Review }
-            .deserialize(&mut json)
-            .and_then(|()| json.end())
-            .ok()?;
-        let Envelope { head, is_review, object, skimmed, .. } = envelope;
-        let (kind, skimmed) = skimmed?;
+        let Envelope { head, is_review, object, old, skimmed, .. } = Envelope::skim(body)?;
+        if !is_review || head.uid.is_empty() {
+            return None;
+        }
+        let Some((kind, skimmed)) = skimmed else {
+            let subject = examine(Keep::Object, &head, object, old);
+            return Some(Self::of(head, subject));
+        };
         // What the object was skimmed for may have been taken back behind it, and so may the object.
-        let sound = is_review
-            && !head.uid.is_empty()
-            && object.is_none()
-            && head.creates() == Some(kind)
-            && Kind::of(&skimmed) == Some(kind);
+        let sound = object.is_none() && head.creates() == Some(kind) && Kind::of(&skimmed) == Some(kind);
         let change = Change {
             operation: Operation::Create,
             kind,
@@ -312,13 +303,6 @@ pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
 pub(super) fn keeps_spec(body: &[u8]) -> bool {
     let (Envelope { object, old, .. }, _) = Envelope::read(body);
     object.zip(old).is_some_and(|(object, old)| have_same_spec(object, old))
-}
-
-/// Tells whether two objects have the same spec, at any depth and whether they can be read or not.
-///
-/// Their bytes tell: the API server writes both with the same encoder, which puts fields into an order.
-fn have_same_spec(object: &RawValue, old: &RawValue) -> bool {
-    SpecReader::of(object).zip(SpecReader::of(old)).is_some_and(|(new, old)| new == old)
 }
 
 /// Returns the operation and kind, or why the request is not judged.
@@ -363,8 +347,7 @@ fn examine<'a>(
         Some(Err(_)) | None => None,
         Some(Ok(old)) => Some(old),
     };
-    let own = |text: &'a RawValue| Cow::Borrowed(text.get());
-    let texts = old_text.filter(|_| old.is_some()).map(|old| Texts { object: own(text), old: own(old) });
+    let texts = old_text.filter(|_| old.is_some()).map(|old| Texts { object: text.get(), old: old.get() });
     Subject::Object(Box::new(Change { operation, kind, object, old, same_spec, texts }))
 }
 
@@ -391,201 +374,10 @@ fn parse(text: &str, keep: Keep) -> Result<Value, Unreadable> {
     })
 }
 
-/// Finds the text of the `spec` in an object. Of equal keys the last one counts.
-struct SpecReader;
-
-impl SpecReader {
-    /// Returns the text, which may be missing; nothing if a key cannot be read, which may be another `spec`.
-    fn of(object: &RawValue) -> Option<Option<&str>> {
-        let mut json = serde_json::Deserializer::from_str(object.get());
-        json.deserialize_map(Self).ok()
-    }
-}
-
-impl<'a> Visitor<'a> for SpecReader {
-    type Value = Option<&'a str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut spec = None;
-        while let Some(Text(key)) = map.next_key()? {
-            if key == "spec" {
-                spec = Some(map.next_value::<&RawValue>()?.get());
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(spec)
-    }
-}
-
-/// A review before anything is parsed that need not be.
-#[derive(Debug, Default)]
-struct Envelope<'a> {
-    head: Head<'a>,
-    is_review: bool,
-    has_request: bool,
-    object: Option<&'a RawValue>,
-    old: Option<&'a RawValue>,
-    /// Whether objects that are created are to be skimmed as they come.
-    skims: bool,
-    skimmed: Option<(Kind, Value)>,
-}
-
-impl<'a> Envelope<'a> {
-    /// Reads as far as possible; the part before an error is kept.
-    fn read(body: &'a [u8]) -> (Self, Option<serde_json::Error>) {
-        let mut envelope = Self::default();
-        let mut json = serde_json::Deserializer::from_slice(body);
-        let read = EnvelopeReader { envelope: &mut envelope, level: Level::Review }
-            .deserialize(&mut json)
-            .and_then(|()| json.end());
-        (envelope, read.err())
-    }
-
-    /// Takes one field of the review itself.
-    fn review_field(&mut self, key: &str, value: &'a RawValue) {
-        match key {
-            "kind" => self.is_review = text(value) == "AdmissionReview",
-            "apiVersion" => {
-                self.head.version =
-                    if text(value) == Version::V1Beta1.as_str() { Version::V1Beta1 } else { Version::V1 }
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes one field of `request`.
-    fn request_field(&mut self, key: &str, value: &'a RawValue) {
-        let head = &mut self.head;
-        match key {
-            "uid" => head.uid = Some(text(value)).filter(|uid| uid.len() <= LONGEST_UID).unwrap_or_default(),
-            "operation" => head.operation = text(value),
-            "namespace" => head.namespace = text(value),
-            "name" => head.name = text(value),
-            "subResource" => head.subresource = text(value),
-            "kind" => {
-                let mut fields = fields(value);
-                head.group = fields.remove("group").map(text).unwrap_or_default();
-                head.kind = fields.remove("kind").map(text).unwrap_or_default();
-            }
-            "userInfo" => head.user = fields(value).remove("username").map(text).unwrap_or_default(),
-            "object" => self.object = Some(value).filter(|value| value.get() != "null"),
-            "oldObject" => self.old = Some(value).filter(|value| value.get() != "null"),
-            _ => {}
-        }
-    }
-}
-
-/// Returns the text of a string.
-fn text(value: &RawValue) -> Cow<'_, str> {
-    serde_json::from_str::<Text<'_>>(value.get()).map(|text| text.0).unwrap_or_default()
-}
-
-/// Returns a mapping's fields, and none for any other value. Of equal keys the last one counts.
-fn fields(value: &RawValue) -> BTreeMap<Text<'_>, &RawValue> {
-    serde_json::from_str(value.get()).unwrap_or_default()
-}
-
-/// A string that is borrowed where it has no escapes.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl Borrow<str> for Text<'_> {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-/// The position of an [`EnvelopeReader`] in a review.
-#[derive(Clone, Copy, Debug)]
-enum Level {
-    /// At its top.
-    Review,
-    /// In `request`.
-    Request,
-}
-
-/// Reads one mapping of a review into an envelope, and passes over a value of any other type.
-#[derive(Debug)]
-struct EnvelopeReader<'e, 'a> {
-    envelope: &'e mut Envelope<'a>,
-    level: Level,
-}
-
-impl<'a> DeserializeSeed<'a> for EnvelopeReader<'_, 'a> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an AdmissionReview")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        self.envelope.has_request |= matches!(self.level, Level::Request);
-        while let Some(Text(key)) = map.next_key()? {
-            match (self.level, &*key) {
-                (Level::Review, "request") => map.next_value_seed(EnvelopeReader {
-                    envelope: &mut *self.envelope,
-                    level: Level::Request,
-                })?,
-                (Level::Review, key) => self.envelope.review_field(key, map.next_value()?),
-                (Level::Request, "object")
-                    if self.envelope.skims && self.envelope.head.creates().is_some() =>
-                {
-                    let kind = self.envelope.head.creates();
-                    self.envelope.skimmed = kind
-                        .map(|kind| Ok((kind, map.next_value_seed(ValueReader(Keep::Object))?)))
-                        .transpose()?;
-                }
-                (Level::Request, key) => self.envelope.request_field(key, map.next_value()?),
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::envelope::LONGEST_UID;
     use crate::admission::skim::{self, Place};
     use crate::judge::facts::{Fact, FactTable};
     use crate::judge::finding::Source;
@@ -916,7 +708,7 @@ mod tests {
             assert_eq!(change.object["spec"]["parallelism"], json!(2));
         }
         let cut = Review::read(b"{\"request\":{\"uid\":\"u\",\"name\":\"\xff\"").expect_err("it breaks off");
-        assert_eq!((&*cut.head.uid, &*cut.head.name), ("u", "\u{fffd}"));
+        assert_eq!((&*cut.head.uid, &*cut.head.name), ("u", "?"));
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         .ungated(),
     Scenario::new("garbage_collector_orphans_a_violator", orphaned).needs(Needs::Controllers).ungated(),
     Scenario::new("update_in_two_steps_is_denied_as_in_one", in_two_steps).needs(Needs::CustomResources),
+    Scenario::new("update_after_bytes_that_are_no_text_is_denied", bytes_that_are_no_text),
     Scenario::new("update_of_a_deep_violator_from_before", update_of_a_deep_violator)
         .needs(Needs::CustomResources)
         .ungated(),
@@ -377,6 +378,27 @@ fn in_two_steps(place: &Place<'_>) {
         assert_eq!(place.stored(&what)["spec"], before["spec"]);
         place.kubectl(&["label", &what, "cost-centre=7"]).ok();
     }
+}
+
+/// The API server hands on the bytes of managed fields as they are.
+fn bytes_that_are_no_text(place: &Place<'_>) {
+    let path = format!("/apis/batch/v1/namespaces/{}/jobs", place.namespace);
+    let post = |object: &Value| {
+        let object =
+            over(object.clone(), managed(&json!({"f:metadata": {"f:?": {}}, "f:spec": {"f:?": {}}})));
+        let bytes: Vec<u8> =
+            object.to_string().bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect();
+        let file = place.cluster.dir.path().join(format!("{}-bytes.json", place.namespace));
+        fs::write(&file, bytes).expect("write an object");
+        place.kubectl(&["create", "--raw", &path, "-f", &file.to_string_lossy()])
+    };
+    let answer = post(&endless("a"));
+    assert!(!answer.success && answer.stderr.contains("deadline: "), "must be denied: {answer}");
+    assert!(!place.is_stored("job/a"));
+    post(&job("b", json!({}))).ok();
+    place
+        .patch("job/b", "merge", &json!({"spec": {"activeDeadlineSeconds": null}}))
+        .denied(&["1 problem:", "deadline: "]);
 }
 
 /// Whoever broke rules before Jobgate came can still be labelled, held and let go.

@@ -7,10 +7,12 @@ use jobgate::text::value::{Value, json};
 
 use super::*;
 
-/// A kind, with the pointers to its deadline and to a container.
+/// A kind, with what breaks a rule, and the pointer to a container.
 struct Sample {
     object: Value,
-    deadline: &'static str,
+    /// Where something is taken out, or put in, and then the rule is broken.
+    wrong: (&'static str, Option<&'static str>),
+    rule: &'static str,
     container: &'static str,
 }
 
@@ -22,7 +24,8 @@ fn samples() -> [Sample; 4] {
     [
         Sample {
             object: object("batch/v1", "Job", job.clone()),
-            deadline: "/spec/activeDeadlineSeconds",
+            wrong: ("/spec/activeDeadlineSeconds", None),
+            rule: "deadline",
             container: "/spec/template/spec/containers/0",
         },
         Sample {
@@ -31,7 +34,8 @@ fn samples() -> [Sample; 4] {
                 "CronJob",
                 json!({"schedule": "0 3 * * *", "jobTemplate": {"spec": job}}),
             ),
-            deadline: "/spec/jobTemplate/spec/activeDeadlineSeconds",
+            wrong: ("/spec/jobTemplate/spec/activeDeadlineSeconds", None),
+            rule: "deadline",
             container: "/spec/jobTemplate/spec/template/spec/containers/0",
         },
         Sample {
@@ -40,7 +44,8 @@ fn samples() -> [Sample; 4] {
                 "PyTorchJob",
                 json!({"runPolicy": {"activeDeadlineSeconds": 60}, "pytorchReplicaSpecs": replicas}),
             ),
-            deadline: "/spec/runPolicy/activeDeadlineSeconds",
+            wrong: ("/spec/runPolicy/activeDeadlineSeconds", None),
+            rule: "deadline",
             container: "/spec/pytorchReplicaSpecs/Master/template/spec/containers/0",
         },
         Sample {
@@ -49,18 +54,24 @@ fn samples() -> [Sample; 4] {
                 "JobSet",
                 json!({"replicatedJobs": [{"name": "w", "template": {"spec": job}}]}),
             ),
-            deadline: "/spec/replicatedJobs/0/template/spec/activeDeadlineSeconds",
+            wrong: ("/spec/replicatedJobs/0/template/spec/template/spec/restartPolicy", Some("Always")),
+            rule: "restart-policy",
             container: "/spec/replicatedJobs/0/template/spec/template/spec/containers/0",
         },
     ]
 }
 
 impl Sample {
-    /// Returns the object without a deadline.
-    fn endless(&self) -> Value {
+    /// Returns the object as it breaks the rule.
+    fn violator(&self) -> Value {
         let mut object = self.object.clone();
-        let (parent, key) = self.deadline.rsplit_once('/').unwrap();
-        object.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key);
+        let (place, value) = self.wrong;
+        let (parent, key) = place.rsplit_once('/').unwrap();
+        let parent = object.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        parent.remove(key);
+        if let Some(value) = value {
+            parent.insert(key, value.into());
+        }
         object
     }
 
@@ -139,7 +150,7 @@ async fn an_update_in_two_steps_is_denied_as_in_one() {
     for sample in samples() {
         for place in passed_over() {
             let good = with(&sample, sample.object.clone(), &place);
-            let bad = with(&sample, sample.endless(), &place);
+            let bad = with(&sample, sample.violator(), &place);
             // The last is beyond what is judged on the thread that read it.
             for levels in [150, 40_000] {
                 let [good, bad] = [&good, &bad].map(|object| written(object, levels));
@@ -149,7 +160,7 @@ async fn an_update_in_two_steps_is_denied_as_in_one() {
                     ("CREATE", &good, &"null".to_owned(), true),
                     ("UPDATE", &good, &plain, true),
                     ("UPDATE", &bad, &good, false),
-                    ("UPDATE", &sample.endless().to_string(), &good, false),
+                    ("UPDATE", &sample.violator().to_string(), &good, false),
                     ("UPDATE", &bad, &plain, false),
                     ("CREATE", &bad, &"null".to_owned(), false),
                 ] {
@@ -157,7 +168,11 @@ async fn an_update_in_two_steps_is_denied_as_in_one() {
                     assert_eq!(mutate["allowed"], true, "{what}");
                     assert_eq!(validate["allowed"], allowed, "{what}: {operation}: {validate}");
                     let said = validate["status"]["message"].as_str().unwrap_or_default();
-                    assert_eq!(said.starts_with("1 problem:\ndeadline: "), !allowed, "{what}: {said}");
+                    assert_eq!(
+                        said.starts_with(&format!("1 problem:\n{}: ", sample.rule)),
+                        !allowed,
+                        "{what}: {said}"
+                    );
                 }
             }
         }
@@ -171,7 +186,7 @@ async fn labels_finalizers_and_status_of_an_old_violator_pass_however_deep_it_is
     let server = webhook().await;
     let mut client = server.connect().await;
     for sample in samples() {
-        let mut old = sample.endless();
+        let mut old = sample.violator();
         old["spec"]["deep"] = DEEP.into();
         old["metadata"]["finalizers"] = json!(["example.com/a"]);
         let changes: [fn(&mut Value); 5] = [
@@ -194,16 +209,16 @@ async fn labels_finalizers_and_status_of_an_old_violator_pass_however_deep_it_is
                 }
             }
             // Another spec is another matter: the old object exempts nothing, and what is too deep is denied.
-            let shallow = sample.review("UPDATE", &sample.endless().to_string(), &before);
+            let shallow = sample.review("UPDATE", &sample.violator().to_string(), &before);
             let mut other = old.clone();
             other["spec"]["suspend"] = true.into();
             let deep = sample.review("UPDATE", &written(&other, levels), &before);
-            for (body, problem) in [(shallow, "deadline: "), (deep, "depth: ")] {
+            for (body, problem) in [(shallow, sample.rule), (deep, "depth")] {
                 let [mutate, validate] = answers(&mut client, &body).await;
                 assert_eq!((&mutate["allowed"], &validate["allowed"]), (&json!(true), &json!(false)));
                 assert!(mutate.get("patch").is_none() && mutate.get("warnings").is_none(), "{mutate}");
                 let said = validate["status"]["message"].as_str().unwrap();
-                assert!(said.starts_with(&format!("1 problem:\n{problem}")), "{said}");
+                assert!(said.starts_with(&format!("1 problem:\n{problem}: ")), "{said}");
             }
             let mended = sample.review("UPDATE", &sample.object.to_string(), &before);
             assert_eq!(answers(&mut client, &mended).await[1]["allowed"], true, "it is mended");
