@@ -116,6 +116,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
         origin: Origin::Admission,
         object,
         old: old.as_ref(),
+        same_spec: None,
         namespace,
         user: None,
         today,

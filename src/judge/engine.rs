@@ -56,8 +56,11 @@ pub struct Request<'a> {
     pub origin: Origin,
     /// The object.
     pub object: &'a Value,
-    /// The object it replaces, on UPDATE.
+    /// The object it replaces, on UPDATE; nothing if that cannot be read, so that all violations are new.
     pub old: Option<&'a Value>,
+    /// Whether both have the same spec, where that is known from their bytes, because not all of them is here.
+    /// Otherwise the two values are compared.
+    pub same_spec: Option<bool>,
     /// The namespace of the request; empty if unknown (a manifest may leave it to `kubectl -n`).
     pub namespace: &'a str,
     /// The user, if there is one.
@@ -79,10 +82,17 @@ impl<'a> Request<'a> {
             origin: Origin::File,
             object,
             old: None,
+            same_spec: None,
             namespace,
             user: None,
             today,
         }
+    }
+
+    /// Tells whether an UPDATE leaves the spec as it is.
+    pub(super) fn has_same_spec(&self) -> bool {
+        let compared = |old: &Value| old.get("spec") == self.object.get("spec");
+        self.old.is_some_and(|old| self.same_spec.unwrap_or_else(|| compared(old)))
     }
 
     /// Returns the object's name, or its generated prefix, or nothing readable.
@@ -100,6 +110,8 @@ pub enum Skipped {
     NotOurs,
     /// It is being deleted and its spec is unchanged: a finalizer is removed.
     BeingDeleted,
+    /// It cannot be read, or could not before, and its spec is unchanged.
+    SameSpec,
     /// A controller made it from a parent that was judged.
     TrustedController,
     /// A controller that is trusted made it, from a parent that could not be looked up.
@@ -119,6 +131,7 @@ impl Skipped {
         match self {
             Self::NotOurs => "not-ours",
             Self::BeingDeleted => "being-deleted",
+            Self::SameSpec => "same-spec",
             Self::TrustedController | Self::TrustedUnseen => "trusted-controller",
         }
     }
@@ -204,8 +217,7 @@ fn by_rules(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<
         Trust::Child => return Verdict::skipped(Skipped::TrustedController),
         Trust::Unseen => return Verdict::skipped(Skipped::TrustedUnseen),
     }
-    let same_spec = request.old.is_some_and(|old| old.get("spec") == request.object.get("spec"));
-    if same_spec && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
+    if request.has_same_spec() && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
         return Verdict::skipped(Skipped::BeingDeleted);
     }
     if let Some(path) = workload.kind.components {
@@ -536,6 +548,7 @@ mod tests {
             origin: Origin::Admission,
             object,
             old: Some(old),
+            same_spec: None,
             namespace: "",
             user: None,
             today: None,
@@ -581,6 +594,7 @@ mod tests {
             origin,
             object: &object,
             old: Some(old),
+            same_spec: None,
             namespace: "",
             user: None,
             today: None,
@@ -716,6 +730,7 @@ mod tests {
                 origin: Origin::Admission,
                 object,
                 old: Some(old),
+                same_spec: None,
                 namespace: "team",
                 user: None,
                 today: None,

@@ -29,7 +29,11 @@ pub(super) fn ratchet(
     let at = &workload.object.pointer;
     let before = at.find(old);
     let was = before.and_then(|value| Workload::at(Part { pointer: at.clone(), value: Some(value) }));
-    let same_spec = before.and_then(|value| value.get("spec")) == workload.object.get("spec").value;
+    let same_spec = if at.is_root() {
+        request.has_same_spec()
+    } else {
+        before.and_then(|value| value.get("spec")) == workload.object.get("spec").value
+    };
     let finished = was.as_ref().is_some_and(Workload::has_finished);
     let of_rule =
         |finding: &Finding| rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
@@ -109,6 +113,7 @@ pub(super) fn level_after_update(rule: &str, old: &Value, new: &Value) -> Option
         origin: Origin::Admission,
         object: new,
         old: Some(old),
+        same_spec: None,
         namespace: "team",
         user: None,
         today: None,

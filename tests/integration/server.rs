@@ -2,6 +2,7 @@
 //! tells it.
 mod crowds;
 mod framing;
+mod updates;
 
 use std::future::pending;
 use std::io;
@@ -134,7 +135,10 @@ struct Running {
 }
 
 async fn start(change: impl FnOnce(&mut Config)) -> Running {
-    let metrics = Metrics::new();
+    start_with(Metrics::new(), Obedient, change).await
+}
+
+async fn start_with(metrics: Metrics, app: impl Application, change: impl FnOnce(&mut Config)) -> Running {
     let made = Development::generate().unwrap();
     let identity = Arc::new(Identity::empty(&metrics));
     identity.replace(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
@@ -157,7 +161,7 @@ async fn start(change: impl FnOnce(&mut Config)) -> Running {
     let server = Server::bind(config, metrics.clone()).await.unwrap();
     let (address, probe_address) = (server.address, server.probe_address);
     let (stop, told) = watch::channel(Stop::No);
-    let task = tokio::spawn(server.run(Obedient, told));
+    let task = tokio::spawn(server.run(app, told));
     Running { address, probe_address, metrics, identity, readiness, ca: made.ca, stop, task }
 }
 

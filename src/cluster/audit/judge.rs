@@ -67,6 +67,7 @@ impl Judge<'_> {
             origin: Origin::Admission,
             object,
             old: None,
+            same_spec: None,
             namespace,
             user,
             today,
