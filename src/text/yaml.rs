@@ -599,7 +599,7 @@ mod tests {
                     .map(|item| document.duplicates_within(&(Pointer::root() / item)).first(9).len())
                     .sum::<usize>()
             };
-            let (found, steps) = crate::text::meter::run(crate::text::meter::Bounds::default(), all).unwrap();
+            let (found, steps) = meter::run(meter::Bounds::default(), all).unwrap();
             assert_eq!(found, 2 * count);
             steps
         };

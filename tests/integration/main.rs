@@ -35,6 +35,7 @@ mod fixes;
 mod fuzz_seeds;
 #[cfg(all(feature = "serve", target_os = "linux"))]
 mod large_reviews;
+mod large_texts;
 mod layers;
 mod lsp;
 mod oracle_apiserver;

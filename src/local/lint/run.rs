@@ -251,12 +251,9 @@ impl Run<'_> {
         });
         let last = broken.last.take().filter(|_| speak && !(speak_of_template && first.is_some()));
         if let Some(mut located) = last {
-            // The place of the last one, since the others are before it.
-            let count = plural(broken.more, "more document");
-            let message = format!(
-                "{count} before here cannot be read, the last because of this: {}",
-                located.finding.message
-            );
+            // It stands for those before it.
+            let (count, why) = (plural(broken.more, "document"), &located.finding.message);
+            let message = format!("{count} cannot be read, the last one here: {why}");
             located.finding.message = message.into();
             broken.first.push((SyntaxErrorKind::Syntax, located));
         }
