@@ -208,6 +208,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// Returns how much is kept about objects: what each takes has a bound.
+    #[must_use]
+    pub(crate) fn weight(&self) -> usize {
+        self.objects + self.findings.len() + self.unjudged.len()
+    }
+
     /// Takes in the report of what comes behind it.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.files += other.files;

@@ -3,11 +3,12 @@
 //! ```text
 //! standard input ──> this thread: lifecycle, texts ──tasks──> worker: judges, answers ──> standard output
 //!                                                                ^
-//!                                                    scan of the workspace, once
+//!                          scan of the workspace, once; judging of a long text, one at a time
 //! ```
 //!
 //! This thread never judges, so the editor never waits to send. The worker takes all tasks that are there,
-//! answers the requests among them, and judges only the newest text of each document.
+//! answers the requests among them, and judges only the newest text of each document. Long texts are judged in
+//! a thread of their own, and answers about them have a time limit, so that no answer waits for them.
 
 mod actions;
 mod completion;
@@ -15,6 +16,7 @@ mod definition;
 mod diagnostics;
 mod document;
 mod hover;
+mod judging;
 mod keys;
 mod project;
 mod scan;

@@ -114,10 +114,10 @@ impl<'s> Reader<'s> {
 
     /// Reports duplicate keys, and tells whether the document is meant to be of a form.
     fn is_of(&mut self, form: &Form) -> bool {
-        for duplicate in &self.document.duplicates {
-            if self.only_counts() {
-                continue;
-            }
+        let duplicates = self.document.duplicates();
+        let first = duplicates.first(MAX_ERRORS.saturating_sub(self.errors.len()));
+        self.more += duplicates.len() - first.len();
+        for duplicate in first {
             let key = shown(self.source.get(duplicate.kept.clone()).unwrap_or_default());
             self.errors.push(SettingsError::new(
                 self.source,

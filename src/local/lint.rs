@@ -36,7 +36,7 @@ pub use input::{
 pub use paths::{normal, path_text};
 pub use patterns::{BadPattern, ByPath, Patterns};
 pub use rendering::{Rendering, TIMEOUTS, Values};
-pub use session::{Fixes, Scan, Session, Target, text};
+pub use session::{Defined, Fixes, Known, Scan, Session, Target, text};
 pub(super) use source::bytes;
 pub use source::{STDIN, drained, stdin};
 
@@ -91,8 +91,9 @@ pub struct Options<'a> {
     pub progress: Option<&'a Progress>,
 }
 
-/// The default of [`Options::max_file_size`] in bytes: several times the largest object list in etcd.
-pub const MAX_FILE_SIZE: u64 = 64 << 20;
+/// The default of [`Options::max_file_size`] in bytes: several times the largest object list in etcd. A file of
+/// it takes some 700 MiB at most, whatever is in it: see `docs/lint.md`.
+pub const MAX_FILE_SIZE: u64 = 32 << 20;
 
 impl Default for Options<'_> {
     fn default() -> Self {

@@ -7,6 +7,7 @@
 mod convert;
 mod map;
 mod read;
+mod table;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,6 +18,7 @@ pub use convert::json;
 pub use map::{Entries, Fields, Map};
 pub use read::{Select, ValueReader};
 use serde_json::Number;
+pub(crate) use table::Table;
 
 /// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -28,6 +28,7 @@ pub use split::{Chunk, Chunks};
 use tree::Tree;
 
 use crate::text::lines::character_at;
+use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -134,13 +135,11 @@ pub struct Document {
     pub span: Range<usize>,
     /// Its value, as kubectl reads it.
     pub value: Value,
-    /// Its duplicate keys, in source order.
-    pub duplicates: Vec<Duplicate>,
     /// Why kubectl rejects it although it can be parsed: directives, or content on the line of its `---`.
     /// Then kubectl does not read the document before it either, unless that has its own separator after it.
     pub refused: Option<SyntaxError>,
-    /// Indexes of the duplicates, by pointer.
-    by_place: Vec<usize>,
+    /// Its duplicate keys, in source order. Few are ever looked at, and a text may have one for every two bytes.
+    twice: Vec<Twice>,
     source: Box<str>,
     tree: Tree,
     form: Form,
@@ -156,11 +155,23 @@ impl Document {
         locate::locate(self.text(), &self.span, pointer)
     }
 
-    /// Returns the duplicate keys inside a place, without looking at all others.
-    pub fn duplicates_within<'d>(&'d self, at: &'d Pointer) -> impl Iterator<Item = &'d Duplicate> {
-        let first = self.by_place.partition_point(|index| self.duplicates[*index].pointer < *at);
-        let behind = self.by_place[first..].iter().map(|index| &self.duplicates[*index]);
-        behind.take_while(|duplicate| duplicate.pointer.is_within(at))
+    /// Returns its duplicate keys.
+    #[must_use]
+    pub fn duplicates(&self) -> Duplicates<'_> {
+        Duplicates { document: self, at: Pointer::root(), node: 0, twice: &self.twice }
+    }
+
+    /// Returns the duplicate keys inside a place, without looking at all others. Those behind an alias are
+    /// where they are written.
+    #[must_use]
+    pub fn duplicates_within(&self, at: &Pointer) -> Duplicates<'_> {
+        let node = if self.twice.is_empty() { None } else { locate::written(self.text(), at) };
+        let (node, twice) = node.map_or((0, &[][..]), |nodes| {
+            let first = self.twice.partition_point(|pair| (pair.dropped as usize) < nodes.start);
+            let end = self.twice.partition_point(|pair| (pair.dropped as usize) < nodes.end);
+            (nodes.start, &self.twice[first..end])
+        });
+        Duplicates { document: self, at: at.clone(), node, twice }
     }
 
     /// Tells whether it has only spaces and comments, such as a licence before the first `---`.
@@ -177,6 +188,47 @@ impl Document {
 
     fn text(&self) -> Text<'_> {
         Text { tree: &self.tree, source: &self.source, json: self.is_json() }
+    }
+}
+
+/// Some of the duplicate keys of a document, in source order.
+#[derive(Clone, Debug)]
+pub struct Duplicates<'d> {
+    document: &'d Document,
+    /// The place that they are in, and its node.
+    at: Pointer,
+    node: usize,
+    twice: &'d [Twice],
+}
+
+impl Duplicates<'_> {
+    /// Returns how many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.twice.len()
+    }
+
+    /// Tells whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.twice.is_empty()
+    }
+
+    /// Returns the first ones, at most so many.
+    #[must_use]
+    pub fn first(&self, most: usize) -> Vec<Duplicate> {
+        self.some(&self.twice[..most.min(self.twice.len())])
+    }
+
+    /// Returns the last one.
+    #[must_use]
+    pub fn last(&self) -> Option<Duplicate> {
+        self.some(&self.twice[self.twice.len().saturating_sub(1)..]).pop()
+    }
+
+    fn some(&self, twice: &[Twice]) -> Vec<Duplicate> {
+        let document = self.document;
+        locate::duplicates(document.text(), document.span.start, twice, &self.at, self.node)
     }
 }
 
@@ -207,17 +259,12 @@ pub fn parse(source: &[u8], chunk: &Chunk, limits: &Limits) -> Result<Document, 
             return Err(blame(error.shifted(base), bytes, chunk));
         }
     };
-    let json = chunk.form == Form::Json;
-    let duplicates = locate::duplicates(Text { tree: &tree, source: &text, json }, base, twice);
-    let mut by_place: Vec<usize> = (0..duplicates.len()).collect();
-    by_place.sort_by(|a, b| duplicates[*a].pointer.cmp(&duplicates[*b].pointer));
     let refused = chunk.refused.clone();
     Ok(Document {
         index: chunk.index,
         span: chunk.span.clone(),
         value,
-        duplicates,
-        by_place,
+        twice,
         refused,
         source: text.into_owned().into_boxed_str(),
         tree,
@@ -270,6 +317,7 @@ fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<Read<'s>,
         return Err(SyntaxError::limit(message, 0..0));
     }
     let text = str::from_utf8(bytes).map_err(|error| SyntaxError::not_utf8(error.valid_up_to()))?;
+    meter::spend_text(text);
     let json = chunk.form == Form::Json;
     let text = if json { Cow::Borrowed(text) } else { as_go_sees_it(text)? };
     let tree = if json {
@@ -277,7 +325,8 @@ fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<Read<'s>,
     } else {
         tree::read(&text, chunk.form == Form::YamlWithDirectives, limits)?
     };
-    let (value, twice) = resolve::value(Text { tree: &tree, source: &text, json }, limits)?;
+    let (value, mut twice) = resolve::value(Text { tree: &tree, source: &text, json }, limits)?;
+    locate::settle(&mut twice);
     Ok((text, tree, value, twice))
 }
 
@@ -530,7 +579,8 @@ mod tests {
         let document = documents(source.as_bytes()).next().unwrap().unwrap();
         assert_eq!(document.value, json!({"a": [{"b": 2, "c": {"d": 3}}], "1": "x"}));
         let found: Vec<(String, usize, usize)> = document
-            .duplicates
+            .duplicates()
+            .first(9)
             .iter()
             .map(|twice| (twice.pointer.to_string(), twice.dropped.start, twice.kept.start))
             .collect();
@@ -546,10 +596,10 @@ mod tests {
             let document = documents(source.as_bytes()).next().unwrap().unwrap();
             let all = || {
                 (0..count)
-                    .map(|item| document.duplicates_within(&(Pointer::root() / item)).count())
+                    .map(|item| document.duplicates_within(&(Pointer::root() / item)).first(9).len())
                     .sum::<usize>()
             };
-            let (found, steps) = crate::text::meter::run(crate::text::meter::Bounds::default(), all).unwrap();
+            let (found, steps) = meter::run(meter::Bounds::default(), all).unwrap();
             assert_eq!(found, 2 * count);
             steps
         };

@@ -614,6 +614,72 @@ fn a_thousand_lines_take_no_time() {
     assert!(times.iter().min().unwrap() < &Duration::from_secs(1), "{times:?}");
 }
 
+/// Returns how long an answer takes at best: other processes may have the machine.
+fn soonest(mut ask: impl FnMut() -> Value) -> Duration {
+    let once = || {
+        let start = Instant::now();
+        ask();
+        start.elapsed()
+    };
+    std::iter::repeat_with(once).take(3).min().unwrap()
+}
+
+#[test]
+fn no_answer_waits_for_a_long_text() {
+    let second = Duration::from_secs(1);
+    for unit in ["  a:\n", "a: 1\n", "- [{}, {}]\n", "a: [\n---\n", "- {apiVersion: batch/v1, kind: Job}\n"] {
+        let place = Place::with(&[]);
+        let mut client = Client::new(place.path());
+        client.open("job.yaml", JOB);
+        client.diagnostics("job.yaml", 1);
+        let head = if unit.starts_with("- {") { "apiVersion: v1\nkind: List\nitems:\n" } else { "" };
+        let text = format!("{head}{}", unit.repeat((3 << 20) / unit.len()));
+        client.open("long.yaml", &text);
+        let (line, column) = find(JOB, "batch");
+        for version in 2..5 {
+            client.change("long.yaml", version, range((0, 0), (0, 0)), "# ");
+            for (name, line, column) in [("job.yaml", line, column), ("long.yaml", 1, 2)] {
+                for method in ["hover", "completion", "definition"] {
+                    let method = format!("textDocument/{method}");
+                    let at = client.at(name, line, column);
+                    let took = soonest(|| client.request(&method, at.clone()));
+                    assert!(took < second, "{method} in {name} beside {unit:?}: {took:?}");
+                }
+                let took = soonest(|| client.actions_at_all(name));
+                assert!(took < second, "actions in {name} beside {unit:?}: {took:?}");
+            }
+        }
+        assert!(client.end().success());
+    }
+}
+
+#[test]
+fn a_long_text_is_judged_as_a_short_one() {
+    let place = Place::with(&[("job.yaml", &with_claim())]);
+    let mut client = Client::new(place.path());
+    let text = format!("{JOB}---\n").repeat(300) + "# more\n---\n" + &claim("ReadWriteOnce");
+    client.open("jobs.yaml", &text);
+    assert_eq!(client.diagnostics("jobs.yaml", 1).len(), 300);
+    for version in 2..=20 {
+        client.change("jobs.yaml", version, range((0, 0), (0, 0)), "#\n");
+    }
+    let found = client.diagnostics("jobs.yaml", 20);
+    assert_eq!(found.len(), 300);
+    // Places and fixes are those of the newest text.
+    let at = &found[299]["range"]["start"];
+    let place = |name: &str| u32::try_from(at[name].as_u64().unwrap()).unwrap();
+    let position = client.at("jobs.yaml", place("line"), place("character"));
+    assert!(client.request("textDocument/hover", position).is_object());
+    // What it defines is known to others.
+    let job = with_claim();
+    client.open("job.yaml", &job);
+    let (line, character) = find(&job, "data\n");
+    client.settled("job.yaml", line, character);
+    client.close("jobs.yaml");
+    client.until("job.yaml", 1, |_| true);
+    assert!(client.end().success());
+}
+
 #[test]
 fn a_file_above_the_limit_is_not_judged_and_says_so() {
     let place = Place::with(&[]);

@@ -41,6 +41,7 @@ mod fuzz_seeds;
 mod kubelet;
 #[cfg(all(feature = "serve", target_os = "linux"))]
 mod large_reviews;
+mod large_texts;
 mod layers;
 mod lsp;
 mod oracle_apiserver;

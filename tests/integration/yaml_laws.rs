@@ -527,7 +527,7 @@ fn walk(source: &[u8]) {
                     let _ = yaml::edit(source, &document, &[Op::Add(at.key("new"), json!("x"))]);
                     let _ = yaml::edit(source, &document, &[Op::Add(at / 0, json!(null))]);
                 }
-                for duplicate in &document.duplicates {
+                for duplicate in document.duplicates().first(1000) {
                     assert!(
                         source.get(duplicate.dropped.clone()).is_some()
                             && source.get(duplicate.kept.clone()).is_some()

@@ -13,6 +13,7 @@ mod objects;
 #[allow(dead_code, reason = "it serves the property test, too")]
 mod places;
 mod shapes;
+mod texts;
 
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
@@ -69,6 +70,8 @@ const PACED: usize = 8;
 const PACED_AGAIN: usize = 40;
 /// The variable that says which kind a process searches.
 const ONLY: &str = "JOBGATE_HOSTILE_KIND";
+/// The variable for the process that searches texts.
+const TEXTS: &str = "JOBGATE_HOSTILE_TEXTS";
 /// How many of the costliest shapes the search goes on from, for each kind; in the gate from one.
 const BEST: usize = 12;
 /// How many pairs of each kind are tried in the gate. Most pairs are of the same lists of a pod in another
@@ -229,6 +232,16 @@ pub(crate) fn no_object_costs_more_than_its_bytes() {
         searches.into_iter().flat_map(|search| search.join().unwrap()).collect()
     });
     assert!(failed.is_empty(), "some shapes cost too much, of {}", failed.join(", "));
+}
+
+/// Searches texts in a process of their own, and fails if the linter needs too much for some.
+pub(crate) fn no_text_costs_more_than_its_bytes() {
+    if std::env::var_os(TEXTS).is_some() {
+        return texts::search(std::env::var("JOBGATE_HOSTILE").is_ok_and(|mode| mode == "time"));
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "no_text_costs_more_than_its_bytes"]).env(TEXTS, "1");
+    assert!(command.status().unwrap().success(), "some texts cost too much");
 }
 
 fn search(bases: &[(usize, &Base)], timed: bool) {

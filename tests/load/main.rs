@@ -99,6 +99,10 @@ fn main() -> ExitCode {
             hostile::no_object_costs_more_than_its_bytes();
             Ok(())
         }),
+        Trial::test("no_text_costs_more_than_its_bytes", || {
+            hostile::no_text_costs_more_than_its_bytes();
+            Ok(())
+        }),
         Trial::test("wrong_verdicts_are_noticed", || Ok(wrong_verdicts_are_noticed()?)),
         Trial::test("an_end_of_service_is_noticed", || Ok(an_end_of_service_is_noticed()?)),
     ];

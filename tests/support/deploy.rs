@@ -73,7 +73,7 @@ fn parse(name: &str, text: &str) -> Rendering {
     let documents = jobgate::text::yaml::documents(text.as_bytes())
         .map(|document| document.unwrap_or_else(|e| panic!("{name}: {e:?}")));
     let objects = documents
-        .inspect(|document| assert!(document.duplicates.is_empty(), "{name}: a key stands twice"))
+        .inspect(|document| assert!(document.duplicates().is_empty(), "{name}: a key stands twice"))
         .map(|document| document.value);
     Rendering { name: name.to_owned(), objects: objects.filter(|value| !value.is_null()).collect() }
 }

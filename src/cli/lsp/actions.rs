@@ -5,8 +5,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::FIX_ALL;
+use super::judging::Judged;
 use super::text::edits;
-use super::worker::{Judged, Worker};
+use super::worker::Worker;
 use crate::judge::finding::Safety;
 use crate::local::lint::Fixes;
 use crate::report::Located;

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use gen_lsp_types::{Location, Uri};
 
+use super::judging::Judged;
 use super::text;
 use super::uri;
-use super::worker::{Judged, Worker};
+use super::worker::Worker;
 use crate::text::lines::Lines;
 
 /// Returns where the object is that a place of a document names.

@@ -7,9 +7,9 @@ use gen_lsp_types::{Contents, Hover, MarkupContent, MarkupKind};
 
 use super::completion::{default_of, schema_of};
 use super::document::Form;
+use super::judging::Judged;
 use super::keys;
 use super::text::{self, Encoding};
-use super::worker::Judged;
 use crate::cli::pages;
 use crate::judge::engine::{IGNORE, KEEP};
 use crate::text::lines::Lines;

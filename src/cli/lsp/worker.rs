@@ -1,28 +1,25 @@
 //! The thread that judges and answers.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use gen_lsp_types::{Diagnostic, PublishDiagnosticsParams, TextDocumentPositionParams, Uri};
 use lsp_server::{ErrorCode, Notification, Request, Response};
+use rayon::ThreadPoolBuilder;
 use serde_json::Value;
 
-use super::diagnostics::{Place, failed, without_settings};
 use super::document::{Document, Documents, Form, form};
-use super::project::{Project, Projects};
+use super::judging::{self, Judged, Judging, in_time, is_long};
+use super::project::Projects;
 use super::wire::Output;
 use super::{Client, actions, completion, definition, hover, log, scan, uri};
 use crate::cli::args::Lsp;
 use crate::cli::configuration;
-use crate::local::lint::{Input, Scan, Session, path_text, text};
-use crate::report::Located;
-use crate::text::yaml::Edit;
+use crate::local::lint::{Defined, Input, Scan, Session, path_text, text};
 
 /// How long diagnostics of an older text are held back while somebody types.
 const MAX_SILENCE: Duration = Duration::from_millis(500);
@@ -49,17 +46,10 @@ pub(super) enum Task {
         removed: Vec<PathBuf>,
     },
     Request(Request),
-}
-
-/// A document that was judged.
-pub(super) struct Judged {
-    pub(super) document: Document,
-    pub(super) findings: Vec<Located>,
-    /// One for each finding, and more.
-    pub(super) diagnostics: Vec<Diagnostic>,
-    pub(super) project: Option<Arc<Project>>,
-    /// The edits of all safe fixes: an editor asks for them whenever the cursor moves.
-    pub(super) fixed: OnceCell<Vec<Edit>>,
+    /// What a long document defines was read.
+    Read(String, Document, Option<Defined>),
+    /// A long document was judged.
+    Judged(String, Box<Judged>),
 }
 
 pub(super) struct Worker {
@@ -75,6 +65,12 @@ pub(super) struct Worker {
     /// Documents to judge, the next one first.
     open: VecDeque<String>,
     requests: VecDeque<Request>,
+    /// The long document that is being read or judged; no name if it was closed since.
+    elsewhere: Option<String>,
+    /// Long documents to judge then, the next one first.
+    long: VecDeque<String>,
+    /// Long documents whose definitions were not read since they changed.
+    unread: BTreeSet<String>,
     reported: BTreeMap<String, Instant>,
     scanning: Scanning,
 }
@@ -107,6 +103,9 @@ impl Worker {
             changed: BTreeSet::new(),
             open: VecDeque::new(),
             requests: VecDeque::new(),
+            elsewhere: None,
+            long: VecDeque::new(),
+            unread: BTreeSet::new(),
             reported: BTreeMap::new(),
             scanning: Scanning::No,
         }
@@ -114,6 +113,11 @@ impl Worker {
 
     /// Works until there is nobody left to tell.
     pub(super) fn run(mut self, tasks: &Receiver<Task>) {
+        // What it does itself is short, and can be stopped only on its own thread.
+        let pool = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+        if let Err(error) = &pool {
+            log(&format!("{error}"));
+        }
         while let Ok(task) = tasks.recv() {
             self.guarded(|worker| worker.take(task));
             loop {
@@ -158,6 +162,8 @@ impl Worker {
                 self.scan();
             }
             Task::Request(request) => self.requests.push_back(request),
+            Task::Read(uri, document, defined) => self.read_elsewhere(&uri, document, defined),
+            Task::Judged(uri, judged) => self.judged_elsewhere(uri, *judged),
         }
     }
 
@@ -166,9 +172,12 @@ impl Worker {
         let mut telling = Vec::new();
         for uri in std::mem::take(&mut self.changed) {
             let Some(document) = self.documents.get(&uri) else { continue };
-            // What has no file, such as an older version of one, is none of the workspace.
-            let matters = if !document.path.is_absolute() || self.is_excluded(&document.path) {
+            let matters = if !self.defines(&document) {
                 self.session.remove(&path_text(&document.path))
+            } else if is_long(&document) {
+                // It is read where it is judged.
+                self.unread.insert(uri.clone());
+                false
             } else {
                 self.session.update(&document.input(), &self.projects.limits())
             };
@@ -181,6 +190,12 @@ impl Worker {
             [one] => self.judge_others(one),
             _ => self.judge_all(),
         }
+    }
+
+    /// Tells whether others may depend on a document: what has no file, such as an older version of one, is none
+    /// of the workspace.
+    fn defines(&mut self, document: &Document) -> bool {
+        document.path.is_absolute() && !self.is_excluded(&document.path)
     }
 
     /// Judges all open documents again, after one.
@@ -233,6 +248,10 @@ impl Worker {
         }
         self.judged.remove(uri);
         self.reported.remove(uri);
+        self.unread.remove(uri);
+        if self.elsewhere.as_deref() == Some(uri) {
+            self.elsewhere = Some(String::new());
+        }
         self.open.retain(|other| other != uri);
         if self.read(&document.path) {
             self.judge_all();
@@ -299,9 +318,13 @@ impl Worker {
         is_named || text().is_some_and(|text| form(path, &text) != Form::Manifest)
     }
 
-    /// Judges a document as it is now and reports what was found, unless a newer text is there already.
+    /// Judges a document as it is now and reports what was found, unless a newer text is there already. One that
+    /// is judged elsewhere is reported then.
     fn report(&mut self, uri: &str) -> io::Result<()> {
-        self.judge(uri);
+        if self.judge(uri) { self.say(uri) } else { Ok(()) }
+    }
+
+    fn say(&mut self, uri: &str) -> io::Result<()> {
         let Some(judged) = self.judged.get(uri) else { return Ok(()) };
         let version = judged.document.version;
         let is_newest = self.documents.get(uri).is_some_and(|document| document.is_same(&judged.document));
@@ -313,48 +336,86 @@ impl Worker {
         Ok(())
     }
 
+    /// Starts to judge a long document elsewhere, or puts it behind those that wait for that.
+    fn start_or_wait(&mut self, uri: &str) {
+        if self.elsewhere.is_some() {
+            self.long.retain(|other| other != uri);
+            self.long.push_back(uri.to_owned());
+        } else {
+            self.start(uri);
+        }
+    }
+
+    /// Starts to judge a long document as it is now. What it defines is read first, since it counts for itself.
+    fn start(&mut self, uri: &str) {
+        let Some(document) = self.documents.get(uri) else { return };
+        let is_started = if self.unread.remove(uri) && self.defines(&document) {
+            let options = self.projects.limits();
+            judging::read(uri.to_owned(), document, options, self.sender.clone())
+        } else {
+            self.judging(uri, document).start(self.sender.clone())
+        };
+        self.elsewhere = is_started.then(|| uri.to_owned());
+    }
+
+    fn read_elsewhere(&mut self, uri: &str, document: Document, defined: Option<Defined>) {
+        if self.elsewhere.as_deref() != Some(uri) {
+            return self.next_elsewhere();
+        }
+        if defined.is_some_and(|defined| self.session.put(&document.input(), defined)) {
+            self.judge_others(uri);
+        }
+        if !self.judging(uri, document).start(self.sender.clone()) {
+            self.next_elsewhere();
+        }
+    }
+
+    fn judged_elsewhere(&mut self, uri: String, judged: Judged) {
+        if self.elsewhere.as_ref() == Some(&uri) {
+            self.judged.insert(uri.clone(), judged);
+            let _ = self.say(&uri);
+        }
+        self.next_elsewhere();
+    }
+
+    fn next_elsewhere(&mut self) {
+        self.elsewhere = None;
+        while self.elsewhere.is_none()
+            && let Some(next) = self.long.pop_front()
+        {
+            self.start(&next);
+        }
+    }
+
+    fn judging(&mut self, uri: &str, document: Document) -> Judging {
+        Judging {
+            uri: uri.to_owned(),
+            setting: self.projects.of(&document.path),
+            document,
+            documents: self.documents.clone(),
+            encoding: self.client.encoding,
+            known: self.session.known(),
+        }
+    }
+
     fn publish(&self, uri: &str, version: Option<i32>, diagnostics: Vec<Diagnostic>) -> io::Result<()> {
         let params = PublishDiagnosticsParams { uri: Uri(uri.to_owned()), version, diagnostics };
         self.output.send(Notification::new("textDocument/publishDiagnostics".to_owned(), params))
     }
 
-    /// Judges a document as it is now, if it was not.
-    fn judge(&mut self, uri: &str) {
-        let Some(document) = self.documents.get(uri) else { return };
+    /// Judges a document as it is now, if it was not. Returns whether that is done, and not elsewhere.
+    fn judge(&mut self, uri: &str) -> bool {
+        let Some(document) = self.documents.get(uri) else { return true };
         if self.judged.get(uri).is_some_and(|judged| judged.document.is_same(&document)) {
-            return;
+            return true;
         }
-        let setting = self.projects.of(&document.path);
-        let judge = || {
-            let place = Place {
-                uri,
-                document: &document,
-                documents: &self.documents,
-                encoding: self.client.encoding,
-            };
-            if document.form() != Form::Manifest {
-                return (Vec::new(), place.settings());
-            }
-            let Some(project) = &setting.project else { return (Vec::new(), Vec::new()) };
-            if project.settings.exclusions.has(&document.path, false) {
-                return (Vec::new(), Vec::new());
-            }
-            let policy = &project.settings.policy;
-            let mut linted = self.session.lint(&document.input(), policy, &project.facts, &project.options());
-            if let Some((baseline, root)) = &project.baseline {
-                baseline.lift(&mut linted.report, [&*path_text(&document.path)], root);
-            }
-            let diagnostics = place.diagnostics(&linted.report.findings, &linted.report.unjudged);
-            (linted.report.findings, diagnostics)
-        };
-        // An error in one rule costs one document, as in the webhook.
-        let judged = catch_unwind(AssertUnwindSafe(judge));
-        let (findings, mut diagnostics) = judged.unwrap_or_else(|_| (Vec::new(), vec![failed()]));
-        let error = setting.error.filter(|_| document.form() == Form::Manifest);
-        diagnostics.extend(error.map(|error| without_settings(&error, setting.project.is_some())));
-        let judged =
-            Judged { document, findings, diagnostics, project: setting.project, fixed: OnceCell::new() };
+        if is_long(&document) {
+            self.start_or_wait(uri);
+            return false;
+        }
+        let judged = self.judging(uri, document).judge();
         self.judged.insert(uri.to_owned(), judged);
+        true
     }
 
     fn answer(&mut self, request: Request) -> io::Result<()> {
@@ -364,8 +425,19 @@ impl Worker {
             return self.output.send(Response::new_err(id, ErrorCode::RequestCanceled as i32, why));
         }
         let uri = params.pointer("/textDocument/uri").and_then(Value::as_str).unwrap_or_default().to_owned();
-        self.judge(&uri);
-        let answered = catch_unwind(AssertUnwindSafe(|| self.answer_to(&method, &uri, params)));
+        // A long one is judged elsewhere, and there is no answer before that is done.
+        let document = self.documents.get(&uri);
+        let is_long = document.is_some_and(|document| is_long(&document));
+        if !is_long {
+            self.judge(&uri);
+        }
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            if is_long {
+                in_time(|| self.answer_to(&method, &uri, params)).unwrap_or(Ok(Value::Null))
+            } else {
+                self.answer_to(&method, &uri, params)
+            }
+        }));
         let response = match answered {
             Ok(Ok(result)) => Response::new_ok(id, result),
             Ok(Err(error)) => Response::new_err(id, ErrorCode::InvalidParams as i32, error.to_string()),
@@ -379,19 +451,30 @@ impl Worker {
     }
 
     fn answer_to(&self, method: &str, uri: &str, params: Value) -> serde_json::Result<Value> {
+        let is_now = |judged: &&Judged| {
+            self.documents.get(uri).is_none_or(|document| document.is_same(&judged.document))
+        };
+        let judged = self.judged.get(uri).filter(is_now);
         if method == "textDocument/codeAction" {
             let wanted = serde_json::from_value(params)?;
-            let Some(judged) = self.judged.get(uri) else { return Ok(Value::Null) };
+            let Some(judged) = judged else { return Ok(Value::Null) };
             return serde_json::to_value(actions::actions(self, uri, judged, &wanted));
         }
         let at: TextDocumentPositionParams = serde_json::from_value(params)?;
-        let Some(judged) = self.judged.get(uri) else { return Ok(Value::Null) };
-        let (document, encoding) = (&judged.document, self.client.encoding);
-        let offset = super::text::offset(&document.text, at.position, encoding);
-        match method {
-            "textDocument/hover" => serde_json::to_value(hover::hover(judged, offset, encoding)),
-            "textDocument/completion" => serde_json::to_value(completion::items(document, offset, encoding)),
-            _ => serde_json::to_value(definition::locations(self, judged, offset)),
+        let encoding = self.client.encoding;
+        let offset = |document: &Document| super::text::offset(&document.text, at.position, encoding);
+        match (method, judged) {
+            ("textDocument/completion", _) => {
+                let Some(document) = self.documents.get(uri) else { return Ok(Value::Null) };
+                serde_json::to_value(completion::items(&document, offset(&document), encoding))
+            }
+            (_, None) => Ok(Value::Null),
+            ("textDocument/hover", Some(judged)) => {
+                serde_json::to_value(hover::hover(judged, offset(&judged.document), encoding))
+            }
+            (_, Some(judged)) => {
+                serde_json::to_value(definition::locations(self, judged, offset(&judged.document)))
+            }
         }
     }
 }

@@ -73,6 +73,10 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
             Stored::Mapping(stored::fields(entries, |key, value| {
                 // The server drops unknown fields.
                 let field = fields.get(key)?;
+                // The server sets the status of a new object, whatever its type.
+                if key == "status" && matches!(schema.shape(field), Shape::Object(_)) && !value.is_object() {
+                    return None;
+                }
                 let value = tidied(schema, field, value);
                 let unset = match (schema.shape(field), &value) {
                     (_, Stored::Null) => true,

@@ -39,7 +39,10 @@ impl<'a> Stored<'a> {
             Value::Number(number) => Self::Number(number.clone()),
             Value::String(text) => text.as_str().into(),
             Value::Array(items) => Self::List(items.iter().map(Self::of).collect()),
-            Value::Object(entries) => Self::Mapping(fields(entries, |_, value| Some(Self::of(value)))),
+            // Nothing is added to it, and there may be many.
+            Value::Object(entries) => Self::Mapping(Map::of_sorted(
+                entries.iter().map(|(key, value)| (key, Self::of(value))).collect(),
+            )),
         }
     }
 

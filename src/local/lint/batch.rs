@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use memchr::memmem::{self, Finder};
 
-use super::objects::objects;
+use super::objects;
 use crate::kinds::accelerator::TAINTS;
 use crate::kinds::{Kind, is_batch_group, is_no_batch, is_other, looks_like_batch, others};
 use crate::text::value::Value;
@@ -51,9 +51,7 @@ fn is_batch(object: &Value) -> bool {
 fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> bool {
     yaml::split(text, limits).any(|chunk| match chunk.and_then(|chunk| yaml::parse(text, &chunk, limits)) {
         // A list that is no list of objects is a patch of operations.
-        Ok(document) => {
-            document.value.is_array() || objects(&document.value).iter().any(|object| test(&object.value))
-        }
+        Ok(document) => document.value.is_array() || objects::any(&document.value, &test),
         Err(_) => true,
     })
 }

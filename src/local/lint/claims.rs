@@ -3,7 +3,7 @@
 //! A claim that is not in the files may still exist.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::Options;
 use super::input::{Input, Unreadable};
 use super::near::{Near, Said};
-use super::objects::{Object, objects};
+use super::objects::{Object, each};
 use super::source::{self, Loaded, TooLarge};
 use crate::judge::facts::{Claim, Fact, Facts, Runtime, Volume, VolumeName};
 use crate::judge::finding::Source;
@@ -258,7 +258,12 @@ pub(super) fn in_input(input: &Input, alone: Option<&Loaded>, options: &Options<
 
 /// Returns the claims of a document, by name.
 fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<Read> {
-    objects(&document.value).into_iter().filter_map(|object| entry(input, lines, document, &object)).collect()
+    let mut found = Vec::new();
+    each(&document.value, |object| {
+        found.extend(entry(input, lines, document, &object));
+        ControlFlow::<()>::Continue(())
+    });
+    found
 }
 
 fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object<'_>) -> Option<Read> {

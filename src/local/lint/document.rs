@@ -4,7 +4,7 @@ mod known_kind;
 mod missed;
 mod object;
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use memchr::memmem;
@@ -12,15 +12,16 @@ use memchr::memmem;
 use super::claims::Scope;
 use super::input::Input;
 use super::kustomization::Patch;
-use super::objects::objects;
+use super::objects::each;
 use super::place::{order, shift};
 use super::{Fixing, Options, batch};
 use crate::judge::checks::{self, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::{Finding, Fix, Level};
 use crate::judge::policy::Policy;
 use crate::local::fix;
-use crate::report::{Located, Location, Report};
+use crate::report::{Located, Location, Report, first_line};
 use crate::text::lines::Lines;
+use crate::text::number::thousands;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
 use object::View;
@@ -28,6 +29,15 @@ use object::View;
 /// How often a document is fixed: a fix may reveal a finding of another rule, or wait for a fix of the same
 /// place.
 const MAX_ROUNDS: usize = 8;
+/// A text of so many bytes may have an object, a finding or something that is not judged for each of them...
+const BYTES_FOR_EACH: usize = 32;
+/// ... and a short one so many in all. A finding takes about a kilobyte, so that there is a bound on what the
+/// findings of a file take. Of all manifests in use none has half of them.
+const MOST_IN_SHORT: usize = 4096;
+/// ... and a long one.
+const MOST: usize = 1 << 18;
+/// How many documents of a file that cannot be read are reported one by one.
+const MOST_BROKEN: usize = 256;
 const CONTENT_AFTER_END: &str = "kubectl ignores everything after `...` until the next `---`";
 const TEMPLATE_AFTER_SEPARATOR: &str = "an unrendered template after `---`";
 
@@ -45,6 +55,20 @@ pub(super) struct Context<'a> {
     patch: Option<&'a Patch>,
 }
 
+/// Returns how much there may be in a text of some bytes: objects, findings and what is not judged.
+pub(super) fn most(bytes: usize) -> usize {
+    (bytes / BYTES_FOR_EACH).clamp(MOST_IN_SHORT, MOST)
+}
+
+/// Returns the finding about a text in which there is more.
+pub(super) fn too_much(most: usize) -> Finding {
+    let message = format!(
+        "there are more than {} objects and findings, so from here on nothing was checked",
+        thousands(most)
+    );
+    checks::of_document(SYNTAX, Level::Deny, message, "split the file")
+}
+
 /// How much of a document is reported.
 #[derive(Clone, Copy)]
 enum Depth {
@@ -60,16 +84,52 @@ pub(super) struct Judged {
     /// Findings in readable documents, in order.
     pub(super) report: Report,
     /// Errors of the other documents.
-    pub(super) broken: Vec<(SyntaxErrorKind, Located)>,
+    pub(super) broken: Broken,
     /// Edits of the source, in order: fixes, or the fills of a dry run. With fixes, findings are placed as if
     /// only the edits of their own document were made.
     pub(super) edits: Vec<Edit>,
 }
 
+/// Errors of documents that cannot be read.
+#[derive(Default)]
+pub(super) struct Broken {
+    /// The first [`MOST_BROKEN`], and the first template.
+    pub(super) first: Vec<(SyntaxErrorKind, Located)>,
+    /// How many others there are, except templates.
+    pub(super) more: usize,
+    /// The last of those.
+    pub(super) last: Option<Located>,
+}
+
+impl Broken {
+    pub(super) fn push(&mut self, kind: SyntaxErrorKind, located: Located) {
+        let is_template = kind == SyntaxErrorKind::Template;
+        if self.first.len() < MOST_BROKEN || is_template && !self.has_template() {
+            self.first.push((kind, located));
+        } else if !is_template {
+            self.more += 1;
+            self.last = Some(located);
+        }
+    }
+
+    fn has_template(&self) -> bool {
+        self.first.iter().any(|(kind, _)| *kind == SyntaxErrorKind::Template)
+    }
+
+    /// Adds the errors of the documents behind.
+    pub(super) fn append(&mut self, other: Self) {
+        for (kind, located) in other.first {
+            self.push(kind, located);
+        }
+        self.more += other.more;
+        self.last = other.last.or(self.last.take());
+    }
+}
+
 impl Judged {
     pub(super) fn append(&mut self, mut other: Self) {
         self.report.append(other.report);
-        self.broken.append(&mut other.broken);
+        self.broken.append(other.broken);
         self.edits.append(&mut other.edits);
     }
 }
@@ -95,7 +155,7 @@ impl<'a> Context<'a> {
     pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
         let document = match document {
             Ok(document) => document,
-            Err(error) => return judged.broken.push((error.kind, self.broken(index, &error))),
+            Err(error) => return judged.broken.push(error.kind, self.broken(index, &error)),
         };
         let mut found = match self.options.fix {
             Some(fixing) => self.fix(index, &document, fixing),
@@ -110,7 +170,7 @@ impl<'a> Context<'a> {
             let help = "separate the documents with `---`; this one was not checked";
             let finding = checks::of_document(SYNTAX, Level::Deny, CONTENT_AFTER_END, help);
             let located = self.located(index, finding, now(behind.start)..now(behind.end));
-            judged.broken.push((SyntaxErrorKind::Syntax, located));
+            judged.broken.push(SyntaxErrorKind::Syntax, located);
         }
         match &document.refused {
             Some(refused) if self.is_template(refused) => {
@@ -119,7 +179,7 @@ impl<'a> Context<'a> {
                     message: TEMPLATE_AFTER_SEPARATOR.to_owned(),
                     span: refused.span.clone(),
                 };
-                judged.broken.push((error.kind, self.broken(index, &error)));
+                judged.broken.push(error.kind, self.broken(index, &error));
             }
             Some(refused) if self.input.named || batch::may_be_manifest(self.text(&document)) => {
                 let help = "other tools may accept this document, so it was checked anyway";
@@ -173,9 +233,15 @@ impl<'a> Context<'a> {
         match &document.value {
             Value::Null => {}
             value @ Value::Object(_) => {
-                for object in objects(value) {
+                let most = most(document.span.len());
+                each(value, |object| {
+                    if view.judged.weight() > most {
+                        view.stop(&object, most);
+                        return ControlFlow::Break(());
+                    }
                     view.object(&object);
-                }
+                    ControlFlow::Continue(())
+                });
             }
             Value::Array(items) if self.patch.is_some() && !is_list_of_manifests(&document.value) => {
                 view.json_patch(items);
@@ -268,6 +334,11 @@ impl<'a> Context<'a> {
 
     fn located(&self, document: usize, finding: Finding, span: Range<usize>) -> Located {
         Located::new(self.location(span), document, finding)
+    }
+
+    /// Returns the finding about a file whose documents before one have too much in them.
+    pub(super) fn too_much(&self, document: usize, start: usize, most: usize) -> Located {
+        self.located(document, too_much(most), first_line(self.source, start..self.source.len()))
     }
 
     fn location(&self, span: Range<usize>) -> Location {

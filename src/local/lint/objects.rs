@@ -1,6 +1,7 @@
 //! The objects of a document, as kubectl takes lists apart, and those of an OpenShift `Template`.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
@@ -15,14 +16,34 @@ pub(super) struct Object<'v> {
     pub(super) value: Cow<'v, Value>,
 }
 
-/// Returns the objects of a document in order: itself, or the items of a list of objects, and theirs.
+/// Calls a function with the objects of a document in order, until it breaks: the document itself, or the items
+/// of a list of objects, and theirs. They are made one by one, since a list may have one for every three bytes.
 ///
 /// A list is an object with `items` whose kind ends in `List`. An item without `apiVersion` and `kind` has
 /// those of the list, without the `List`, as in client-go. Items that are not objects are skipped.
+pub(super) fn each<'v, B>(
+    document: &'v Value,
+    mut take: impl FnMut(Object<'v>) -> ControlFlow<B>,
+) -> Option<B> {
+    take_apart(Pointer::root(), Cow::Borrowed(document), &mut take).break_value()
+}
+
+/// Returns the objects of a document, see [`each`].
 pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
     let mut found = Vec::new();
-    take_apart(Pointer::root(), Cow::Borrowed(document), &mut found);
+    each(document, |object| {
+        found.push(object);
+        ControlFlow::<()>::Continue(())
+    });
     found
+}
+
+/// Tells whether some object of a document is one that is looked for.
+pub(super) fn any(document: &Value, is_one: impl Fn(&Value) -> bool) -> bool {
+    let look = |object: Object<'_>| {
+        if is_one(&object.value) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    each(document, look).is_some()
 }
 
 /// Returns the first document of a file that is not empty, as after a licence comment and a separator.
@@ -31,26 +52,35 @@ pub(super) fn first(text: &[u8], limits: &Limits) -> Option<Document> {
     documents.find(|document| document.as_ref().map_or(true, |document| !document.is_empty()))?.ok()
 }
 
-fn take_apart<'v>(at: Pointer, value: Cow<'v, Value>, found: &mut Vec<Object<'v>>) {
+fn take_apart<'v, B>(
+    at: Pointer,
+    value: Cow<'v, Value>,
+    take: &mut impl FnMut(Object<'v>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
     match value {
         Cow::Borrowed(Value::Object(fields)) if list(fields).is_some() => {
-            let Some(List { field, items, version, kind }) = list(fields) else { return };
+            let Some(List { field, items, version, kind }) = list(fields) else {
+                return ControlFlow::Continue(());
+            };
             let place = at / field;
             for (index, item) in items.iter().enumerate() {
-                take_apart(&place / index, inheriting(item, version, kind), found);
+                take_apart(&place / index, inheriting(item, version, kind), take)?;
             }
         }
         Cow::Owned(Value::Object(fields)) if list(&fields).is_some() => {
             // A list in a list of lists that took its kind from there.
-            let Some(List { field, items, version, kind }) = list(&fields) else { return };
+            let Some(List { field, items, version, kind }) = list(&fields) else {
+                return ControlFlow::Continue(());
+            };
             let place = at / field;
             for (index, item) in items.iter().enumerate() {
-                take_apart(&place / index, Cow::Owned(inheriting(item, version, kind).into_owned()), found);
+                take_apart(&place / index, Cow::Owned(inheriting(item, version, kind).into_owned()), take)?;
             }
         }
-        value if value.is_object() => found.push(Object { at, value }),
+        value if value.is_object() => take(Object { at, value })?,
         _ => {}
     }
+    ControlFlow::Continue(())
 }
 
 /// Returns an item with the version and kind that it takes from its list.

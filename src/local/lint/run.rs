@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::chart::{self, Role};
 use super::claims::{Claims, Scope};
-use super::document::{Context, Judged};
+use super::document::{self, Broken, Context, Judged};
 use super::fixing::{Change, Fixing, Shifts, Unwritten, start};
 use super::input::{Input, Reached, Unreadable};
 use super::kustomization::{self, Kustomizations};
@@ -19,7 +19,7 @@ use crate::judge::checks::{self, SYNTAX};
 use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::local::fix;
-use crate::report::{Located, Location, Reason, Report, helm};
+use crate::report::{Located, Location, Reason, Report, helm, plural};
 use crate::text::lines::Lines;
 use crate::text::yaml::{self, Chunk, Edit, SyntaxError, SyntaxErrorKind};
 
@@ -168,7 +168,6 @@ impl Run<'_> {
         let (policy, namespace) = (options.policy_of(input, self.policy), options.namespace_of(input));
         let context = Context::new(policy, namespace, &scope, options, input, loaded.bytes()).patching(patch);
         let limits = self.options.limits();
-        let chunks: Vec<_> = yaml::split(loaded.bytes(), &limits).collect();
         let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
             let mut judged = Judged::default();
             for (index, chunk) in batch.iter().enumerate() {
@@ -184,15 +183,25 @@ impl Run<'_> {
             judged
         };
         let mut report = Report { files: 1, ..Report::default() };
-        let (mut broken, mut edits) = (Vec::new(), Vec::new());
-        let mut seen = 0;
-        for wave in chunks.chunks(DOCUMENTS_PER_WAVE) {
+        let (mut broken, mut edits) = (Broken::default(), Vec::new());
+        let (mut seen, most) = (0, document::most(loaded.bytes().len()));
+        // They are split as they are judged: there may be one for every four bytes.
+        let mut chunks = yaml::split(loaded.bytes(), &limits).peekable();
+        while let Some(next) = chunks.peek() {
+            if report.weight() > most {
+                let start = next.as_ref().map_or_else(|error| error.span.start, |chunk| chunk.span.start);
+                let located = context.too_much(seen, start, most);
+                report.unjudged.push(unjudged(&located, Reason::Unreadable));
+                report.findings.push(located);
+                break;
+            }
+            let wave: Vec<_> = chunks.by_ref().take(DOCUMENTS_PER_WAVE).collect();
             let batches = wave
                 .par_chunks(DOCUMENTS_PER_BATCH)
                 .enumerate()
                 .map(|(index, batch)| judge(batch, seen + index * DOCUMENTS_PER_BATCH));
             let batches: Vec<Judged> = if loaded.bytes().len() < MIN_PARALLEL_BYTES {
-                vec![judge(wave, seen)]
+                vec![judge(&wave, seen)]
             } else {
                 batches.collect()
             };
@@ -201,21 +210,25 @@ impl Run<'_> {
             if report.findings.capacity() - report.findings.len() < found {
                 // The rest of a file mostly resembles its start. Doubling would take twice the memory.
                 let all = report.findings.len() + found;
-                report.findings.reserve_exact(found + (all + all / 16) * (chunks.len() - seen) / seen);
+                let done =
+                    wave.last().and_then(|chunk| chunk.as_ref().ok()).map_or(0, |chunk| chunk.span.end);
+                let rest = (loaded.bytes().len() - done).checked_div(done / 64).unwrap_or_default();
+                let more = (all + all / 16).saturating_mul(rest) / 64;
+                report.findings.reserve_exact(found + more.min(most));
             }
-            for mut batch in batches {
+            for batch in batches {
                 report.append(batch.report);
-                broken.append(&mut batch.broken);
-                edits.append(&mut batch.edits);
+                broken.append(batch.broken);
+                edits.extend(batch.edits);
             }
         }
         self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
-        let before = report.findings.len() + broken.len();
+        let before = report.findings.len() + broken.first.len();
         report.findings.retain(|located| options.selects(located.finding.rule));
-        broken.retain(|(_, located)| options.selects(located.finding.rule));
-        report.ignored += before - report.findings.len() - broken.len();
-        if !broken.is_empty() {
-            report.findings.extend(broken.into_iter().map(|(_, located)| located));
+        broken.first.retain(|(_, located)| options.selects(located.finding.rule));
+        report.ignored += before - report.findings.len() - broken.first.len();
+        if !broken.first.is_empty() {
+            report.findings.extend(broken.first.into_iter().map(|(_, located)| located));
             report.findings.sort_by(place::order);
         }
         if self.options.keep_sources && !report.findings.is_empty() {
@@ -228,14 +241,8 @@ impl Run<'_> {
 
     /// Reports unreadable documents of a file that may be a manifest, and drops all others: directories have
     /// many YAML and JSON files that are not manifests.
-    fn say_broken(
-        &self,
-        input: &Input,
-        text: &[u8],
-        broken: &mut Vec<(SyntaxErrorKind, Located)>,
-        report: &mut Report,
-    ) {
-        if broken.is_empty() {
+    fn say_broken(&self, input: &Input, text: &[u8], broken: &mut Broken, report: &mut Report) {
+        if broken.first.is_empty() {
             return;
         }
         let named = |is_own: fn(&Path) -> bool| input.content.file().is_some_and(|path| is_own(path));
@@ -245,7 +252,7 @@ impl Run<'_> {
             || named(chart::is_chart)
             || self.kustomizations.patch(input).is_some();
         let speak = is_ours || batch::may_be_manifest(text);
-        let first = broken.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
+        let first = broken.first.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
         let chart = first.and_then(|_| chart::of(input));
         // A kustomization is read as text, as far as possible.
         let may_be = || match chart.as_ref().map(|dir| chart::role(dir, input)) {
@@ -255,7 +262,7 @@ impl Run<'_> {
         };
         let speak_of_template = first.is_some() && (input.named || may_be());
         let mut nth = 0;
-        broken.retain(|(kind, _)| {
+        broken.first.retain(|(kind, _)| {
             nth += 1;
             match kind {
                 // Every directive of a template breaks the YAML: one finding is enough.
@@ -263,7 +270,15 @@ impl Run<'_> {
                 _ => speak && !(speak_of_template && first < Some(nth - 1)),
             }
         });
-        for (kind, located) in broken {
+        let last = broken.last.take().filter(|_| speak && !(speak_of_template && first.is_some()));
+        if let Some(mut located) = last {
+            // It stands for those before it.
+            let (count, why) = (plural(broken.more, "document"), &located.finding.message);
+            let message = format!("{count} cannot be read, the last one here: {why}");
+            located.finding.message = message.into();
+            broken.first.push((SyntaxErrorKind::Syntax, located));
+        }
+        for (kind, located) in &mut broken.first {
             let reason = match (&kind, &chart) {
                 (SyntaxErrorKind::Template, Some(dir)) => {
                     located.finding.help = helm(dir).into();

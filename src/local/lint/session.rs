@@ -5,7 +5,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -14,7 +14,7 @@ use super::claims::{self, CLAIM, Claims, Read};
 use super::fixing::{Change, Fixing, Shifts, Sink, Unwritten};
 use super::input::{Content, Input};
 use super::kustomization::Kustomizations;
-use super::objects::objects;
+use super::objects::each;
 use super::run::Run;
 use super::source;
 use super::unfinished;
@@ -33,8 +33,27 @@ pub struct Session {
     /// What each file defines, if anything.
     found: BTreeMap<Arc<str>, Vec<Read>>,
     /// All of that, put together when it is asked for: many files may change before.
-    claims: OnceCell<Claims>,
-    kustomizations: Kustomizations,
+    claims: OnceCell<Arc<Claims>>,
+    kustomizations: Arc<Kustomizations>,
+}
+
+/// What a session knows at one time: enough to judge a file of it elsewhere.
+#[derive(Clone, Debug)]
+pub struct Known {
+    claims: Arc<Claims>,
+    kustomizations: Arc<Kustomizations>,
+}
+
+/// What a file defines for others.
+#[derive(Debug)]
+pub struct Defined(Vec<Read>);
+
+impl Defined {
+    /// Reads a file.
+    #[must_use]
+    pub fn by(input: &Input, options: &Options<'_>) -> Self {
+        Self(claims::in_input(input, None, options))
+    }
 }
 
 /// What was found in the files of a workspace.
@@ -77,12 +96,17 @@ pub struct Target {
 impl Session {
     /// Replaces what is known by what was found. Files that have changed since are then updated.
     pub fn take(&mut self, scan: Scan) {
-        *self = Self { found: scan.found, kustomizations: scan.kustomizations, claims: OnceCell::new() };
+        let kustomizations = Arc::new(scan.kustomizations);
+        *self = Self { found: scan.found, kustomizations, claims: OnceCell::new() };
     }
 
     /// Reads a file that is new or has changed. Returns whether this may matter to other files.
     pub fn update(&mut self, input: &Input, options: &Options<'_>) -> bool {
-        let now = claims::in_input(input, None, options);
+        self.put(input, Defined::by(input, options))
+    }
+
+    /// Takes what a file defines that was read elsewhere. Returns whether this may matter to other files.
+    pub fn put(&mut self, input: &Input, Defined(now): Defined) -> bool {
         let before = if now.is_empty() {
             self.found.remove(&input.path)
         } else {
@@ -108,41 +132,24 @@ impl Session {
         matters
     }
 
-    fn claims(&self) -> &Claims {
+    fn claims(&self) -> &Arc<Claims> {
         self.claims.get_or_init(|| {
             let mut claims = Claims::default();
             claims.extend(self.found.values().flatten().cloned());
-            claims
+            Arc::new(claims)
         })
     }
 
-    /// Judges one file. Of a document that cannot be read yet, it says what holds for the rest of it.
+    /// Returns what is known now.
     #[must_use]
-    pub fn lint(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
-        let mut linted = self.report(input, policy, facts, options);
-        let is_broken = |unjudged: &&Unjudged| matches!(unjudged.reason, Reason::Unreadable);
-        let broken = linted.report.unjudged.iter().filter(is_broken);
-        let broken: Vec<usize> = broken.filter_map(|unjudged| unjudged.document).collect();
-        if let Some(recovered) = unfinished::of_input(input, &broken, options) {
-            let rest = self.report(&recovered.input(input, options), policy, facts, options);
-            recovered.add(&mut linted.report.findings, rest.report.findings);
-        }
-        linted
+    pub fn known(&self) -> Known {
+        Known { claims: Arc::clone(self.claims()), kustomizations: Arc::clone(&self.kustomizations) }
     }
 
-    fn report(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
-        let alone = source::load(input, options.max_file_size).ok().and_then(Result::ok);
-        let (claims, kustomizations) = (self.claims(), &self.kustomizations);
-        let mut linted = report(
-            std::slice::from_ref(input),
-            &Run { policy, facts, claims, kustomizations, alone, options },
-        );
-        // The rest is about other files, or about all of them.
-        linted.report.unjudged.retain(|unjudged| {
-            let is_here = unjudged.location.as_ref().is_some_and(|location| location.file == input.path);
-            is_here && !matches!(unjudged.reason, Reason::Nothing)
-        });
-        linted
+    /// Judges one file as [`Known::lint`] does.
+    #[must_use]
+    pub fn lint(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
+        self.known().lint(input, policy, facts, options)
     }
 
     /// Returns the edits that all fixes of a safety make, as `jobgate lint --fix` writes them.
@@ -157,7 +164,7 @@ impl Session {
     ) -> Vec<Edit> {
         let taken = Taken::default();
         let options = Options { fix: Some(Fixing { most, sink: &taken }), ..*options };
-        let _ = self.report(input, policy, facts, &options);
+        let _ = self.known().report(input, policy, facts, &options);
         taken.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,13 +182,44 @@ impl Session {
         let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { return Vec::new() };
         let Some(wanted) = reference(&loaded.text(), offset, namespace, options) else { return Vec::new() };
         let mut files = Vec::new();
-        for claims in [facts, self.claims()] {
+        for claims in [facts, &**self.claims()] {
             files = claims.files_of(&wanted.kind, &wanted.namespace, &wanted.name, &input.path);
             if !files.is_empty() {
                 break;
             }
         }
         files.into_iter().flat_map(|file| targets(file, &wanted, options)).collect()
+    }
+}
+
+impl Known {
+    /// Judges one file. Of a document that cannot be read yet, it says what holds for the rest of it.
+    #[must_use]
+    pub fn lint(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
+        let mut linted = self.report(input, policy, facts, options);
+        let is_broken = |unjudged: &&Unjudged| matches!(unjudged.reason, Reason::Unreadable);
+        let broken = linted.report.unjudged.iter().filter(is_broken);
+        let broken: Vec<usize> = broken.filter_map(|unjudged| unjudged.document).collect();
+        if let Some(recovered) = unfinished::of_input(input, &broken, options) {
+            let rest = self.report(&recovered.input(input, options), policy, facts, options);
+            recovered.add(&mut linted.report.findings, rest.report.findings);
+        }
+        linted
+    }
+
+    fn report(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
+        let alone = source::load(input, options.max_file_size).ok().and_then(Result::ok);
+        let (claims, kustomizations) = (&*self.claims, &*self.kustomizations);
+        let mut linted = report(
+            std::slice::from_ref(input),
+            &Run { policy, facts, claims, kustomizations, alone, options },
+        );
+        // The rest is about other files, or about all of them.
+        linted.report.unjudged.retain(|unjudged| {
+            let is_here = unjudged.location.as_ref().is_some_and(|location| location.file == input.path);
+            is_here && !matches!(unjudged.reason, Reason::Nothing)
+        });
+        linted
     }
 }
 
@@ -237,7 +275,7 @@ impl Sink for Taken {
 /// Returns what a place of a text refers to.
 fn reference(text: &str, offset: usize, namespace: &str, options: &Options<'_>) -> Option<Reference> {
     let document = document_at(text, offset, options)?;
-    for object in objects(&document.value) {
+    each(&document.value, |object| {
         let mut found = Vec::new();
         references(&object.value, &object.at, &mut found);
         let is_there = |at: &Pointer| {
@@ -246,11 +284,12 @@ fn reference(text: &str, offset: usize, namespace: &str, options: &Options<'_>) 
                 (start..=span.value.end).contains(&offset)
             })
         };
-        let Some((_, kind, name)) = found.into_iter().find(|(at, ..)| is_there(at)) else { continue };
+        let Some((_, kind, name)) = found.into_iter().find(|(at, ..)| is_there(at)) else {
+            return ControlFlow::Continue(());
+        };
         let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str);
-        return Some(Reference { kind, namespace: own.unwrap_or(namespace).to_owned(), name });
-    }
-    None
+        ControlFlow::Break(Reference { kind, namespace: own.unwrap_or(namespace).to_owned(), name })
+    })
 }
 
 /// Reads the document at a place, without the lines that break it.
@@ -301,7 +340,7 @@ fn targets(input: &Input, wanted: &Reference, options: &Options<'_>) -> Vec<Targ
     let mut found = Vec::new();
     for chunk in yaml::split(text.as_bytes(), &limits).flatten() {
         let Ok(document) = yaml::parse(text.as_bytes(), &chunk, &limits) else { continue };
-        for object in objects(&document.value) {
+        each(&document.value, |object| {
             let says = |pointer: &str, text: &str| {
                 object.value.pointer(pointer).and_then(Value::as_str).is_some_and(|found| found == text)
             };
@@ -310,7 +349,8 @@ fn targets(input: &Input, wanted: &Reference, options: &Options<'_>) -> Vec<Targ
                 let span = name.unwrap_or_else(|| document.span.clone());
                 found.push(Target { input: input.clone(), text: Arc::clone(&text), span });
             }
-        }
+            ControlFlow::<()>::Continue(())
+        });
     }
     found
 }

@@ -1,8 +1,8 @@
 //! Mappings: sorted vectors of entries.
 
-use std::collections::BTreeMap;
 use std::ops::Index;
 
+use super::table::Table;
 use super::{Text, Value};
 use crate::text::meter;
 
@@ -185,21 +185,29 @@ impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
 pub struct Fields {
     entries: Vec<(Text, Value)>,
     /// The index of each key, made on the first search among more than [`FEW`].
-    places: BTreeMap<Text, usize>,
+    places: Option<Box<Table>>,
     /// Whether keys may be duplicate.
     repeats: bool,
 }
 
 impl Fields {
+    /// Returns a mapping without entries yet, with room for some.
+    #[must_use]
+    pub fn with_capacity(entries: usize) -> Self {
+        Self { entries: Vec::with_capacity(entries), ..Self::default() }
+    }
+
     /// Returns the value of a key so far, to change.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        let at = if self.entries.len() <= FEW {
-            self.entries.iter().position(|(known, _)| known == key)?
+        let entries = &self.entries;
+        let at = if entries.len() <= FEW {
+            entries.iter().position(|(known, _)| known == key)?
         } else {
-            let known = self.places.len();
-            self.places
-                .extend(self.entries.iter().enumerate().skip(known).map(|(at, (key, _))| (key.clone(), at)));
-            *self.places.get(key)?
+            let places = self.places.get_or_insert_default();
+            for (at, (key, _)) in entries.iter().enumerate().skip(places.len()) {
+                places.add(key, at);
+            }
+            places.find(key, |at| entries[at].0 == key)?
         };
         Some(&mut self.entries[at].1)
     }
@@ -238,6 +246,9 @@ impl Fields {
             });
         } else {
             entries.sort_unstable_by(|(left, _), (right, _)| left.as_str().cmp(right));
+        }
+        if 2 * entries.len() <= entries.capacity() {
+            entries.shrink_to_fit();
         }
         Map(entries)
     }

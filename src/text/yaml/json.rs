@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::tree::{Builder, Kind, Style, Tree};
 use super::{Limits, SyntaxError};
+use crate::text::meter;
 
 /// Returns the length of the JSON value at the start of `source`, valid or not.
 ///
@@ -135,6 +136,7 @@ impl Reader<'_> {
 
     /// Reads a scalar or an opening bracket; returns whether it was a bracket.
     fn value(&mut self, open: &mut Vec<u8>) -> Result<bool, SyntaxError> {
+        meter::spend(1);
         let start = self.at;
         match self.bytes.get(start) {
             Some(b'{') => {

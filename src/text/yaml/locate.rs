@@ -1,5 +1,6 @@
 //! Finds the source location of a place in the value.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -51,7 +52,8 @@ pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
 /// Finds a key of a mapping: the one whose value counts.
 pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
     if let Some(Wide::Fields { own, merges }) = wide(text, mapping) {
-        let mut last = own.get(name).map(|(key, value)| Found {
+        let known = own.binary_search_by(|(key, _)| name_at(text, *key).as_ref().cmp(name)).ok();
+        let mut last = known.and_then(|at| own.get(at)).map(|(key, value)| Found {
             key: Some(*key as usize),
             value: *value as usize,
             ..within
@@ -109,9 +111,9 @@ const WIDE: usize = 4096;
 pub(super) enum Wide {
     /// The items of a list.
     Items(Box<[u32]>),
-    /// The key and value of each name of a mapping, the last of equal keys, and its merge keys and their
-    /// values in source order.
-    Fields { own: BTreeMap<Box<str>, (u32, u32)>, merges: Vec<(u32, u32)> },
+    /// The key and value of each name of a mapping, by name, the last of equal keys, and its merge keys and
+    /// their values in source order.
+    Fields { own: Box<[(u32, u32)]>, merges: Vec<(u32, u32)> },
 }
 
 /// Returns the index of a container, if it is large.
@@ -122,25 +124,42 @@ fn wide<'t>(text: Text<'t>, at: usize) -> Option<&'t Wide> {
     text.tree.wide.get_or_init(|| all_wide(text)).get(&at)
 }
 
+/// Returns the text of a key; nothing if it is not valid.
+fn name_at(text: Text<'_>, key: u32) -> Cow<'_, str> {
+    text.key(key as usize).map(|(name, _)| name).unwrap_or_default()
+}
+
 fn all_wide(text: Text<'_>) -> BTreeMap<usize, Wide> {
     let node = |at: usize| u32::try_from(at).ok();
     let parts = |at: usize| match text.tree.node(at).kind {
         Kind::Sequence => Some(Wide::Items(text.tree.children(at).map(node).collect::<Option<_>>()?)),
         Kind::Mapping => {
-            let mut own = BTreeMap::new();
+            // Without their texts, which are in the source: there may be one for every four bytes.
+            let mut own: Vec<(u32, u32)> = Vec::new();
             let mut merges = Vec::new();
             for (key, value) in text.tree.entries(at) {
                 let entry = (node(key)?, node(value)?);
                 if text.is_merge(key) {
                     merges.push(entry);
-                } else if let Ok((name, ty)) = text.key(key) {
-                    let (known, last) = own.entry(Box::from(&*name)).or_insert((ty, entry));
-                    if *known == ty {
-                        *last = entry;
-                    }
+                } else if text.key(key).is_ok() {
+                    own.push(entry);
                 }
             }
-            let own = own.into_iter().map(|(name, (_, entry))| (name, entry)).collect();
+            // Keys are in source order, and the sort is stable.
+            own.sort_by(|(left, _), (right, _)| name_at(text, *left).cmp(&name_at(text, *right)));
+            let ty = |entry: &(u32, u32)| text.key(entry.0 as usize).map(|(_, ty)| ty).ok();
+            // The last of those that have the type of the first one.
+            let mut first = None;
+            own.dedup_by(|later, kept| {
+                let is_same = name_at(text, later.0) == name_at(text, kept.0);
+                if !is_same {
+                    first = None;
+                } else if *first.get_or_insert_with(|| ty(kept)) == ty(later) {
+                    *kept = *later;
+                }
+                is_same
+            });
+            let own = own.into_boxed_slice();
             Some(Wide::Fields { own, merges })
         }
         Kind::Scalar | Kind::Alias => None,
@@ -167,33 +186,54 @@ pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer)
     Some(Span { key: found.key.map(span), value: span(found.value), via_alias })
 }
 
-/// Returns the duplicate keys with their pointers, in source order.
-pub(super) fn duplicates(text: Text<'_>, base: usize, mut twice: Vec<Twice>) -> Vec<Duplicate> {
+/// Returns the nodes of a place and of all that is in it, unless it is behind an alias.
+pub(super) fn written(text: Text<'_>, pointer: &Pointer) -> Option<Range<usize>> {
+    let found = find(text, pointer).filter(|found| found.via.is_none())?;
+    let node = text.tree.node(found.value);
+    (node.kind != Kind::Alias).then_some(found.value..node.next as usize)
+}
+
+/// Puts duplicate keys in source order, each with the key that is kept in the end: of three equal keys the
+/// third is kept for both others. They come in the order in which they were found.
+pub(super) fn settle(twice: &mut Vec<Twice>) {
+    twice.shrink_to_fit();
+    let found = |at: u32| at as usize;
+    let mut by_dropped: Vec<u32> = (0..twice.len()).filter_map(|at| u32::try_from(at).ok()).collect();
+    by_dropped.sort_unstable_by_key(|at| twice[found(*at)].dropped);
+    for at in (0..twice.len()).rev() {
+        let kept = twice[at].kept;
+        if let Ok(later) = by_dropped.binary_search_by_key(&kept, |at| twice[found(*at)].dropped) {
+            twice[at].kept = twice[found(by_dropped[later])].kept;
+        }
+    }
+    twice.sort_unstable_by_key(|pair| pair.dropped);
+}
+
+/// Returns duplicate keys with their pointers. They are in source order, inside of a node with a pointer.
+pub(super) fn duplicates(
+    text: Text<'_>,
+    base: usize,
+    twice: &[Twice],
+    at: &Pointer,
+    node: usize,
+) -> Vec<Duplicate> {
     if twice.is_empty() {
         return Vec::new();
     }
-    // Of three equal keys the third is kept for both others.
-    let mut stays = BTreeMap::new();
-    for pair in twice.iter_mut().rev() {
-        pair.kept = stays.get(&pair.kept).copied().unwrap_or(pair.kept);
-        stays.insert(pair.dropped, pair.kept);
-    }
-    twice.sort_by_key(|pair| (pair.mapping, pair.dropped));
-    let mut places = Places { text, wanted: &twice, next: 0, path: Vec::new(), out: Vec::new() };
-    places.visit(0);
+    let mut wanted = twice.to_vec();
+    wanted.sort_by_key(|pair| (pair.mapping, pair.dropped));
+    let mut places = Places { text, wanted: &wanted, next: 0, at, path: Vec::new(), out: Vec::new() };
+    places.visit(node);
     let span = |at: u32| {
         let range = text.tree.node(at as usize).span();
         range.start + base..range.end + base
     };
-    let mut out: Vec<Duplicate> = places
-        .out
-        .iter()
-        .map(|(pointer, pair)| Duplicate {
-            pointer: pointer.clone(),
-            dropped: span(pair.dropped),
-            kept: span(pair.kept),
-        })
-        .collect();
+    let duplicate = |(pointer, pair): (Pointer, Twice)| Duplicate {
+        pointer,
+        dropped: span(pair.dropped),
+        kept: span(pair.kept),
+    };
+    let mut out: Vec<Duplicate> = places.out.into_iter().map(duplicate).collect();
     out.sort_by_key(|duplicate| duplicate.dropped.start);
     out
 }
@@ -203,6 +243,8 @@ struct Places<'t> {
     text: Text<'t>,
     wanted: &'t [Twice],
     next: usize,
+    /// The pointer of the first node.
+    at: &'t Pointer,
     path: Vec<Step>,
     out: Vec<(Pointer, Twice)>,
 }
@@ -259,7 +301,7 @@ impl Places<'_> {
     }
 
     fn pointer(&self, last: Option<usize>) -> Pointer {
-        let mut pointer = Pointer::root();
+        let mut pointer = self.at.clone();
         for step in self.path.iter().copied().chain(last.map(Step::Key)) {
             match step {
                 Step::Key(at) => {

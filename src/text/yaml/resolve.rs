@@ -7,14 +7,14 @@
 mod scalar;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 pub(super) use scalar::{Scalar, is_word, scalar};
 use scalar::{json_float, json_word};
 
 use super::tree::{Kind, Node, Style, Tag, Tree, too_deep};
 use super::{Limits, SyntaxError};
-use crate::text::value::{Fields, Value};
+use crate::text::meter;
+use crate::text::value::{Fields, Table, Value};
 
 /// The type of a key: Go treats `1` and `"1"` as different keys until it prints both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +154,35 @@ pub(super) fn value(text: Text<'_>, limits: &Limits) -> Result<(Value, Vec<Twice
     Ok((value, resolver.twice))
 }
 
+/// The keys of a mapping so far.
+struct Seen<'t> {
+    text: Text<'t>,
+    keys: Vec<SeenKey>,
+    places: Table,
+}
+
+/// A key, the last of equal ones.
+#[derive(Clone, Copy)]
+struct SeenKey {
+    key: u32,
+    /// The type of the first of them.
+    ty: KeyType,
+}
+
+impl Seen<'_> {
+    fn get_mut(&mut self, name: &str) -> Option<&mut SeenKey> {
+        let (text, keys) = (self.text, &mut self.keys);
+        let is_own = |at: usize| text.key(keys[at].key as usize).is_ok_and(|(known, _)| known == name);
+        let at = self.places.find(name, is_own)?;
+        keys.get_mut(at)
+    }
+
+    fn add(&mut self, name: &str, key: usize, ty: KeyType) {
+        self.places.add(name, self.keys.len());
+        self.keys.push(SeenKey { key: key as u32, ty });
+    }
+}
+
 struct Resolver<'t> {
     text: Text<'t>,
     limits: &'t Limits,
@@ -169,6 +198,7 @@ impl<'t> Resolver<'t> {
     fn count(&mut self, at: usize) -> Result<&'t Node, SyntaxError> {
         const LOW: f64 = 400_000.0;
         const HIGH: f64 = 4_000_000.0;
+        meter::spend(1);
         self.decoded += 1;
         if !self.aliases.is_empty() {
             self.aliased += 1;
@@ -212,7 +242,8 @@ impl<'t> Resolver<'t> {
             }
             Kind::Sequence => {
                 self.check_depth(node, depth)?;
-                let mut items = Vec::new();
+                // With room for just them: an item may have two bytes of source, and most lists have few.
+                let mut items = Vec::with_capacity(self.text.tree.children(at).count());
                 let mut child = at + 1;
                 while child < node.next as usize {
                     items.push(self.value(child, depth + 1)?);
@@ -222,7 +253,7 @@ impl<'t> Resolver<'t> {
             }
             Kind::Mapping => {
                 self.check_depth(node, depth)?;
-                let mut fields = Fields::default();
+                let mut fields = Fields::with_capacity(self.text.tree.entries(at).count());
                 self.mapping(at, &mut fields, depth)?;
                 Ok(Value::Object(fields.into_map()))
             }
@@ -260,8 +291,8 @@ impl<'t> Resolver<'t> {
     /// Adds the entries of a mapping to `fields`, in Go's order: a merge key overrides the keys before it.
     fn mapping(&mut self, at: usize, fields: &mut Fields, depth: usize) -> Result<(), SyntaxError> {
         let end = self.text.tree.node(at).next as usize;
-        // The keys of this mapping by text; made for the first duplicate.
-        let mut seen: Option<BTreeMap<Cow<'t, str>, (usize, KeyType)>> = None;
+        // The keys of this mapping; made for the first duplicate.
+        let mut seen: Option<Seen<'t>> = None;
         let mut key = at + 1;
         while key < end {
             let below = self.text.tree.node(key).next as usize;
@@ -284,7 +315,7 @@ impl<'t> Resolver<'t> {
             let value = self.value(below, depth + 1)?;
             match fields.get_mut(&name) {
                 None => {
-                    if seen.as_mut().is_none_or(|seen| self.note(at, key, name.clone(), ty, seen)) {
+                    if seen.as_mut().is_none_or(|seen| self.note(at, key, &name, ty, seen)) {
                         fields.push(name.into(), value);
                     }
                 }
@@ -293,7 +324,7 @@ impl<'t> Resolver<'t> {
                         Some(seen) => seen,
                         none => none.insert(self.keys_before(at, key)?),
                     };
-                    if self.note(at, key, name, ty, seen) {
+                    if self.note(at, key, &name, ty, seen) {
                         *known = value;
                     }
                 }
@@ -304,16 +335,14 @@ impl<'t> Resolver<'t> {
     }
 
     /// Returns the keys of a mapping before one of them.
-    fn keys_before(
-        &self,
-        at: usize,
-        end: usize,
-    ) -> Result<BTreeMap<Cow<'t, str>, (usize, KeyType)>, SyntaxError> {
-        let mut seen = BTreeMap::new();
+    fn keys_before(&self, at: usize, end: usize) -> Result<Seen<'t>, SyntaxError> {
+        let mut seen = Seen { text: self.text, keys: Vec::new(), places: Table::default() };
         for (key, _) in self.text.tree.entries(at).take_while(|(key, _)| *key < end) {
             if !self.text.is_merge(key) {
                 let (name, ty) = self.text.key(key)?;
-                seen.entry(name).or_insert((key, ty));
+                if seen.get_mut(&name).is_none() {
+                    seen.add(&name, key, ty);
+                }
             }
         }
         Ok(seen)
@@ -321,26 +350,19 @@ impl<'t> Resolver<'t> {
 
     /// Records a key; returns whether its value counts. Of keys that only print alike Go keeps a random one;
     /// here it is the first.
-    fn note(
-        &mut self,
-        at: usize,
-        key: usize,
-        name: Cow<'t, str>,
-        ty: KeyType,
-        seen: &mut BTreeMap<Cow<'t, str>, (usize, KeyType)>,
-    ) -> bool {
-        let Some(first) = seen.get_mut(&name) else {
-            seen.insert(name, (key, ty));
+    fn note(&mut self, at: usize, key: usize, name: &str, ty: KeyType, seen: &mut Seen<'t>) -> bool {
+        let Some(first) = seen.get_mut(name) else {
+            seen.add(name, key, ty);
             return true;
         };
-        let counts = first.1 == ty;
-        let (dropped, kept) = if counts { (first.0, key) } else { (key, first.0) };
+        let counts = first.ty == ty;
+        let (dropped, kept) = if counts { (first.key, key as u32) } else { (key as u32, first.key) };
         if counts {
-            first.0 = key;
+            first.key = key as u32;
         }
         // Behind an alias, duplicates were recorded where they are written.
         if self.aliases.is_empty() {
-            self.twice.push(Twice { mapping: at as u32, dropped: dropped as u32, kept: kept as u32 });
+            self.twice.push(Twice { mapping: at as u32, dropped, kept });
         }
         counts
     }

@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
+use crate::text::meter;
+
 /// Returns the first template action outside quotes and comments.
 ///
 /// Quotes are matched line by line, since a template need not be YAML.
 pub(super) fn find(text: &str) -> Option<Range<usize>> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
+        meter::spend_text(line);
         if let Some(at) = find_in_line(line) {
             let close = if line[at..].starts_with("{{") { "}}" } else { "%}" };
             let end = line[at..].find(close).map_or(line.trim_end().len(), |offset| at + offset + 2);

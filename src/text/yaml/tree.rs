@@ -1,11 +1,12 @@
 //! The syntax tree of one document: what is where, before scalars are resolved. Only this module and `quoted`
 //! use the YAML parser.
 //!
-//! Nodes are in one vector in the order in which they start: a node's children follow it, and [`Node::next`]
+//! Nodes are in one list in the order in which they start: a node's children follow it, and [`Node::next`]
 //! skips them. Offsets are bytes of the document's text. Without pointers, dropping a tree never recurses.
 
 mod build;
 mod explain;
+mod nodes;
 mod read;
 mod refuse;
 
@@ -14,6 +15,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 pub(super) use build::{Builder, too_deep};
+use nodes::Nodes;
 pub(super) use read::read;
 
 use super::locate::Wide;
@@ -124,7 +126,7 @@ impl Node {
 /// The syntax tree of one document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
-    nodes: Vec<Node>,
+    nodes: Nodes,
     /// Text of scalars that is not in the source as such: escapes, folded lines.
     owned: String,
     /// An index of its large containers, made on first use.
@@ -146,7 +148,7 @@ impl Tree {
 
     /// Tells whether the document has no content.
     pub(super) fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.nodes.len() == 0
     }
 
     /// Returns a scalar's text, after escapes and folding.

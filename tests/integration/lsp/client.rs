@@ -189,11 +189,19 @@ impl Client {
     }
 
     pub(super) fn actions(&mut self, name: &str, only: &[&str]) -> Vec<Value> {
+        self.asked_for_actions(name, json!({"diagnostics": [], "only": only})).as_array().unwrap().clone()
+    }
+
+    /// Asks for actions of all kinds. There may be no answer.
+    pub(super) fn actions_at_all(&mut self, name: &str) -> Value {
+        self.asked_for_actions(name, json!({"diagnostics": []}))
+    }
+
+    fn asked_for_actions(&mut self, name: &str, context: Value) -> Value {
         let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 100_000, "character": 0}});
-        let context = json!({"diagnostics": [], "only": only});
         let identifier = json!({"uri": self.uri(name)});
         let params = json!({"textDocument": identifier, "range": range, "context": context});
-        self.request("textDocument/codeAction", params).as_array().unwrap().clone()
+        self.request("textDocument/codeAction", params)
     }
 
     /// Ends the server. Returns how it ended.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::nodes::Nodes;
 use super::{Kind, Node, Style, Tree};
 use crate::text::yaml::{Limits, SyntaxError};
 
@@ -25,7 +26,7 @@ impl<'t> Builder<'t> {
     /// Offsets fit 32 bits: see [`Limits::document_bytes`].
     pub(in crate::text::yaml) fn new(source: &'t str, limits: &'t Limits) -> Self {
         // Manifests have about one node per ten bytes.
-        let nodes = Vec::with_capacity((source.len() / 10).min(1 << 16));
+        let nodes = Nodes::with_capacity(source.len() / 10);
         Self { source, limits, tree: Tree { nodes, ..Tree::default() }, open: Vec::new(), last_end: 0 }
     }
 

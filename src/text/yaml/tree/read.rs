@@ -13,9 +13,12 @@ use super::build::Builder;
 use super::explain::explain;
 use super::refuse::{check_escapes, check_tabs};
 use super::{Kind, Style, Tag, Tree};
+use crate::text::meter;
 use crate::text::yaml::quoted::{Covered, Covers, apostrophes, is_covered};
 use crate::text::yaml::{Limits, SyntaxError};
 
+/// What an event costs, with the tokens that it is made of.
+const STEPS_PER_EVENT: u64 = 4;
 pub(super) const UNCLOSED_QUOTE: &str = "the quote is never closed";
 
 /// Reads the first YAML document of a text, as Go's decoder does.
@@ -33,11 +36,14 @@ pub(in crate::text::yaml) fn read(
         block_nesting_limit: limits.depth + 1,
     };
     let mut reader = Reader::new(source, limits, None);
-    match Parser::new_from_str_with_options(source, options.clone()).try_load(&mut reader, false) {
+    let result = Parser::new_from_str_with_options(source, options.clone()).try_load(&mut reader, false);
+    match result {
         Ok(()) => reader.finish(),
         Err(TryLoadError::Receiver(error)) => Err(error),
         Err(TryLoadError::Scan(error)) => {
             let explained = explain(&error, source, limits, &reader.builder);
+            // The second reading takes its room.
+            drop(reader);
             if is_strict(error.kind()) {
                 read_covered(source, options, limits, explained)
             } else {
@@ -138,6 +144,7 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
     type Error = SyntaxError;
 
     fn on_event(&mut self, event: Event<'i>, span: Span) -> Result<(), SyntaxError> {
+        meter::spend(STEPS_PER_EVENT);
         let start = offset(span.start.byte_offset());
         let end = offset(span.end.byte_offset());
         match event {

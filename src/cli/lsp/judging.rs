@@ -1,0 +1,145 @@
+//! Judges a document: at once where it is short, else in a thread of its own, so that no answer waits for it.
+
+use std::cell::OnceCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use gen_lsp_types::Diagnostic;
+
+use super::diagnostics::{Place, failed, without_settings};
+use super::document::{Document, Documents, Form};
+use super::project::{Project, Setting};
+use super::text::Encoding;
+use super::worker::Task;
+use crate::local::lint::{Defined, Known, Options, path_text};
+use crate::report::Located;
+use crate::text::meter::{self, Bounds};
+use crate::text::yaml::Edit;
+
+/// Texts with more bytes are judged elsewhere: a byte takes a microsecond at most, and one that cannot be read
+/// is read some ten times.
+const LONG: usize = 64 << 10;
+/// How long the answer about a long text may take; without one until then, there is none.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Tells whether a document is judged elsewhere.
+pub(super) fn is_long(document: &Document) -> bool {
+    document.text.len() > LONG
+}
+
+/// A document that was judged.
+pub(super) struct Judged {
+    pub(super) document: Document,
+    pub(super) findings: Vec<Located>,
+    /// One for each finding, and more.
+    pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) project: Option<Arc<Project>>,
+    /// The edits of all safe fixes: an editor asks for them whenever the cursor moves.
+    pub(super) fixed: OnceCell<Vec<Edit>>,
+}
+
+/// All that is needed to judge a document.
+pub(super) struct Judging {
+    pub(super) uri: String,
+    pub(super) document: Document,
+    pub(super) documents: Documents,
+    pub(super) encoding: Encoding,
+    pub(super) setting: Setting,
+    pub(super) known: Known,
+}
+
+impl Judging {
+    /// Judges the document.
+    pub(super) fn judge(self) -> Judged {
+        let Self { uri, document, documents, encoding, setting, known } = self;
+        let judge = || {
+            let place = Place { uri: &uri, document: &document, documents: &documents, encoding };
+            if document.form() != Form::Manifest {
+                return (Vec::new(), place.settings());
+            }
+            let Some(project) = &setting.project else { return (Vec::new(), Vec::new()) };
+            if project.settings.exclusions.has(&document.path, false) {
+                return (Vec::new(), Vec::new());
+            }
+            let policy = &project.settings.policy;
+            let mut linted = known.lint(&document.input(), policy, &project.facts, &project.options());
+            if let Some((baseline, root)) = &project.baseline {
+                baseline.lift(&mut linted.report, [&*path_text(&document.path)], root);
+            }
+            let diagnostics = place.diagnostics(&linted.report.findings, &linted.report.unjudged);
+            (linted.report.findings, diagnostics)
+        };
+        // An error in one rule costs one document, as in the webhook.
+        let judged = catch_unwind(AssertUnwindSafe(judge));
+        let (findings, mut diagnostics) = judged.unwrap_or_else(|_| (Vec::new(), vec![failed()]));
+        let error = setting.error.filter(|_| document.form() == Form::Manifest);
+        diagnostics.extend(error.map(|error| without_settings(&error, setting.project.is_some())));
+        Judged { document, findings, diagnostics, project: setting.project, fixed: OnceCell::new() }
+    }
+
+    /// Judges the document in a thread of its own. The result comes as a task. Returns whether there is such a
+    /// thread.
+    pub(super) fn start(self, sender: Sender<Task>) -> bool {
+        elsewhere(move || {
+            let uri = self.uri.clone();
+            let judged = Box::new(self.judge());
+            // The worker may be gone.
+            let _ = sender.send(Task::Judged(uri, judged));
+        })
+    }
+}
+
+/// Reads what a document defines for others in a thread of its own. That comes as a task. Returns whether there
+/// is such a thread.
+pub(super) fn read(uri: String, document: Document, options: Options<'static>, sender: Sender<Task>) -> bool {
+    elsewhere(move || {
+        let input = document.input();
+        let defined = catch_unwind(AssertUnwindSafe(|| Defined::by(&input, &options))).ok();
+        let _ = sender.send(Task::Read(uri, document, defined));
+    })
+}
+
+fn elsewhere(work: impl FnOnce() + Send + 'static) -> bool {
+    thread::Builder::new().name("judge".to_owned()).spawn(work).is_ok()
+}
+
+/// Does work on this thread, but not for longer than an editor waits; nothing if that was too short.
+pub(super) fn in_time<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let (done, is_done) = mpsc::channel::<()>();
+    let wait = move || {
+        if is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            flag.store(true, Ordering::Relaxed);
+        }
+    };
+    // Without a clock there is no answer, rather than none to others.
+    thread::Builder::new().name("clock".to_owned()).spawn(wait).ok()?;
+    let result = meter::run(Bounds { steps: None, stop: Some(stop) }, work).ok();
+    drop(done);
+    result.map(|(result, _)| result)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn work_that_takes_too_long_is_given_up() {
+        let began = Instant::now();
+        let endless = || {
+            loop {
+                meter::spend(1);
+            }
+        };
+        assert_eq!(in_time::<()>(endless), None);
+        assert!(began.elapsed() >= PATIENCE);
+        assert_eq!(in_time(|| 1), Some(1));
+    }
+}

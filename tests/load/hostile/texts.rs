@@ -1,0 +1,395 @@
+//! Searches for texts that cost the linter more than their bytes: each unit of YAML or JSON again and again, by
+//! itself and in each of many places of a manifest, and with other names each time.
+//!
+//! The measure is as for objects: steps of the meter and bytes held at once, for a byte of text, and how both
+//! grow. A process of its own measures them, since allocations are counted for all of it. Whether what is found
+//! is also said is the business of other tests.
+//!
+//! `JOBGATE_HOSTILE=time` measures a mebibyte of each text instead, and the time; it wants a release build.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use jobgate::judge::policy::Policy;
+use jobgate::local::lint::{self, Claims, Input, Options};
+use jobgate::report::{self, Format};
+use jobgate::text::meter::{self, Bounds};
+
+use super::{ALL, HELD};
+
+/// Bytes of a text, and of the larger one that it is compared with, in the gate.
+const SIZES: [usize; 2] = [24 << 10, 96 << 10];
+/// Bytes of a text that is timed.
+const LARGE: usize = 1 << 20;
+/// How long such a text may take.
+const MOST_TIME: Duration = Duration::from_millis(500);
+/// The most bytes held at once for a byte of text, besides what short texts may take.
+const MOST_HELD_PER_BYTE: usize = 54;
+/// What a short text may have held at once, whatever is in it: findings up to the bounds of one object.
+const MOST_HELD: usize = 6 << 20;
+/// The most steps for a byte of text, besides those of an object.
+const MOST_STEPS_PER_BYTE: f64 = 12.0;
+/// How much more than the input the steps may grow.
+const GROWTH: f64 = 1.5;
+/// What steps of a text are too few to grow by more than chance.
+const FEW_STEPS: u64 = 100_000;
+/// One of so many texts is tried in the gate.
+const IN_TURN: usize = 3;
+
+/// Values in brackets, or quotes: what is before, what is repeated, and what is behind. `§` is another word each
+/// time.
+const FLOWS: [(&str, &str, &str); 45] = [
+    ("[", "[],", "]"),
+    ("[", "{},", "]"),
+    ("[", "a,", "]"),
+    ("[", "1,", "]"),
+    ("[", "~,", "]"),
+    ("[", "[a],", "]"),
+    ("[", "{a},", "]"),
+    ("[", "{a: 1},", "]"),
+    ("[", "a: ,", "]"),
+    ("[", ": ,", "]"),
+    ("[", "?,", "]"),
+    ("[", ":,", "]"),
+    ("{", "§,", "}"),
+    ("{", "§: a,", "}"),
+    ("{", "§: {§},", "}"),
+    ("{", "a,", "}"),
+    ("{", "a,b,c,", "}"),
+    ("{", "§,§: 1,a,", "}"),
+    ("[", "{a,a},", "]"),
+    ("[", "{a,a,a,a},", "]"),
+    ("[", "\"\",", "]"),
+    ("[", "'',", "]"),
+    ("[", "\"\\n\",", "]"),
+    ("\"", "\\n", "\""),
+    ("\"", "a", "\""),
+    ("[", "&§ a,", "]"),
+    ("[", "&a ,", "]"),
+    ("[&a x,", "*a ,", "]"),
+    ("[", "! ,", "]"),
+    ("[", "!a ,", "]"),
+    ("[", "!!str ,", "]"),
+    ("[", "!!binary aGk=,", "]"),
+    ("[&a {b: 1},", "{<<: *a},", "]"),
+    ("[&a {b: 1, c: 2}, {", "<<: *a,", "}]"),
+    ("[&a {b: 1, c: 2},", "{<<: [*a,*a]},", "]"),
+    ("", "[", ""),
+    ("", "[,", ""),
+    ("", "{", ""),
+    ("[", "a,", ""),
+    ("[", "a\n ,", "]"),
+    ("[", "\"a\n b\",", "]"),
+    ("[", "a,# \n  ", "]"),
+    ("[", "\"<§>\",", "]"),
+    ("[", "\u{1f680},", "]"),
+    ("[", "{kind: Job, apiVersion: batch/v1},", "]"),
+];
+
+/// Where a value in brackets stands: `@` is its place.
+const PLACES: [(&str, &str); 14] = [
+    ("alone", "@\n"),
+    ("a field", "a: @\n"),
+    ("annotations", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: @}\n"),
+    ("an annotation", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {a: @}}\n"),
+    ("labels", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, labels: @}\n"),
+    ("an unknown field", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {x: @}\n"),
+    ("the status", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nstatus: {x: @}\n"),
+    ("a ConfigMap", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: @\n"),
+    ("a Deployment", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: @\n"),
+    ("another kind", "apiVersion: x.io/v1\nkind: Run\nspec: {restartPolicy: Never, containers: @}\n"),
+    ("a list of objects", "apiVersion: v1\nkind: List\nitems: @\n"),
+    ("a list of Jobs", "apiVersion: batch/v1\nkind: JobList\nitems: @\n"),
+    ("a Template", "apiVersion: v1\nkind: Template\nobjects: @\n"),
+    ("a claim", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a}\nspec: @\n"),
+];
+
+/// Lines, and what is longer or shorter than one.
+const LINES: [&str; 118] = [
+    "  a:\n",
+    "a:\n",
+    " a:\n",
+    "a\n",
+    "  a\n",
+    "- a:\n",
+    "- \n",
+    "-\n",
+    "a: \"\n",
+    "a: '\n",
+    "a: [\n",
+    "a: {\n",
+    "a: 1\n",
+    "a: b\n",
+    "a: 1\nb: 1\n",
+    "a: {}\n",
+    "a: []\n",
+    "a:\n b:\n",
+    "\"a\":\n",
+    "1:\n'1':\n",
+    "§:\n",
+    "§: 1\n",
+    "§: a\n",
+    "§: []\n",
+    "§: {}\n",
+    "§: &§ 1\n",
+    "- &§\n",
+    "§: <§>\n",
+    "§: TODO\n",
+    "§: ${A}\n",
+    "a:\t1\n",
+    "a:\t\n",
+    "\t\n",
+    "a:\n\tb\n",
+    "-\t\n",
+    "-\t1\n",
+    "- - - -\n",
+    "- 1\n",
+    "- -\n",
+    "- a: 1\n",
+    "? a\n",
+    "? a\n: b\n",
+    "? : ? :\n",
+    "---\n",
+    "----\n",
+    "a: 1\n---\n",
+    "a\n---\n",
+    "[\n---\n",
+    "a: [\n---\n",
+    "kind: Job\n---\n",
+    "apiVersion: batch/v1\nkind: Job\n---\n",
+    "...\n",
+    "a\n...\n",
+    "%A\n---\n",
+    "{{a}}\n---\n",
+    "--- a\n",
+    "kind: ConfigMap\napiVersion: v1\n---\n",
+    "kind: X\napiVersion: x/v1\n---\n",
+    "[]\n---\n",
+    "kind: Job\napiVersion: batch/v1\na: 1\na: 1\n---\n",
+    "~\n---\n",
+    "a: @\n---\n",
+    "kind: Job\n\0\n---\n",
+    "kind: Job\n[\n---\n",
+    "kind: Job\n{{a}}\n---\n",
+    "spec: {}\n---\n",
+    "a: |\n",
+    "a: |\n  b\n",
+    "- |\n  b\n",
+    "- >\n b\n c\n",
+    "#\n",
+    "# a\n",
+    "a: 1 # b\n",
+    "\n",
+    "\r\n",
+    "\r",
+    "- a\r\n",
+    "- a\r",
+    "- a\u{85}",
+    "\u{85}",
+    "- a\u{2028}\n",
+    "\u{feff}",
+    "- \u{feff}a\n",
+    "\0",
+    "- a\0\n",
+    "{{ a }}\n",
+    "a: {{ a }}\n",
+    "{{- if a }}\n",
+    "{% a %}\n",
+    "{{",
+    "{{/*",
+    "{\"a\":1}\n",
+    "{}\n",
+    "{}",
+    "{\"kind\":\"Job\",\"kind\":\"Job\"}\n",
+    "{\"a\":\n",
+    "{\"kind\":\"Job\"]\n",
+    "{\n",
+    "{\"",
+    "{\"kind\":\"Job\",\"apiVersion\":\"batch/v1\"}\n",
+    "a ",
+    "\"a",
+    "\"",
+    "'",
+    "&a ",
+    "*a ",
+    "! ",
+    "@",
+    "|",
+    ": ",
+    ",",
+    "? ",
+    "- ",
+    "- \"a\nb\"\n",
+    "- \"\\'\"\n",
+    "- \"\"#\n",
+    "- []#\n",
+    "- {kind: Job, apiVersion: batch/v1}\n",
+];
+
+/// What stands before such lines, and how deep they are then.
+const HEADS: [(&str, &str, usize); 6] = [
+    ("alone", "", 0),
+    ("behind a Job", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n", 0),
+    ("the spec", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n", 2),
+    ("annotations", "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: a\n  annotations:\n", 4),
+    ("a list of objects", "apiVersion: v1\nkind: List\nitems:\n", 0),
+    (
+        "a script",
+        "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      containers:\n      - args:\n        - |\n",
+        10,
+    ),
+];
+
+/// Whole documents.
+const DOCUMENTS: [(&str, &str); 3] = [
+    (
+        "small Jobs",
+        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: §\nspec:\n  template:\n    spec:\n      containers:\n      - name: a\n        image: b\n      restartPolicy: Never\n---\n",
+    ),
+    (
+        "claims",
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: §}\nspec: {accessModes: [ReadWriteOnce]}\n---\n",
+    ),
+    (
+        "AppWrappers",
+        "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nspec: {components: [{template: {kind: Job, apiVersion: batch/v1}}]}\n---\n",
+    ),
+];
+
+/// A text of any size.
+struct Text {
+    name: String,
+    before: String,
+    unit: String,
+    behind: String,
+}
+
+impl Text {
+    fn of_size(&self, bytes: usize) -> String {
+        let mut out = self.before.clone();
+        let mut nth = 0;
+        while out.len() < bytes {
+            out.push_str(&self.unit.replace('§', &word(nth)));
+            nth += 1;
+        }
+        out + &self.behind
+    }
+}
+
+/// Returns another short word for each number.
+fn word(mut number: usize) -> String {
+    let mut out = String::new();
+    loop {
+        out.push(char::from(b'a' + u8::try_from(number % 26).unwrap()));
+        number /= 26;
+        if number == 0 {
+            return out;
+        }
+    }
+}
+
+fn all() -> Vec<Text> {
+    let mut out = Vec::new();
+    for (place, around) in PLACES {
+        let (before, behind) = around.split_once('@').unwrap();
+        out.extend(FLOWS.map(|(open, unit, close)| Text {
+            name: format!("{open}{unit}…{close} as {place}"),
+            before: format!("{before}{open}"),
+            unit: unit.to_owned(),
+            behind: format!("{close}{behind}"),
+        }));
+    }
+    for (place, head, indent) in HEADS {
+        out.extend(LINES.map(|lines| {
+            let mut unit = String::new();
+            for line in lines.split_inclusive('\n') {
+                write!(unit, "{}{line}", " ".repeat(if lines.ends_with('\n') { indent } else { 0 })).unwrap();
+            }
+            let before = if lines.ends_with('\n') { head.to_owned() } else { head.to_owned() + "  " };
+            Text { name: format!("{lines:?} as {place}"), before, unit, behind: String::new() }
+        }));
+    }
+    out.extend(DOCUMENTS.map(|(name, unit)| Text {
+        name: name.to_owned(),
+        before: String::new(),
+        unit: unit.to_owned(),
+        behind: String::new(),
+    }));
+    out
+}
+
+/// What it costs to lint a text.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    bytes: usize,
+    steps: u64,
+    held: usize,
+    took: Duration,
+}
+
+fn cost(policy: &Policy, text: &str) -> Cost {
+    let held = HELD.current_usage();
+    HELD.reset_peak_usage();
+    let began = Instant::now();
+    let work = || {
+        let input = Input::text("a.yaml", text.as_bytes());
+        let linted = lint::lint(&[input], policy, &Claims::default(), &Options::default());
+        let mut out = Vec::new();
+        report::write(&linted.report, Format::Human, &report::Options::default(), &mut out).unwrap();
+    };
+    let ((), steps) = meter::run(Bounds::default(), work).unwrap();
+    let took = began.elapsed();
+    Cost { bytes: text.len(), steps, held: HELD.peak_usage().saturating_sub(held), took }
+}
+
+fn too_much(small: &Cost, large: &Cost) -> Option<String> {
+    #[allow(clippy::cast_precision_loss, reason = "sizes of tests")]
+    let (per_byte, grown, input) = (
+        large.steps as f64 / large.bytes as f64,
+        large.steps as f64 / small.steps.max(1) as f64,
+        large.bytes as f64 / small.bytes as f64,
+    );
+    let grows = large.steps > FEW_STEPS && grown > GROWTH * input;
+    let holds = large.held > MOST_HELD + MOST_HELD_PER_BYTE * large.bytes;
+    (grows || holds || per_byte > MOST_STEPS_PER_BYTE).then(|| format!("{small:?} {large:?}"))
+}
+
+/// Searches, and fails if some text costs too much. One in a process of its own.
+pub(crate) fn search(timed: bool) {
+    let policy = Policy::builtin("default").unwrap();
+    // On this thread, where steps are counted, and nothing else allocates.
+    let _pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().unwrap();
+    cost(&policy, "apiVersion: batch/v1\nkind: Job\n");
+    let texts: Vec<Text> = all()
+        .into_iter()
+        .enumerate()
+        .filter(|(nth, _)| timed || nth % IN_TURN == 0)
+        .map(|(_, text)| text)
+        .collect();
+    let (mut costs, mut faults) = (Vec::new(), Vec::new());
+    for text in &texts {
+        if timed {
+            let large = text.of_size(LARGE);
+            let best = (0..3).map(|_| cost(&policy, &large)).min_by_key(|cost| cost.took).unwrap();
+            if best.took > MOST_TIME || best.held > MOST_HELD + MOST_HELD_PER_BYTE * LARGE {
+                faults.push(format!("{}: {best:?}", text.name));
+            }
+            costs.push((best, &text.name));
+        } else {
+            let [small, large] = SIZES.map(|bytes| cost(&policy, &text.of_size(bytes)));
+            faults.extend(too_much(&small, &large).map(|why| format!("{}: {why}", text.name)));
+            costs.push((large, &text.name));
+        }
+    }
+    costs.sort_by_key(|(cost, _)| std::cmp::Reverse(cost.held));
+    println!("{} texts; those for which most is held:", costs.len());
+    costs.iter().take(5).for_each(|(cost, name)| println!("  {cost:?} {name}"));
+    costs.sort_by_key(|(cost, _)| {
+        std::cmp::Reverse(if timed { cost.took.as_micros() } else { cost.steps.into() })
+    });
+    println!("and those that take longest:");
+    costs.iter().take(5).for_each(|(cost, name)| println!("  {cost:?} {name}"));
+    println!("bytes allocated in all: {}", ALL.total_allocated());
+    faults.iter().take(40).for_each(|fault| println!("  {fault}"));
+    assert!(faults.is_empty(), "{} texts cost too much", faults.len());
+}
