@@ -37,6 +37,7 @@ mod fuzz_seeds;
 mod large_reviews;
 mod layers;
 mod lsp;
+mod many_items;
 mod oracle_apiserver;
 mod oracle_cron;
 mod oracle_jsonpatch;
