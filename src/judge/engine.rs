@@ -278,6 +278,7 @@ fn components(
     let mut findings = Folded::default();
     findings.extend(checks::unknown_annotation_names(workload));
     let mut suppressed: BTreeMap<String, Folded<Finding>> = BTreeMap::new();
+    let mut around: Vec<Finding> = Vec::new();
     // Read once: there may be many objects inside, and the annotation may be long.
     let outer = Wishes::of(workload);
     let mut inside = Vec::new();
@@ -295,13 +296,20 @@ fn components(
             kept: own.kept.or_else(|| outer.kept.clone()),
             ignored: own.ignored.or_else(|| outer.ignored.clone()),
         };
+        let inside_at = inner.object.pointer.clone();
         let inner = judged(which, policy, facts, request, &inner, &wishes);
         let below = |mut finding: Finding| {
             finding.instead_of_fill(Level::Warn);
             finding
         };
-        // Each of them may lack the same.
-        findings.extend(inner.findings.into_iter().map(below));
+        for finding in inner.findings.into_iter().map(below) {
+            // Each object inside may say the same of an annotation around them.
+            if finding.pointer.is_within(&inside_at) {
+                findings.push(finding);
+            } else if !around.contains(&finding) {
+                around.push(finding);
+            }
+        }
         for Suppressed { finding, reason } in inner.suppressed {
             suppressed.entry(reason).or_default().push(below(finding));
         }
@@ -311,8 +319,8 @@ fn components(
         let all = findings.into_vec().into_iter();
         verdict.suppressed.extend(all.map(|finding| Suppressed { finding, reason: reason.clone() }));
     }
+    verdict.findings.append(&mut around);
     sort(&mut verdict.findings);
-    // Each object inside may say the same of an annotation around them.
     verdict.findings.dedup();
     verdict
 }

@@ -621,8 +621,9 @@ impl<P: Problem> Folded<P> {
                 return;
             }
         }
+        let alike = kin.len();
         let known = self.sorts.entry(sort).or_default();
-        if known.apart >= MOST_WORDS {
+        if known.apart >= MOST_WORDS && alike < MOST_WORDS {
             match known.rest {
                 Some(rest) => self.merge(rest, problem),
                 None => {
@@ -661,7 +662,7 @@ impl<P: Problem> Folded<P> {
             }
             different.len() > MOST_APART
         };
-        let Some(at) = (0..newest.fixed).find(has_many).or((kin.len() >= MOST_WORDS).then_some(0)) else {
+        let Some(at) = (0..newest.fixed).find(has_many).or((kin.len() > MOST_WORDS).then_some(0)) else {
             return;
         };
         let (mut folded, apart): (Vec<Kin>, Vec<Kin>) =
