@@ -45,7 +45,7 @@ pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at
 pub use variables::Variables;
 
 use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
+use crate::text::value::{Map, Value};
 
 macro_rules! kinds {
     ($($file:ident $definition:ident)*) => {
@@ -128,23 +128,16 @@ impl<'a> Bare<'a> {
 
 /// Tells whether an item above a pod template says nothing of its pods.
 fn is_bare(form: &Pods, around: &Part<'_>, entry: &Entry<'_>) -> bool {
-    const READ: [&str; 9] = [
-        "dependsOn",
-        "groupName",
-        "maxReplicas",
-        "minReplicas",
-        "name",
-        "numOfHosts",
-        "policies",
-        "replicas",
-        "restartPolicy",
-    ];
-    let says = |part: &Part<'_>| {
-        let fields = part.value.and_then(Value::as_object);
-        fields.is_some_and(|fields| fields.keys().any(|key| READ.contains(&key) || key == form.template))
-    };
-    let is_deeper = around.pointer.depth() > entry.part.pointer.depth() && around.value.is_some();
-    !is_deeper && !says(&entry.part)
+    const READ: [&str; 7] =
+        ["dependsOn", "maxReplicas", "minReplicas", "numOfHosts", "policies", "replicas", "restartPolicy"];
+    // The way from the item to the template begins with this field.
+    let below = form.at.iter().rposition(|step| *step == EACH).and_then(|each| form.at.get(each + 1));
+    let below = below.copied().unwrap_or(form.template);
+    let is_empty = |value: &Value| value.as_object().is_none_or(Map::is_empty);
+    let says = |key: &str, value: &Value| READ.contains(&key) || key == below && !is_empty(value);
+    let fields = entry.part.value.and_then(Value::as_object);
+    around.value.is_none_or(|value| around.pointer == entry.part.pointer || is_empty(value))
+        && fields.is_none_or(|fields| !fields.iter().any(|(key, value)| says(key, value)))
 }
 
 /// A run: pods that start and end together.

@@ -267,8 +267,13 @@ struct Places {
 
 impl Places {
     fn add(&mut self, place: &Walk<'_>) {
-        self.around.extend(place.around());
         self.places.insert(place.hash());
+        for around in place.around().rev() {
+            // What is around it is there already.
+            if !self.around.insert(around) {
+                break;
+            }
+        }
     }
 
     fn contains(&self, place: &Walk<'_>) -> bool {
@@ -310,7 +315,17 @@ impl Known {
         let places = match finding.rule {
             PLACEHOLDER if is_of_image(finding) => &mut self.images,
             FIELD_TYPE | PLACEHOLDER => &mut self.unread,
-            API_SERVER => &mut self.refused,
+            API_SERVER => {
+                let places = &mut self.refused.places;
+                return each_place(
+                    &finding.path,
+                    finding.items.as_deref(),
+                    (object, Way::Exact),
+                    &mut |place| {
+                        places.insert(place.hash());
+                    },
+                );
+            }
             _ => return,
         };
         each_place(&finding.path, finding.items.as_deref(), (object, Way::Exact), &mut |place| {

@@ -441,7 +441,7 @@ impl<'v> Walk<'v> {
     }
 
     /// Returns the hashes of the places around it, from the root.
-    pub(crate) fn around(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn around(&self) -> impl DoubleEndedIterator<Item = u64> {
         self.stack.iter().take(self.path.len()).map(|(_, hasher)| hasher.finish())
     }
 

@@ -61,7 +61,7 @@ impl<'v> Part<'_, 'v> {
 
     /// Tells whether it is a mapping.
     pub(super) fn is_mapping(&self) -> bool {
-        matches!(self.value, Some(Stored::Mapping(_)))
+        self.value.is_some_and(|value| value.as_mapping().is_some())
     }
 
     /// Returns the string, or an empty one.
