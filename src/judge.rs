@@ -11,6 +11,7 @@ pub mod cost;
 pub mod engine;
 pub mod facts;
 pub mod finding;
+pub mod fold;
 pub(crate) mod joined;
 mod kueue;
 mod mounts;

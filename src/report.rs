@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use crate::admission::dry_run::Prediction;
 use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::fold::Named;
 use crate::kinds::Kind;
 use crate::text::lines::Position;
 use crate::text::value::Value;
@@ -127,6 +128,8 @@ pub struct Located {
     pub withheld: Option<Box<str>>,
     /// The finding's path with list items by name, if there are any.
     pub by_name: Option<Box<str>>,
+    /// The paths of all its items, if they are many and were asked for.
+    pub items: Option<Box<Named>>,
 }
 
 impl Located {
@@ -134,7 +137,16 @@ impl Located {
     #[must_use]
     pub fn new(location: Location, document: usize, finding: Finding) -> Self {
         let related = Vec::new();
-        Self { location, document, object: None, finding, related, withheld: None, by_name: None }
+        Self {
+            location,
+            document,
+            object: None,
+            finding,
+            related,
+            withheld: None,
+            by_name: None,
+            items: None,
+        }
     }
 }
 

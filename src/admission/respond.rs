@@ -13,6 +13,7 @@ use crate::judge::finding::{Finding, Level, Safety};
 use crate::kinds::is_other;
 use crate::text::lines::cut;
 use crate::text::meter;
+use crate::text::number::thousands;
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
@@ -169,9 +170,10 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     for finding in fills() {
         // What does not fit is counted: there may be as many as the object has parts.
         if paths.len() > MOST_FILLS {
-            more += 1;
+            more += finding.count();
             continue;
         }
+        more += finding.count() - 1;
         let value = finding
             .fix
             .as_ref()
@@ -238,8 +240,11 @@ fn short_line(finding: &Finding) -> String {
     if fits(&with_help) {
         return with_help;
     }
-    let whole = line(finding, false, ENOUGH);
-    let path = finding.path.to_path_within(ENOUGH);
+    let mut path = finding.path.to_path_within(ENOUGH);
+    if let Some(others) = finding.count().checked_sub(1).filter(|others| *others > 0) {
+        path = format!("{path} and {} more", thousands(others));
+    }
+    let whole = line_at(finding, &path, false, ENOUGH);
     // Text longer than a line cannot fit: a name may be very long.
     let is_short = |at: &usize| path.len() - at < LONGEST_WARNING / 2;
     let ends = path
@@ -306,7 +311,8 @@ struct Line {
 
 /// Returns a finding as one line, cut shortly after `limit` bytes: names may be as long as the object.
 fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
-    line_at(finding, &finding.path.to_path_within(limit), with_help, limit)
+    let path = finding.range().unwrap_or_else(|| finding.path.to_path_within(limit));
+    line_at(finding, &path, with_help, limit)
 }
 
 /// Returns a finding as one line, with other words for its path.
@@ -323,7 +329,7 @@ fn line_at(finding: &Finding, path: &str, with_help: bool, limit: usize) -> Line
         push(path);
     }
     let message = push(": ");
-    push(&finding.message);
+    push(finding.words());
     if with_help && !finding.help.is_empty() {
         push("; ");
         push(&finding.help);

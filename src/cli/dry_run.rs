@@ -49,6 +49,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let progress = Progress::default();
     let human = args.output.is_some() || reporting.format.reads_sources();
     let options = Options {
+        keep_items: false,
         max_file_size: limit,
         api_checks: true,
         keep_sources: human,

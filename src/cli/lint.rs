@@ -53,6 +53,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         _ => None,
     };
     let options = Options {
+        keep_items: known.is_some() || write_baseline.is_some(),
         max_file_size: limit,
         api_checks: !no_api_checks,
         keep_sources: reporting.format.reads_sources() && !diff && !reporting.statistics,

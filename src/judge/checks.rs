@@ -235,6 +235,7 @@ pub(crate) fn finding(
         labels: Vec::new(),
         fix: None,
         fills: false,
+        items: None,
     }
 }
 

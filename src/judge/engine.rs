@@ -1,12 +1,13 @@
 //! Judges one object: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
 use crate::judge::checks;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::fold::Folded;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, trusted_controllers};
 use crate::judge::ranks::Reading;
 use crate::judge::ratchet::ratchet;
@@ -211,6 +212,13 @@ pub(crate) fn evaluate_binding(policy: &Policy, facts: &dyn Facts, request: &Req
 }
 
 fn by_rules(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
+    let mut verdict = verdict(which, policy, facts, request);
+    let suppressed = verdict.suppressed.iter_mut().map(|suppressed| &mut suppressed.finding);
+    verdict.findings.iter_mut().chain(suppressed).for_each(Finding::tell_items);
+    verdict
+}
+
+fn verdict(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
     let Some(workload) = Workload::of(request.object) else { return Verdict::skipped(Skipped::NotOurs) };
     match trust(policy, facts, request, &workload) {
         Trust::None => {}
@@ -290,8 +298,10 @@ fn components(
     workload: &Workload<'_>,
     path: Path,
 ) -> Verdict {
-    let mut verdict = Verdict::default();
-    verdict.findings.extend(checks::unknown_annotation_names(workload));
+    let mut findings = Folded::default();
+    findings.extend(checks::unknown_annotation_names(workload));
+    let mut suppressed: BTreeMap<String, Folded<Finding>> = BTreeMap::new();
+    let mut around: Vec<Finding> = Vec::new();
     // Read once: there may be many objects inside, and the annotation may be long.
     let outer = Wishes::of(workload);
     let mut inside = Vec::new();
@@ -309,21 +319,31 @@ fn components(
             kept: own.kept.or_else(|| outer.kept.clone()),
             ignored: own.ignored.or_else(|| outer.ignored.clone()),
         };
+        let inside_at = inner.object.pointer.clone();
         let inner = judged(which, policy, facts, request, &inner, &wishes);
         let below = |mut finding: Finding| {
             finding.instead_of_fill(Level::Warn);
             finding
         };
-        verdict.findings.extend(inner.findings.into_iter().map(below));
-        verdict.suppressed.extend(
-            inner.suppressed.into_iter().map(|suppressed| Suppressed {
-                finding: below(suppressed.finding),
-                reason: suppressed.reason,
-            }),
-        );
+        for finding in inner.findings.into_iter().map(below) {
+            // Each object inside may say the same of an annotation around them.
+            if finding.pointer.is_within(&inside_at) {
+                findings.push(finding);
+            } else if !around.contains(&finding) {
+                around.push(finding);
+            }
+        }
+        for Suppressed { finding, reason } in inner.suppressed {
+            suppressed.entry(reason).or_default().push(below(finding));
+        }
     }
+    let mut verdict = Verdict { findings: findings.into_vec(), ..Verdict::default() };
+    for (reason, findings) in suppressed {
+        let all = findings.into_vec().into_iter();
+        verdict.suppressed.extend(all.map(|finding| Suppressed { finding, reason: reason.clone() }));
+    }
+    verdict.findings.append(&mut around);
     sort(&mut verdict.findings);
-    // Each object inside may say the same of an annotation around them.
     verdict.findings.dedup();
     verdict
 }
@@ -352,12 +372,19 @@ pub(super) fn run(
     };
     let rules: Vec<(&'static Rule, Effective)> = RULES.iter().filter_map(|entry| runs(entry.rule)).collect();
     let reading = Reading::of(workload);
-    let mut findings = Vec::new();
+    let mut findings = Folded::default();
     for (rule, settings) in &rules {
         let reading = &reading;
         let mut cx = Cx { rule, request, workload, facts, settings, findings, partial, reading };
         (rule.check)(&mut cx);
         findings = cx.findings;
+    }
+    let mut findings = findings.into_vec();
+    for bare in &workload.bare {
+        // What is said of some of them holds for all.
+        for items in findings.iter_mut().filter_map(|finding| finding.items.as_mut()) {
+            items.add_like(&bare.like, &bare.items, &bare.keys);
+        }
     }
     findings.extend(reading.beyond());
     if workload.kind.untested {
@@ -385,7 +412,7 @@ fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: 
             workload,
             facts,
             settings,
-            findings: Vec::new(),
+            findings: Folded::default(),
             partial: false,
             reading: &reading,
         }));

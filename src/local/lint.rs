@@ -69,6 +69,8 @@ pub struct Options<'a> {
     pub keep_sources: bool,
     /// Whether findings keep the operations of their fixes.
     pub keep_fixes: bool,
+    /// Whether findings about many items keep the names of all of them, which a baseline asks for.
+    pub keep_items: bool,
     /// How to predict the webhook's answers, instead of a plain lint.
     pub dry_run: Option<DryRun<'a>>,
     /// How charts and kustomizations are rendered; nothing if they are not.
@@ -102,6 +104,7 @@ impl Default for Options<'_> {
             api_checks: true,
             keep_sources: true,
             keep_fixes: true,
+            keep_items: false,
             dry_run: None,
             render: None,
             fix: None,

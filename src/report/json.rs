@@ -81,6 +81,21 @@ struct Item<'r> {
     related: Vec<Other<'r>>,
     fix: Option<Safety>,
     withheld: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Items>,
+}
+
+/// The items of a list that a finding is about, if they are many.
+#[derive(Serialize)]
+struct Items {
+    count: usize,
+    last: Last,
+}
+
+#[derive(Serialize)]
+struct Last {
+    pointer: String,
+    path: String,
 }
 
 #[derive(Serialize)]
@@ -182,6 +197,11 @@ impl<'r> Item<'r> {
             related: related.iter().map(other).collect(),
             fix: finding.fix.as_ref().map(|fix| fix.safety),
             withheld: withheld.as_deref(),
+            items: finding.items.as_ref().and_then(|items| {
+                let (path, at) = items.last.as_ref()?;
+                let last = Last { pointer: at.to_json_pointer(), path: path.to_path() };
+                Some(Items { count: items.count, last })
+            }),
         }
     }
 }

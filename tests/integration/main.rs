@@ -44,6 +44,7 @@ mod large_reviews;
 mod large_texts;
 mod layers;
 mod lsp;
+mod many_items;
 mod oracle_apiserver;
 mod oracle_cron;
 mod oracle_jsonpatch;

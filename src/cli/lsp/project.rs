@@ -50,6 +50,7 @@ impl Project {
         Options {
             max_file_size: self.max_file_size,
             keep_sources: false,
+            keep_items: self.baseline.is_some(),
             selection: self.settings.selection.as_ref(),
             namespace: self.settings.namespace.as_deref().unwrap_or_default(),
             by_path: &self.settings.by_path,
