@@ -205,10 +205,10 @@ impl Finding {
             return;
         }
         self.pointer = at.join(&self.pointer);
-        if let Some(items) = &mut self.items {
-            if let Some((_, last)) = &mut items.last {
-                *last = at.join(last);
-            }
+        if let Some(items) = &mut self.items
+            && let Some((_, last)) = &mut items.last
+        {
+            *last = at.join(last);
         }
         for label in &mut self.labels {
             if let Place::Here(pointer, _) = &mut label.place {

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use std::hash::{Hash as _, Hasher as _};
 
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};

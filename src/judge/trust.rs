@@ -172,6 +172,7 @@ mod tests {
             origin: Origin::Admission,
             object,
             old: None,
+            same_spec: None,
             namespace: "ml",
             user: Some(user),
             today: None,
