@@ -1,6 +1,6 @@
 //! The command `jobgate`.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice};

@@ -192,7 +192,8 @@ fn measure(policy: &Policy, endpoint: Endpoint, body: &[u8]) -> Cost {
 /// Lints an object as a file of JSON, and writes the report.
 fn measure_lint(policy: &Policy, object: &str) -> Cost {
     let content = Content::Bytes(object.as_bytes().into());
-    let input = Input { path: "object.json".into(), content, named: true, root: None, reached: Reached::Named };
+    let input =
+        Input { path: "object.json".into(), content, named: true, root: None, reached: Reached::Named };
     let (allocated, held) = (ALL.total_allocated(), HELD.current_usage());
     HELD.reset_peak_usage();
     let began = Instant::now();
