@@ -313,7 +313,7 @@ fn watch(target: &Target, full: bool, bytes: usize, time: Duration) -> Seen {
                 let mut seen = seen.borrow_mut();
                 match reply {
                     Ok(reply) if reply.status == 200 && !has(&reply.body, b"unchecked") => {
-                        seen.honest.push(took)
+                        seen.honest.push(took);
                     }
                     Ok(reply) => seen.unjudged.push(format!(
                         "{}: status {}, {:.200}",
