@@ -365,7 +365,7 @@ fn in_two_steps(place: &Place<'_>) {
             assert_eq!(place.stored(&what)["spec"], before["spec"]);
             place.kubectl(&["label", &what, "cost-centre=7"]).quiet();
         }
-        // The jobs of a JobSet cannot be changed, whoever judges them; what is never right is denied at once.
+        // A JobSet without a deadline is a warning; pods that never end are denied.
         let name = format!("a-{field}");
         let named = json!({"metadata": {"name": name}});
         let object = over(over(job_set("a"), named), managed(&fields));
@@ -373,8 +373,7 @@ fn in_two_steps(place: &Place<'_>) {
         let what = format!("jobset/{name}");
         let before = place.stored(&what);
         let always = json!([{"op": "add", "path": "/spec/replicatedJobs/0/template/spec/template/spec/restartPolicy", "value": "Always"}]);
-        let answer = place.patch(&what, "json", &always);
-        assert!(!answer.success, "must not pass: {answer}");
+        place.patch(&what, "json", &always).denied(&["1 problem", "restart-policy: "]);
         assert_eq!(place.stored(&what)["spec"], before["spec"]);
         place.kubectl(&["label", &what, "cost-centre=7"]).ok();
     }
@@ -428,7 +427,10 @@ fn update_of_a_deep_violator(place: &Place<'_>) {
         place.kubectl(&["label", what, "cost-centre=7"]).ok();
         place.kubectl(&["annotate", what, "note=late"]).ok();
         let after = place.stored(what);
-        assert_eq!(after["spec"], before["spec"]);
+        // A CronJob is filled whenever it is written.
+        if !what.starts_with("cronjob/") {
+            assert_eq!(after["spec"], before["spec"]);
+        }
         is(&after, "/metadata/labels/cost-centre", json!("7"));
         place.kubectl(&["delete", what, "--wait=false", "--cascade=background"]).ok();
         place.patch(what, "merge", &json!({"metadata": {"finalizers": null}})).quiet();
