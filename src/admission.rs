@@ -16,7 +16,9 @@
 
 mod check;
 pub mod dry_run;
+mod envelope;
 mod fault;
+mod parent;
 mod request;
 mod respond;
 mod review;
@@ -36,19 +38,27 @@ pub(crate) use check::checked_patch;
 pub use fault::Fault;
 pub use request::request;
 pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
-pub use review::{Change, Head, Malformed, Review, Subject, Version};
-pub use weight::weight;
+pub use review::{Change, Head, Malformed, Review, Subject, Unreadable, Version};
+pub use weight::{Estimate, estimate, weight};
 
-use crate::judge::engine::{self, Origin, Request, Skipped, Verdict};
+use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::Policy;
+use crate::judge::trust;
 use crate::kinds::Kind;
 use respond::Reply;
 
 /// The rule that `/mutate` denies: the API server rejects such a Job or CronJob before `/validate`, so its
 /// author would see the other findings only at the next attempt (kubernetes.md §0.6).
 const REFUSED_BETWEEN_THE_CALLS: &str = "restart-policy";
+
+/// The warning about an update of an object that cannot be read as it was.
+const JUDGED_AS_NEW: &str =
+    "jobgate could not read the old object and judged the new one as if it were created";
+
+/// Stands where no object is yet.
+static NOTHING: Value = Value::Null;
 
 /// Which of the two webhooks is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -193,27 +203,56 @@ pub fn judge(
             return finish(head, Reply { warnings, ..Reply::default() }, meta);
         }
         Subject::Fault(fault) => return allow(head, fault),
-        Subject::TooDeep => return too_deep(endpoint, policy, head),
+        Subject::SameSpec => return keep_spec(policy, head),
+        Subject::Unread(unreadable) => return unread(endpoint, policy, head, unreadable.problem()),
     };
-    let Change { operation, kind, object, old } = *change;
+    let Change { operation, kind, mut object, mut old, same_spec, texts } = *change;
     let user = Some(&*head.user).filter(|user| !user.is_empty());
-    let (origin, old, namespace) = (Origin::Admission, old.as_ref(), &*head.namespace);
-    let verdict = engine::evaluate(
-        policy,
-        facts,
-        &Request { operation, origin, object: &object, old, namespace, user, today },
-    );
+    let request = Request {
+        operation,
+        origin: Origin::Admission,
+        object: &NOTHING,
+        old: None,
+        same_spec: Some(same_spec),
+        namespace: &head.namespace,
+        user,
+        today,
+    };
+    let judged = |object: &Value, old: Option<&Value>| {
+        engine::evaluate(policy, facts, &Request { object, old, ..request })
+    };
+    let mut verdict = judged(&object, old.as_ref());
+    let restores = endpoint == Endpoint::Mutate && !verdict.restore.is_empty();
+    if restores {
+        // What was passed over may differ, and then a restored part does not undo the change. A review is
+        // weighed for one copy of its objects.
+        (object, old) = (Value::Null, None);
+        match texts.and_then(|texts| texts.whole()) {
+            Some((new, before)) => {
+                verdict = judged(&new, Some(&before));
+                (object, old) = (new, Some(before));
+            }
+            None => verdict.restore.clear(),
+        }
+    }
+    let old = old.as_ref();
     let mut reply = Reply { audit: audit(policy, &verdict), ..Reply::default() };
     if denies(endpoint, kind, &verdict) {
-        reply.denial = Some(respond::denial(&verdict.findings));
+        let advice = trust::advice(policy, &object, &head.user);
+        reply.denial = Some(respond::denial(&verdict.findings, advice.as_deref()));
     } else if endpoint == Endpoint::Validate {
         reply.warnings = respond::warnings(&verdict.findings);
-        let caveat = facts.caveat().filter(|_| verdict.skipped.is_none());
+        let caveat = match verdict.skipped {
+            None => facts.caveat(),
+            Some(Skipped::TrustedUnseen) => facts.caveat().or(Some(parent::UNSEEN)),
+            Some(_) => None,
+        };
         reply.warnings.extend(caveat.map(respond::shorten));
+    } else if operation == Operation::Update && old.is_none() {
+        // What a patch may change depends on the old object.
     } else {
         let again = |object: &Value| {
-            let request = Request { operation, origin, object, old, namespace, user, today };
-            engine::evaluate_binding(policy, facts, &request)
+            engine::evaluate_binding(policy, facts, &Request { object, old, same_spec: None, ..request })
         };
         match checked_patch(object, &verdict, again) {
             Ok(ops) => {
@@ -225,6 +264,13 @@ pub fn judge(
             }
             Err(doubt) => meta.fault = Some(Fault::Patch(doubt)),
         }
+    }
+    if endpoint == Endpoint::Validate
+        && operation == Operation::Update
+        && old.is_none()
+        && verdict.skipped.is_none()
+    {
+        reply.warnings.insert(0, JUDGED_AS_NEW.to_owned());
     }
     for finding in &verdict.findings {
         *meta.findings.entry((finding.rule, finding.level)).or_default() += 1;
@@ -263,23 +309,22 @@ pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
 }
 
 /// Answers a review that would take too much memory to parse. It is denied, where the policy can deny,
-/// because admitting it would bypass every rule. An existing object that does not grow is admitted: it may
-/// have to lose a finalizer.
+/// because admitting it would bypass every rule. An update of an unchanged spec is admitted: the object may
+/// have to lose a finalizer. One that changes the spec is not, even if it makes the object lighter: an object
+/// that was judged at its creation may be too heavy only together with what replaces it.
 #[must_use]
 pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
+    // As a review is read, whatever its bytes.
+    let text = envelope::legible(body);
+    let body = &*text;
     let head = review::head_of_prefix(body);
     if head.uid.is_empty() {
         return reject(&Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
     }
     match review::concern(&head) {
         Err(_) => finish(&head, Reply::default(), Meta::of(&head)),
-        Ok(_) if !review::grows(body) => allow(&head, Fault::ObjectUnreadable),
-        Ok(_) => unread(
-            endpoint,
-            policy,
-            &head,
-            "size: the object has too many parts and was not read; make it smaller",
-        ),
+        Ok((Operation::Update, _)) if review::keeps_spec(body) => keep_spec(policy, &head),
+        Ok((operation, _)) => unread(endpoint, policy, &head, too_heavy(operation)),
     }
 }
 
@@ -316,23 +361,33 @@ fn reject(malformed: &Malformed<'_>) -> Answer {
     }
 }
 
-/// Answers for an object that is nested too deeply: `/validate` denies it, where the policy can deny.
-fn too_deep(endpoint: Endpoint, policy: &Policy, head: &Head<'_>) -> Answer {
-    unread(
-        endpoint,
-        policy,
-        head,
-        "depth: the object is nested deeper than 128 levels and was not read; make it flatter",
-    )
+/// Returns the problem of an object that is too heavy.
+fn too_heavy(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "size: the object has too many parts and was not read; make it smaller",
+        Operation::Update => {
+            "size: the object has too many parts, old and new, and was not read; make it smaller or create it anew"
+        }
+    }
 }
 
-/// Denies an object that was not read, where the policy denies anything.
+/// Admits an update that leaves the spec of an object that is not read as it is.
+fn keep_spec(policy: &Policy, head: &Head<'_>) -> Answer {
+    let skipped = Some(Skipped::SameSpec);
+    let audit = audit(policy, &Verdict { skipped, ..Verdict::default() });
+    finish(head, Reply { audit, ..Reply::default() }, Meta { skipped, ..Meta::of(head) })
+}
+
+/// Answers for an object that is beyond a limit and was not read: `/validate` denies it, or warns of it where
+/// the policy denies nothing, as it does with whatever else is wrong.
 fn unread(endpoint: Endpoint, policy: &Policy, head: &Head<'_>, problem: &str) -> Answer {
-    if endpoint == Endpoint::Mutate || !policy.can_deny() {
-        return allow(head, Fault::ObjectUnreadable);
+    let mut reply = Reply::default();
+    match endpoint {
+        Endpoint::Mutate => {}
+        Endpoint::Validate if policy.can_deny() => reply.denial = Some(format!("1 problem:\n{problem}")),
+        Endpoint::Validate => reply.warnings.push(respond::shorten(problem)),
     }
-    let message = format!("1 problem:\n{problem}");
-    finish(head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(head))
+    finish(head, reply, Meta::of(head))
 }
 
 /// Makes the answer of a decision.
@@ -383,6 +438,9 @@ fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
     }
     if let Some(skipped) = verdict.skipped {
         audit.insert("skipped", skipped.as_str().to_owned());
+        if skipped == Skipped::TrustedUnseen {
+            audit.insert("parent", "unknown".to_owned());
+        }
     }
     if !policy.hash.is_empty() {
         audit.insert("policy", respond::annotation(&policy.hash));
@@ -544,10 +602,13 @@ mod tests {
         assert_eq!(answered(Endpoint::Validate, &denying, "UPDATE"), (false, false, true));
         assert_eq!(
             answered(Endpoint::Mutate, &denying, "CREATE"),
-            (true, true, false),
+            (true, false, false),
             "the other one denies it"
         );
-        assert_eq!(answered(Endpoint::Validate, &audit, "CREATE"), (true, true, false), "nothing is denied");
+        assert_eq!(answered(Endpoint::Validate, &audit, "CREATE"), (true, false, false), "nothing is denied");
+        let body = review("v1", "CREATE", "admin", &job(&json!({})), &Value::Null);
+        let warned = refuse_heavy(Endpoint::Validate, &audit, body.as_bytes());
+        assert_eq!((warned.meta.outcome, warned.meta.warnings), (Outcome::Warned, 1), "but it is said");
         assert_eq!(
             answered(Endpoint::Validate, &denying, "DELETE"),
             (true, false, false),
@@ -564,7 +625,7 @@ mod tests {
         let mut finalized = large.clone();
         finalized["metadata"]["finalizers"] = json!(["example.com/a", "example.com/b"]);
         assert!(update(&finalized, &large), "its spec stays as it is");
-        assert!(update(&small, &large), "it becomes lighter");
+        assert!(!update(&small, &large), "lighter does not mean that it breaks no rule");
         assert!(!update(&large, &small), "it grows");
     }
 
@@ -581,14 +642,8 @@ mod tests {
             assert_eq!(answer.meta.outcome, Outcome::Faulted);
         }
         assert_eq!(fail_open(b"", Fault::Panic).status, 400);
-        let faults = [
-            Fault::Malformed,
-            Fault::ObjectMissing,
-            Fault::ObjectUnreadable,
-            Fault::KindMismatch,
-            Fault::Panic,
-            Fault::Deadline,
-        ];
+        let faults =
+            [Fault::Malformed, Fault::ObjectMissing, Fault::KindMismatch, Fault::Panic, Fault::Deadline];
         let doubts = [
             Doubt::DoesNotApply,
             Doubt::StraysOutside,
@@ -732,6 +787,99 @@ mod tests {
             None,
             "a timestamp is no way around the rules"
         );
+    }
+
+    #[test]
+    fn texts_for_authors_of_what_is_not_read_fit() {
+        let problems = [Unreadable::TooDeep, Unreadable::OutOfRange].map(Unreadable::problem);
+        let heavy = [Operation::Create, Operation::Update].map(too_heavy);
+        for text in problems.iter().chain(&heavy).chain([&JUDGED_AS_NEW]) {
+            assert_eq!(respond::shorten(text), *text);
+        }
+    }
+
+    /// A field that is deeper than anything that is read.
+    fn deep() -> Value {
+        (0..200).fold(json!("x"), |inside, _| json!([inside]))
+    }
+
+    #[test]
+    fn an_old_object_that_cannot_be_read_exempts_nothing() {
+        let violator = json!({"activeDeadlineSeconds": null, "deep": deep()});
+        let (old, mut new) = (job(&violator), job(&json!({"activeDeadlineSeconds": null})));
+        for endpoint in Endpoint::ALL {
+            let (answer, response) = update(endpoint, &new, &old);
+            let denies = endpoint == Endpoint::Validate;
+            assert_eq!((&response["allowed"], answer.meta.fault), (&json!(!denies), None));
+            assert_eq!(response["warnings"][0].as_str(), denies.then_some(JUDGED_AS_NEW));
+            assert_eq!((answer.meta.patch_ops, answer.meta.skipped), (0, None));
+        }
+        new["spec"]["activeDeadlineSeconds"] = 60.into();
+        let (answer, response) = update(Endpoint::Validate, &new, &old);
+        assert_eq!(
+            (&response["allowed"], answer.meta.outcome),
+            (&json!(true), Outcome::Warned),
+            "it is mended"
+        );
+        // A CronJob is filled on UPDATE, but not over what nobody has read.
+        let of = |job: &Value| json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "n"}, "spec": {"jobTemplate": {"spec": job["spec"]}}});
+        merge(&mut new["spec"], &json!({"ttlSecondsAfterFinished": null}));
+        let readable = job(&json!({}));
+        assert!(update(Endpoint::Mutate, &of(&new), &of(&readable)).0.meta.patch_ops > 0);
+        assert_eq!(update(Endpoint::Mutate, &of(&new), &of(&old)).0.meta.patch_ops, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_read_passes_with_the_spec_that_it_had_and_with_no_other() {
+        let old = job(&json!({"activeDeadlineSeconds": null, "deep": deep()}));
+        let edit = |change: &dyn Fn(&mut Value)| {
+            let mut new = old.clone();
+            change(&mut new);
+            new
+        };
+        for new in [
+            edit(&|new| new["metadata"]["labels"] = json!({"a": "b"})),
+            edit(&|new| new["metadata"]["finalizers"] = json!([])),
+            edit(&|new| new["status"] = json!({"active": 1, "deep": deep()})),
+        ] {
+            for endpoint in Endpoint::ALL {
+                let (answer, response) = update(endpoint, &new, &old);
+                assert_eq!(
+                    (&response["allowed"], answer.meta.skipped, answer.meta.fault, answer.meta.outcome),
+                    (&json!(true), Some(Skipped::SameSpec), None, Outcome::Allowed)
+                );
+                assert_eq!(response["auditAnnotations"]["skipped"], "same-spec");
+            }
+        }
+        let new = edit(&|new| new["spec"]["parallelism"] = 2.into());
+        for (policy, denied) in [("default", true), ("audit", false)] {
+            let policy = Policy::builtin(policy).expect("a policy");
+            let body = review("v1", "UPDATE", "admin", &new, &old);
+            let ask = |endpoint| answer(endpoint, &policy, &NoFacts, body.as_bytes(), None);
+            let (mutate, validate) = (ask(Endpoint::Mutate), ask(Endpoint::Validate));
+            assert_eq!((mutate.meta.outcome, mutate.meta.fault), (Outcome::Allowed, None));
+            let outcome = if denied { Outcome::Denied } else { Outcome::Warned };
+            assert_eq!((validate.meta.outcome, validate.meta.fault), (outcome, None));
+            assert!(str::from_utf8(&validate.body).expect("text").contains("depth: the object is nested"));
+        }
+    }
+
+    #[test]
+    fn nothing_is_put_back_where_what_was_passed_over_has_changed() {
+        let gpu = json!({"template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}, "livenessProbe": {"periodSeconds": 5}}]}}});
+        let tolerated = json!({"template": {"spec": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]}}});
+        let new = job(&gpu);
+        let mut old = new.clone();
+        merge(&mut old["spec"], &tolerated);
+        let patched = |new: &Value, old: &Value| update(Endpoint::Mutate, new, old).0.meta.patch_ops;
+        assert_eq!(patched(&new, &old), 1);
+        let probe = |object: &Value, value: Value| {
+            let mut object = object.clone();
+            object["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["periodSeconds"] = value;
+            object
+        };
+        assert_eq!(patched(&probe(&new, 6.into()), &old), 0, "the template would still differ");
+        assert_eq!(patched(&probe(&new, deep()), &probe(&old, deep())), 0, "nobody can tell");
     }
 
     #[test]

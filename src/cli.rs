@@ -24,20 +24,23 @@ pub mod policy;
 pub mod policy_test;
 mod progress;
 pub mod review;
+pub mod say;
 #[cfg(feature = "serve")]
 pub mod serve;
 mod settings;
 pub mod topics;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::judge::policy::{BUILTINS, Policy};
-use crate::local::lint::{Claims, Options, collect, drained, path_text};
+use crate::local::files::{self, Barred, MAX_SETTINGS_BYTES, Tree};
+use crate::local::lint::{Claims, Input, Options, collect, drained, path_text};
+use crate::report::clean;
 use crate::text::suggest::closest;
 
 /// How a command ends.
@@ -61,25 +64,54 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Reads a policy: a built-in one by its name, or a file.
+/// A file to read: one that the user has named, or one that a configuration names that was only found.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its path.
+    pub path: PathBuf,
+    /// Where it must be, if nobody has named it.
+    pub within: Option<Tree>,
+}
+
+impl Source {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// It cannot be read, or is larger than the limit.
+    fn read(&self, limit: u64) -> Result<String, Barred> {
+        let bytes = match &self.within {
+            Some(tree) => tree.read(&self.path, limit),
+            None => files::named(&self.path, limit),
+        };
+        bytes.and_then(files::text)
+    }
+}
+
+/// Reads a policy that the user names: a built-in one by its name, or a file.
 fn policy_named(name: &str) -> anyhow::Result<Policy> {
-    policy_at(name, |name| PathBuf::from(name))
+    policy_at(name, |name| PathBuf::from(name), |path| files::named(path, MAX_SETTINGS_BYTES))
 }
 
 /// Reads a policy: a built-in one by its name, or the file at the place of a path.
-fn policy_at(name: &str, place: impl FnOnce(&str) -> PathBuf) -> anyhow::Result<Policy> {
+fn policy_at(
+    name: &str,
+    place: impl FnOnce(&str) -> PathBuf,
+    read: impl FnOnce(&Path) -> Result<Vec<u8>, Barred>,
+) -> anyhow::Result<Policy> {
     if let Some(policy) = Policy::builtin(name) {
         return Ok(policy);
     }
     let path = place(name);
-    let shown = path_text(&path);
-    let source = match std::fs::read_to_string(&path) {
+    let shown = clean(&path_text(&path)).into_owned();
+    let source = match read(&path).and_then(files::text) {
         Ok(source) => source,
         Err(error) => {
             let failed = format!("read the policy {shown}");
             // Without a directory or an ending it is meant as a name.
             let names = BUILTINS.map(|builtin| builtin.name);
-            return Err(match closest(name, names).filter(|_| !name.contains(['/', '\\', '.'])) {
+            let meant =
+                closest(name, names).filter(|_| error.is_missing() && !name.contains(['/', '\\', '.']));
+            return Err(match meant {
                 Some(meant) => anyhow!("{failed}: {error}; did you mean `{meant}`?"),
                 None => anyhow::Error::new(error).context(failed),
             });
@@ -94,11 +126,18 @@ pub fn today() -> Date {
     Timestamp::now().to_zoned(TimeZone::UTC).date()
 }
 
-/// Reads `--facts` files.
-fn facts(paths: &[PathBuf], options: &Options<'_>) -> anyhow::Result<Claims> {
+/// Reads files of facts. Where nobody has named them, all of them are in one directory.
+fn facts(paths: &[PathBuf], within: Option<&Tree>, options: &Options<'_>) -> anyhow::Result<Claims> {
     let files = collect(paths, |path| drained(path, options.max_file_size));
     if let Some(error) = files.unreadable.into_iter().next() {
         return Err(error).context("read the facts");
+    }
+    let is_outside = |input: &&Input| {
+        let path = input.content.file();
+        within.zip(path).is_some_and(|(tree, path)| !tree.has(path))
+    };
+    if let Some(outside) = files.files.iter().find(is_outside) {
+        bail!("read the facts: {} is a link that leads out of the directory", clean(&outside.path));
     }
     Ok(Claims::in_facts(&files.files, options)?)
 }

@@ -16,6 +16,12 @@
 //! Runtimes are looked up in the same way before claims, as they decide which claims are used. A cluster need
 //! not have their kinds: then they are listed again after minutes, and nothing else is different.
 //!
+//! A third look-up is that of the parent that the controlling owner reference of an object names, if the account
+//! that made the object is trusted with children ([`trust`](crate::judge::trust)). Only an API server's own
+//! answer counts: an operator makes a child right after its parent, when no watch knows the parent yet. Answers
+//! are kept by uid for seconds, so the thousand Jobs of a set cost one request, and what somebody asks about
+//! another uid says nothing of this one.
+//!
 //! The cache is not kube's reflector, which keeps whole objects, hides the bookmarks that distinguish a quiet
 //! cluster from a dead watch, and logs every rejection. A list, a watch and a byte for each claim are enough
 //! here.
@@ -31,6 +37,7 @@ mod inventory;
 pub(crate) mod list;
 mod live;
 mod mirror;
+mod parents;
 pub mod publish;
 mod rate;
 mod resource;
@@ -59,6 +66,7 @@ pub use self::stats::{Stats, Why};
 
 use self::access::Modes;
 use self::live::{Gate, Key, Live, Looked, Question};
+use self::parents::Parents;
 use self::resource::{Place, Resource, Weigh};
 use self::runtimes::Runtimes;
 use self::stats::Counts;
@@ -112,9 +120,14 @@ pub struct Settings {
     /// Requests that may be sent at once after a quiet time. Half of them are reserved for claims that may
     /// cause a denial.
     pub request_burst: u32,
-    /// How long an answer that a claim exists is used.
+    /// The same for parents, which have a limit of their own: one review names one parent at most, so an API
+    /// server that creates so many objects can be asked as often.
+    pub parents_per_second: u32,
+    /// The same for parents.
+    pub parent_burst: u32,
+    /// How long an answer that an object exists is used.
     pub known_for: Duration,
-    /// How long an answer that a claim does not exist is used.
+    /// How long an answer that an object does not exist is used.
     pub absent_for: Duration,
     /// How long an answer is used that was requested because the watch is not open: no longer than the two
     /// reviews of one request are apart.
@@ -160,6 +173,8 @@ impl Default for Settings {
             parallel: 32,
             requests_per_second: 50,
             request_burst: 100,
+            parents_per_second: 500,
+            parent_burst: 1000,
             known_for: Duration::from_secs(5),
             absent_for: Duration::from_secs(1),
             confirmed_for: Duration::from_millis(250),
@@ -192,6 +207,8 @@ struct Inner {
     cache: Option<Mirrored<Modes>>,
     /// Each kind of runtime.
     runtimes: Vec<Runtimes>,
+    /// Each kind whose controller makes objects that are judged.
+    parents: Vec<Parents>,
     observer: OnceLock<Box<Observer>>,
 }
 
@@ -240,6 +257,7 @@ impl Claims {
             live: None,
             cache: None,
             runtimes: Vec::new(),
+            parents: Vec::new(),
             observer: OnceLock::new(),
         }))
     }
@@ -262,12 +280,13 @@ impl Claims {
         let cache = (mode == Mode::Cache).then(|| {
             Mirrored::start::<resource::Claims>(client.clone(), &settings, place.clone(), Arc::clone(&counts))
         });
-        let gate = Arc::new(Mutex::new(Gate::new(&settings)));
+        let gate = Arc::new(Mutex::new(Gate::new("claim", &settings)));
         let runtimes = Kind::runtimes()
             .map(|kind| Runtimes::start(kind, mode, client.clone(), &settings, Arc::clone(&gate)))
             .collect();
+        let parents = Parents::of_all_kinds(&client, &settings);
         let live = Some(Live::new(client, settings.clone(), place, gate, Arc::clone(&counts)));
-        Self(Arc::new(Inner { settings, counts, live, cache, runtimes, observer: OnceLock::new() }))
+        Self(Arc::new(Inner { settings, counts, live, cache, runtimes, parents, observer: OnceLock::new() }))
     }
 
     /// Sets the observer of every look-up: the source of the answer (`cache`, `live`, or `none` if no one was
@@ -290,7 +309,7 @@ impl Claims {
                 tokio::task::yield_now().await;
             }
             crate::text::meter::spend(16);
-            let key = (claim.namespace.clone(), claim.name.clone());
+            let key = Key::named(&claim.namespace, &claim.name);
             match self.0.at_hand(claim, &key, standing) {
                 AtHand::Answer(source, looked) => self.0.enter(&mut facts, claim, key, source, looked),
                 AtHand::Ask(question) => open.push((claim, key, question)),
@@ -371,7 +390,7 @@ enum AtHand {
 
 impl Inner {
     fn at_hand(&self, claim: &WantedClaim, key: &Key, standing: Standing) -> AtHand {
-        let (namespace, name) = key;
+        let Key { namespace, name, .. } = key;
         let Some(live) = &self.live else {
             return AtHand::Answer(NOBODY, Looked::Unknown(Why::Off));
         };
@@ -405,7 +424,7 @@ impl Inner {
         if fact == Fact::Unknown && matches!(looked, Looked::Found(_)) {
             facts.note(claim, Why::Modes);
         }
-        facts.table.claims.insert(key, fact);
+        facts.table.claims.insert((key.namespace, key.name), fact);
     }
 
     /// Counts an answer, and converts it to a fact.

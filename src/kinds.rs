@@ -44,7 +44,8 @@ pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
 pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at};
 pub use variables::Variables;
 
-use crate::text::value::Value;
+use crate::text::pointer::{Pointer, Token};
+use crate::text::value::{Map, Value};
 
 macro_rules! kinds {
     ($($file:ident $definition:ident)*) => {
@@ -90,8 +91,53 @@ pub struct Workload<'a> {
     pub runs: Vec<Run<'a>>,
     /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
     pub schedule: Option<Part<'a>>,
-    /// The pod templates of all runs.
+    /// The pod templates of all runs. Of the places of a list that have none, and say nothing of one, there are
+    /// a few: a list may have hundreds of thousands.
     pub pods: Vec<PodTemplate<'a>>,
+    /// The others.
+    pub bare: Vec<Bare<'a>>,
+}
+
+/// Places of a list or mapping that say nothing of pods, as others among the pods of a workload do.
+#[derive(Clone, Debug)]
+pub struct Bare<'a> {
+    /// One of the others.
+    pub like: Pointer,
+    /// Indexes of items, the first and the last of those that follow each other.
+    pub items: Vec<(usize, usize)>,
+    /// Keys of entries.
+    pub keys: Vec<&'a str>,
+}
+
+impl<'a> Bare<'a> {
+    /// Adds a place of the same list; nothing is done where it is the first one of another.
+    fn add(&mut self, entry: &Entry<'a>) -> bool {
+        let (here, list) = (entry.part.pointer.parent(), self.like.parent());
+        match (entry.part.pointer.last(), entry.name) {
+            _ if here != list => return false,
+            (Some(Token::Index(index)), _) => match self.items.last_mut() {
+                Some((_, last)) if *last + 1 == *index => *last = *index,
+                _ => self.items.push((*index, *index)),
+            },
+            (Some(Token::Key(_)), Some(key)) => self.keys.push(key),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Tells whether an item above a pod template says nothing of its pods.
+fn is_bare(form: &Pods, around: &Part<'_>, entry: &Entry<'_>) -> bool {
+    const READ: [&str; 7] =
+        ["dependsOn", "maxReplicas", "minReplicas", "numOfHosts", "policies", "replicas", "restartPolicy"];
+    // The way from the item to the template begins with this field.
+    let below = form.at.iter().rposition(|step| *step == EACH).and_then(|each| form.at.get(each + 1));
+    let below = below.copied().unwrap_or(form.template);
+    let is_empty = |value: &Value| value.as_object().is_none_or(Map::is_empty);
+    let says = |key: &str, value: &Value| READ.contains(&key) || key == below && !is_empty(value);
+    let fields = entry.part.value.and_then(Value::as_object);
+    around.value.is_none_or(|value| around.pointer == entry.part.pointer || is_empty(value))
+        && fields.is_none_or(|fields| !fields.iter().any(|(key, value)| says(key, value)))
 }
 
 /// A run: pods that start and end together.
@@ -126,6 +172,8 @@ impl<'a> Workload<'a> {
         let one_run = !kind.pods.iter().any(|form| form.is_job() && form.is_in_list());
         let mut runs = Vec::new();
         let mut pods = Vec::new();
+        let mut bare: Vec<Bare<'a>> = Vec::new();
+        let mut few = 0;
         if one_run {
             runs.push(run(&limits, None));
         }
@@ -133,6 +181,20 @@ impl<'a> Workload<'a> {
             form.each(&object, &mut |around, entry| {
                 if matches!(form.count, Count::One) && !around.get(form.template).is_set() {
                     return;
+                }
+                if let Some(entry) = entry.as_ref().filter(|entry| is_bare(form, &around, entry)) {
+                    few += 1;
+                    if few > pod::MOST_BARE && bare.last_mut().is_some_and(|bare| bare.add(entry)) {
+                        return;
+                    }
+                    let like = entry.part.pointer.clone();
+                    match bare.last_mut().filter(|last| last.like.parent() == like.parent()) {
+                        Some(last) => last.like = like,
+                        None => {
+                            few = 1;
+                            bare.push(Bare { like, items: Vec::new(), keys: Vec::new() });
+                        }
+                    }
                 }
                 // Without a mapping there is no Job, and nothing can be added.
                 let job_spec = form.is_job().then(|| around.clone()).filter(Part::is_mapping);
@@ -152,6 +214,7 @@ impl<'a> Workload<'a> {
             limits,
             runs,
             pods,
+            bare,
             object,
         })
     }

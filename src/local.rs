@@ -2,9 +2,11 @@
 
 pub mod baseline;
 pub mod cases;
+pub mod files;
 pub mod fix;
 pub mod lint;
 pub mod render;
 pub mod replace;
 pub mod reviews;
+mod spot;
 pub mod starter;

@@ -16,13 +16,51 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// How long, in milliseconds, the allocator keeps memory that nothing uses. It reads this as the process
+/// starts.
+#[cfg(all(unix, feature = "serve"))]
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+
+/// Starts the program again as a server that gives memory back at once. By default the allocator waits a
+/// second, and then for a thread that has something to do with it; so the memory of a peak stays, and each
+/// thread makes a peak of its own: twice the memory under an attack. If it cannot be started again, it serves
+/// all the same.
+#[cfg(all(unix, feature = "serve"))]
+fn give_memory_back() {
+    use std::os::unix::process::CommandExt as _;
+
+    if std::env::var_os(PURGE_DELAY).is_some() {
+        return;
+    }
+    let Ok(program) = std::env::current_exe() else { return };
+    let mut args = std::env::args_os();
+    let mut command = std::process::Command::new(program);
+    if let Some(name) = args.next() {
+        command.arg0(name);
+    }
+    let error = command.args(args).env(PURGE_DELAY, "0").exec();
+    let error = anyhow::Error::new(error).context("start again, to give memory back at once");
+    cli::say::fail(&error);
+}
+
 fn main() -> ExitCode {
-    let args = Cli::parse();
+    std::panic::set_hook(Box::new(cli::say::panicked));
+    let args = match Cli::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            cli::say::refuse(&error);
+            return u8::try_from(error.exit_code()).map_or(Exit::Failed.into(), ExitCode::from);
+        }
+    };
+    #[cfg(all(unix, feature = "serve"))]
+    if matches!(args.command, Command::Serve(_)) {
+        give_memory_back();
+    }
     match run(&args) {
         Ok(exit) => exit.into(),
         Err(error) if is_broken_pipe(&error) => Exit::Clean.into(),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "jobgate: {error:#}");
+            cli::say::fail(&error);
             Exit::Failed.into()
         }
     }

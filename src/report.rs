@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use crate::admission::dry_run::Prediction;
 use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::fold::Named;
 use crate::kinds::Kind;
 use crate::text::lines::Position;
 use crate::text::value::Value;
@@ -48,7 +49,8 @@ pub use holdings::Holdings;
 pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
 pub(crate) use place::{first_line, span};
-pub(crate) use text::{clean, plural};
+pub(crate) use summary::taken_away;
+pub(crate) use text::{clean, clean_lines, plural};
 pub use unjudged::{Kustomized, NotRendered, Reason, Render, Rendered, Unjudged};
 pub(crate) use unjudged::{helm, helm_dependencies, order as unjudged_order};
 
@@ -126,6 +128,8 @@ pub struct Located {
     pub withheld: Option<Box<str>>,
     /// The finding's path with list items by name, if there are any.
     pub by_name: Option<Box<str>>,
+    /// The paths of all its items, if they are many and were asked for.
+    pub items: Option<Box<Named>>,
 }
 
 impl Located {
@@ -133,7 +137,16 @@ impl Located {
     #[must_use]
     pub fn new(location: Location, document: usize, finding: Finding) -> Self {
         let related = Vec::new();
-        Self { location, document, object: None, finding, related, withheld: None, by_name: None }
+        Self {
+            location,
+            document,
+            object: None,
+            finding,
+            related,
+            withheld: None,
+            by_name: None,
+            items: None,
+        }
     }
 }
 
@@ -169,6 +182,10 @@ pub struct Report {
     pub kustomizations: usize,
     /// Findings suppressed by exemptions and annotations.
     pub suppressed: usize,
+    /// Findings of rules and checks that the user does not use.
+    pub ignored: usize,
+    /// Errors by the policy that is used without another, which are none by that of the run.
+    pub lowered: usize,
     /// Findings suppressed by a baseline.
     pub baselined: usize,
     /// What was not judged and a baseline knows; it is not among `unjudged`.
@@ -217,6 +234,8 @@ impl Report {
         self.charts += other.charts;
         self.kustomizations += other.kustomizations;
         self.suppressed += other.suppressed;
+        self.ignored += other.ignored;
+        self.lowered += other.lowered;
         self.fixed += other.fixed;
         self.changed += other.changed;
         self.withheld += other.withheld;
@@ -266,7 +285,7 @@ impl Report {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.unjudged.is_empty()
-            && self.baselined_unjudged == 0
+            && self.baselined_unjudged + self.ignored + self.lowered == 0
             && (self.objects > 0 || !self.findings.is_empty())
     }
 

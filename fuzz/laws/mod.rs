@@ -12,6 +12,7 @@ pub mod patch;
 pub mod policy;
 pub mod quantity;
 pub mod review;
+pub mod script;
 pub mod yaml_edit;
 
 /// Returns the two sides of the last zero byte: what is read, and the bytes that say what is done with it.

@@ -52,6 +52,7 @@ fn judges(policy: &Policy) {
                 origin,
                 object,
                 old,
+                same_spec: None,
                 namespace: "team-a",
                 user: Some("ada"),
                 today: None,

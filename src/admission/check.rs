@@ -7,15 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::judge::engine::Verdict;
-use crate::judge::finding::Level;
+use crate::judge::finding::{Finding, Level, MOST_OPS};
 use crate::judge::rules::RULES;
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::pointer::Token;
 use crate::text::value::Value;
 
-/// The largest patch in bytes of the paths that it changes: a key may be as long as the object.
-const MAX_PATCH_OPS: usize = 256;
 /// The largest patch that is sent, in bytes of the places that it changes: a key on the way may be as long as
 /// the object.
 const MAX_PATCH_PLACE_BYTES: usize = 256 << 10;
@@ -66,7 +64,10 @@ pub(crate) fn checked_patch(
     judge: impl FnOnce(&Value) -> Verdict,
 ) -> Result<Vec<Op>, Doubt> {
     // Before they are joined: an object may have any number of templates to fill.
-    if verdict.fills().nth(MAX_PATCH_OPS).is_some() {
+    if verdict.findings.iter().any(Finding::fills_too_much) {
+        return Err(Doubt::TooLarge);
+    }
+    if verdict.fills().nth(MOST_OPS).is_some() {
         return Err(Doubt::TooLarge);
     }
     let ops = verdict.fill_ops();
@@ -110,7 +111,7 @@ pub(crate) fn checked_patch(
 fn denials(verdict: &Verdict) -> BTreeMap<&'static str, usize> {
     let mut denials = BTreeMap::new();
     for finding in verdict.findings.iter().filter(|finding| finding.level == Level::Deny) {
-        *denials.entry(finding.rule).or_default() += 1;
+        *denials.entry(finding.rule).or_default() += finding.count();
     }
     denials
 }

@@ -116,6 +116,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
         origin: Origin::Admission,
         object,
         old: old.as_ref(),
+        same_spec: None,
         namespace,
         user: None,
         today,
@@ -167,9 +168,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     // A rule that denies the same field says more than the API server does.
     let mut refused = server.findings;
     api::prefer_renames(&mut findings, &mut refused);
-    let denied: BTreeSet<&Pointer> =
-        findings.iter().filter(|finding| finding.level == Level::Deny).map(|finding| &finding.path).collect();
-    refused.retain(|refusal| !denied.contains(&refusal.path));
+    api::prefer_denials(&findings, &mut refused, object);
     findings.append(&mut refused);
     engine::sort(&mut findings);
     let admitted = outcome.is_allowed().then(|| without_marks(stored, object));

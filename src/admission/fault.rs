@@ -4,21 +4,35 @@ use super::Doubt;
 
 /// Something that went wrong in Jobgate or in the request. The request is allowed and the fault is counted;
 /// see [`Fault::is_ours`].
+///
+/// An object that cannot be read is none: it is denied, or has the spec that it had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// The body is no AdmissionReview.
+    ///
+    /// Not ours: no user makes an API server send one, and anyone who can reach the port can. Nothing is
+    /// stored for whoever is no API server, so nothing passes.
     Malformed,
-    /// `object`, or `oldObject` of an UPDATE, is missing.
+    /// `object` is missing.
+    ///
+    /// Not ours, as [`Self::Malformed`]. Without `oldObject` an update is judged as a creation.
     ObjectMissing,
-    /// `object` or `oldObject` cannot be read.
-    ObjectUnreadable,
     /// The object has another kind than the request.
+    ///
+    /// Not ours, as [`Self::Malformed`]: an API server takes both from one place.
     KindMismatch,
     /// A patch was made and does not fit.
+    ///
+    /// Ours, but for one that is too large: any user can write an object that needs such a patch. Neither lets
+    /// an object pass: `/validate` judges it as it is.
     Patch(Doubt),
     /// A rule panicked.
+    ///
+    /// Ours: the object passes unjudged.
     Panic,
     /// The answer was not ready in time.
+    ///
+    /// Ours, although a flood of costly reviews can cause it: the object passes unjudged.
     Deadline,
 }
 
@@ -33,23 +47,20 @@ impl Fault {
         Self::Patch(Doubt::NewDenial),
     ];
 
-    /// Faults that no user of an API server can cause: such an API server is incompatible with Jobgate.
+    /// Faults that no user of an API server can cause: such an API server is incompatible with Jobgate. Where
+    /// callers have to show who they are, these alert, too.
     pub const NOT_OF_AN_API_SERVER: [Self; 3] = [Self::Malformed, Self::ObjectMissing, Self::KindMismatch];
 
     /// Tells whether it is a fault of Jobgate, which alerts its operators, and not of the caller.
     ///
-    /// Anyone who can reach the port or create objects can send a malformed review, a review without its
-    /// object or with one of another kind, an unreadable object, or one that needs too large a patch. That
-    /// must not page anyone. The deadline counts as ours although a flood of costly reviews can exceed it:
-    /// objects that were admitted for lack of time must be noticed.
+    /// Whatever lets an object that an API server sends pass unjudged is ours. What anyone can send who
+    /// reaches the port must not page anyone.
     #[must_use]
     pub fn is_ours(self) -> bool {
         match self {
-            Self::Malformed
-            | Self::ObjectMissing
-            | Self::ObjectUnreadable
-            | Self::KindMismatch
-            | Self::Patch(Doubt::TooLarge) => false,
+            Self::Malformed | Self::ObjectMissing | Self::KindMismatch | Self::Patch(Doubt::TooLarge) => {
+                false
+            }
             Self::Patch(_) | Self::Panic | Self::Deadline => true,
         }
     }
@@ -60,7 +71,6 @@ impl Fault {
         match self {
             Self::Malformed => "malformed",
             Self::ObjectMissing => "object_missing",
-            Self::ObjectUnreadable => "object_unreadable",
             Self::KindMismatch => "kind_mismatch",
             Self::Patch(doubt) => doubt.as_str(),
             Self::Panic => "panic",
@@ -72,9 +82,7 @@ impl Fault {
     pub(super) fn warning(self) -> &'static str {
         match self {
             Self::Malformed => "jobgate could not read the review and let the object pass unchecked",
-            Self::ObjectMissing | Self::ObjectUnreadable => {
-                "jobgate could not read the object and let it pass unchecked"
-            }
+            Self::ObjectMissing => "jobgate found no object in the review and let it pass unchecked",
             Self::KindMismatch => {
                 "jobgate received an object of another kind than in the request and let it pass unchecked"
             }

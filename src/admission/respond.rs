@@ -13,6 +13,7 @@ use crate::judge::finding::{Finding, Level, Safety};
 use crate::kinds::is_other;
 use crate::text::lines::cut;
 use crate::text::meter;
+use crate::text::number::thousands;
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
@@ -100,11 +101,11 @@ struct Status<'a> {
 }
 
 /// Returns the message of a denial: the number of findings and one line for each, warnings last with their
-/// own number.
+/// own number, and what is to be said of the object's maker.
 ///
 /// kubectl prints it after `admission webhook "…" denied the request: `.
 #[must_use]
-pub(super) fn denial(findings: &[Finding]) -> String {
+pub(super) fn denial(findings: &[Finding], advice: Option<&str>) -> String {
     let mut message = String::new();
     let mut room = MOST_FINDINGS;
     for (level, one, many) in [(Level::Deny, "problem", "problems"), (Level::Warn, "warning", "warnings")] {
@@ -123,6 +124,10 @@ pub(super) fn denial(findings: &[Finding]) -> String {
             let _ = write!(message, "\n… and {} more", count - room);
         }
         room = room.saturating_sub(count);
+    }
+    if let Some(advice) = advice {
+        message.push('\n');
+        message.push_str(cut(&one_line(advice), LONGEST_LINE, "…").as_ref());
     }
     message
 }
@@ -165,9 +170,10 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     for finding in fills() {
         // What does not fit is counted: there may be as many as the object has parts.
         if paths.len() > MOST_FILLS {
-            more += 1;
+            more += finding.count();
             continue;
         }
+        more += finding.count() - 1;
         let value = finding
             .fix
             .as_ref()
@@ -234,8 +240,11 @@ fn short_line(finding: &Finding) -> String {
     if fits(&with_help) {
         return with_help;
     }
-    let whole = line(finding, false, ENOUGH);
-    let path = finding.path.to_path_within(ENOUGH);
+    let mut path = finding.path.to_path_within(ENOUGH);
+    if let Some(others) = finding.count().checked_sub(1).filter(|others| *others > 0) {
+        path = format!("{path} and {} more", thousands(others));
+    }
+    let whole = line_at(finding, &path, false, ENOUGH);
     // Text longer than a line cannot fit: a name may be very long.
     let is_short = |at: &usize| path.len() - at < LONGEST_WARNING / 2;
     let ends = path
@@ -302,7 +311,8 @@ struct Line {
 
 /// Returns a finding as one line, cut shortly after `limit` bytes: names may be as long as the object.
 fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
-    line_at(finding, &finding.path.to_path_within(limit), with_help, limit)
+    let path = finding.range().unwrap_or_else(|| finding.path.to_path_within(limit));
+    line_at(finding, &path, with_help, limit)
 }
 
 /// Returns a finding as one line, with other words for its path.
@@ -319,7 +329,7 @@ fn line_at(finding: &Finding, path: &str, with_help: bool, limit: usize) -> Line
         push(path);
     }
     let message = push(": ");
-    push(&finding.message);
+    push(finding.words());
     if with_help && !finding.help.is_empty() {
         push("; ");
         push(&finding.help);
@@ -368,23 +378,23 @@ mod tests {
                        deadline: spec.list[3]: no deadline; set one\n\
                        1 warning:\n\
                        deadline: spec.list[2]: no deadline; set one";
-        assert_eq!(denial(&findings), message);
-        assert!(denial(&findings[..1]).starts_with("1 problem:\n"));
+        assert_eq!(denial(&findings, None), message);
+        assert!(denial(&findings[..1], None).starts_with("1 problem:\n"));
     }
 
     #[test]
     fn a_long_denial_says_what_it_leaves_out() {
         let findings: Vec<Finding> =
             (0..40).map(|index| at(if index < 30 { Level::Deny } else { Level::Warn }, index)).collect();
-        let message = denial(&findings);
+        let message = denial(&findings, None);
         let lines: Vec<&str> = message.lines().collect();
         assert_eq!(
             (lines[0], lines[31], lines[34], lines.len()),
             ("30 problems:", "10 warnings:", "… and 8 more", 35)
         );
         let many: Vec<Finding> = (0..1000).map(|index| at(Level::Deny, index)).collect();
-        assert!(denial(&many).ends_with("\n… and 968 more"));
-        let wide = denial(&[finding(Level::Deny, &Pointer::root(), &"ü".repeat(5000), "")]);
+        assert!(denial(&many, None).ends_with("\n… and 968 more"));
+        let wide = denial(&[finding(Level::Deny, &Pointer::root(), &"ü".repeat(5000), "")], None);
         assert!(wide.lines().all(|line| line.len() <= LONGEST_LINE) && wide.ends_with('…'));
     }
 
@@ -393,7 +403,7 @@ mod tests {
         let pointer = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Mas\nter\u{1b}[31m\u{202e}\u{2028}");
         let findings =
             [finding(Level::Deny, &pointer, "a\r\tb\u{85}", ""), finding(Level::Warn, &pointer, "a\0b", "")];
-        let message = denial(&findings);
+        let message = denial(&findings, None);
         assert_eq!(message.lines().count(), 4, "{message:?}");
         assert!(
             !message

@@ -4,23 +4,19 @@
 //! decoder, where derived code fails; a field of an unexpected type reads as unset; and a review that breaks
 //! off can still be answered by the `uid` that was read before.
 
-use std::borrow::{Borrow, Cow};
-use std::collections::BTreeMap;
-use std::fmt;
+use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::DeserializeSeed as _;
 use serde_json::value::RawValue;
 
+use super::envelope::{Envelope, have_same_spec, legible};
+use super::skim::Keep;
 use super::wanted::{self, Wanted};
-use super::{Fault, Pass, skim, weight};
+use super::{Fault, Pass};
 use crate::judge::engine::Operation;
 use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedRuntime};
 use crate::kinds::Kind;
 use crate::text::value::{Value, ValueReader};
-
-/// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
-const LONGEST_UID: usize = 256;
 
 /// The version of `admission.k8s.io` that a review came in, and is answered in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,8 +63,24 @@ pub struct Head<'a> {
 }
 
 impl Head<'_> {
+    /// Returns a head that borrows nothing.
+    fn into_owned(self) -> Head<'static> {
+        let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Head {
+            version: self.version,
+            uid: own(self.uid),
+            operation: own(self.operation),
+            group: own(self.group),
+            kind: own(self.kind),
+            namespace: own(self.namespace),
+            name: own(self.name),
+            subresource: own(self.subresource),
+            user: own(self.user),
+        }
+    }
+
     /// Returns the kind of the object, if the request is to create one that is judged.
-    fn creates(&self) -> Option<Kind> {
+    pub(super) fn creates(&self) -> Option<Kind> {
         let whole = self.operation == "CREATE" && self.subresource.is_empty();
         whole.then(|| Kind::named(&self.group, &self.kind)).flatten()
     }
@@ -80,7 +92,7 @@ pub struct Review<'a> {
     /// User and target of the request.
     pub head: Head<'a>,
     /// The object to judge, or why there is none.
-    pub subject: Subject,
+    pub subject: Subject<'a>,
     /// The claims whose access modes a rule may look up, each once: those that can cause a denial first, and
     /// of these the ones with names like checkpoints. The caller decides how many to look up.
     pub claims: Vec<WantedClaim>,
@@ -91,28 +103,75 @@ pub struct Review<'a> {
 
 /// The subject of a review.
 #[derive(Clone, Debug)]
-pub enum Subject {
+pub enum Subject<'a> {
     /// An object of a kind that is judged.
-    Object(Box<Change>),
+    Object(Box<Change<'a>>),
     /// Nothing of Jobgate's business.
     Pass(Pass),
-    /// Something that cannot be judged, by no fault of the user's.
+    /// Something that no API server sends.
     Fault(Fault),
+    /// An update of an object that cannot be read, or could not before, with its spec as it was: labels,
+    /// finalizers and status are the business of controllers.
+    SameSpec,
     /// An object beyond a documented limit; admitting it unread would bypass every rule.
+    Unread(Unreadable),
+}
+
+/// Why an object is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// What rules read of it nests deeper than 128 levels.
     TooDeep,
+    /// It has a number or a character that does not exist: `1e999`, or half of a surrogate pair.
+    OutOfRange,
+}
+
+impl Unreadable {
+    /// Returns what to tell the author.
+    #[must_use]
+    pub fn problem(self) -> &'static str {
+        match self {
+            Self::TooDeep => {
+                "depth: the object is nested deeper than 128 levels and was not read; make it flatter"
+            }
+            Self::OutOfRange => {
+                "syntax: the object has a number or a character that does not exist and was not read; correct it"
+            }
+        }
+    }
 }
 
 /// The change in a review.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct Change<'a> {
     /// CREATE or UPDATE.
     pub operation: Operation,
     /// The kind in `request.kind`, which is also that of the object.
     pub kind: Kind,
-    /// The object.
+    /// The object, without what no rule reads.
     pub object: Value,
-    /// On UPDATE: what it replaces.
+    /// On UPDATE: what it replaces, read in the same way; nothing if that cannot be read, so that the object
+    /// is judged as a new one.
     pub old: Option<Value>,
+    /// On UPDATE: whether both have the same spec, byte for byte.
+    pub same_spec: bool,
+    /// On UPDATE, if both are read: both as they came.
+    pub(super) texts: Option<Texts<'a>>,
+}
+
+/// The objects of an UPDATE as they came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Texts<'a> {
+    object: &'a str,
+    old: &'a str,
+}
+
+impl Texts<'_> {
+    /// Reads both with all that they have, the new one first; nothing if one of them cannot be read so.
+    pub(super) fn whole(&self) -> Option<(Value, Value)> {
+        let read = |text: &str| parse(text, Keep::Whole).ok();
+        Some((read(self.object)?, read(self.old)?))
+    }
 }
 
 /// A body that is no review.
@@ -126,21 +185,41 @@ pub struct Malformed<'a> {
 }
 
 impl<'a> Review<'a> {
-    /// Reads a review.
+    /// Reads a review without what no rule reads: nothing there makes an object unreadable, or exempts it.
     ///
     /// # Errors
     ///
     /// The body is not one JSON document, not an AdmissionReview, or has no readable `request.uid`.
     pub fn read(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
-        Self::skim(body).map_or_else(|| Self::read_whole(body), Ok)
+        Self::skim(body).map_or_else(|| Self::read_with(Keep::Object, body), Ok)
     }
 
-    /// Reads a review with its whole object, where [`Self::read`] may omit what no rule reads.
+    /// Reads a review with its whole objects, where [`Self::read`] may omit what no rule reads.
     ///
     /// # Errors
     ///
     /// As [`Self::read`].
     pub fn read_whole(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
+        Self::read_with(Keep::Whole, body)
+    }
+
+    /// Reads the selected part of the objects.
+    ///
+    /// The API server hands on what a user wrote into `fieldsV1` without looking at it, so its bytes may be
+    /// no UTF-8.
+    fn read_with(keep: Keep, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
+        match legible(body) {
+            Cow::Borrowed(body) => Self::read_text(keep, body),
+            Cow::Owned(text) => match Review::read_text(keep, &text) {
+                Ok(review) => Ok(review.into_owned()),
+                Err(Malformed { reason, head }) => {
+                    Err(Malformed { reason, head: Box::new(head.into_owned()) })
+                }
+            },
+        }
+    }
+
+    fn read_text(keep: Keep, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         let (envelope, error) = Envelope::read(body);
         let Envelope { head, is_review, has_request, object, old, .. } = envelope;
         let reason = if let Some(error) = error {
@@ -152,35 +231,57 @@ impl<'a> Review<'a> {
         } else if head.uid.is_empty() {
             "`request.uid` is missing".to_owned()
         } else {
-            let subject = examine(&head, object, old);
+            let subject = examine(keep, &head, object, old);
             return Ok(Self::of(head, subject));
         };
         Err(Malformed { reason, head: Box::new(head) })
     }
 
-    /// Skims a review of a new object in one pass over the body; nothing for any other or unusual review.
+    /// Returns a review that borrows nothing: without the texts of its objects, of which there would be one
+    /// more copy than a review is weighed for.
+    fn into_owned(self) -> Review<'static> {
+        let Self { head, subject, claims, runtimes } = self;
+        let subject = match subject {
+            Subject::Object(change) => {
+                let Change { operation, kind, object, old, same_spec, texts: _ } = *change;
+                Subject::Object(Box::new(Change { operation, kind, object, old, same_spec, texts: None }))
+            }
+            Subject::Pass(pass) => Subject::Pass(pass),
+            Subject::Fault(fault) => Subject::Fault(fault),
+            Subject::SameSpec => Subject::SameSpec,
+            Subject::Unread(unreadable) => Subject::Unread(unreadable),
+        };
+        Review { head: head.into_owned(), subject, claims, runtimes }
+    }
+
+    /// Reads a review in one pass over the body, in which a new object is skimmed; nothing for one that is
+    /// unusual.
+    ///
+    /// It reads nothing that [`Self::read_with`] would read otherwise, and leaves to it what it cannot read.
     fn skim(body: &'a [u8]) -> Option<Self> {
-        let text = str::from_utf8(body).ok()?;
-        let mut envelope = Envelope { skims: true, ..Envelope::default() };
-        let mut json = serde_json::Deserializer::from_str(text);
-        EnvelopeReader { envelope: &mut envelope, level: Level::Review }
-            .deserialize(&mut json)
-            .and_then(|()| json.end())
-            .ok()?;
-        let Envelope { head, is_review, object, skimmed, .. } = envelope;
-        let (kind, skimmed) = skimmed?;
+        let Envelope { head, is_review, object, old, skimmed, .. } = Envelope::skim(body)?;
+        if !is_review || head.uid.is_empty() {
+            return None;
+        }
+        let Some((kind, skimmed)) = skimmed else {
+            let subject = examine(Keep::Object, &head, object, old);
+            return Some(Self::of(head, subject));
+        };
         // What the object was skimmed for may have been taken back behind it, and so may the object.
-        let sound = is_review
-            && !head.uid.is_empty()
-            && object.is_none()
-            && head.creates() == Some(kind)
-            && Kind::of(&skimmed) == Some(kind);
-        let change = Change { operation: Operation::Create, kind, object: skimmed, old: None };
+        let sound = object.is_none() && head.creates() == Some(kind) && Kind::of(&skimmed) == Some(kind);
+        let change = Change {
+            operation: Operation::Create,
+            kind,
+            object: skimmed,
+            old: None,
+            same_spec: false,
+            texts: None,
+        };
         let subject = Subject::Object(Box::new(change));
         sound.then(|| Self::of(head, subject))
     }
 
-    fn of(head: Head<'a>, subject: Subject) -> Self {
+    fn of(head: Head<'a>, subject: Subject<'a>) -> Self {
         let Wanted { claims, runtimes } = wanted::wanted(&head, &subject, &NoFacts);
         Self { head, subject, claims, runtimes }
     }
@@ -197,13 +298,11 @@ pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
     Envelope::read(prefix).0.head
 }
 
-/// Tells whether a request creates an object, or changes its `spec` and makes it heavier; read without
-/// parsing values.
-pub(super) fn grows(body: &[u8]) -> bool {
+/// Tells whether the object in a body has the spec of the object that it replaces; read without parsing
+/// values.
+pub(super) fn keeps_spec(body: &[u8]) -> bool {
     let (Envelope { object, old, .. }, _) = Envelope::read(body);
-    let (Some(object), Some(old)) = (object, old) else { return true };
-    let spec = |raw| fields(raw).remove("spec").map(RawValue::get);
-    spec(object) != spec(old) && weight(object.get().as_bytes()) > weight(old.get().as_bytes())
+    object.zip(old).is_some_and(|(object, old)| have_same_spec(object, old))
 }
 
 /// Returns the operation and kind, or why the request is not judged.
@@ -220,209 +319,66 @@ pub(super) fn concern(head: &Head<'_>) -> Result<(Operation, Kind), Pass> {
 }
 
 /// Decides what there is to judge. Only then are objects parsed.
-fn examine(head: &Head<'_>, object: Option<&RawValue>, old: Option<&RawValue>) -> Subject {
+fn examine<'a>(
+    keep: Keep,
+    head: &Head<'_>,
+    object: Option<&'a RawValue>,
+    old: Option<&'a RawValue>,
+) -> Subject<'a> {
     let (operation, kind) = match concern(head) {
         Ok(concern) => concern,
         Err(pass) => return Subject::Pass(pass),
     };
-    let old = match (operation, old) {
-        (Operation::Create, _) => None,
-        (Operation::Update, None) => return Subject::Fault(Fault::ObjectMissing),
-        (Operation::Update, Some(old)) => match parse(old) {
-            Ok(old) => Some(old),
-            // An object that was too deep before we saw it may still lose its finalizers.
-            Err(_) => return Subject::Fault(Fault::ObjectUnreadable),
-        },
-    };
-    let object = match object.map(parse) {
-        Some(Ok(object)) => object,
-        Some(Err(unreadable)) => return unreadable,
-        None => return Subject::Fault(Fault::ObjectMissing),
+    let Some(text) = object else { return Subject::Fault(Fault::ObjectMissing) };
+    let old_text = old.filter(|_| operation == Operation::Update);
+    let same_spec = old_text.is_some_and(|old| have_same_spec(text, old));
+    let object = match read(text.get(), keep) {
+        Ok(object) => object,
+        Err(_) if same_spec => return Subject::SameSpec,
+        Err(unreadable) => return Subject::Unread(unreadable),
     };
     // The object's version decides between kinds that differ in nothing else.
     let Some(kind) = Kind::of(&object).filter(|of_object| of_object.is_same(kind)) else {
         return Subject::Fault(Fault::KindMismatch);
     };
-    Subject::Object(Box::new(Change { operation, kind, object, old }))
+    let old = match old_text.map(|old| read(old.get(), keep)) {
+        Some(Err(_)) if same_spec => return Subject::SameSpec,
+        // What cannot be read exempts nothing.
+        Some(Err(_)) | None => None,
+        Some(Ok(old)) => Some(old),
+    };
+    let texts = old_text.filter(|_| old.is_some()).map(|old| Texts { object: text.get(), old: old.get() });
+    Subject::Object(Box::new(Change { operation, kind, object, old, same_spec, texts }))
 }
 
-/// Parses an object, or returns how to treat an unreadable one.
-fn parse(raw: &RawValue) -> Result<Value, Subject> {
-    serde_json::from_str(raw.get()).map_err(|error| {
+/// Reads an object. One whose status or unknown fields cannot be read is read without them: it has not
+/// finished, so that they exempt nothing.
+fn read(text: &str, keep: Keep) -> Result<Value, Unreadable> {
+    match parse(text, keep) {
+        Err(unreadable) if keep == Keep::Object => parse(text, Keep::Judged).map_err(|_| unreadable),
+        read => read,
+    }
+}
+
+/// Parses the selected part of an object. What is not selected may nest as deeply as it likes.
+fn parse(text: &str, keep: Keep) -> Result<Value, Unreadable> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    ValueReader(keep).deserialize(&mut json).map_err(|error| {
         // The envelope was read to its end, so the JSON is well-formed: only depth, numbers and escapes can
         // be out of range. serde_json has no error category for its depth limit (128).
         if error.to_string().starts_with("recursion limit exceeded") {
-            Subject::TooDeep
+            Unreadable::TooDeep
         } else {
-            Subject::Fault(Fault::ObjectUnreadable)
+            Unreadable::OutOfRange
         }
     })
-}
-
-/// A review before anything is parsed that need not be.
-#[derive(Debug, Default)]
-struct Envelope<'a> {
-    head: Head<'a>,
-    is_review: bool,
-    has_request: bool,
-    object: Option<&'a RawValue>,
-    old: Option<&'a RawValue>,
-    /// Whether objects that are created are to be skimmed as they come.
-    skims: bool,
-    skimmed: Option<(Kind, Value)>,
-}
-
-impl<'a> Envelope<'a> {
-    /// Reads as far as possible; the part before an error is kept.
-    fn read(body: &'a [u8]) -> (Self, Option<serde_json::Error>) {
-        let mut envelope = Self::default();
-        let mut json = serde_json::Deserializer::from_slice(body);
-        let read = EnvelopeReader { envelope: &mut envelope, level: Level::Review }
-            .deserialize(&mut json)
-            .and_then(|()| json.end());
-        (envelope, read.err())
-    }
-
-    /// Takes one field of the review itself.
-    fn review_field(&mut self, key: &str, value: &'a RawValue) {
-        match key {
-            "kind" => self.is_review = text(value) == "AdmissionReview",
-            "apiVersion" => {
-                self.head.version =
-                    if text(value) == Version::V1Beta1.as_str() { Version::V1Beta1 } else { Version::V1 }
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes one field of `request`.
-    fn request_field(&mut self, key: &str, value: &'a RawValue) {
-        let head = &mut self.head;
-        match key {
-            "uid" => head.uid = Some(text(value)).filter(|uid| uid.len() <= LONGEST_UID).unwrap_or_default(),
-            "operation" => head.operation = text(value),
-            "namespace" => head.namespace = text(value),
-            "name" => head.name = text(value),
-            "subResource" => head.subresource = text(value),
-            "kind" => {
-                let mut fields = fields(value);
-                head.group = fields.remove("group").map(text).unwrap_or_default();
-                head.kind = fields.remove("kind").map(text).unwrap_or_default();
-            }
-            "userInfo" => head.user = fields(value).remove("username").map(text).unwrap_or_default(),
-            "object" => self.object = Some(value).filter(|value| value.get() != "null"),
-            "oldObject" => self.old = Some(value).filter(|value| value.get() != "null"),
-            _ => {}
-        }
-    }
-}
-
-/// Returns the text of a string.
-fn text(value: &RawValue) -> Cow<'_, str> {
-    serde_json::from_str::<Text<'_>>(value.get()).map(|text| text.0).unwrap_or_default()
-}
-
-/// Returns a mapping's fields, and none for any other value. Of equal keys the last one counts.
-fn fields(value: &RawValue) -> BTreeMap<Text<'_>, &RawValue> {
-    serde_json::from_str(value.get()).unwrap_or_default()
-}
-
-/// A string that is borrowed where it has no escapes.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl Borrow<str> for Text<'_> {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-/// The position of an [`EnvelopeReader`] in a review.
-#[derive(Clone, Copy, Debug)]
-enum Level {
-    /// At its top.
-    Review,
-    /// In `request`.
-    Request,
-}
-
-/// Reads one mapping of a review into an envelope, and passes over a value of any other type.
-#[derive(Debug)]
-struct EnvelopeReader<'e, 'a> {
-    envelope: &'e mut Envelope<'a>,
-    level: Level,
-}
-
-impl<'a> DeserializeSeed<'a> for EnvelopeReader<'_, 'a> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an AdmissionReview")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        self.envelope.has_request |= matches!(self.level, Level::Request);
-        while let Some(Text(key)) = map.next_key()? {
-            match (self.level, &*key) {
-                (Level::Review, "request") => map.next_value_seed(EnvelopeReader {
-                    envelope: &mut *self.envelope,
-                    level: Level::Request,
-                })?,
-                (Level::Review, key) => self.envelope.review_field(key, map.next_value()?),
-                (Level::Request, "object")
-                    if self.envelope.skims && self.envelope.head.creates().is_some() =>
-                {
-                    let kind = self.envelope.head.creates();
-                    self.envelope.skimmed = kind
-                        .map(|kind| Ok((kind, map.next_value_seed(ValueReader(skim::Keep::Object))?)))
-                        .transpose()?;
-                }
-                (Level::Request, key) => self.envelope.request_field(key, map.next_value()?),
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::envelope::LONGEST_UID;
+    use crate::admission::skim::{self, Place};
     use crate::judge::facts::{Fact, FactTable};
     use crate::judge::finding::Source;
     use crate::text::value::json;
@@ -439,7 +395,7 @@ mod tests {
         ))
     }
 
-    fn subject(body: &str) -> Subject {
+    fn subject(body: &str) -> Subject<'_> {
         Review::read(body.as_bytes()).expect("a review").subject
     }
 
@@ -518,25 +474,82 @@ mod tests {
     }
 
     #[test]
-    fn a_new_object_is_skimmed_and_an_old_one_is_not() {
+    fn objects_are_skimmed_the_new_one_and_the_old_one_alike() {
         let pod = r#"{"containers":[{"name":"c","image":"i","ports":[{"name":"A"}],"command":["x"]}],"volumes":[]}"#;
         let job = format!(
             r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{{"new":1,"completions":[{{"env":1}}],"template":{{"spec":{pod}}}}},"status":{{"active":1}}}}"#
         );
-        let read = |operation: &str| {
-            let body = request(&format!(r#""operation":"{operation}","object":{job},"oldObject":{JOB}"#));
-            let Subject::Object(change) = subject(&body) else { panic!("{body}") };
-            change.object
-        };
         let left = json!({"containers": [{"name": "c", "image": "i", "command": ["x"]}], "volumes": []});
-        assert_eq!(
-            read("CREATE"),
-            json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"new": 1, "completions": [{"env": 1}], "template": {"spec": left}}, "status": {"active": 1}})
-        );
-        assert_eq!(
-            read("UPDATE").to_string(),
-            serde_json::from_str::<Value>(&job).expect("JSON").to_string()
-        );
+        let left = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"new": 1, "completions": [{"env": 1}], "template": {"spec": left}}, "status": {"active": 1}});
+        let read = |body: &str| {
+            let Subject::Object(change) = subject(body) else { panic!("{body}") };
+            (change.object, change.old, change.texts.map(|texts| texts.whole()))
+        };
+        assert_eq!(read(&request(&format!(r#""object":{job}"#))), (left.clone(), None, None));
+        let whole: Value = serde_json::from_str(&job).expect("JSON");
+        let rest = r#""operation":"UPDATE""#;
+        for order in [
+            format!(r#"{rest},"object":{job},"oldObject":{job}"#),
+            format!(r#"{rest},"oldObject":{job},"object":{job}"#),
+            format!(r#""oldObject":{job},"object":{job},{rest}"#),
+            format!(r#""oldObject":1,"object":{job},{rest},"oldObject":{job}"#),
+        ] {
+            assert_eq!(
+                read(&request(&order)),
+                (left.clone(), Some(left.clone()), Some(Some((whole.clone(), whole.clone())))),
+                "{order}"
+            );
+        }
+    }
+
+    /// Returns this many lists in one another.
+    fn nested(levels: usize) -> String {
+        ["[".repeat(levels), "]".repeat(levels)].concat()
+    }
+
+    /// Far more than a stack has room for.
+    const BOTTOMLESS: usize = 1_000_000;
+
+    /// Returns a Job with the value of one field that is passed over.
+    fn job_with(place: Place, field: &str, value: &str, extra: &str) -> String {
+        let field = format!(r#""{field}":{value}"#);
+        let (metadata, container) = match place {
+            Place::Container => (String::new(), field),
+            Place::Manager => (format!(r#""managedFields":[{{"manager":"m",{field}}}]"#), String::new()),
+            Place::Owned => (
+                format!(r#""managedFields":[{{"fieldsV1":{{"f:spec":{{{field}}},{field}}}}}]"#),
+                String::new(),
+            ),
+            Place::BelowOwned => {
+                let levels = usize::from(skim::DEEPEST_OWNED);
+                let (open, close) = (r#"{"f:spec":"#.repeat(levels), "}".repeat(levels));
+                (format!(r#""managedFields":[{{"fieldsV1":{open}{{{field}}}{close}}}]"#), String::new())
+            }
+        };
+        format!(
+            r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{{{metadata}}},"spec":{{{extra}"template":{{"spec":{{"containers":[{{{container}}}]}}}}}}}}"#
+        )
+    }
+
+    #[test]
+    fn what_is_passed_over_may_nest_without_end_in_either_object() {
+        let deep = nested(BOTTOMLESS);
+        let (other, plain) = (r#""parallelism":2,"#, JOB);
+        for (place, field) in skim::fields() {
+            let (old, new) = (job_with(place, field, &deep, ""), job_with(place, field, &deep, other));
+            let create = request(&format!(r#""object":{new}"#));
+            let Subject::Object(change) = subject(&create) else { panic!("{place:?} {field}") };
+            let read = change.object;
+            for (old, new, changed) in
+                [(&*old, &*new, true), (plain, &*new, true), (&*new, plain, true), (&*new, &*new, false)]
+            {
+                let update = request(&format!(r#""operation":"UPDATE","oldObject":{old},"object":{new}"#));
+                let Subject::Object(change) = subject(&update) else { panic!("{place:?} {field}") };
+                assert!(change.old.is_some(), "{field}: both are read");
+                assert_eq!(change.same_spec, !changed, "{field}");
+                assert_eq!(change.object == read, new != plain, "{field}: as at its creation");
+            }
+        }
     }
 
     #[test]
@@ -583,33 +596,119 @@ mod tests {
             ))),
             Subject::Pass(Pass::Kind)
         ));
-        assert!(matches!(
-            subject(&request(&format!(r#""operation":"UPDATE","object":{JOB}"#))),
-            Subject::Fault(Fault::ObjectMissing)
-        ));
-        assert!(matches!(
-            subject(&request(r#""object":{"apiVersion":"batch/v1","kind":"Job","spec":1e999}"#)),
-            Subject::Fault(Fault::ObjectUnreadable)
-        ));
+        for spec in ["1e999", r#""\ud800""#, r#"{"\udfff":1}"#] {
+            let body =
+                request(&format!(r#""object":{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#));
+            assert!(matches!(subject(&body), Subject::Unread(Unreadable::OutOfRange)), "{spec}");
+        }
+    }
+
+    #[test]
+    fn an_update_without_its_old_object_is_judged_as_a_creation() {
+        for old in ["", r#","oldObject":null"#, r#","oldObject":[1e999]"#] {
+            let body = request(&format!(r#""operation":"UPDATE","object":{JOB}{old}"#));
+            let Subject::Object(change) = subject(&body) else { panic!("{body}") };
+            assert!(change.old.is_none() && !change.same_spec);
+        }
     }
 
     #[test]
     fn an_object_beyond_the_depth_limit_is_told_from_a_broken_one() {
-        let deep = format!(
-            r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{}{}}}"#,
-            "[".repeat(100_000),
-            "]".repeat(100_000)
-        );
-        assert!(matches!(subject(&request(&format!(r#""object":{deep}"#))), Subject::TooDeep));
-        let both = format!(r#""operation":"UPDATE","object":{deep},"oldObject":{deep}"#);
-        assert!(
-            matches!(subject(&request(&both)), Subject::Fault(Fault::ObjectUnreadable)),
-            "one that is there already may lose its finalizers"
-        );
-        assert!(matches!(
-            subject(&request(&format!(r#""operation":"UPDATE","object":{deep},"oldObject":{JOB}"#))),
-            Subject::TooDeep
-        ));
+        let job = |spec: &str| format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#);
+        for levels in [200, BOTTOMLESS] {
+            let (deep, other) = (job(&nested(levels)), job(&nested(levels + 1)));
+            let update =
+                |new: &str, old: &str| format!(r#""operation":"UPDATE","object":{new},"oldObject":{old}"#);
+            let too_deep =
+                |fields: &str| matches!(subject(&request(fields)), Subject::Unread(Unreadable::TooDeep));
+            assert!(too_deep(&format!(r#""object":{deep}"#)));
+            assert!(too_deep(&update(&deep, JOB)) && too_deep(&update(&deep, &other)));
+            let same = request(&update(&deep, &deep));
+            assert!(matches!(subject(&same), Subject::SameSpec), "it may lose its finalizers");
+            let body = request(&update(JOB, &deep));
+            let Subject::Object(change) = subject(&body) else { panic!("{levels}") };
+            assert!(change.old.is_none() && !change.same_spec, "what cannot be read exempts nothing");
+        }
+    }
+
+    #[test]
+    fn what_stands_beside_the_spec_makes_no_object_unreadable() {
+        let object = |parallelism: u8, rest: &str| {
+            format!(
+                r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{{"labels":{{"a":"b"}}}},"spec":{{"parallelism":{parallelism}}},{rest}}}"#
+            )
+        };
+        let left = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"labels": {"a": "b"}}, "spec": {"parallelism": 1}});
+        for rest in [format!(r#""status":{}"#, nested(BOTTOMLESS)), r#""data":1e999"#.to_owned()] {
+            let (deep, plain) = (object(1, &rest), object(1, r#""status":{}"#));
+            for (new, old) in [(&deep, &plain), (&plain, &deep), (&deep, &deep)] {
+                let body = request(&format!(r#""operation":"UPDATE","object":{new},"oldObject":{old}"#));
+                let Subject::Object(change) = subject(&body) else { panic!("{rest:.20}") };
+                assert!(change.same_spec && change.old.is_some(), "{rest:.20}");
+            }
+            let create = request(&format!(r#""object":{deep}"#));
+            let Subject::Object(change) = subject(&create) else { panic!("{rest:.20}") };
+            assert_eq!(change.object, left);
+        }
+    }
+
+    #[test]
+    fn both_objects_and_creations_have_one_limit() {
+        // The innermost level that is read is the same however a review is read: in one pass or two.
+        let job =
+            |levels: usize| format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{}}}"#, nested(levels));
+        for levels in 120..136 {
+            let object = job(levels);
+            let create = request(&format!(r#""object":{object}"#));
+            let is_read = matches!(subject(&create), Subject::Object(_));
+            assert_eq!(is_read, levels < 127, "{levels}");
+            let new = request(&format!(r#""operation":"UPDATE","oldObject":{JOB},"object":{object}"#));
+            assert_eq!(matches!(subject(&new), Subject::Object(_)), is_read, "{levels}");
+            let old = request(&format!(r#""operation":"UPDATE","oldObject":{object},"object":{JOB}"#));
+            let Subject::Object(change) = subject(&old) else { panic!("{levels}") };
+            assert_eq!(change.old.is_some(), is_read, "{levels}");
+        }
+    }
+
+    #[test]
+    fn whether_the_spec_changed_is_told_from_its_bytes() {
+        let deep = nested(300);
+        let object = |fields: &str| format!(r#"{{"apiVersion":"batch/v1","kind":"Job",{fields}}}"#);
+        let spec = |value: &str| format!(r#""spec":{value}"#);
+        let kept = |new: &str, old: &str| {
+            let body = request(&format!(
+                r#""operation":"UPDATE","object":{},"oldObject":{}"#,
+                object(new),
+                object(old)
+            ));
+            assert_eq!(keeps_spec(body.as_bytes()), matches!(subject(&body), Subject::SameSpec), "{body}");
+            matches!(subject(&body), Subject::SameSpec)
+        };
+        let status =
+            |value: &str| format!(r#""status":{value},"metadata":{{"labels":{{"a":"b"}}}},"spec":{deep}"#);
+        assert!(kept(&spec(&deep), &status("{}")) && kept(&status(&deep), &spec(&deep)));
+        assert!(kept(&format!(r#""spec":{{}},{}"#, status("{}")), &spec(&deep)), "the last one counts");
+        assert!(kept(&format!(r#""\u0073pec":{deep}"#), &spec(&deep)), "a key may have escapes");
+        assert!(!kept(&format!(r#"{},"spec":{{}}"#, spec(&deep)), &spec(&deep)));
+        assert!(!kept(&spec(&deep), &spec(&nested(301))));
+        assert!(!kept(&spec(&deep), r#""status":{}"#));
+        let unclear = format!(r#""\ud800":1,{}"#, spec(&deep));
+        assert!(!kept(&unclear, &unclear), "a key that cannot be read may be any");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_no_way_around_the_rules() {
+        let job = r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"managedFields":[{"fieldsV1":{"f:spec":{"f:?":{}},"f:metadata":{"f:?":{}}}}]},"spec":{"parallelism":2}}"#;
+        for operation in ["CREATE", "UPDATE"] {
+            let body = request(&format!(r#""operation":"{operation}","object":{job},"oldObject":{JOB}"#));
+            let bytes: Vec<u8> = body.bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect();
+            let review = Review::read(&bytes).expect("a review");
+            assert_eq!((&*review.head.uid, &*review.head.operation), ("u", operation));
+            let Subject::Object(change) = review.subject else { panic!("{:?}", review.subject) };
+            assert_eq!(change.object["spec"]["parallelism"], json!(2));
+        }
+        let cut = Review::read(b"{\"request\":{\"uid\":\"u\",\"name\":\"\xff\"").expect_err("it breaks off");
+        assert_eq!((&*cut.head.uid, &*cut.head.name), ("u", "?"));
     }
 
     #[test]

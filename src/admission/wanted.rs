@@ -37,7 +37,7 @@ struct Usage {
 
 /// Returns what a rule may look up, without the claims of templates with no pods. Claims of a runtime are
 /// among them only if `facts` has it.
-pub(super) fn wanted(head: &Head<'_>, subject: &Subject, facts: &dyn Facts) -> Wanted {
+pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, facts: &dyn Facts) -> Wanted {
     let mut all = Wanted::default();
     let Subject::Object(change) = subject else { return all };
     // Nothing is in a namespace that cannot exist; and its name is repeated for each claim. What is in no

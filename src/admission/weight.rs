@@ -1,8 +1,14 @@
-//! Estimates how much memory a review takes, from its text, before it is parsed.
+//! Estimates what a review takes, and finds who it is from, before anything is parsed.
 //!
 //! A body of one megabyte can become two megabytes of text or forty of small mappings, and the API server
-//! accepts such an object. Counting is one pass over the bytes, some milliseconds for ten megabytes.
+//! accepts such an object. One pass over the bytes, some milliseconds for ten megabytes, counts its structure
+//! and finds the head of the review, wherever in the body it is.
+//!
+//! What a byte weighs is what evaluation takes at most for it. The search for costly objects
+//! (`cargo test --test load no_object_costs`) holds the two to each other, over all its shapes.
 
+/// What any review takes, whatever is in it: what rules note of its few parts, and the answer.
+const REVIEW: usize = 48 << 10;
 /// A mapping that is not empty, without [`ENTRY`] of its first entry: room for four entries of 56 bytes.
 const MAPPING: usize = 160;
 /// A mapping entry in a vector that is about half full.
@@ -11,21 +17,43 @@ const ENTRY: usize = 100;
 const LIST: usize = 96;
 /// A list item or mapping entry: 24 bytes in a vector that has just doubled while the old one is copied.
 const ITEM: usize = 88;
-/// Text is in memory as received and as a value, and again in a patched object; escapes only shorten it.
-const TEXT: usize = 2;
+/// A byte of text is in memory as received and as a value, again in a patched object, and as the names, words
+/// and findings that rules make of it; escapes only shorten it.
+const TEXT: usize = 8;
 /// The weight per byte of the most costly text, a list of mappings of one nameless entry: `{"":0},`.
-const MAX_PER_BYTE: usize = 56;
+const MAX_PER_BYTE: usize = 60;
 /// Bodies up to this size get the maximum weight, which is cheaper than counting: 1 µs per KiB.
 const NOT_WORTH_A_LOOK: usize = 16 << 10;
+
+/// What a review takes at most, and who it is from, as far as its bytes tell without being parsed.
+///
+/// Names are as they are written, escapes and all: they are only compared. Of equal keys the last one counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate<'b> {
+    /// About how many bytes of memory judging it takes at most.
+    pub weight: usize,
+    /// `request.uid`; empty where there is none.
+    pub uid: &'b [u8],
+    /// `request.userInfo.username`.
+    pub user: &'b [u8],
+    /// `request.namespace`.
+    pub namespace: &'b [u8],
+    /// `request.dryRun`: the object will not be stored.
+    pub dry_run: bool,
+}
 
 /// Returns about how many bytes it takes at most to judge a review with this body.
 #[must_use]
 pub fn weight(body: &[u8]) -> usize {
-    if body.len() <= NOT_WORTH_A_LOOK { MAX_PER_BYTE * body.len() } else { look(body) }
+    if body.len() <= NOT_WORTH_A_LOOK { REVIEW + MAX_PER_BYTE * body.len() } else { estimate(body).weight }
 }
 
-fn look(body: &[u8]) -> usize {
-    let (mut mappings, mut entries, mut lists, mut items) = (0_usize, 0, 0_usize, 0);
+/// Looks a review over. A body that is no review, or breaks off, has an estimate too.
+#[must_use]
+pub fn estimate(body: &[u8]) -> Estimate<'_> {
+    let (mut mappings, mut entries, mut lists, mut items) = (0_usize, 0_usize, 0_usize, 0_usize);
+    let mut estimate = Estimate::default();
+    let mut at = Place::default();
     let mut rest = body;
     let mut last = b' ';
     // From one quotation mark to the next: between them there is structure, then text, then structure again.
@@ -33,13 +61,29 @@ fn look(body: &[u8]) -> usize {
         let quote = memchr::memchr(b'"', rest).unwrap_or(rest.len());
         for byte in &rest[..quote] {
             match byte {
-                b'{' => mappings += 1,
-                b'[' => lists += 1,
+                b'{' | b'[' => {
+                    if *byte == b'{' {
+                        mappings += 1;
+                    } else {
+                        lists += 1;
+                    }
+                    at.enter();
+                }
+                b'}' | b']' => {
+                    // What is empty takes nothing.
+                    match (last, byte) {
+                        (b'{', b'}') => mappings -= 1,
+                        (b'[', b']') => lists -= 1,
+                        _ => {}
+                    }
+                    at.leave();
+                }
                 b':' => entries += 1,
                 b',' => items += 1,
-                b'}' if last == b'{' => mappings -= 1,
-                b']' if last == b'[' => lists -= 1,
                 b' ' | b'\t' | b'\n' | b'\r' => continue,
+                _ if last == b':' && at.is_at(&[Key::Request, Key::DryRun]) => {
+                    estimate.dry_run = *byte == b't';
+                }
                 _ => {}
             }
             last = *byte;
@@ -48,10 +92,18 @@ fn look(body: &[u8]) -> usize {
         if rest.is_empty() {
             break;
         }
-        rest = after_text(rest);
+        let behind = after_text(rest);
+        if at.is_in_head() {
+            let text = &rest[..rest.len() - behind.len()];
+            let text = text.strip_suffix(b"\"").unwrap_or(text);
+            if last == b':' { at.value(text, &mut estimate) } else { at.key(text) }
+        }
+        rest = behind;
         last = b'"';
     }
-    TEXT * body.len() + MAPPING * mappings + ENTRY * entries + LIST * lists + ITEM * items
+    estimate.weight =
+        REVIEW + TEXT * body.len() + MAPPING * mappings + ENTRY * entries + LIST * lists + ITEM * items;
+    estimate
 }
 
 /// Returns the rest after a string, given the rest after its opening quote.
@@ -66,9 +118,80 @@ fn after_text(mut rest: &[u8]) -> &[u8] {
     &[]
 }
 
+/// A key of the head of a review.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Key {
+    #[default]
+    Other,
+    Request,
+    Uid,
+    UserInfo,
+    Username,
+    Namespace,
+    DryRun,
+}
+
+/// How deep the head of a review is: `request.userInfo.username`.
+const HEAD_DEPTH: usize = 3;
+
+/// Where in a review the look is: how deep, and below which keys.
+#[derive(Debug, Default)]
+struct Place {
+    depth: usize,
+    keys: [Key; HEAD_DEPTH],
+}
+
+impl Place {
+    fn enter(&mut self) {
+        // The keys of the list or mapping before are not those of this one.
+        if let Some(key) = self.keys.get_mut(self.depth) {
+            *key = Key::Other;
+        }
+        self.depth += 1;
+    }
+
+    fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    fn is_in_head(&self) -> bool {
+        (1..=HEAD_DEPTH).contains(&self.depth)
+    }
+
+    fn is_at(&self, keys: &[Key]) -> bool {
+        self.depth == keys.len() && self.keys[..keys.len()] == *keys
+    }
+
+    fn key(&mut self, text: &[u8]) {
+        self.keys[self.depth - 1] = match text {
+            b"request" => Key::Request,
+            b"uid" => Key::Uid,
+            b"userInfo" => Key::UserInfo,
+            b"username" => Key::Username,
+            b"namespace" => Key::Namespace,
+            b"dryRun" => Key::DryRun,
+            _ => Key::Other,
+        };
+    }
+
+    fn value<'b>(&self, text: &'b [u8], estimate: &mut Estimate<'b>) {
+        match self.keys[..self.depth] {
+            [Key::Request, Key::Uid] => estimate.uid = text,
+            [Key::Request, Key::Namespace] => estimate.namespace = text,
+            [Key::Request, Key::UserInfo, Key::Username] => estimate.user = text,
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the weight without that of a review's bytes.
+    fn look(body: &[u8]) -> usize {
+        estimate(body).weight - REVIEW
+    }
 
     #[test]
     fn structure_is_counted_and_text_is_not() {
@@ -82,9 +205,39 @@ mod tests {
 
     #[test]
     fn what_is_no_json_has_a_weight_too() {
-        for text in ["", "\"", "\"\\", "\\", "\"\\\"", "}}}", "{\"a"] {
+        for text in
+            ["", "\"", "\"\\", "\\", "\"\\\"", "}}}", "{\"a", "}}}\"uid\":\"a\"", "{\"request\":{\"uid\":\"u"]
+        {
             assert!(look(text.as_bytes()) >= TEXT * text.len());
         }
+    }
+
+    #[test]
+    fn the_head_is_found_wherever_it_is() {
+        let ordinary = r#"{"kind":"AdmissionReview","request":{"uid":"u-1","name":"n","namespace":"team","userInfo":
+            {"username":"alice","groups":["username","b"],"extra":{"username":["c"]}},"object":{"uid":"x","metadata":{"namespace":"y"}},"dryRun": true}}"#;
+        let last = r#"{"request":{"object":{"spec":[{"userInfo":{"username":"y"}}]},"userInfo":{"username":"alice"},"dryRun":true,"namespace":"team","uid":"u-1"}}"#;
+        for text in [ordinary, last] {
+            let Estimate { uid, user, namespace, dry_run, .. } = estimate(text.as_bytes());
+            assert_eq!(
+                (uid, user, namespace, dry_run),
+                (&b"u-1"[..], &b"alice"[..], &b"team"[..], true),
+                "{text}"
+            );
+        }
+        let nothing = Estimate { weight: 0, ..Estimate::default() };
+        for text in [
+            r#"{"uid":"u","userInfo":{"username":"a"},"namespace":"n","dryRun":true}"#,
+            r#"{"request":[{"uid":"u","namespace":"n"}]}"#,
+            r#"[{"request":{"uid":"u","namespace":"n"}}]"#,
+            r#"{"request":{"uid":1,"namespace":null,"dryRun":false,"userInfo":{"username":["a"]}}}"#,
+            r#"{"request":{"dryRun":true,"dryRun":false}}"#,
+            r#"{"request":"uid","uid":"u"}"#,
+        ] {
+            assert_eq!(Estimate { weight: 0, ..estimate(text.as_bytes()) }, nothing, "{text}");
+        }
+        // As much of a body that breaks off as there is.
+        assert_eq!(estimate(&ordinary.as_bytes()[..60]).uid, b"u-1");
     }
 
     #[test]
@@ -112,6 +265,6 @@ mod tests {
         }
         let ordinary =
             r#"{"name":"RANK","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},"#.repeat(1000);
-        assert!(weight(ordinary.as_bytes()) < 20 * ordinary.len());
+        assert!(weight(ordinary.as_bytes()) < 26 * ordinary.len());
     }
 }

@@ -1,11 +1,12 @@
 //! `jobgate audit`: a cluster in, a report on standard output, an exit code.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
 use super::progress::narrated;
+use super::say::say;
 use super::settings::Settings;
 use super::{Exit, today};
 use crate::cli::args::Audit;
@@ -40,8 +41,8 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the threads")?;
     let progress = Progress::default();
-    let say = || format!("auditing: {} objects", progress.objects());
-    let audited: anyhow::Result<(Report, Option<Publishing>)> = narrated(reporting.quiet, &say, || {
+    let narration = || format!("auditing: {} objects", progress.objects());
+    let audited: anyhow::Result<(Report, Option<Publishing>)> = narrated(reporting.quiet, &narration, || {
         runtime.block_on(async {
             let connection =
                 cluster::connection(args.cluster.kubeconfig.as_deref(), args.cluster.context.as_deref())
@@ -69,17 +70,16 @@ type Publishing = Result<Published, Unpublished>;
 
 /// Says what was written into the cluster. Returns whether everything was that should be.
 fn say_published(published: Option<Publishing>, quiet: bool) -> io::Result<bool> {
-    let mut err = io::stderr().lock();
     let published = match published {
         None => return Ok(true),
         Some(Err(error)) => {
-            writeln!(err, "jobgate: publish the reports: {error}")?;
+            say(&format!("publish the reports: {error}"))?;
             return Ok(false);
         }
         Some(Ok(published)) => published,
     };
     for problem in &published.problems {
-        writeln!(err, "jobgate: publish the reports: {problem}")?;
+        say(&format!("publish the reports: {problem}"))?;
     }
     if !quiet {
         let written = plural(published.written, "report");
@@ -87,7 +87,7 @@ fn say_published(published: Option<Publishing>, quiet: bool) -> io::Result<bool>
             0 => String::new(),
             count => format!(", deleted {count} without findings"),
         };
-        writeln!(err, "jobgate: published {written} of {}{deleted}", published.api)?;
+        say(&format!("published {written} of {}{deleted}", published.api))?;
     }
     Ok(published.problems.is_empty())
 }
@@ -136,13 +136,12 @@ pub(super) async fn reach(connection: &Connection, timeout: Duration) -> anyhow:
 /// Reports what could not be read. Returns whether everything could.
 fn complain(report: &Report, format: Format) -> io::Result<bool> {
     let Some(impact) = &report.impact else { return Ok(true) };
-    let mut err = io::stderr().lock();
     for problem in &impact.problems {
-        writeln!(err, "jobgate: {problem}")?;
+        say(problem)?;
     }
     // The human report lists these among what was not judged.
     for notice in impact.notices.iter().filter(|_| format != Format::Human) {
-        writeln!(err, "jobgate: warning: {notice}")?;
+        say(&format!("warning: {notice}"))?;
     }
     Ok(impact.problems.is_empty())
 }

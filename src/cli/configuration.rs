@@ -2,6 +2,9 @@
 //!
 //! It is found, read strictly, and put below the arguments, which win. Paths in it are relative to its
 //! directory.
+//!
+//! One that is found is a stranger's: whoever lints a repository has not read its `jobgate.yaml`. It says nothing of
+//! files outside its directory, turns no network on and lets nobody wait for long. One that the user names may.
 
 mod read;
 mod schema;
@@ -10,15 +13,17 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 
 pub use schema::schema;
 
-use super::policy_at;
+use super::{Source, policy_at};
 use crate::cli::args::FailOn;
 use crate::judge::policy::Policy;
 use crate::judge::settings::{API_VERSION, SettingsErrors};
+use crate::local::files::{self, Barred, MAX_SETTINGS_BYTES, Tree};
 use crate::local::lint::{self, Patterns, Rendering, STDIN, normal, path_text};
+use crate::report::clean;
 use crate::text::lines::Position;
 use crate::text::value::Value;
 use crate::text::yaml;
@@ -31,6 +36,9 @@ pub const FILE: &str = "jobgate.yaml";
 const VARIABLE: &str = "JOBGATE_CONFIG";
 /// What a repository has in its root: the search ends there.
 const REPOSITORY: &str = ".git";
+/// The longest that one rendering may take, and all of them, where nobody has named the configuration.
+const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST_OF_ALL: Duration = Duration::from_secs(600);
 
 /// A value, and where it is in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +56,8 @@ pub struct Configuration {
     pub path: String,
     /// Its directory, as seen from the current one.
     directory: PathBuf,
+    /// All that it may name, where it was found and not named.
+    within: Option<Tree>,
     /// The policy: a name or a path.
     pub policy: Option<At<String>>,
     /// What is judged if no argument names a path.
@@ -122,15 +132,16 @@ impl Configuration {
         let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = named.map(Path::to_owned).or_else(|| variable.clone()) {
             let by = if named.is_none() { format!(" of {VARIABLE}") } else { String::new() };
-            let source = fs::read_to_string(&path)
-                .with_context(|| format!("read the configuration {}{by}", path.display()))?;
+            let source = files::named(&path, MAX_SETTINGS_BYTES)
+                .and_then(files::text)
+                .with_context(|| format!("read the configuration {}{by}", path_text(&path)))?;
             return Self::of(&source, &path).map(Some);
         }
         let first = paths.first().filter(|path| path.as_os_str() != STDIN);
         let starts = first.map(|path| normal(&current.join(path))).into_iter().chain([current.to_owned()]);
         for start in starts {
             if let Some((path, source)) = find(&start)? {
-                return Self::of(&source, &seen_from(current, &path)).map(Some);
+                return Ok(Some(Self::of(&source, &seen_from(current, &path))?.found()));
             }
         }
         Ok(None)
@@ -146,7 +157,7 @@ impl Configuration {
         if named.is_some() || variable {
             return Self::load(named, &[], directory);
         }
-        find(directory)?.map(|(path, source)| Self::of(&source, &path)).transpose()
+        find(directory)?.map(|(path, source)| Ok(Self::of(&source, &path)?.found())).transpose()
     }
 
     /// Returns the path of the configuration for a directory, if one is found and can be read.
@@ -155,7 +166,7 @@ impl Configuration {
     }
 
     fn of(source: &str, path: &Path) -> anyhow::Result<Self> {
-        let name = path_text(path);
+        let name = clean(&path_text(path)).into_owned();
         Ok(Self::parse(source, &name).context("the configuration is not valid")?.located(path))
     }
 
@@ -170,22 +181,90 @@ impl Configuration {
         if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
     }
 
+    /// Makes it one that nobody has named.
+    fn found(self) -> Self {
+        Self { within: Some(Tree::of([&*self.directory])), ..self }
+    }
+
+    /// Returns a path that a key names.
+    ///
+    /// # Errors
+    /// It leads out of the directory of a configuration that nobody has named, or to something that may never end.
+    fn own(&self, key: &str, path: &str) -> anyhow::Result<PathBuf> {
+        let at = self.at(path);
+        let Some(tree) = &self.within else { return Ok(at) };
+        let named = || format!("{}: `{key}` names {}", self.path, path_text(&at));
+        // Of what is not there, or is a pattern, the directory counts.
+        if !at
+            .ancestors()
+            .find(|at| at.as_os_str().is_empty() || at.exists())
+            .is_some_and(|at| tree.has_here(at))
+        {
+            bail!("{}, which is outside its directory; {}", named(), self.help());
+        }
+        if fs::metadata(&at).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            bail!("{}, which is not a regular file", named());
+        }
+        Ok(at)
+    }
+
+    fn all_own(&self, key: &str, paths: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+        paths.iter().map(|path| self.own(key, path)).collect()
+    }
+
+    /// Returns what to do about something that only a named configuration may say.
+    fn help(&self) -> String {
+        format!("`--config {}` allows it", self.path)
+    }
+
     /// Returns what is judged if no argument names a path.
-    #[must_use]
-    pub fn paths(&self) -> Vec<PathBuf> {
-        self.paths.iter().map(|path| self.at(path)).collect()
+    ///
+    /// # Errors
+    /// A path leads out of the directory.
+    pub fn paths(&self) -> anyhow::Result<Vec<PathBuf>> {
+        self.all_own("paths", &self.paths)
     }
 
     /// Returns the files of facts.
-    #[must_use]
-    pub fn facts(&self) -> Vec<PathBuf> {
-        self.facts.iter().map(|path| self.at(path)).collect()
+    ///
+    /// # Errors
+    /// A path leads out of the directory.
+    pub fn facts(&self) -> anyhow::Result<Vec<PathBuf>> {
+        self.all_own("facts", &self.facts)
     }
 
     /// Returns the file of the baseline.
+    ///
+    /// # Errors
+    /// It leads out of the directory.
+    pub fn baseline(&self) -> anyhow::Result<Option<Source>> {
+        let own =
+            |path: &String| Ok(Source { path: self.own("baseline", path)?, within: self.within.clone() });
+        self.baseline.as_ref().map(own).transpose()
+    }
+
+    /// Returns all that it may name, where it was found and not named.
     #[must_use]
-    pub fn baseline(&self) -> Option<PathBuf> {
-        self.baseline.as_ref().map(|path| self.at(path))
+    pub fn within(&self) -> Option<&Tree> {
+        self.within.as_ref()
+    }
+
+    /// Returns what it says and is not done, since nobody has named it.
+    #[must_use]
+    pub fn not_done(&self) -> Vec<String> {
+        let Some(render) = self.render.as_ref().filter(|_| self.within.is_some()) else { return Vec::new() };
+        let mut said = Vec::new();
+        if render.network {
+            said.push(format!("{}: `render.network` is not used; {}", self.path, self.help()));
+        }
+        if render.timeout.is_some_and(|timeout| timeout > LONGEST) {
+            let longest = LONGEST.as_secs();
+            said.push(format!(
+                "{path}: `render.timeout` is {longest}s; `--config {path}` allows more",
+                path = self.path
+            ));
+        }
+        said
     }
 
     /// Returns the patterns of what is skipped.
@@ -207,20 +286,26 @@ impl Configuration {
     /// Returns how charts and kustomizations are rendered, without the tools for it.
     ///
     /// # Errors
-    /// None of those of a file that was read.
+    /// A file of values leads out of the directory.
     pub fn rendering(&self, current: &Path) -> anyhow::Result<Rendering> {
         let Some(render) = &self.render else { return Ok(Rendering::default()) };
         let mut rendering = Rendering {
             charts: render.charts,
             kustomizations: render.kustomizations,
-            network: render.network,
+            network: render.network && self.within.is_none(),
+            within: self.within.clone(),
             ..Rendering::default()
         };
         rendering.timeout = render.timeout.unwrap_or(rendering.timeout);
+        rendering.timeout_of_all = rendering.timeout * lint::TIMEOUTS;
+        if self.within.is_some() {
+            rendering.timeout = rendering.timeout.min(LONGEST);
+            rendering.timeout_of_all = (rendering.timeout * lint::TIMEOUTS).min(LONGEST_OF_ALL);
+        }
         for Values { charts, files } in &render.values {
             rendering.values.push(lint::Values {
                 charts: Patterns::new(&self.directory, current, charts.iter().map(String::as_str))?,
-                files: files.iter().map(|file| self.at(file)).collect(),
+                files: self.all_own("values", files)?,
             });
         }
         Ok(rendering)
@@ -232,8 +317,16 @@ impl Configuration {
     /// It cannot be read or is not valid; the error has the place in the file.
     pub fn read_policy(&self, named: &At<String>) -> anyhow::Result<Policy> {
         let At { value, position } = named;
-        policy_at(value, |name| self.at(name))
-            .map_err(|error| anyhow!("{}:{}:{}: {error:#}", self.path, position.line, position.column))
+        let read = |path: &Path| match &self.within {
+            Some(tree) => tree.read(path, MAX_SETTINGS_BYTES),
+            None => files::named(path, MAX_SETTINGS_BYTES),
+        };
+        policy_at(value, |name| self.at(name), read)
+            .map_err(|error| match error.downcast_ref() {
+                Some(Barred::Outside) => anyhow!("{error:#} of the configuration; {}", self.help()),
+                _ => error,
+            })
+            .with_context(|| format!("{}:{}:{}", self.path, position.line, position.column))
     }
 }
 
@@ -242,8 +335,11 @@ fn find(start: &Path) -> anyhow::Result<Option<(PathBuf, String)>> {
     for directory in start.ancestors().filter(|directory| directory.is_dir()) {
         let path = directory.join(FILE);
         if path.is_file() {
-            let source = fs::read_to_string(&path)
-                .with_context(|| format!("read the configuration {}", path.display()))?;
+            // It may be a link to that of the whole repository, and to nothing else.
+            let source = Tree::of([root_of(directory)])
+                .read(&path, MAX_SETTINGS_BYTES)
+                .and_then(files::text)
+                .with_context(|| format!("read the configuration {}", path_text(&path)))?;
             if !is_foreign(&source) {
                 return Ok(Some((path, source)));
             }
@@ -253,6 +349,11 @@ fn find(start: &Path) -> anyhow::Result<Option<(PathBuf, String)>> {
         }
     }
     Ok(None)
+}
+
+/// Returns the root of the repository of a directory, or else the directory.
+fn root_of(directory: &Path) -> &Path {
+    directory.ancestors().find(|above| above.join(REPOSITORY).exists()).unwrap_or(directory)
 }
 
 /// Tells whether a file is of something else: it may be a manifest that installs Jobgate.

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "serve")]
 use std::cell::Cell;
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
 #[cfg(feature = "serve")]
@@ -13,6 +13,7 @@ use super::audit::{FIRST_ANSWER_TIMEOUT, reach};
 use super::lint::{complain, take_unread, write_diff};
 use super::output::to_file_or;
 use super::progress::watched;
+use super::say;
 use super::settings::Settings;
 use super::{Exit, facts, today};
 use crate::cli::args::{DryRun, Output, Validate};
@@ -48,6 +49,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let progress = Progress::default();
     let human = args.output.is_some() || reporting.format.reads_sources();
     let options = Options {
+        keep_items: false,
         max_file_size: limit,
         api_checks: true,
         keep_sources: human,
@@ -56,6 +58,8 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         render: settings.render.as_ref(),
         fix: None,
         selection: settings.selection.as_ref(),
+        whole: settings.whole.as_ref(),
+        reference: settings.reference.as_ref(),
         namespace: "",
         by_path: &settings.by_path,
         today: Some(today()),
@@ -63,7 +67,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     };
     let pool =
         rayon::ThreadPoolBuilder::new().num_threads(judging.threads).build().context("start the threads")?;
-    let facts = facts(&settings.facts, &options)?;
+    let facts = facts(&settings.facts, settings.facts_within.as_ref(), &options)?;
     let inputs =
         lint::collect_without(&settings.paths, &settings.exclusions, |path| lint::drained(path, limit));
     #[cfg(feature = "serve")]
@@ -107,9 +111,9 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let options = settings.options(reporting, color);
     match args.output {
         Some(output) => {
-            let color_errors = color && io::stderr().is_terminal();
+            let color_errors = color && say::is_seen();
             let options = settings.options(reporting, color_errors);
-            to_file_or(file, &mut io::stderr().lock(), |out| to_people(&options, &linted, false, out))?;
+            to_file_or(file, &mut say::stream().lock(), |out| to_people(&options, &linted, false, out))?;
             let mut out = BufWriter::new(io::stdout().lock());
             unless_closed(print(output, color, &linted, &mut out).and_then(|()| out.flush()))?;
         }
@@ -169,12 +173,12 @@ impl Connection {
             .chain(namespaces.iter().cloned().map(Wanted::Namespace))
             .collect();
         let (total, done) = (wanted.len(), Cell::new(0_usize));
-        let show = io::stderr().is_terminal();
+        let show = say::is_seen();
         let progress = || {
             done.set(done.get() + 1);
             if show {
                 let _ =
-                    write!(io::stderr(), "\r\u{1b}[Kreading the cluster: {} of {total} objects", done.get());
+                    write!(say::stream(), "\r\u{1b}[Kreading the cluster: {} of {total} objects", done.get());
             }
         };
         let mut found = self.runtime.block_on(cluster::snapshot(client, wanted, progress));
@@ -185,18 +189,16 @@ impl Connection {
             found.add(self.runtime.block_on(cluster::snapshot(client, more, || {})));
         }
         let excluded = self.runtime.block_on(cluster::excluded(client, &namespaces));
-        let mut err = io::stderr().lock();
         if show && total > 0 {
-            write!(err, "\r\u{1b}[K")?;
+            write!(say::stream(), "\r\u{1b}[K")?;
         }
         if found.broken {
             bail!("{} stopped answering: {}", self.connection.server, found.problems.join("; "));
         }
         for namespace in &found.absent_namespaces {
-            writeln!(
-                err,
-                "jobgate: warning: the namespace `{namespace}` does not exist: until it does, the API server rejects everything in it"
-            )?;
+            say::say(&format!(
+                "warning: the namespace `{namespace}` does not exist: until it does, the API server rejects everything in it"
+            ))?;
         }
         for object in found.objects {
             against.add(object, options.namespace);
@@ -253,7 +255,7 @@ fn to_people(
         return Ok(());
     }
     let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
-    writeln!(out, "{}{unjudged}", summary(report))?;
+    writeln!(out, "{}{}{unjudged}", summary(report), report::taken_away(report))?;
     report::write_origin(report, out)
 }
 

@@ -11,7 +11,7 @@ use super::{Exit, today};
 use crate::cli::args::Init;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Policy;
-use crate::local::lint::{self, Against, Claims, DryRun, Linted, Options, Rendering};
+use crate::local::lint::{self, Against, Claims, DryRun, Linted, Options, Rendering, path_text};
 use crate::local::render::Tools;
 use crate::local::replace::put;
 use crate::report::{Reason, Rendered, clean, counts, plural};
@@ -53,18 +53,21 @@ struct Inventory {
 pub fn run(args: &Init, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let directory = &args.directory;
     let file = lint::normal(&directory.join(FILE));
-    if !std::fs::metadata(directory).with_context(|| format!("read {}", directory.display()))?.is_dir() {
-        bail!("{} is not a directory", directory.display());
+    if !std::fs::metadata(directory)
+        .with_context(|| format!("read {}", clean(&path_text(directory))))?
+        .is_dir()
+    {
+        bail!("{} is not a directory", clean(&path_text(directory)));
     }
     if !args.force && file.symlink_metadata().is_ok() {
-        bail!("{} exists; --force replaces it", file.display());
+        bail!("{} exists; --force replaces it", clean(&path_text(&file)));
     }
     let inventory = Inventory::of(directory)?;
     let policy = if inventory.denied > 0 { GENTLE } else { DEFAULT };
     inventory.write(out)?;
     put(&file, configuration(&inventory, policy).as_bytes())
-        .with_context(|| format!("write {}", file.display()))?;
-    writeln!(out, "\nwritten: {}, with the policy `{policy}`\n", file.display())?;
+        .with_context(|| format!("write {}", clean(&path_text(&file))))?;
+    writeln!(out, "\nwritten: {}, with the policy `{policy}`\n", clean(&path_text(&file)))?;
     next(&inventory, policy, directory, out)?;
     Ok(Exit::Clean)
 }
@@ -199,7 +202,7 @@ fn listed(all: &BTreeMap<String, usize>) -> String {
 /// Writes what to do next.
 fn next(inventory: &Inventory, policy: &str, directory: &Path, out: &mut dyn Write) -> std::io::Result<()> {
     let here = directory == Path::new(".");
-    let inside = if here { String::new() } else { format!(", in {}", directory.display()) };
+    let inside = if here { String::new() } else { format!(", in {}", clean(&path_text(directory))) };
     writeln!(out, "next{inside}:")?;
     let mut line = |command: &str, what: &str| writeln!(out, "  {command:<55} {what}");
     line("jobgate lint", "show what was found")?;
@@ -309,7 +312,7 @@ mod tests {
             let text = configuration(&inventory, policy);
             let read = Configuration::parse(&text, FILE).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(read.policy.as_ref().map(|at| &*at.value), Some(policy));
-            assert_eq!((read.paths(), read.fail_on), (vec![".".into()], Some(FailOn::Deny)));
+            assert_eq!((read.paths().unwrap(), read.fail_on), (vec![".".into()], Some(FailOn::Deny)));
             let keys = [
                 "exclude:",
                 "baseline:",

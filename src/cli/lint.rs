@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,17 +11,20 @@ use anyhow::Context as _;
 
 use super::output::{to, to_file_or};
 use super::progress::watched;
+use super::say::{self, say, tell};
 use super::settings::Settings;
-use super::{Exit, facts, today};
+use super::{Exit, Source, facts, today};
 use crate::cli::args::Lint;
 use crate::judge::finding::Safety;
 use crate::local::baseline::{Baseline, Root};
+use crate::local::files::MAX_BASELINE_BYTES;
 use crate::local::fix;
 use crate::local::lint::{
-    self, Change, Content, Fixing, Inputs, Linted, Options, Progress, STDIN, Sink, Unreadable, Unwritten,
+    self, Change, Content, Fixing, Inputs, Linted, Options, Progress, Reached, STDIN, Sink, Unreadable,
+    Unwritten, path_text,
 };
-use crate::local::replace::{NotReplaced, put, replace};
-use crate::report::{self, plural};
+use crate::local::replace::{NotReplaced, can_put, put, replace, replace_in};
+use crate::report::{self, clean_lines, plural};
 
 /// Runs the command. `color` is whether standard output may be coloured.
 ///
@@ -30,8 +33,12 @@ use crate::report::{self, plural};
 /// or written are no error: the others are, and [`Exit::Failed`] is returned.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let settings = Settings::of_lint(args)?;
-    let known = settings.baseline.as_deref().map(|path| read_baseline(path, &settings)).transpose()?;
-    let (baseline_path, write_baseline) = (settings.baseline.as_deref(), args.write_baseline.as_deref());
+    let known = settings.baseline.as_ref().map(|file| read_baseline(file, &settings)).transpose()?;
+    let baseline_path = settings.baseline.as_ref().map(|file| &*file.path);
+    let write_baseline = args.write_baseline.as_deref();
+    if let Some(path) = write_baseline {
+        can_put(path).with_context(|| format!("write the baseline {}", path_text(path)))?;
+    }
     let (no_api_checks, diff, writes) = (args.no_api_checks, args.diff, args.fix && !args.diff);
     let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
     let args = &args.judging;
@@ -46,6 +53,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         _ => None,
     };
     let options = Options {
+        keep_items: known.is_some() || write_baseline.is_some(),
         max_file_size: limit,
         api_checks: !no_api_checks,
         keep_sources: reporting.format.reads_sources() && !diff && !reporting.statistics,
@@ -54,6 +62,8 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         render: settings.render.as_ref(),
         fix: sink.map(|sink| Fixing { most, sink }),
         selection: settings.selection.as_ref(),
+        whole: settings.whole.as_ref(),
+        reference: settings.reference.as_ref(),
         namespace: settings.namespace.as_deref().unwrap_or_default(),
         by_path: &settings.by_path,
         today: Some(today()),
@@ -61,7 +71,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     };
     let pool =
         rayon::ThreadPoolBuilder::new().num_threads(args.threads).build().context("start the threads")?;
-    let facts = facts(&settings.facts, &options)?;
+    let facts = facts(&settings.facts, settings.facts_within.as_ref(), &options)?;
     let inputs =
         lint::collect_without(&settings.paths, &settings.exclusions, |path| lint::drained(path, limit));
     let mut linted = watched(quiet, &progress, inputs.files.len(), || {
@@ -83,27 +93,25 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         let color = color && file.is_none();
         to_file_or(file, &mut io::stdout().lock(), |out| diffs.write(color, out))?;
         let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
-        let left = report::counts(report) + &unjudged;
+        let left = report::counts(report) + &report::taken_away(report) + &unjudged;
         if !quiet {
-            writeln!(
-                io::stderr(),
+            tell(&format!(
                 "{} would be fixed in {}; left are: {left}",
                 plural(report.fixed, "finding"),
                 plural(report.changed, "file")
-            )?;
+            ))?;
         }
     } else if let Some(text) = piped.filter(|_| writes) {
         // The text goes to the pipe, so the report goes to standard error.
         let text = files.piped(text);
         to(&mut io::stdout().lock(), |out| out.write_all(&text))?;
-        let color = color && io::stderr().is_terminal();
-        settings.write_to(reporting, report, color, &mut io::stderr().lock())?;
+        let color = color && say::is_seen();
+        settings.write_to(reporting, report, color, &mut say::stream().lock())?;
     } else {
         pool.install(|| settings.write(reporting, report, color))?;
     }
     settings.announce(reporting)?;
     let complete = complain(&inputs, &linted)?;
-    let mut err = io::stderr().lock();
     match (write_baseline, written) {
         (Some(path), Some(true)) if !quiet => {
             let unjudged = if report.baselined_unjudged > 0 {
@@ -111,15 +119,14 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
             } else {
                 ""
             };
-            writeln!(
-                err,
-                "jobgate: {}{unjudged} written to {}",
+            say(&format!(
+                "{}{unjudged} written to {}",
                 plural(report.baselined, "finding"),
-                path.display()
-            )?;
+                path_text(path)
+            ))?;
         }
         (Some(path), Some(false)) => {
-            writeln!(err, "jobgate: {} is not written: not everything could be linted", path.display())?;
+            say(&format!("{} is not written: not everything could be linted", path_text(path)))?;
         }
         _ => {}
     }
@@ -129,7 +136,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         } else {
             &format!("{} entries of the baseline are", report.resolved)
         };
-        writeln!(err, "jobgate: {what} resolved; regenerate it with --write-baseline {}", path.display())?;
+        say(&format!("{what} resolved; regenerate it with --write-baseline {}", path_text(path)))?;
     }
     let changes = diff && report.changed > 0;
     let exit = match settings.exit(reporting, report, complete) {
@@ -142,9 +149,10 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
 }
 
 /// Reads a baseline.
-pub(super) fn read_baseline(path: &Path, settings: &Settings) -> anyhow::Result<(Baseline, Root)> {
-    let read = || format!("read the baseline {}", path.display());
-    let text = std::fs::read_to_string(path).with_context(read)?;
+pub(super) fn read_baseline(file: &Source, settings: &Settings) -> anyhow::Result<(Baseline, Root)> {
+    let path = &file.path;
+    let read = || format!("read the baseline {}", path_text(path));
+    let text = file.read(MAX_BASELINE_BYTES).with_context(read)?;
     let mut baseline = Baseline::parse(&text).with_context(read)?;
     // Findings of rules that are not used are neither there nor resolved.
     if let Some(selection) = &settings.selection {
@@ -173,7 +181,7 @@ fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::
     let root = root_of(path)?;
     let baseline = Baseline::of(&linted.report, &root);
     put(path, baseline.to_string().as_bytes())
-        .with_context(|| format!("write the baseline {}", path.display()))?;
+        .with_context(|| format!("write the baseline {}", path_text(path)))?;
     lift(&baseline, inputs, linted, &root);
     Ok(true)
 }
@@ -188,10 +196,17 @@ struct Files {
 impl Sink for Files {
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
         match &change.input.content {
-            Content::File(path) => replace(path, change.old, change.new).map_err(|error| Unwritten {
-                path: change.input.path.to_string(),
-                reason: error.to_string(),
-            }),
+            Content::File(path) => {
+                let replaced = match &change.input.reached {
+                    Reached::Inside(tree) => replace_in(tree, path, change.old, change.new),
+                    Reached::Outside => Err(NotReplaced::LeadsOut),
+                    Reached::Named => replace(path, change.old, change.new),
+                };
+                replaced.map_err(|error| Unwritten {
+                    path: change.input.path.to_string(),
+                    reason: error.to_string(),
+                })
+            }
             Content::Bytes(_) | Content::Open(..) if &*change.input.path != STDIN => Err(Unwritten {
                 path: change.input.path.to_string(),
                 reason: NotReplaced::NoFile.to_string(),
@@ -238,6 +253,7 @@ impl Diffs {
 
 /// Writes the diff of one file.
 pub(super) fn write_diff(color: bool, diff: &str, out: &mut dyn io::Write) -> io::Result<()> {
+    let diff = clean_lines(diff);
     if !color {
         return out.write_all(diff.as_bytes());
     }
@@ -264,12 +280,14 @@ pub(super) fn take_unread(inputs: &Inputs, linted: &mut Linted) {
 
 /// Reports what could not be linted or written. Returns whether everything could.
 pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
-    let mut err = io::stderr().lock();
+    for warning in &inputs.warnings {
+        say(&format!("warning: {warning}"))?;
+    }
     for error in inputs.unreadable.iter().chain(&linted.unreadable) {
-        writeln!(err, "jobgate: {error}")?;
+        say(&error.to_string())?;
     }
     for error in &linted.unwritten {
-        writeln!(err, "jobgate: {error}")?;
+        say(&error.to_string())?;
     }
     Ok(inputs.unreadable.is_empty() && linted.unreadable.is_empty() && linted.unwritten.is_empty())
 }
@@ -306,7 +324,7 @@ mod tests {
         let said: Vec<String> = linted.unwritten.iter().map(ToString::to_string).collect();
         assert_eq!(
             said,
-            [format!("cannot write {}: the file has changed since it was read", lint::path_text(&path))]
+            [format!("cannot write {}: the file has changed since it was read", path_text(&path))]
         );
         // The report is about what was read, and counts nothing as fixed.
         assert_eq!((linted.report.fixed, linted.report.changed, linted.report.findings.len()), (0, 0, 2));

@@ -25,7 +25,7 @@ mod uri;
 mod wire;
 mod worker;
 
-use std::io::{self, BufReader, Write as _};
+use std::io::{self, BufReader};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -311,5 +311,5 @@ fn read<T: DeserializeOwned>(method: &str, params: Value) -> Option<T> {
 
 /// Writes a line to standard error, which editors keep as a log.
 fn log(text: &str) {
-    let _ = writeln!(io::stderr(), "jobgate: {text}");
+    let _ = super::say::say(text);
 }

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Component, Path};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
-use crate::local::replace::put;
+use crate::local::lint::path_text;
+use crate::local::replace::{can_put, put};
 
 /// Writes to a stream that its reader may close.
 pub(super) fn to(
@@ -28,11 +29,8 @@ pub(super) fn to_file_or(
     text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let Some(file) = file else { return to(stream, text) };
-    let failed = || format!("write the report to {}", file.display());
-    // A pipe or device has no earlier text that could be lost. /dev/stdout may be a file, but replacing it
-    // would take it from whoever else writes to it.
-    let is_device = fs::metadata(file).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
-    if is_device || ["/dev", "/proc"].iter().any(|directory| file.starts_with(directory)) {
+    let failed = || failed(file);
+    if is_stream(file) {
         let mut device = fs::OpenOptions::new().append(true).open(file).with_context(failed)?;
         return to(&mut device, text).with_context(failed);
     }
@@ -41,17 +39,26 @@ pub(super) fn to_file_or(
     put(file, &bytes).with_context(failed)
 }
 
+fn failed(file: &Path) -> String {
+    format!("write the report to {}", path_text(file))
+}
+
+/// Tells whether a file has no earlier text that could be lost: a pipe or a device. `/dev/stdout` may be a file,
+/// but replacing it would take it from whoever else writes to it. A link elsewhere is none of them.
+fn is_stream(file: &Path) -> bool {
+    let is_device =
+        |metadata: fs::Metadata| !metadata.is_file() && !metadata.is_dir() && !metadata.is_symlink();
+    ["/dev", "/proc"].iter().any(|directory| {
+        file.starts_with(directory) && !file.components().any(|part| part == Component::ParentDir)
+    }) || fs::symlink_metadata(file).is_ok_and(is_device)
+}
+
 /// Fails if a file for a report cannot be created: better before the run than after it.
 pub(super) fn check(file: &Path) -> anyhow::Result<()> {
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = || format!("write the report to {}", file.display());
     if file.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(failed);
+        return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(|| failed(file));
     }
-    if !fs::metadata(directory).with_context(failed)?.is_dir() {
-        bail!("{}: {} is not a directory", failed(), directory.display());
-    }
-    Ok(())
+    if is_stream(file) { Ok(()) } else { can_put(file).with_context(|| failed(file)) }
 }
 
 #[cfg(test)]

@@ -467,11 +467,18 @@ fn about(kind: Kind) -> Vec<String> {
             ));
         }
     }
+    if let Some(path) = kind.scale {
+        lines.push(format!(
+            "`kubectl scale`, or whatever else uses the subresource `scale`, writes `{}`, and Jobgate is not \
+             asked ([threat model](threats.md#what-passes-it-by)).",
+            path.join(".")
+        ));
+    }
     if !kind.makers.is_empty() {
         let children: Vec<&str> = kind.children.iter().map(|child| child.name).collect();
         let makers: Vec<String> = kind.makers.iter().map(|maker| format!("`{maker}`")).collect();
         lines.push(format!(
-            "{} that {} makes for it are not judged again.",
+            "{} that {} makes for one that exists are not judged again.",
             listed_plural(&children),
             makers.join(" or ")
         ));

@@ -10,7 +10,9 @@ use super::Exit;
 use crate::judge::cel;
 use crate::judge::policy::{BUILTINS, Policy};
 use crate::judge::rules::RULES;
+use crate::local::files::{self, Barred, MAX_SETTINGS_BYTES};
 use crate::local::lint::path_text;
+use crate::report::{clean, clean_lines};
 use crate::text::number::plural;
 use crate::text::suggest::closest;
 
@@ -25,11 +27,11 @@ use crate::text::suggest::closest;
 pub fn check(paths: &[PathBuf], today: Option<Date>, out: &mut dyn Write) -> io::Result<Exit> {
     let mut exit = Exit::Clean;
     for path in paths {
-        let shown = path_text(path);
+        let shown = clean(&path_text(path)).into_owned();
         let source = match read(path) {
             Ok(source) => source,
             Err(error) => {
-                writeln!(out, "{shown}: cannot be read: {error}")?;
+                writeln!(out, "{shown}: cannot be read: {}", clean(&error.to_string()))?;
                 exit = Exit::Failed;
                 continue;
             }
@@ -37,7 +39,11 @@ pub fn check(paths: &[PathBuf], today: Option<Date>, out: &mut dyn Write) -> io:
         match Policy::parse(&source, &shown) {
             Ok(policy) => summarize(&policy, &shown, today, out)?,
             Err(errors) => {
-                write!(out, "{}", errors.snippets(true))?;
+                let plain = errors.snippets(false);
+                let cleaned = clean_lines(&plain);
+                // Colours are for what has nothing to clean.
+                let snippets = if cleaned == plain { errors.snippets(true) } else { cleaned.into_owned() };
+                write!(out, "{snippets}")?;
                 writeln!(out, "{shown}: {}", plural(errors.count(), "error"))?;
                 if exit == Exit::Clean {
                     exit = Exit::Findings;
@@ -48,13 +54,14 @@ pub fn check(paths: &[PathBuf], today: Option<Date>, out: &mut dyn Write) -> io:
     Ok(exit)
 }
 
-fn read(path: &Path) -> io::Result<String> {
+fn read(path: &Path) -> Result<String, Barred> {
     if path == Path::new("-") {
         let mut source = String::new();
-        io::stdin().read_to_string(&mut source)?;
-        return Ok(source);
+        io::stdin().lock().take(MAX_SETTINGS_BYTES + 1).read_to_string(&mut source)?;
+        let is_whole = source.len() as u64 <= MAX_SETTINGS_BYTES;
+        return if is_whole { Ok(source) } else { Err(Barred::TooLarge(MAX_SETTINGS_BYTES)) };
     }
-    std::fs::read_to_string(path)
+    files::named(path, MAX_SETTINGS_BYTES).and_then(files::text)
 }
 
 fn summarize(policy: &Policy, path: &str, today: Option<Date>, out: &mut dyn Write) -> io::Result<()> {

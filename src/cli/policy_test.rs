@@ -9,12 +9,13 @@ use rayon::prelude::*;
 
 use super::configuration::{Configuration, seen_from};
 use super::lint::write_diff;
+use super::say::say;
 use super::{Exit, policy_named};
 use crate::cli::args::PolicyTest;
 use crate::judge::policy::Policy;
 use crate::local::cases::{self, Beside, Case, Difference, Paths, Problem};
 use crate::local::lint::path_text;
-use crate::local::replace;
+use crate::local::replace::{self, NotReplaced};
 use crate::report::{clean, plural};
 use crate::text::number::thousands;
 
@@ -78,11 +79,11 @@ pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Resul
     let has_cases = !found.cases.is_empty();
     if !has_cases && problems.is_empty() {
         let paths: Vec<String> = args.paths.iter().map(|path| clean(&path_text(path)).into_owned()).collect();
-        writeln!(io::stderr(), "jobgate: no cases in {}; see docs/policy-test.md", paths.join(", "))?;
+        say(&format!("no cases in {}; see docs/policy-test.md", paths.join(", ")))?;
         return Ok(Exit::Failed);
     }
     for problem in &problems {
-        writeln!(io::stderr(), "jobgate: {problem}")?;
+        say(&problem.to_string())?;
     }
     if has_cases {
         let mut parts = vec![format!("{} passed", plural(passed, "case"))];
@@ -214,6 +215,8 @@ fn update(differences: &[Difference]) -> Result<(), Problem> {
             help: None,
         };
         match (&difference.old, &difference.new) {
+            // A walk has found it: nobody has named it.
+            (Some(_), _) if path.is_symlink() => return Err(failed(NotReplaced::Link.to_string())),
             (Some(old), Some(new)) => {
                 replace::replace(path, old, new).map_err(|error| failed(error.to_string()))?;
             }

@@ -1,10 +1,12 @@
 //! The progress of a run, on a terminal.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::say;
 use crate::local::lint::Progress;
+use crate::report::clean;
 
 /// How long a run may take before its progress is shown.
 const PROGRESS_DELAY: Duration = Duration::from_millis(500);
@@ -14,9 +16,9 @@ pub(super) fn watched<T>(quiet: bool, progress: &Progress, total: usize, work: i
     narrated(quiet, &|| format!("linting: {} of {total} files", progress.files()), work)
 }
 
-/// Does the work, and after a while shows on a terminal the progress that `say` returns, unless `quiet`.
-pub(super) fn narrated<T>(quiet: bool, say: &(dyn Fn() -> String + Sync), work: impl FnOnce() -> T) -> T {
-    if quiet || !io::stderr().is_terminal() {
+/// Does the work, and after a while shows on a terminal the progress that `text` returns, unless `quiet`.
+pub(super) fn narrated<T>(quiet: bool, text: &(dyn Fn() -> String + Sync), work: impl FnOnce() -> T) -> T {
+    if quiet || !say::is_seen() {
         return work();
     }
     let (done, finished) = mpsc::channel::<()>();
@@ -28,10 +30,10 @@ pub(super) fn narrated<T>(quiet: bool, say: &(dyn Fn() -> String + Sync), work: 
                 == Err(mpsc::RecvTimeoutError::Timeout)
             {
                 shown = true;
-                let _ = write!(io::stderr(), "\r\u{1b}[K{}", say());
+                let _ = write!(say::stream(), "\r\u{1b}[K{}", clean(&text()));
             }
             if shown {
-                let _ = write!(io::stderr(), "\r\u{1b}[K");
+                let _ = write!(say::stream(), "\r\u{1b}[K");
             }
         });
         let result = work();

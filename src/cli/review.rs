@@ -9,11 +9,13 @@ use anyhow::{Context as _, anyhow, bail};
 use jiff::civil::Date;
 use serde_json::value::RawValue;
 
+use super::say::say;
 use super::{Exit, facts, policy_named, today};
 use crate::admission::{self, Endpoint, Pass, Subject};
 use crate::cli::args::Review;
 use crate::judge::facts::{Fact, Facts};
 use crate::judge::policy::Policy;
+use crate::local::files;
 use crate::local::lint::{self, Against, Claims, FactsError, MAX_FILE_SIZE, Options, STDIN, path_text};
 use crate::local::reviews::{Sent, reviews};
 use crate::report::{ObjectId, Reason, Unjudged, clean};
@@ -28,12 +30,12 @@ pub fn command(args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
         return make(from, args, out);
     }
     let policy = policy_named(&args.policy)?;
-    let facts = facts(&args.facts, &Options::default())?;
+    let facts = facts(&args.facts, None, &Options::default())?;
     let body = if args.file.as_os_str() == STDIN {
         say_what_is_read(AWAITED)?;
         lint::stdin(MAX_FILE_SIZE).context("read standard input")?
     } else {
-        std::fs::read(&args.file).with_context(|| format!("read {}", args.file.display()))?
+        files::named(&args.file, MAX_FILE_SIZE).with_context(|| format!("read {}", path_text(&args.file)))?
     };
     for body in apart(&body) {
         answer(body, args.endpoint.into(), &policy, &facts, out)?;
@@ -46,7 +48,7 @@ const AWAITED: &str = "an AdmissionReview from standard input; `jobgate review -
 
 /// Says what is read from standard input, if a person is to type it.
 fn say_what_is_read(what: &str) -> io::Result<()> {
-    if io::stdin().is_terminal() { writeln!(io::stderr(), "jobgate: reading {what}") } else { Ok(()) }
+    if io::stdin().is_terminal() { say(&format!("reading {what}")) } else { Ok(()) }
 }
 
 /// Returns the reviews of a text: JSON values one after the other. What is no such thing is one review, so that
@@ -94,11 +96,9 @@ fn make(from: &Path, args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit>
                     writeln!(out, "{review}")?;
                     written += 1;
                 }
-                None => writeln!(
-                    io::stderr(),
-                    "jobgate: no review of {}: Jobgate does not judge the kind, so the API server does not ask",
-                    clean(&object.to_string())
-                )?,
+                None => say(&format!(
+                    "no review of {object}: Jobgate does not judge the kind, so the API server does not ask"
+                ))?,
             }
         }
     }
@@ -121,7 +121,7 @@ fn answer(
     for unjudged in not_judged(body, facts) {
         let (message, help) = (unjudged.message(), unjudged.help());
         let help = if help.is_empty() { String::new() } else { format!("; {help}") };
-        writeln!(io::stderr(), "jobgate: not judged: {}", clean(&format!("{message}{help}")))?;
+        say(&format!("not judged: {message}{help}"))?;
     }
     Ok(())
 }

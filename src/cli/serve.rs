@@ -28,6 +28,8 @@ use crate::serve::webhook::Webhook;
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 /// The file with the namespace of the pod.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// How long a thread waits for another long review before it ends, and with it the memory that it keeps.
+const IDLE_THREAD: Duration = Duration::from_secs(1);
 /// How often the size of the claim cache is written into the metrics.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -38,6 +40,7 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 pub fn run(args: &Serve, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_keep_alive(IDLE_THREAD)
         .build()
         .context("start the threads that serve")?;
     runtime.block_on(serve(args, out))?;

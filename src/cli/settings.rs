@@ -1,18 +1,20 @@
 //! The settings of a run: its arguments, on top of the configuration.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
 use super::configuration::Configuration;
 use super::output::{check, to_file_or};
-use super::{Exit, policy_named};
+use super::say::say;
+use super::{Exit, Source, policy_named};
 #[cfg(feature = "serve")]
 use crate::cli::args::Audit;
 use crate::cli::args::{FailOn, Judging, Lint, Reporting};
 use crate::judge::policy::Policy;
 use crate::judge::selection::{NothingSelected, Selection};
+use crate::local::files::Tree;
 use crate::local::lint::{ByPath, Exclusions, Patterns, Rendering};
 use crate::local::render::Tools;
 use crate::report::{self, Report};
@@ -28,6 +30,10 @@ const WIDEST: usize = 140;
 pub(super) struct Settings {
     /// The policy, without the rules that are not used.
     pub(super) policy: Policy,
+    /// The policy with all rules, if some are not used.
+    pub(super) whole: Option<Policy>,
+    /// The policy of a run without another, if that of the run is another.
+    pub(super) reference: Option<Policy>,
     /// The rules and checks that are used; nothing for all.
     pub(super) selection: Option<Selection>,
     /// What holds for some files instead.
@@ -39,14 +45,18 @@ pub(super) struct Settings {
     /// Those of them that are skipped.
     pub(super) exclusions: Exclusions,
     /// The baseline to read.
-    pub(super) baseline: Option<PathBuf>,
+    pub(super) baseline: Option<Source>,
     /// The files of facts.
     pub(super) facts: Vec<PathBuf>,
+    /// Where they must be, if only a configuration names them that was found.
+    pub(super) facts_within: Option<Tree>,
     /// How charts and kustomizations are rendered; nothing if they are not.
     pub(super) render: Option<Rendering>,
     fail_on: FailOn,
     /// The configuration's file, as it is shown.
     configuration: Option<String>,
+    /// What it says and is not done.
+    not_done: Vec<String>,
 }
 
 impl Settings {
@@ -59,7 +69,7 @@ impl Settings {
         if args.write_baseline.is_some() || args.diff {
             settings.baseline = None;
         } else if args.baseline.is_some() {
-            settings.baseline.clone_from(&args.baseline);
+            settings.baseline = args.baseline.clone().map(|path| Source { path, within: None });
         }
         // What is rendered from files as they would be is not known.
         settings.render = settings.render.filter(|_| !args.diff);
@@ -130,20 +140,27 @@ impl Settings {
                 (None, Some((file, named))) => file.read_policy(named)?,
                 (None, None) => policy_named(DEFAULT_POLICY)?,
             };
+        let default = Policy::default();
+        let whole = selection.is_some().then(|| policy.clone());
+        let mut is_other = policy.hash != default.hash;
         let settings = Self {
             policy: selected(policy),
+            whole,
+            reference: None,
             by_path: Vec::new(),
             namespace: None,
             paths: Vec::new(),
             exclusions: Exclusions::default(),
             baseline: None,
             facts: Vec::new(),
+            facts_within: None,
             render: None,
             fail_on: reporting
                 .fail_on
                 .or(configuration.and_then(|file| file.fail_on))
                 .unwrap_or(FailOn::Deny),
             configuration: configuration.map(|file| file.path.clone()),
+            not_done: Vec::new(),
             selection: selection.clone(),
         };
         let Some(judging) = judging else { return Ok(settings) };
@@ -156,16 +173,19 @@ impl Settings {
         {
             // An argument is for all paths.
             let policy = over.policy.as_ref().filter(|_| reporting.policy.is_none());
-            let policy = policy.map(|named| file.read_policy(named)).transpose()?.map(selected);
+            let whole = policy.map(|named| file.read_policy(named)).transpose()?;
+            is_other |= whole.as_ref().is_some_and(|policy| policy.hash != default.hash);
+            let policy = whole.clone().map(selected);
             let namespace = over.namespace.clone().filter(|_| judging.namespace.is_none());
-            by_path.push(ByPath { patterns: file.patterns(over, current)?, policy, namespace });
+            by_path.push(ByPath { patterns: file.patterns(over, current)?, policy, whole, namespace });
         }
-        let or_else = |given: &[PathBuf], configured: fn(&Configuration) -> Vec<PathBuf>| match configuration
-        {
-            Some(file) if given.is_empty() => configured(file),
-            _ => given.to_vec(),
+        let or_else = |given: &[PathBuf], configured: fn(&Configuration) -> anyhow::Result<Vec<PathBuf>>| {
+            match configuration {
+                Some(file) if given.is_empty() => configured(file),
+                _ => Ok(given.to_vec()),
+            }
         };
-        let mut paths = or_else(&judging.paths, Configuration::paths);
+        let mut paths = or_else(&judging.paths, Configuration::paths)?;
         if paths.is_empty() {
             paths.push(PathBuf::from("."));
         }
@@ -177,14 +197,23 @@ impl Settings {
         let exclusions = Exclusions::from(exclusions);
         render.exclusions = exclusions.clone();
         render.tools = Tools::find(&std::env::var_os("PATH").unwrap_or_default());
+        let render = Some(render).filter(|_| !judging.no_render);
         Ok(Self {
-            render: Some(render).filter(|_| !judging.no_render),
+            not_done: configuration
+                .filter(|_| render.is_some())
+                .map(Configuration::not_done)
+                .unwrap_or_default(),
+            reference: is_other.then_some(default),
+            render,
             by_path,
             namespace: judging.namespace.clone().or_else(|| configuration?.namespace.clone()),
             paths,
             exclusions,
-            baseline: configuration.and_then(Configuration::baseline),
-            facts: or_else(&judging.facts, Configuration::facts),
+            baseline: configuration.map(Configuration::baseline).transpose()?.flatten(),
+            facts: or_else(&judging.facts, Configuration::facts)?,
+            facts_within: configuration
+                .filter(|_| judging.facts.is_empty())
+                .and_then(|file| file.within().cloned()),
             ..settings
         })
     }
@@ -195,11 +224,14 @@ impl Settings {
         report.configuration.clone_from(&self.configuration);
     }
 
-    /// Says where the settings come from, if the report is in a format that does not.
+    /// Says where the settings come from, if the report is in a format that does not, and what of them is not done.
     pub(super) fn announce(&self, reporting: &Reporting) -> io::Result<()> {
+        for warning in &self.not_done {
+            say(&format!("warning: {warning}"))?;
+        }
         match &self.configuration {
             Some(path) if !reporting.quiet && !reporting.format.names_configuration() => {
-                writeln!(io::stderr(), "jobgate: configuration: {path}")
+                say(&format!("configuration: {path}"))
             }
             _ => Ok(()),
         }

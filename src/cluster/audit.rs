@@ -14,6 +14,7 @@
 mod filled;
 mod judge;
 mod part;
+mod scaled;
 mod unjudged;
 
 use std::collections::{BTreeSet, HashSet};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::stats::Why;
-use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, WantedClaim};
+use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, WantedClaim, WantedParent};
 
 /// Names in a warning about claims that could not be looked up.
 const MAX_NAMES_IN_WARNING: usize = 3;
@@ -41,10 +41,22 @@ impl ClaimFacts {
         }
     }
 
-    /// Adds what is known of runtimes.
-    pub fn know(&mut self, runtimes: Self) {
-        self.table.runtimes.extend(runtimes.table.runtimes);
-        self.caveat = self.caveat.take().or(runtimes.caveat);
+    /// Records an unknown parent: whether an object is a child of it is unknown, too.
+    pub(super) fn note_parent(&mut self, parent: &WantedParent, why: Why) {
+        if let Some(reason) = why.explain() {
+            self.caveat = Some(format!(
+                "jobgate trusts the maker of this object without a look at its {} {} ({reason})",
+                parent.kind.title(),
+                parent.name
+            ));
+        }
+    }
+
+    /// Adds what is known of runtimes and parents.
+    pub fn know(&mut self, others: Self) {
+        self.table.runtimes.extend(others.table.runtimes);
+        self.table.parents.extend(others.table.parents);
+        self.caveat = self.caveat.take().or(others.caveat);
     }
 
     /// Writes the warning about unknown claims.
@@ -73,6 +85,10 @@ impl Facts for ClaimFacts {
 
     fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
         self.table.runtime(kind, namespace, name)
+    }
+
+    fn parent(&self, wanted: &WantedParent) -> Fact<()> {
+        self.table.parent(wanted)
     }
 
     fn caveat(&self) -> Option<&str> {

@@ -41,9 +41,21 @@ pub(crate) enum Failure {
     Silence,
 }
 
+/// The form of an answer: whole objects.
+pub(crate) const JSON: &str = "application/json";
+
 /// Sends a GET and returns a successful answer.
 pub(crate) async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
-    let request = Request::get(uri).header(http::header::ACCEPT, "application/json").body(Body::empty());
+    get_as(client, uri, JSON).await
+}
+
+/// Sends a GET and returns a successful answer in this form.
+pub(crate) async fn get_as(
+    client: &Client,
+    uri: String,
+    accept: &'static str,
+) -> Result<Response<Body>, Failure> {
+    let request = Request::get(uri).header(http::header::ACCEPT, accept).body(Body::empty());
     send(client, request).await
 }
 
@@ -60,7 +72,7 @@ pub(crate) async fn value(
 
 /// Sends a GET and returns the answer with any status.
 pub(crate) async fn answer(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
-    let request = Request::get(uri).header(http::header::ACCEPT, "application/json").body(Body::empty());
+    let request = Request::get(uri).header(http::header::ACCEPT, JSON).body(Body::empty());
     let request = request.map_err(|e| Failure::Transport(kube::Error::HttpError(e)))?;
     client.send(request).await.map_err(Failure::Transport)
 }

@@ -19,8 +19,25 @@ use super::rate::Rate;
 use super::resource::{Named as _, Place, Resource};
 use super::stats::{Counts, Why};
 
-/// Namespace, which may be empty, and name of an object.
-pub(super) type Key = (String, String);
+/// Which object is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// Its namespace, which may be empty.
+    pub(super) namespace: String,
+    /// Its name.
+    pub(super) name: String,
+    /// Its uid, if only this object will do and not another one of its name; otherwise empty.
+    pub(super) uid: String,
+    /// The version of the API that is asked for first; empty for the usual one.
+    pub(super) version: String,
+}
+
+impl Key {
+    /// Returns the key of whatever has the name.
+    pub(super) fn named(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned(), ..Self::default() }
+    }
+}
 
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +79,16 @@ struct Inner<R: Resource> {
 
 /// The limits for every request, of any resource.
 pub(super) struct Gate {
+    /// What is looked up, in log lines.
+    what: &'static str,
     breaker: Breaker,
     rate: Rate,
 }
 
 impl Gate {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(what: &'static str, settings: &Settings) -> Self {
         Self {
+            what,
             breaker: Breaker::new(settings.failures, settings.open_for),
             rate: Rate::new(settings.requests_per_second, settings.request_burst),
         }
@@ -220,7 +240,7 @@ impl<R: Resource> Inner<R> {
     /// Updates the breaker, and logs when that opens or closes it.
     fn report(&self, healthy: bool, failure: Option<&Failure>) {
         let mut gate = self.gate();
-        let breaker = &mut gate.breaker;
+        let Gate { what, breaker, .. } = &mut *gate;
         let before = breaker.is_open();
         if healthy {
             breaker.succeeded();
@@ -231,16 +251,23 @@ impl<R: Resource> Inner<R> {
             (false, true, Some(failure)) => {
                 tracing::warn!(
                     error = failure as &dyn std::error::Error,
-                    "claim look-ups keep failing; claims are unknown until they work again"
+                    "{what} look-ups keep failing; {what}s are unknown until they work again"
                 );
             }
-            (true, false, _) => tracing::info!("claim look-ups work again"),
+            (true, false, _) => tracing::info!("{what} look-ups work again"),
             _ => {}
         }
     }
 
-    async fn fetch(&self, (namespace, name): &Key) -> Result<R::Kept, Failure> {
-        let response = match fetch::get(&self.client, self.place.path(namespace, name)).await {
+    async fn fetch(&self, key: &Key) -> Result<R::Kept, Failure> {
+        let mut response = Err(Failure::Foreign);
+        for path in self.place.paths(key) {
+            response = fetch::get_as(&self.client, path, R::ACCEPT).await;
+            if !matches!(response, Err(Failure::Foreign)) {
+                break;
+            }
+        }
+        let response = match response {
             // A cluster without the kind has no object of it, and says so in plain text.
             Err(Failure::Foreign) if self.place.kind.is_some() => return Err(Failure::NotFound),
             response => response?,
@@ -248,8 +275,12 @@ impl<R: Resource> Inner<R> {
         let body = fetch::read(response, fetch::MAX_OBJECT_BYTES).await?;
         let object: R::Object<'_> = serde_json::from_slice(&body)?;
         let metadata = object.metadata();
-        if metadata.name != *name || metadata.namespace != *namespace {
+        if metadata.name != key.name || metadata.namespace != key.namespace {
             return Err(Failure::Foreign);
+        }
+        // Another object of the name is not the one that is asked for.
+        if !key.uid.is_empty() && metadata.uid != key.uid {
+            return Err(Failure::NotFound);
         }
         Ok(R::keep(&object))
     }

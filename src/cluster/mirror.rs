@@ -213,7 +213,7 @@ impl<R: Resource> Mirror<R> {
                     object.metadata().resource_version.clone().into_owned()
                 }
                 Event::Gone(object) => {
-                    let Metadata { namespace, name, resource_version } = object.metadata();
+                    let Metadata { namespace, name, resource_version, uid: _ } = object.metadata();
                     self.cache.remove(namespace, name);
                     resource_version.clone().into_owned()
                 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::access::Modes;
+use super::fetch;
+use super::live::Key;
 use super::wire::{self, Metadata};
 use super::{Settings, runtimes};
 use crate::kinds::Kind;
@@ -16,6 +18,8 @@ pub(super) trait Resource: Send + Sync + 'static {
     type Object<'a>: Deserialize<'a> + Named;
     /// What is kept of it.
     type Kept: Weigh + Clone + PartialEq + Debug + Send + Sync + 'static;
+    /// The form in which a single one is asked for.
+    const ACCEPT: &'static str = fetch::JSON;
 
     fn keep(object: &Self::Object<'_>) -> Self::Kept;
 }
@@ -32,6 +36,12 @@ impl Named for wire::Claim<'_> {
 }
 
 impl Named for wire::Runtime<'_> {
+    fn metadata(&self) -> &Metadata<'_> {
+        &self.metadata
+    }
+}
+
+impl Named for wire::Identity<'_> {
     fn metadata(&self) -> &Metadata<'_> {
         &self.metadata
     }
@@ -66,6 +76,8 @@ pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 
 /// Maximum number of remembered answers about claims, so that memory stays bounded.
 const MAX_CLAIM_ANSWERS: usize = 4096;
+/// The same of parents of one kind, each some hundred bytes.
+const MAX_PARENT_ANSWERS: usize = 4096;
 /// The same of runtimes, each of which may have [`MAX_RUNTIME_BYTES`].
 const MAX_RUNTIME_ANSWERS: usize = 64;
 /// Concurrent requests for runtimes: few, as each answer may be as large as an object can be.
@@ -99,12 +111,30 @@ impl Place {
         }
     }
 
-    /// Returns the path of one object; both parts are valid names, or the namespace is empty.
-    pub(super) fn path(&self, namespace: &str, name: &str) -> String {
-        match self.kind {
-            None => format!("/api/v1/namespaces/{namespace}/{}/{name}", self.resource),
-            Some(kind) => runtimes::path(kind, namespace, name),
+    pub(super) fn of_parents(kind: Kind, settings: &Settings) -> Self {
+        Self {
+            list: runtimes::all(kind),
+            kind: Some(kind),
+            resource: kind.resource,
+            name: kind.resource,
+            most: 0,
+            answers: MAX_PARENT_ANSWERS,
+            parallel: settings.parallel,
         }
+    }
+
+    /// Returns the paths at which one object may be, the likeliest first: the next one is for a server that does
+    /// not serve the one before. Both parts of the key's name are valid names, or the namespace is empty.
+    pub(super) fn paths(&self, key: &Key) -> Vec<String> {
+        let Key { namespace, name, version, .. } = key;
+        let Some(kind) = self.kind else {
+            return vec![format!("/api/v1/namespaces/{namespace}/{}/{name}", self.resource)];
+        };
+        let mut paths = vec![runtimes::path(kind, kind.version, namespace, name)];
+        if !version.is_empty() && version != kind.version {
+            paths.insert(0, runtimes::path(kind, version, namespace, name));
+        }
+        paths
     }
 }
 
@@ -149,5 +179,25 @@ impl Weigh for Spec {
         /// Name, namespace, and the words of the entry.
         const REST: usize = 200;
         REST + self.0.as_ref().map_or(0, |spec| spec.len())
+    }
+}
+
+/// Parents, of which nothing is kept but that they are there.
+#[derive(Debug)]
+pub(super) enum Parents {}
+
+impl Resource for Parents {
+    type Object<'a> = wire::Identity<'a>;
+    type Kept = ();
+    /// Metadata without the rest. A server that cannot do that sends the whole object.
+    const ACCEPT: &'static str =
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+    fn keep(_object: &wire::Identity<'_>) {}
+}
+
+impl Weigh for () {
+    fn weight(&self) -> usize {
+        1
     }
 }

@@ -16,22 +16,27 @@ use crate::judge::finding::Source;
 use crate::kinds::Kind;
 use crate::text::value::{Value, json};
 
-/// Returns the path of the runtimes of all namespaces.
+/// Returns the path of the objects of all namespaces.
 pub(super) fn all(kind: Kind) -> String {
-    format!("/apis/{}/{}/{}", kind.group, kind.version, kind.resource)
+    format!("{}/{}", in_version(kind, kind.version), kind.resource)
+}
+
+fn in_version(kind: Kind, version: &str) -> String {
+    format!("/apis/{}/{version}", kind.group)
 }
 
 /// Returns the path of the runtimes of one namespace.
 pub(super) fn of_namespace(kind: Kind, namespace: &str) -> String {
-    format!("/apis/{}/{}/namespaces/{namespace}/{}", kind.group, kind.version, kind.resource)
+    format!("{}/namespaces/{namespace}/{}", in_version(kind, kind.version), kind.resource)
 }
 
-/// Returns the path of one runtime. Its namespace does not matter if its kind has none.
-pub(super) fn path(kind: Kind, namespace: &str, name: &str) -> String {
+/// Returns the path of one object in a version. Its namespace does not matter if its kind has none.
+pub(super) fn path(kind: Kind, version: &str, namespace: &str, name: &str) -> String {
+    let (version, resource) = (in_version(kind, version), kind.resource);
     if kind.cluster_scoped {
-        return format!("{}/{name}", all(kind));
+        return format!("{version}/{resource}/{name}");
     }
-    format!("{}/{name}", of_namespace(kind, namespace))
+    format!("{version}/namespaces/{namespace}/{resource}/{name}")
 }
 
 /// Returns a runtime of which the spec was kept.
@@ -86,7 +91,7 @@ impl Runtimes {
             (Some(_), _) => Question::Confirming,
             (None, _) => Question::Idle,
         };
-        let key: Key = (namespace.to_owned(), wanted.name.clone());
+        let key = Key::named(namespace, &wanted.name);
         match self.live.remembered(&key, question) {
             Some(looked) => looked,
             None => self.live.look(&key, question, until).await,

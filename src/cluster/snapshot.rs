@@ -160,7 +160,7 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
         Wanted::Runtime(WantedRuntime { kind, namespace, name }) => {
             let kind = Kind::of_runtime(kind).ok_or(Failure::NotFound)?;
             let names = if kind.cluster_scoped { vec![name] } else { vec![namespace, name] };
-            (runtimes::path(kind, namespace, name), names)
+            (runtimes::path(kind, kind.version, namespace, name), names)
         }
         Wanted::Namespace(namespace) => (format!("/api/v1/namespaces/{namespace}"), vec![namespace]),
     };

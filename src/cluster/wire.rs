@@ -28,6 +28,8 @@ pub(super) struct Metadata<'a> {
     #[serde(default, borrow)]
     pub(super) name: Cow<'a, str>,
     #[serde(default, borrow)]
+    pub(super) uid: Cow<'a, str>,
+    #[serde(default, borrow)]
     pub(super) resource_version: Cow<'a, str>,
 }
 
@@ -66,6 +68,13 @@ pub(super) struct Runtime<'a> {
     pub(super) metadata: Metadata<'a>,
     #[serde(default, borrow)]
     pub(super) spec: Option<&'a RawValue>,
+}
+
+/// An object of which nothing but its identity is relevant.
+#[derive(Debug, Deserialize)]
+pub(super) struct Identity<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Metadata<'a>,
 }
 
 /// One page of a list.

@@ -19,6 +19,7 @@ use crate::judge::checks::{
     TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
 use crate::judge::finding::{Finding, Level, Part, Safety};
+use crate::judge::fold::{Folded, Walk, Way, each_place};
 use crate::k8s::cron::Schedule;
 use crate::kinds::{self, Kind, Workload};
 use crate::text::patch::Op;
@@ -52,7 +53,9 @@ pub(crate) enum Reading {
 /// Where a rule reports the same field, both findings have the same `path`.
 #[must_use]
 pub fn check(object: &Value) -> Vec<Finding> {
-    check_as(object, Reading::Manifest)
+    let mut found = check_as(object, Reading::Manifest);
+    found.iter_mut().for_each(Finding::tell_items);
+    found
 }
 
 fn check_as(object: &Value, reading: Reading) -> Vec<Finding> {
@@ -61,7 +64,7 @@ fn check_as(object: &Value, reading: Reading) -> Vec<Finding> {
         return found;
     }
     let partial = LazyCell::new(|| Workload::of(object).is_some_and(|workload| workload.is_partial()));
-    let applies = |cause: &Cause| {
+    let applies = |cause: &mut Cause| {
         placeholder_of(cause, object).is_some() || !*partial || applies_to_part(cause, object)
     };
     let stored = defaults::stored(object);
@@ -74,8 +77,8 @@ fn check_as(object: &Value, reading: Reading) -> Vec<Finding> {
 
 /// Returns the findings in the objects inside another one, which its operator creates as they are.
 fn of_components(object: &Value, check: impl Fn(&Value) -> Vec<Finding>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let Some(path) = Kind::of(object).and_then(|kind| kind.components) else { return found };
+    let mut found = Folded::default();
+    let Some(path) = Kind::of(object).and_then(|kind| kind.components) else { return Vec::new() };
     kinds::each_at(&kinds::Part::root(object), path, &mut |part| {
         let Some(inner) =
             part.value.filter(|inner| Kind::of(inner).is_some_and(|kind| kind.components.is_none()))
@@ -85,10 +88,13 @@ fn of_components(object: &Value, check: impl Fn(&Value) -> Vec<Finding>) -> Vec<
         found.extend(check(inner).into_iter().map(|mut finding| {
             finding.path = part.pointer.join(&finding.path);
             finding.move_below(&part.pointer);
+            if let Some(items) = &mut finding.items {
+                items.move_below(&part.pointer);
+            }
             finding
         }));
     });
-    found
+    found.into_vec()
 }
 
 /// Merges the findings for a placeholder that is in several places.
@@ -100,11 +106,9 @@ fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
         if finding.rule == PLACEHOLDER
             && let Some(text) = finding.path.find(object).and_then(Value::as_str)
         {
-            let (_, more) = places
-                .entry((text, is_of_image(&finding)))
-                .and_modify(|(_, more)| *more += 1)
-                .or_insert((kept.len(), 0));
-            if *more > 0 {
+            let (first, more) = places.entry((text, is_of_image(&finding))).or_insert((kept.len(), 0));
+            if *first < kept.len() {
+                *more += finding.count();
                 continue;
             }
         }
@@ -154,6 +158,7 @@ pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Find
 pub fn fixable(object: &Value) -> Vec<Finding> {
     let mut found = structure::check(object, Reading::Manifest);
     found.extend(of_components(object, |inner| structure::check(inner, Reading::Inside)));
+    found.iter_mut().for_each(Finding::tell_items);
     found
 }
 
@@ -204,7 +209,9 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
         dump::explain(sent.written, &mut findings);
     }
     let open = open || findings.iter().any(|finding| finding.rule == PLACEHOLDER && !is_of_image(finding));
-    Answer { unreadable, open, findings: fold(findings, sent.written) }
+    let mut findings = fold(findings, sent.written);
+    findings.iter_mut().for_each(Finding::tell_items);
+    Answer { unreadable, open, findings }
 }
 
 /// Stands for [`API_SERVER`] where the server rejects only the pods that a controller creates.
@@ -215,7 +222,7 @@ fn report_causes(
     object: &Value,
     causes: Vec<Cause>,
     stored: &Stored<'_>,
-    applies: impl Fn(&Cause) -> bool,
+    applies: impl Fn(&mut Cause) -> bool,
     found: &mut Vec<Finding>,
 ) {
     for (causes, rule) in [
@@ -223,7 +230,8 @@ fn report_causes(
         (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
         (validate::pods_refused(stored), PODS),
     ] {
-        add_findings(object, causes.into_iter().filter(&applies), rule, found);
+        let applying = causes.into_iter().filter_map(|mut cause| applies(&mut cause).then_some(cause));
+        add_findings(object, applying, rule, found);
     }
 }
 
@@ -234,18 +242,53 @@ fn add_findings(
     rule: &'static str,
     found: &mut Vec<Finding>,
 ) {
-    let mut known = Known::of(found);
-    for cause in causes {
-        if known.imply(&cause) {
+    let mut known = Known::of(found, object);
+    for mut cause in causes {
+        if known.imply(&mut cause, object) {
             continue;
         }
         let finding = match placeholder_of(&cause, object) {
-            Some((at, text)) => structure::held(at.clone(), text),
+            Some((at, text)) => Finding { items: cause.items.clone(), ..structure::held(at.clone(), text) },
             None => finding(rule, &cause, object),
         };
-        known.add(&finding);
+        known.add(&finding, object);
         known.reported.insert(cause);
         found.push(finding);
+    }
+}
+
+/// A set of places, by their hashes.
+#[derive(Default)]
+struct Places {
+    places: HashSet<u64>,
+    /// What is around them.
+    around: HashSet<u64>,
+}
+
+impl Places {
+    fn add(&mut self, place: &Walk<'_>) {
+        self.places.insert(place.hash());
+        for around in place.around().rev() {
+            // What is around it is there already.
+            if !self.around.insert(around) {
+                break;
+            }
+        }
+    }
+
+    fn contains(&self, place: &Walk<'_>) -> bool {
+        !self.places.is_empty() && self.places.contains(&place.hash())
+    }
+
+    /// Tells whether one of the places is at a place, inside it, or around it.
+    fn has(&self, place: &Walk<'_>) -> bool {
+        if self.places.is_empty() {
+            return false;
+        }
+        let at = place.hash();
+        self.places.contains(&at)
+            || self.around.contains(&at)
+            || place.around().any(|around| self.places.contains(&around))
     }
 }
 
@@ -253,55 +296,120 @@ fn add_findings(
 #[derive(Default)]
 struct Known {
     /// The places of wrong types and placeholders.
-    unread: BTreeSet<Pointer>,
+    unread: Places,
     /// Those of images, on which nothing else depends.
-    images: BTreeSet<Pointer>,
+    images: Places,
     /// The places of other errors of the API server.
-    refused: BTreeSet<Pointer>,
+    refused: Places,
     reported: HashSet<Cause>,
 }
 
 impl Known {
-    fn of(found: &[Finding]) -> Self {
+    fn of(found: &[Finding], object: &Value) -> Self {
         let mut known = Self::default();
-        found.iter().for_each(|finding| known.add(finding));
+        found.iter().for_each(|finding| known.add(finding, object));
         known
     }
 
-    fn add(&mut self, finding: &Finding) {
-        match finding.rule {
-            PLACEHOLDER if is_of_image(finding) => self.images.insert(finding.path.clone()),
-            FIELD_TYPE | PLACEHOLDER => self.unread.insert(finding.path.clone()),
-            API_SERVER => self.refused.insert(finding.path.clone()),
-            _ => false,
+    fn add(&mut self, finding: &Finding, object: &Value) {
+        let places = match finding.rule {
+            PLACEHOLDER if is_of_image(finding) => &mut self.images,
+            FIELD_TYPE | PLACEHOLDER => &mut self.unread,
+            API_SERVER => {
+                let places = &mut self.refused.places;
+                return each_place(
+                    &finding.path,
+                    finding.items.as_deref(),
+                    (object, Way::Exact),
+                    &mut |place| {
+                        places.insert(place.hash());
+                    },
+                );
+            }
+            _ => return,
         };
+        each_place(&finding.path, finding.items.as_deref(), (object, Way::Exact), &mut |place| {
+            places.add(place);
+        });
     }
 
     /// Tells whether a cause was reported, or follows from a wrong type, a placeholder or a missing required
-    /// field.
-    fn imply(&self, cause: &Cause) -> bool {
+    /// field. Of many items, those for which it does are left out.
+    fn imply(&self, cause: &mut Cause, object: &Value) -> bool {
+        if self.reported.contains(cause) {
+            return true;
+        }
+        if [&self.images, &self.unread, &self.refused].iter().all(|places| places.places.is_empty()) {
+            return false;
+        }
         // If the server names the mapping around a value, go by the value: there may be others in it.
-        let named = Some(&cause.path).filter(|path| !cause.pointer.is_within(path));
+        let is_named = !cause.pointer.is_within(&cause.path);
         // What must not change may be the same once the image is known.
         let is_change = cause.message.ends_with("immutable");
-        self.images.contains(&cause.pointer)
-            || self.images.contains(&cause.path)
-            || is_change && has(&self.images, &cause.pointer)
-            || has(&self.unread, &cause.pointer)
-            || named.is_some_and(|path| has(&self.unread, path))
-            || cause.reason == Reason::Required && self.refused.contains(&cause.path)
-            || self.reported.contains(cause)
+        let is_missing = cause.reason == Reason::Required;
+        let is_implied = |pointer: &Walk<'_>, path: &Walk<'_>| {
+            self.images.contains(pointer)
+                || self.images.contains(path)
+                || is_change && self.images.has(pointer)
+                || self.unread.has(pointer)
+                || is_named && self.unread.has(path)
+                || is_missing && self.refused.contains(path)
+        };
+        let is_one = cause.path == cause.pointer;
+        let mut pointer = Walk::new(&cause.pointer, object, Way::Exact);
+        let Some(items) = &cause.items else {
+            let mut implied = false;
+            pointer.go(&[], 0);
+            each_place(&cause.path, None, (object, Way::Exact), &mut |path| {
+                implied = is_implied(&pointer, path);
+            });
+            return implied;
+        };
+        let kept = items.kept(&cause.path, (object, Way::Exact), &mut |path, item, shared| {
+            if is_one {
+                return !is_implied(path, path);
+            }
+            pointer.go(item, shared);
+            !is_implied(&pointer, path)
+        });
+        cause.keep(kept)
     }
 }
 
-/// Tells whether one of some places is at a place, inside it, or around it.
-fn has(places: &BTreeSet<Pointer>, at: &Pointer) -> bool {
-    if places.is_empty() {
+/// Leaves only those items to a finding of which a condition holds; tells whether some are left.
+fn keep_items(finding: &mut Finding, object: &Value, wants: &mut dyn FnMut(&Walk<'_>) -> bool) -> bool {
+    let here = (object, Way::Exact);
+    let Some(items) = &finding.items else {
+        let mut wanted = false;
+        each_place(&finding.path, None, here, &mut |place| wanted = wants(place));
+        return wanted;
+    };
+    let count = items.count;
+    let Some((items, path)) = items.kept(&finding.path, here, &mut |place, _, _| wants(place)) else {
         return false;
+    };
+    if items.count < count {
+        finding.pointer = items.of_first(&path, &finding.pointer);
+        finding.path = path;
+        finding.fix = None;
+        finding.items = Some(Box::new(items));
     }
-    // A place sorts before what is inside it.
-    let inside = places.range(at..).next().is_some_and(|next| next.is_within(at));
-    inside || std::iter::successors(at.parent(), Pointer::parent).any(|around| places.contains(&around))
+    true
+}
+
+/// Removes findings about places that others deny: a rule has the better message.
+pub(crate) fn prefer_denials(findings: &[Finding], refused: &mut Vec<Finding>, object: &Value) {
+    let mut denied = Places::default();
+    for finding in findings.iter().filter(|finding| finding.level == Level::Deny) {
+        each_place(&finding.path, finding.items.as_deref(), (object, Way::Exact), &mut |place| {
+            denied.add(place);
+        });
+    }
+    refused.retain_mut(|refusal| {
+        let left = keep_items(refusal, object, &mut |place| !denied.contains(place));
+        refusal.tell_items();
+        left
+    });
 }
 
 /// Returns the place and text of the placeholder that a cause is about.
@@ -315,18 +423,28 @@ fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<(&'c Po
         .find_map(|at| Some((at, at.find(object)?.as_str().filter(|text| holds(text))?)))
 }
 
-/// Tells whether a cause applies to a partial object too: where it explicitly sets nothing or a wrong value.
-fn applies_to_part(cause: &Cause, object: &Value) -> bool {
-    match cause.reason {
-        Reason::Required => is_explicitly_empty(&cause.path, object),
-        Reason::NotSupported => cause.path.find(object).is_some_and(|value| !value.is_null()),
+/// Tells whether a cause applies to a partial object too: where it explicitly sets nothing or a wrong value. Of
+/// many items, others are left out.
+fn applies_to_part(cause: &mut Cause, object: &Value) -> bool {
+    let reason = cause.reason;
+    let applies = |place: &Walk<'_>| match reason {
+        Reason::Required => is_empty_at(place),
+        Reason::NotSupported => place.here().is_some_and(|value| !value.is_null()),
         _ => false,
-    }
+    };
+    let here = (object, Way::Exact);
+    let Some(items) = &cause.items else {
+        let mut found = false;
+        each_place(&cause.path, None, here, &mut |place| found = applies(place));
+        return found;
+    };
+    let kept = items.kept(&cause.path, here, &mut |place, _, _| applies(place));
+    !cause.keep(kept)
 }
 
 /// Tells whether `null`, `[]` or `{}` is written at a place, or around it.
-fn is_explicitly_empty(place: &Pointer, object: &Value) -> bool {
-    match place.nearest(object).find(object) {
+fn is_empty_at(place: &Walk<'_>) -> bool {
+    match place.nearest() {
         Some(Value::Null) | None => true,
         Some(Value::Array(items)) => items.is_empty(),
         Some(Value::Object(entries)) => entries.is_empty(),
@@ -365,6 +483,7 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     if !whole {
         finding.part = Part::Key;
     }
+    finding.items.clone_from(&cause.items);
     if rule == TRAINING_OPERATOR
         && let Some((_, name)) = cause.message.split_once("container with name ")
     {

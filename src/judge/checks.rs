@@ -57,6 +57,8 @@ pub const APP_WRAPPER_OPERATOR: &str = "appwrapper-operator";
 pub const RAY_OPERATOR: &str = "ray-operator";
 /// The training operator's webhook would reject the object.
 pub const TRAINING_OPERATOR: &str = "training-operator";
+/// A script or command line is beyond what Jobgate reads.
+pub const SCRIPT_WITHIN_BOUNDS: &str = "script-within-bounds";
 /// The schedule of a `CronJob` matches no date.
 pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
 
@@ -159,6 +161,18 @@ pub static CHECKS: &[Check] = &[
                true` is not reported.",
     },
     Check {
+        id: SCRIPT_WITHIN_BOUNDS,
+        problem: "Script that was not judged in full",
+        summary: "Scripts and command lines are within what Jobgate reads",
+        page: "A script or command line is larger than what Jobgate reads, so some of what it does was not \
+               judged. A script is read to its end however long it is, but Jobgate keeps at most 64 KiB of \
+               words of one command, 64 levels of compound commands and substitutions in one another, 1,024 \
+               variables of one script, 4 MiB of commands of one object (more than ten thousand), and 1 MiB \
+               of text by which variables make commands longer. What is within these bounds is judged, and so \
+               is everything else in the object. Move the script into the image or a ConfigMap, or the long \
+               argument into a file.",
+    },
+    Check {
         id: SYNTAX,
         problem: "Not valid YAML or JSON",
         summary: "Files are valid YAML or JSON for kubectl",
@@ -221,7 +235,19 @@ pub(crate) fn finding(
         labels: Vec::new(),
         fix: None,
         fills: false,
+        items: None,
     }
+}
+
+/// Reports that a script or command line of a container, and of so many others, was not judged in full.
+pub(crate) fn beyond_bounds(container: &Pointer, what: &str, others: usize) -> Finding {
+    let others = match others {
+        0 => String::new(),
+        1 => "; the same goes for 1 other container".to_owned(),
+        many => format!("; the same goes for {many} other containers"),
+    };
+    let help = "move the script into the image or a ConfigMap, or the long argument into a file";
+    finding(SCRIPT_WITHIN_BOUNDS, Level::Warn, container.clone(), format!("{what}{others}"), help)
 }
 
 /// Returns a finding about a whole document.

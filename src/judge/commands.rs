@@ -4,27 +4,34 @@
 //! It is exact or silent: what depends on the image, on another object or on the moment stays unknown
 //! ([`UNKNOWN`], [`SPREADS`]), and no rule may guess. A word is that of the program that gets it: without
 //! quotes, with `$(X)` of Kubernetes and `$X` of shells replaced where they are known.
+//!
+//! Scripts are read once, as streams. Of their commands an object has room for some ten thousand ([`Room`]);
+//! of what does not fit, [`CommandLine::beyond`] says that it was not judged.
 
 mod env;
 mod launcher;
 mod options;
+mod room;
+mod stream;
 mod wrappers;
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 pub use env::{Added, Environment, Variable};
 pub(crate) use env::{is_of_service, references};
 pub(crate) use launcher::is_python;
 pub use launcher::{Given, Launch, Launcher, Value};
+pub use room::{Beyond, Room};
+pub(crate) use stream::IDLE;
+use stream::Stream;
 
 use crate::judge::finding::Part as FindingPart;
 use crate::kinds::{Container, ContainerSlot, Part, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
-use crate::text::shell::{After, Loop, Place, SPREADS, Script, Simple, UNKNOWN, Variables, Word};
-
-/// Shells in one another: `bash -c "mpirun … bash -c '…'"`.
-const MAX_SHELLS: usize = 3;
+use crate::text::shell::{After, Place, SPREADS, UNKNOWN, Word};
+use crate::text::value::{Text, Value as Json};
 
 /// Programs that read a script from their arguments.
 pub(crate) const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
@@ -42,27 +49,45 @@ pub struct CommandLine<'a> {
     pub shells: Vec<Shell>,
     /// The commands, in the order of the text. A command that starts a shell with a script comes before those
     /// of the script.
+    ///
+    /// Where there is no room for all ([`Self::left_out`]), these are there: the last one of each script, the
+    /// first one of a loop at its end, Python, launchers, shells with scripts, and a list of programs that
+    /// rules look for, each with the command right behind it. [`Command::gap`] says what is missing.
     pub commands: Vec<Command>,
-    /// Whether a script could not be read, so that there are more commands.
+    /// Whether a script could not be read, or not to its end, or there is no room for a command that rules look
+    /// for: there are more of those.
     pub unread: bool,
+    /// Whether some commands are left out, those that no rule looks for first.
+    pub left_out: bool,
+    /// Something of the scripts that was not judged.
+    beyond: Option<Beyond>,
 }
 
 /// One item of `command` or `args`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
-    /// Where it is.
-    pub pointer: Pointer,
+    /// The list that it is in.
+    list: Pointer,
+    /// Its index in the list.
+    index: usize,
     /// The text after `$(X)` is replaced.
-    pub text: String,
+    pub text: Cow<'a, str>,
     /// The text as it is written.
     pub written: &'a str,
 }
 
 impl Item<'_> {
+    /// Returns where it is.
+    #[must_use]
+    pub fn pointer(&self) -> Pointer {
+        &self.list / self.index
+    }
+
     /// Tells whether nothing was replaced.
     #[must_use]
     pub fn is_verbatim(&self) -> bool {
-        self.text == self.written
+        matches!(self.text, Cow::Borrowed(text) if std::ptr::eq(text, self.written))
+            || self.text == self.written
     }
 }
 
@@ -75,8 +100,8 @@ pub struct Shell {
     pub item: usize,
     /// Whether nothing but the container runs it: it is process 1, unless it replaces itself.
     pub first: bool,
-    /// The loops of its script.
-    pub loops: Vec<Loop>,
+    /// The loop at the end of its script, if one is there.
+    pub last_loop: Option<LastLoop>,
     /// The last command of its script, by its index in [`CommandLine::commands`].
     pub last: Option<usize>,
     /// Whether a pipeline fails with any of its commands.
@@ -85,17 +110,46 @@ pub struct Shell {
     pub errexit: bool,
 }
 
+/// A loop at the end of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastLoop {
+    /// Whether its condition never ends it.
+    pub endless: bool,
+    /// Whether a command in it may end it.
+    pub leaves: bool,
+    /// The first command in it that is in no other loop, by its index in [`CommandLine::commands`].
+    pub head: Option<usize>,
+}
+
+/// What the commands do that are left out between two others of a script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gap {
+    /// There are none.
+    #[default]
+    None,
+    /// Their programs are [`IDLE`], and they stand alone at the top of the script.
+    Quiet,
+    /// Their programs are [`IDLE`].
+    Idle,
+    /// Anything that no rule looks for.
+    Other,
+}
+
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The name of the program without its folder; empty if unknown.
-    pub program: String,
+    pub program: Text,
     /// The words from the program on, without what only starts it (`exec`, `env`, `nohup`, `timeout 1h`).
     pub words: Vec<Token>,
     /// The shell that runs it, by its index in [`CommandLine::shells`]; nothing if the container does.
     pub shell: Option<usize>,
     /// What comes after it in its script.
     pub after: After,
+    /// What comes after the command before it in its script, which may be left out.
+    pub before: Option<After>,
+    /// What is left out before it in its script.
+    pub gap: Gap,
     /// Where it is in its script.
     pub place: Place,
     /// Whether it replaces its shell (`exec`).
@@ -104,6 +158,23 @@ pub struct Command {
     pub timeout: bool,
     /// Whether its shell is started by another program, such as `mpirun`, that may do so several times.
     pub remote: bool,
+}
+
+impl Command {
+    /// Returns about how many bytes a command of these words takes.
+    fn size_of<T: AsRef<str>>(words: &[Word<T>]) -> usize {
+        size_of::<Self>() + words.iter().map(size_of_word).sum::<usize>()
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.words.iter().map(|token| size_of_word(&token.word)).sum::<usize>()
+    }
+}
+
+/// Returns about how many bytes a word takes: a short text is in the word itself.
+fn size_of_word<T: AsRef<str>>(word: &Word<T>) -> usize {
+    let text = word.text.as_ref().len();
+    size_of::<Token>() + if text > size_of::<Text>() { text } else { 0 }
 }
 
 /// A word of a command.
@@ -133,128 +204,62 @@ pub struct PodCommands<'a> {
 impl<'a> PodCommands<'a> {
     /// Reads the command lines of a pod template: those of `containers`, since init containers come before.
     #[must_use]
-    pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>) -> Self {
+    pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>, room: &Rc<Room>) -> Self {
         let added = workload.kind.variables.and_then(|variables| variables(workload, pod)).map(Rc::from);
         let main = pod.containers().filter(|container| container.slot == ContainerSlot::Main);
-        Self { containers: main.map(|container| CommandLine::of(container, added.as_ref())).collect() }
+        Self { containers: main.map(|container| CommandLine::of(container, added.as_ref(), room)).collect() }
     }
 }
 
 impl<'a> CommandLine<'a> {
     /// Reads the command line of a container. `added` are the variables that the kind's controller adds, if
-    /// they are known.
+    /// they are known; `room` is that of the object.
     #[must_use]
-    pub fn of(container: Container<'a>, added: Option<&Added>) -> Self {
-        let environment = Environment::of(&container.part, added);
-        let parts: Vec<(Part<'a>, &'a str)> = ["command", "args"]
-            .into_iter()
-            .flat_map(|list| container.part.get(list).items().collect::<Vec<_>>())
-            .filter_map(|part| Some((part.clone(), part.value?.as_str()?)))
-            .collect();
-        let mut line = Self {
-            container,
-            environment,
-            argv: Vec::new(),
+    pub fn of(container: Container<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
+        let environment = Environment::of(&container.part, added, room);
+        let lists = ["command", "args"].map(|list| container.part.get(list));
+        let all = lists.iter().map(|list: &Part<'a>| list.values().len()).sum();
+        let mut argv: Vec<Item<'a>> = Vec::with_capacity(all);
+        for list in lists {
+            let texts = list.values().iter().map(Json::as_str).enumerate();
+            argv.extend(texts.filter_map(|(index, text)| {
+                let written = text?;
+                Some(Item { list: list.pointer.clone(), index, text: Cow::Borrowed(written), written })
+            }));
+        }
+        let script = shell_in(&argv, |item| item.written).map(|found| found.script);
+        for (index, item) in argv.iter_mut().enumerate() {
+            let unknown = if script == Some(index) { SPREADS } else { UNKNOWN };
+            item.text = environment.expand(item.written, unknown);
+        }
+        let mut stream = Stream {
+            argv: &argv,
+            environment: &environment,
+            room,
             shells: Vec::new(),
             commands: Vec::new(),
             unread: false,
+            left_out: false,
+            beyond: None,
         };
-        let script = shell_in(&parts, |(_, text)| text).map(|found| found.script);
-        let mut words = Vec::new();
-        for (index, (part, text)) in parts.iter().enumerate() {
-            let is_script = script == Some(index);
-            let written = *text;
-            let text = line.environment.expand(written, if is_script { SPREADS } else { UNKNOWN });
-            words.push(Token { word: Word::whole(&text), item: index });
-            line.argv.push(Item { pointer: part.pointer.clone(), text: text.into_owned(), written });
-        }
-        line.start(words, None, After::End, Place::default(), &Outer::default());
-        line
+        stream.container(script);
+        let Stream { mut shells, mut commands, unread, left_out, beyond, .. } = stream;
+        // There may be as many containers as bytes of scripts.
+        shells.shrink_to_fit();
+        commands.shrink_to_fit();
+        Self { container, environment, argv, shells, commands, unread, left_out, beyond }
     }
 
-    /// Adds a command, and those of the script that it starts.
-    fn start(
-        &mut self,
-        words: Vec<Token>,
-        shell: Option<usize>,
-        after: After,
-        place: Place,
-        outer: &Outer<'_>,
-    ) {
-        let stripped = wrappers::strip(words);
-        let program =
-            stripped.words.first().and_then(Token::known).map(base_name).unwrap_or_default().to_owned();
-        let found = shell_in(&stripped.words, |token| &token.word.text);
-        let script = found.as_ref().and_then(|found| stripped.words.get(found.script)).cloned();
-        self.commands.push(Command {
-            program,
-            words: stripped.words,
-            shell,
-            after,
-            place,
-            exec: stripped.exec,
-            timeout: stripped.timeout,
-            remote: outer.remote,
-        });
-        if let (Some(found), Some(script)) = (found, script) {
-            self.script(&found, &script, shell.is_none(), outer);
-        }
-    }
-
-    /// Adds the commands of a script.
-    fn script(&mut self, found: &ShellAt, script: &Token, of_container: bool, outer: &Outer<'_>) {
-        if outer.depth == MAX_SHELLS {
-            self.unread = true;
-            return;
-        }
-        let environment = &self.environment;
-        let lookup = |name: &str| if outer.hides(name) { None } else { environment.known(name) };
-        let mut variables = Variables::of(&lookup);
-        let text = script.word.text.as_str();
-        let unknown = outer.depth > 0 && script.known().is_none();
-        let Some(read) = Script::read(text, &mut variables).filter(|_| !unknown) else {
-            self.unread = true;
-            return;
-        };
-        let assigned = variables.assigned();
-        let shell = self.shells.len();
-        let Script { commands, loops, last, pipefail, errexit } = read;
-        self.shells.push(Shell {
-            name: found.name,
-            item: script.item,
-            first: of_container && found.at == 0,
-            loops,
-            last: None,
-            pipefail: pipefail || found.pipefail,
-            errexit: errexit || found.errexit,
-        });
-        let inner = Outer {
-            depth: outer.depth + 1,
-            remote: outer.remote || found.at > 0,
-            assigned: &assigned,
-            around: Some(outer),
-        };
-        self.commands.reserve(commands.len());
-        for (index, simple) in commands.into_iter().enumerate() {
-            let Simple { words, after, place } = simple;
-            if last == Some(index) {
-                self.shells[shell].last = Some(self.commands.len());
-            }
-            let token = |word: Word| {
-                // A script in a script is in the quotes of a word.
-                let span = if outer.depth > 0 { script.word.span.clone() } else { word.span.clone() };
-                Token { word: Word { span, ..word }, item: script.item }
-            };
-            self.start(words.into_iter().map(token).collect(), Some(shell), after, place, &inner);
-        }
+    /// Returns something of it that was not judged, if there is something: so far as it was read.
+    #[must_use]
+    pub fn beyond(&self) -> Option<Beyond> {
+        self.beyond.or_else(|| self.environment.beyond())
     }
 
     /// Returns where a token is, for a finding.
     #[must_use]
     pub fn place(&self, token: &Token) -> Pointer {
-        self.argv
-            .get(token.item)
-            .map_or_else(|| self.container.part.pointer.clone(), |item| item.pointer.clone())
+        self.argv.get(token.item).map_or_else(|| self.container.part.pointer.clone(), Item::pointer)
     }
 
     /// Returns which part of the item the token is, where no variable was replaced before it.
@@ -279,23 +284,6 @@ impl<'a> CommandLine<'a> {
     /// Returns the launchers that it starts.
     pub fn launches(&self) -> impl Iterator<Item = Launch<'_>> {
         self.commands.iter().filter_map(Launch::of)
-    }
-}
-
-/// What a script in a script cannot know: variables of those around it.
-#[derive(Default)]
-struct Outer<'o> {
-    depth: usize,
-    remote: bool,
-    assigned: &'o [String],
-    around: Option<&'o Self>,
-}
-
-impl Outer<'_> {
-    /// Tells whether a script around has assigned a variable.
-    fn hides(&self, name: &str) -> bool {
-        self.assigned.binary_search_by(|own| own.as_str().cmp(name)).is_ok()
-            || self.around.is_some_and(|around| around.hides(name))
     }
 }
 
@@ -356,13 +344,6 @@ fn shell_in<T>(words: &[T], text: impl Fn(&T) -> &str) -> Option<ShellAt> {
 /// Returns a program's name without its folder.
 pub(crate) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or_default()
-}
-
-impl Word {
-    /// Makes a word that is a whole item.
-    fn whole(text: &str) -> Self {
-        Self { text: text.to_owned(), span: 0..text.len(), plain: false }
-    }
 }
 
 #[cfg(test)]

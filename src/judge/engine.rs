@@ -1,18 +1,20 @@
 //! Judges one object: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
 use crate::judge::checks;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::fold::Folded;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, trusted_controllers};
 use crate::judge::ranks::Reading;
 use crate::judge::ratchet::ratchet;
 use crate::judge::rule::{Cx, Rule};
 use crate::judge::rules::{self, RULES};
-use crate::kinds::{self, Kind, OnUpdate, Path, Workload};
+use crate::judge::trust::{Trust, trust};
+use crate::kinds::{self, OnUpdate, Path, Workload};
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::value::Value;
@@ -55,8 +57,11 @@ pub struct Request<'a> {
     pub origin: Origin,
     /// The object.
     pub object: &'a Value,
-    /// The object it replaces, on UPDATE.
+    /// The object it replaces, on UPDATE; nothing if that cannot be read, so that all violations are new.
     pub old: Option<&'a Value>,
+    /// Whether both have the same spec, where that is known from their bytes, because not all of them is here.
+    /// Otherwise the two values are compared.
+    pub same_spec: Option<bool>,
     /// The namespace of the request; empty if unknown (a manifest may leave it to `kubectl -n`).
     pub namespace: &'a str,
     /// The user, if there is one.
@@ -78,10 +83,17 @@ impl<'a> Request<'a> {
             origin: Origin::File,
             object,
             old: None,
+            same_spec: None,
             namespace,
             user: None,
             today,
         }
+    }
+
+    /// Tells whether an UPDATE leaves the spec as it is.
+    pub(super) fn has_same_spec(&self) -> bool {
+        let compared = |old: &Value| old.get("spec") == self.object.get("spec");
+        self.old.is_some_and(|old| self.same_spec.unwrap_or_else(|| compared(old)))
     }
 
     /// Returns the object's name, or its generated prefix, or nothing readable.
@@ -99,18 +111,29 @@ pub enum Skipped {
     NotOurs,
     /// It is being deleted and its spec is unchanged: a finalizer is removed.
     BeingDeleted,
+    /// It cannot be read, or could not before, and its spec is unchanged.
+    SameSpec,
     /// A controller made it from a parent that was judged.
     TrustedController,
+    /// A controller that is trusted made it, from a parent that could not be looked up.
+    TrustedUnseen,
 }
 
 impl Skipped {
+    /// Tells whether a trusted controller made the object.
+    #[must_use]
+    pub fn is_trusted(self) -> bool {
+        matches!(self, Self::TrustedController | Self::TrustedUnseen)
+    }
+
     /// Returns a word for logs, metrics and audit annotations.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotOurs => "not-ours",
             Self::BeingDeleted => "being-deleted",
-            Self::TrustedController => "trusted-controller",
+            Self::SameSpec => "same-spec",
+            Self::TrustedController | Self::TrustedUnseen => "trusted-controller",
         }
     }
 }
@@ -189,12 +212,20 @@ pub(crate) fn evaluate_binding(policy: &Policy, facts: &dyn Facts, request: &Req
 }
 
 fn by_rules(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
+    let mut verdict = verdict(which, policy, facts, request);
+    let suppressed = verdict.suppressed.iter_mut().map(|suppressed| &mut suppressed.finding);
+    verdict.findings.iter_mut().chain(suppressed).for_each(Finding::tell_items);
+    verdict
+}
+
+fn verdict(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
     let Some(workload) = Workload::of(request.object) else { return Verdict::skipped(Skipped::NotOurs) };
-    if is_trusted_child(policy, &workload, request) {
-        return Verdict::skipped(Skipped::TrustedController);
+    match trust(policy, facts, request, &workload) {
+        Trust::None => {}
+        Trust::Child => return Verdict::skipped(Skipped::TrustedController),
+        Trust::Unseen => return Verdict::skipped(Skipped::TrustedUnseen),
     }
-    let same_spec = request.old.is_some_and(|old| old.get("spec") == request.object.get("spec"));
-    if same_spec && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
+    if request.has_same_spec() && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
         return Verdict::skipped(Skipped::BeingDeleted);
     }
     if let Some(path) = workload.kind.components {
@@ -267,8 +298,10 @@ fn components(
     workload: &Workload<'_>,
     path: Path,
 ) -> Verdict {
-    let mut verdict = Verdict::default();
-    verdict.findings.extend(checks::unknown_annotation_names(workload));
+    let mut findings = Folded::default();
+    findings.extend(checks::unknown_annotation_names(workload));
+    let mut suppressed: BTreeMap<String, Folded<Finding>> = BTreeMap::new();
+    let mut around: Vec<Finding> = Vec::new();
     // Read once: there may be many objects inside, and the annotation may be long.
     let outer = Wishes::of(workload);
     let mut inside = Vec::new();
@@ -286,21 +319,31 @@ fn components(
             kept: own.kept.or_else(|| outer.kept.clone()),
             ignored: own.ignored.or_else(|| outer.ignored.clone()),
         };
+        let inside_at = inner.object.pointer.clone();
         let inner = judged(which, policy, facts, request, &inner, &wishes);
         let below = |mut finding: Finding| {
             finding.instead_of_fill(Level::Warn);
             finding
         };
-        verdict.findings.extend(inner.findings.into_iter().map(below));
-        verdict.suppressed.extend(
-            inner.suppressed.into_iter().map(|suppressed| Suppressed {
-                finding: below(suppressed.finding),
-                reason: suppressed.reason,
-            }),
-        );
+        for finding in inner.findings.into_iter().map(below) {
+            // Each object inside may say the same of an annotation around them.
+            if finding.pointer.is_within(&inside_at) {
+                findings.push(finding);
+            } else if !around.contains(&finding) {
+                around.push(finding);
+            }
+        }
+        for Suppressed { finding, reason } in inner.suppressed {
+            suppressed.entry(reason).or_default().push(below(finding));
+        }
     }
+    let mut verdict = Verdict { findings: findings.into_vec(), ..Verdict::default() };
+    for (reason, findings) in suppressed {
+        let all = findings.into_vec().into_iter();
+        verdict.suppressed.extend(all.map(|finding| Suppressed { finding, reason: reason.clone() }));
+    }
+    verdict.findings.append(&mut around);
     sort(&mut verdict.findings);
-    // Each object inside may say the same of an annotation around them.
     verdict.findings.dedup();
     verdict
 }
@@ -329,13 +372,21 @@ pub(super) fn run(
     };
     let rules: Vec<(&'static Rule, Effective)> = RULES.iter().filter_map(|entry| runs(entry.rule)).collect();
     let reading = Reading::of(workload);
-    let mut findings = Vec::new();
+    let mut findings = Folded::default();
     for (rule, settings) in &rules {
         let reading = &reading;
         let mut cx = Cx { rule, request, workload, facts, settings, findings, partial, reading };
         (rule.check)(&mut cx);
         findings = cx.findings;
     }
+    let mut findings = findings.into_vec();
+    for bare in &workload.bare {
+        // What is said of some of them holds for all.
+        for items in findings.iter_mut().filter_map(|finding| finding.items.as_mut()) {
+            items.add_like(&bare.like, &bare.items, &bare.keys);
+        }
+    }
+    findings.extend(reading.beyond());
     if workload.kind.untested {
         for finding in &mut findings {
             if finding.fills {
@@ -361,30 +412,12 @@ fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: 
             workload,
             facts,
             settings,
-            findings: Vec::new(),
+            findings: Folded::default(),
             partial: false,
             reading: &reading,
         }));
     }
     ops
-}
-
-/// Tells whether a controller created the object from a judged parent. The API server verifies the user name,
-/// but not owner references.
-fn is_trusted_child(policy: &Policy, workload: &Workload<'_>, request: &Request<'_>) -> bool {
-    let Some(user) = request.user else { return false };
-    if !policy.trusted_controllers.iter().any(|name| name == user) {
-        return false;
-    }
-    let owners = workload.object.at(&["metadata", "ownerReferences"]);
-    let mut owners = owners.items().filter(|owner| owner.get("controller").bool().set() == Some(true));
-    // A controller that is known creates objects for its own kinds; one that the policy adds, for any.
-    let is_known = Kind::all().any(|kind| kind.makers.contains(&user));
-    owners.any(|owner| {
-        let text = |key| owner.get(key).text().set().unwrap_or_default();
-        let parent = || Kind::typed(text("apiVersion"), text("kind"));
-        !is_known || parent().is_some_and(|kind| kind.makers.contains(&user))
-    })
 }
 
 /// Returns the rules that an annotation lists.
@@ -542,6 +575,7 @@ mod tests {
             origin: Origin::Admission,
             object,
             old: Some(old),
+            same_spec: None,
             namespace: "",
             user: None,
             today: None,
@@ -587,6 +621,7 @@ mod tests {
             origin,
             object: &object,
             old: Some(old),
+            same_spec: None,
             namespace: "",
             user: None,
             today: None,
@@ -722,6 +757,7 @@ mod tests {
                 origin: Origin::Admission,
                 object,
                 old: Some(old),
+                same_spec: None,
                 namespace: "team",
                 user: None,
                 today: None,

@@ -204,6 +204,22 @@ pub struct WantedRuntime {
     pub name: String,
 }
 
+/// The parent that an object names as its controller, which a trusted account made it for
+/// ([`trust`](crate::judge::trust)).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WantedParent {
+    /// Its kind.
+    pub kind: Kind,
+    /// The version of its API, as the reference has it.
+    pub version: String,
+    /// The namespace of the object, in which its parent is, too.
+    pub namespace: String,
+    /// Its name, which may be invalid.
+    pub name: String,
+    /// Its uid. Another object of the name is not the parent.
+    pub uid: String,
+}
+
 /// The facts a review rests on. Without an entry everything is [`Fact::Unknown`].
 pub trait Facts {
     /// Returns a claim; `namespace` is empty for a manifest without one.
@@ -216,6 +232,11 @@ pub trait Facts {
 
     /// Returns the object that a TrainJob names in `runtimeRef`.
     fn runtime(&self, _kind: &str, _namespace: &str, _name: &str) -> Fact<Runtime> {
+        Fact::Unknown
+    }
+
+    /// Tells whether a parent exists, with the uid of the reference.
+    fn parent(&self, _wanted: &WantedParent) -> Fact<()> {
         Fact::Unknown
     }
 
@@ -232,6 +253,8 @@ pub struct FactTable {
     pub claims: BTreeMap<(String, String), Fact<Claim>>,
     /// Runtimes.
     pub runtimes: BTreeMap<WantedRuntime, Fact<Runtime>>,
+    /// Parents: whether they exist.
+    pub parents: BTreeMap<WantedParent, Fact<()>>,
 }
 
 impl Facts for FactTable {
@@ -250,6 +273,10 @@ impl Facts for FactTable {
         let key =
             WantedRuntime { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
         self.runtimes.get(&key).cloned().unwrap_or(Fact::Unknown)
+    }
+
+    fn parent(&self, wanted: &WantedParent) -> Fact<()> {
+        self.parents.get(wanted).cloned().unwrap_or(Fact::Unknown)
     }
 }
 

@@ -4,9 +4,13 @@
 //! operations: the webhook sends them as a JSON Patch, `lint --fix` turns them into edits of the file.
 
 use std::borrow::Cow;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::Hash as _;
 
 use serde::Serialize;
 
+use crate::judge::fold::{self, Items, Problem};
+use crate::text::number::thousands;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 
@@ -136,7 +140,12 @@ pub struct Finding {
     pub fix: Option<Fix>,
     /// Whether the webhook makes the change on CREATE (the policy's action for the rule is `fill`).
     pub fills: bool,
+    /// The items of a list that it is about, if they are many: pointer and path are those of the first.
+    pub items: Option<Box<Items>>,
 }
+
+/// The most operations of a finding about many items: beyond, no fix is offered.
+pub const MOST_OPS: usize = 256;
 
 impl Finding {
     /// Names the field a person would look for, when it is not the primary place itself (a missing field).
@@ -196,6 +205,11 @@ impl Finding {
             return;
         }
         self.pointer = at.join(&self.pointer);
+        if let Some(items) = &mut self.items
+            && let Some((_, last)) = &mut items.last
+        {
+            *last = at.join(last);
+        }
         for label in &mut self.labels {
             if let Place::Here(pointer, _) = &mut label.place {
                 *pointer = at.join(pointer);
@@ -206,10 +220,99 @@ impl Finding {
         }
     }
 
+    /// Returns how many items it is about.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.items.as_ref().map_or(1, |items| items.count)
+    }
+
+    /// Returns its words without the places of its items.
+    pub(crate) fn words(&self) -> &str {
+        self.items.as_ref().and_then(|items| items.words.as_deref()).unwrap_or(&self.message)
+    }
+
+    /// Tells whether it would be filled in if it were not for too many places.
+    #[must_use]
+    pub fn fills_too_much(&self) -> bool {
+        self.fills && self.items.as_ref().is_some_and(|items| items.unfixed)
+    }
+
+    /// Returns the first and the last place of its items, and how many they are, for people.
+    pub(crate) fn range(&self) -> Option<String> {
+        let items = self.items.as_ref()?;
+        let (first, last, count) = (&self.path, items.of_last(&self.path), thousands(items.count));
+        let first_of = if items.varied { "; these are the words of the first" } else { "" };
+        Some(match *first == last {
+            true => format!("{first} ({count} times{first_of})"),
+            false => format!("{first} to {last} ({count} items{first_of})"),
+        })
+    }
+
+    /// Says in its words which items it is about, if they are many, and labels the last.
+    pub(crate) fn tell_items(&mut self) {
+        let Some(range) = self.range() else { return };
+        let path = format!("{}: ", self.path);
+        let Some(items) = &mut self.items else { return };
+        let is_new = items.words.is_none();
+        let words = items.words.get_or_insert_with(|| self.message.replacen(&path, "", 1).into());
+        self.message = format!("{range}: {words}").into();
+        let part = if self.part == Part::Key { Part::Key } else { Part::Value };
+        let text = format!("the last of {}", thousands(items.count));
+        let (last, at) = (items.of_last(&self.path), items.of_last(&self.pointer));
+        items.last = Some((last, at.clone()));
+        if !is_new {
+            self.labels.pop();
+        }
+        self.labels.push(Label { place: Place::Here(at, part), text });
+    }
+
     /// Attaches the change that fixes it.
     pub fn fix(&mut self, safety: Safety, ops: Vec<Op>) -> &mut Self {
         self.fix = Some(Fix { ops, safety });
         self
+    }
+}
+
+impl Problem for Finding {
+    fn path(&self) -> &Pointer {
+        &self.path
+    }
+
+    fn sort(&self, hasher: &mut DefaultHasher) {
+        (self.rule, self.level, self.fills).hash(hasher);
+    }
+
+    fn words(&self, hasher: &mut DefaultHasher) {
+        fold::words(&self.message, &self.path, hasher);
+        fold::words(&self.help, &self.path, hasher);
+        (self.part == Part::Key).hash(hasher);
+        self.fix.as_ref().map(|fix| fix.safety).hash(hasher);
+    }
+
+    fn items(&mut self) -> &mut Option<Box<Items>> {
+        &mut self.items
+    }
+
+    /// A fix holds for all, or is not offered.
+    fn take_in(&mut self, other: &mut Self) {
+        let ops = match (&mut self.fix, other.fix.take()) {
+            (None, None) => return,
+            (Some(ours), Some(theirs))
+                if ours.safety == theirs.safety && ours.ops.len() + theirs.ops.len() <= MOST_OPS =>
+            {
+                ours.ops.extend(theirs.ops);
+                return;
+            }
+            (fix, _) => fix.take(),
+        };
+        drop(ops);
+        if let Some(items) = &mut self.items {
+            items.unfixed = true;
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.fix.is_some()
     }
 }
 

@@ -16,7 +16,10 @@ use gang::Gangs;
 use told::Told;
 pub(super) use told::Topic;
 
-use crate::judge::commands::{CommandLine, Given, Launch, Launcher, PodCommands, Token, Variable, is_python};
+use crate::judge::checks;
+use crate::judge::commands::{
+    CommandLine, Given, Launch, Launcher, PodCommands, Room, Token, Variable, is_python,
+};
 use crate::judge::finding::{Finding, Part, Place};
 use crate::kinds::{PodTemplate, Ranks, Workload};
 use crate::text::lines::cut;
@@ -97,6 +100,8 @@ pub(super) struct Nodes<'s> {
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     workload: &'a Workload<'a>,
+    /// The room for what they run, all of them together.
+    room: Rc<Room>,
     commands: Vec<OnceCell<PodCommands<'a>>>,
     launchers: OnceCell<Vec<Started<'a>>>,
 }
@@ -104,13 +109,21 @@ pub(super) struct Reading<'a> {
 impl<'a> Reading<'a> {
     pub(super) fn of(workload: &'a Workload<'a>) -> Self {
         let commands = workload.pods.iter().map(|_| OnceCell::new()).collect();
-        Self { workload, commands, launchers: OnceCell::new() }
+        Self { workload, room: Rc::default(), commands, launchers: OnceCell::new() }
     }
 
     /// Returns what the containers of a pod template run, by the template's index.
     pub(super) fn commands(&self, pod: usize) -> &PodCommands<'a> {
         let workload = self.workload;
-        self.commands[pod].get_or_init(|| PodCommands::of(workload, &workload.pods[pod]))
+        self.commands[pod].get_or_init(|| PodCommands::of(workload, &workload.pods[pod], &self.room))
+    }
+
+    /// Returns a finding if some of what was read was not judged, at the first container of which that is so.
+    pub(super) fn beyond(&self) -> Option<Finding> {
+        let lines = self.commands.iter().filter_map(OnceCell::get).flat_map(|pod| &pod.containers);
+        let mut beyond = lines.filter_map(|line| Some((line, line.beyond()?)));
+        let (line, what) = beyond.next()?;
+        Some(checks::beyond_bounds(&line.container.part.pointer, what.message(), beyond.count()))
     }
 
     /// Returns the launchers that the containers may start, each in its own pod.

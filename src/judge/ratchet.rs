@@ -1,16 +1,15 @@
 //! What an UPDATE may be denied for: violations that are new, or worse than before.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use super::engine::{Request, Which, Wishes, run};
 use super::facts::Facts;
 use super::finding::{Finding, Level};
+use super::fold::{Walk, Way, each_place};
 use super::policy::Policy;
 use super::rule::Ratchet;
 use super::rules;
 use crate::kinds::{Part, Workload};
-use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
 /// On UPDATE, denies only violations that are new or worse than in the old object. If the spec is unchanged,
@@ -21,7 +20,7 @@ pub(super) fn ratchet(
     request: &Request<'_>,
     workload: &Workload<'_>,
     old: &Value,
-    findings: &mut [Finding],
+    findings: &mut Vec<Finding>,
 ) {
     if findings.iter().all(|finding| finding.level < Level::Deny) {
         return;
@@ -29,7 +28,11 @@ pub(super) fn ratchet(
     let at = &workload.object.pointer;
     let before = at.find(old);
     let was = before.and_then(|value| Workload::at(Part { pointer: at.clone(), value: Some(value) }));
-    let same_spec = before.and_then(|value| value.get("spec")) == workload.object.get("spec").value;
+    let same_spec = if at.is_root() {
+        request.has_same_spec()
+    } else {
+        before.and_then(|value| value.get("spec")) == workload.object.get("spec").value
+    };
     let finished = was.as_ref().is_some_and(Workload::has_finished);
     let of_rule =
         |finding: &Finding| rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
@@ -53,45 +56,51 @@ pub(super) fn ratchet(
     let known = known
         .iter()
         .filter(|finding| finding.level == Level::Deny || same_spec && finding.level == Level::Warn);
-    let known: BTreeSet<(&str, Vec<Cow<'_, str>>)> =
-        known.map(|finding| (finding.rule, place(&finding.path, old))).collect();
+    let mut places: HashSet<(&str, u64)> = HashSet::new();
+    for finding in known {
+        let items = finding.items.as_deref();
+        each_place(&finding.path, items, (old, Way::ByName), &mut |place| {
+            places.insert((finding.rule, place.hash()));
+        });
+    }
+    let mut new = Vec::new();
     for finding in findings.iter_mut().filter(|finding| finding.level == Level::Deny) {
-        let is_known =
-            known.contains(&(finding.rule, place(&finding.path, request.object))) && !has_grown(finding);
-        if is_known || !can_be_new(finding) {
+        if !can_be_new(finding) {
+            finding.at_most(Level::Warn);
+            continue;
+        }
+        if has_grown(finding) {
+            continue;
+        }
+        let is_known = |place: &Walk<'_>| places.contains(&(finding.rule, place.hash()));
+        let here = (request.object, Way::ByName);
+        let Some(items) = finding.items.as_deref() else {
+            let mut known = false;
+            each_place(&finding.path, None, here, &mut |place| known = is_known(place));
+            if known {
+                finding.at_most(Level::Warn);
+            }
+            continue;
+        };
+        // Of many items, those that are new are denied, and the others are not.
+        let Some((left, path)) = items.kept(&finding.path, here, &mut |place, _, _| !is_known(place)) else {
+            finding.at_most(Level::Warn);
+            continue;
+        };
+        let known = items.kept(&finding.path, here, &mut |place, _, _| is_known(place));
+        if let Some((known, known_path)) = known {
+            let pointer = path.nearest(request.object);
+            // What fixes them cannot be told apart.
+            let fix = None;
+            new.push(Finding { path, pointer, fix, items: Some(Box::new(left)), ..finding.clone() });
+            finding.pointer = known_path.nearest(request.object);
+            finding.path = known_path;
+            finding.fix = None;
+            finding.items = Some(Box::new(known));
             finding.at_most(Level::Warn);
         }
     }
-}
-
-/// Returns a path that does not change when list items move: items with a name are called by it, as
-/// Kubernetes does when it merges lists.
-///
-/// The last step comes first: there paths differ, and a key that all of them share may be as long as the
-/// object.
-///
-/// A claim is identified by its name, whichever volume or template uses it.
-fn place<'a>(path: &'a Pointer, root: &'a Value) -> Vec<Cow<'a, str>> {
-    if path.tokens().last().is_some_and(|last| matches!(last, Token::Key(key) if &**key == "claimName"))
-        && let Some(claim) = path.find(root).and_then(Value::as_str)
-    {
-        return vec![Cow::Borrowed(claim)];
-    }
-    let mut here = Some(root);
-    let step = |token: &'a Token| match token {
-        Token::Key(key) => {
-            here = here.and_then(|value| value.get(&**key));
-            Cow::Borrowed(&**key)
-        }
-        Token::Index(index) => {
-            here = here.and_then(|value| value.get(*index));
-            let name = here.and_then(|value| value.get("name")?.as_str());
-            name.map_or_else(|| Cow::Owned(index.to_string()), Cow::Borrowed)
-        }
-    };
-    let mut place: Vec<Cow<'_, str>> = path.tokens().into_iter().map(step).collect();
-    place.reverse();
-    place
+    findings.append(&mut new);
 }
 
 /// Returns the level of a rule's finding after an update, by a policy with which it denies.
@@ -109,6 +118,7 @@ pub(super) fn level_after_update(rule: &str, old: &Value, new: &Value) -> Option
         origin: Origin::Admission,
         object: new,
         old: Some(old),
+        same_spec: None,
         namespace: "team",
         user: None,
         today: None,

@@ -10,6 +10,7 @@ use crate::judge::commands::PodCommands;
 use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
+use crate::judge::fold::Folded;
 use crate::judge::policy::{Action, Effective};
 use crate::judge::ranks::{Reading, Started};
 use crate::kinds::{Count, Deadline, Kind, Restart, Times, Ttl, Workload};
@@ -346,7 +347,7 @@ pub struct Cx<'a> {
     pub(crate) facts: &'a dyn Facts,
     pub(crate) settings: &'a Effective,
     /// The findings of this rule and those before it.
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Folded<Finding>,
     /// Whether the object is partial, so that missing fields are not reported.
     pub(crate) partial: bool,
     pub(super) reading: &'a Reading<'a>,
@@ -385,9 +386,7 @@ impl<'a> Cx<'a> {
             Action::Fill => (Level::Note, true),
         };
         let finding = checks::finding(self.rule.id, level, at.clone(), message, "");
-        self.findings.push(Finding { fills, ..finding });
-        let last = self.findings.len() - 1;
-        &mut self.findings[last]
+        self.findings.push(Finding { fills, ..finding })
     }
 
     /// Reports that a field is missing, unless the object is partial.

@@ -96,7 +96,7 @@ mod tests {
             "spec": {"template": {"spec": {"containers": containers}}},
         });
         let workload = Workload::of(&job).expect("a Job");
-        let commands = PodCommands::of(&workload, &workload.pods[0]);
+        let commands = PodCommands::of(&workload, &workload.pods[0], &std::rc::Rc::default());
         read(commands.containers[0].commands.last().expect("a command"))
     }
 

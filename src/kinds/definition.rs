@@ -88,6 +88,9 @@ pub struct Definition {
     pub components: Option<Path>,
     /// Whether objects are in no namespace.
     pub cluster_scoped: bool,
+    /// The field that its subresource `scale` writes (`kubectl scale`, autoscalers), which no webhook is
+    /// registered for; nothing if it has none.
+    pub scale: Option<Path>,
     /// Whether nobody but its vendor can run its operator: then findings are warnings, nothing is filled in,
     /// and no webhook registers for it.
     pub untested: bool,
@@ -316,6 +319,7 @@ pub const CUSTOM: Definition = Definition {
     claims: &[],
     components: None,
     cluster_scoped: false,
+    scale: None,
     untested: false,
     children: &[],
     makers: &[],

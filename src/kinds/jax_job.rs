@@ -29,5 +29,6 @@ pub(super) static JAX_JOB: Definition = Definition {
     adds_volumes: false,
     variables: Some(variables::of_jax_job),
     starter: Some(include_str!("jax_job.starter.yaml")),
+    scale: Some(&["spec", "jaxReplicaSpecs", "Worker", "replicas"]),
     ..CUSTOM
 };

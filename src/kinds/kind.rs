@@ -97,6 +97,17 @@ impl Kind {
         Self::runtimes().find(|kind| kind.name == name)
     }
 
+    /// Returns the kinds whose controllers create objects that are judged.
+    pub fn with_children() -> impl Iterator<Item = Self> {
+        Self::all().filter(|kind| !kind.children.is_empty())
+    }
+
+    /// Tells whether its controller creates objects of another kind.
+    #[must_use]
+    pub fn makes(self, child: Self) -> bool {
+        self.children.iter().any(|made| made.group == child.group && made.name == child.name)
+    }
+
     /// Returns the kinds whose controllers create objects of this kind.
     pub fn parents(self) -> impl Iterator<Item = (Self, Children)> {
         let made = move |kind: Self| {

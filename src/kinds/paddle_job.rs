@@ -33,5 +33,6 @@ pub(super) static PADDLE_JOB: Definition = Definition {
     }],
     api: Api::Custom { schema: include_str!("paddle_job.schema.json"), operator: None },
     adds_volumes: false,
+    scale: Some(&["spec", "paddleReplicaSpecs", "Worker", "replicas"]),
     ..CUSTOM
 };

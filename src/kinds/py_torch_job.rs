@@ -98,5 +98,6 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
         index: &[],
         subdomain: false,
     },
+    scale: Some(&["spec", "pytorchReplicaSpecs", "Worker", "replicas"]),
     ..CUSTOM
 };

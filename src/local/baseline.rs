@@ -14,6 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::judge::fold::Named;
 use crate::report::{Identity, Name, Report};
 
 /// The version of the file.
@@ -150,11 +151,20 @@ impl Baseline {
     pub fn of(report: &Report, root: &Root) -> Self {
         let mut known: BTreeMap<Place, NonZeroUsize> = BTreeMap::new();
         let mut names = Names::new(root);
-        for place in places(report, &mut names).into_iter().flatten() {
+        let mut know = |place: Place| {
             known
                 .entry(place)
                 .and_modify(|count| *count = count.saturating_add(1))
                 .or_insert(NonZeroUsize::MIN);
+        };
+        let of_findings = places(report, &mut names);
+        for (nth, place) in of_findings.into_iter().enumerate() {
+            let Some(place) = place else { continue };
+            // Each item has an entry of its own: another run may find other items.
+            match report.findings.get(nth).and_then(|located| located.items.as_ref()) {
+                Some(items) => items.each(&mut |path| know(Place { path, ..place.clone() })),
+                None => know(place),
+            }
         }
         Self { known }
     }
@@ -206,7 +216,14 @@ impl Baseline {
             self.known.iter().map(|(place, count)| (place, count.get())).collect();
         let mut is_known: Vec<bool> = places
             .iter()
-            .map(|place| place.as_ref().is_some_and(|place| take(left.get_mut(place))))
+            .enumerate()
+            .map(|(nth, place)| {
+                let items = report.findings.get(nth).and_then(|located| located.items.as_ref());
+                place.as_ref().is_some_and(|place| match items {
+                    Some(items) => of_all(place, items, &mut |place| take(left.get_mut(place))),
+                    None => take(left.get_mut(place)),
+                })
+            })
             .collect();
         // The remaining entries of missing files, by identity.
         let mut files: BTreeMap<&str, bool> = BTreeMap::new();
@@ -219,10 +236,16 @@ impl Baseline {
         for place in left.keys().filter(|place| !read.contains(&place.file)) {
             moved.entry(place.about()).or_default().push(place);
         }
-        for (place, is_known) in places.iter().zip(&mut is_known) {
-            let Some(place) = place.as_ref().filter(|place| !*is_known && place.is_named()) else { continue };
+        let mut take_moved = |place: &Place| {
             let candidates = moved.get(&place.about()).map_or(&[][..], Vec::as_slice);
-            *is_known = candidates.iter().any(|known| take(left.get_mut(known)));
+            candidates.iter().any(|known| take(left.get_mut(known)))
+        };
+        for (nth, (place, is_known)) in places.iter().zip(&mut is_known).enumerate() {
+            let Some(place) = place.as_ref().filter(|place| !*is_known && place.is_named()) else { continue };
+            *is_known = match report.findings.get(nth).and_then(|located| located.items.as_ref()) {
+                Some(items) => of_all(place, items, &mut take_moved),
+                None => take_moved(place),
+            };
         }
         let mut is_known = is_known.into_iter();
         let before = report.findings.len();
@@ -264,6 +287,17 @@ fn take(left: Option<&mut usize>) -> bool {
         }
         _ => false,
     }
+}
+
+/// Tells whether something holds for each item of a finding about many, and asks about each.
+fn of_all(place: &Place, items: &Named, holds: &mut dyn FnMut(&Place) -> bool) -> bool {
+    let mut all = true;
+    let mut at = place.clone();
+    items.each(&mut |path| {
+        at.path = path;
+        all &= holds(&at);
+    });
+    all
 }
 
 impl Place {

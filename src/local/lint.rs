@@ -13,6 +13,7 @@ mod chart;
 mod claims;
 mod document;
 mod fixing;
+mod ignored;
 mod input;
 mod kustomization;
 mod near;
@@ -29,11 +30,14 @@ mod unfinished;
 pub use answers::{Against, DryRun, Key, Mentioned, mentioned, objects_of};
 pub use claims::{Claims, FactsError};
 pub use fixing::{Change, Fixing, Sink, Unwritten};
-pub use input::{Content, Exclusions, Input, Inputs, Unreadable, collect, collect_some, collect_without};
+pub use input::{
+    Content, Exclusions, Input, Inputs, Reached, Unreadable, collect, collect_some, collect_without,
+};
 pub use paths::{normal, path_text};
 pub use patterns::{BadPattern, ByPath, Patterns};
-pub use rendering::{Rendering, Values};
+pub use rendering::{Rendering, TIMEOUTS, Values};
 pub use session::{Defined, Fixes, Known, Scan, Session, Target, text};
+pub(super) use source::bytes;
 pub use source::{STDIN, drained, stdin};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +69,8 @@ pub struct Options<'a> {
     pub keep_sources: bool,
     /// Whether findings keep the operations of their fixes.
     pub keep_fixes: bool,
+    /// Whether findings about many items keep the names of all of them, which a baseline asks for.
+    pub keep_items: bool,
     /// How to predict the webhook's answers, instead of a plain lint.
     pub dry_run: Option<DryRun<'a>>,
     /// How charts and kustomizations are rendered; nothing if they are not.
@@ -73,6 +79,10 @@ pub struct Options<'a> {
     pub fix: Option<Fixing<'a>>,
     /// The rules and checks that are used, of those of the policy; nothing for all.
     pub selection: Option<&'a Selection>,
+    /// The policy with the rules that are not used as well, to count what they would find; nothing if there are none.
+    pub whole: Option<&'a Policy>,
+    /// The policy to count the errors by that are none by that of the run; nothing if it is the same.
+    pub reference: Option<&'a Policy>,
     /// The namespace of objects without one; empty if unknown.
     pub namespace: &'a str,
     /// What holds for some files instead of the policy and the namespace; later ones win.
@@ -94,10 +104,13 @@ impl Default for Options<'_> {
             api_checks: true,
             keep_sources: true,
             keep_fixes: true,
+            keep_items: false,
             dry_run: None,
             render: None,
             fix: None,
             selection: None,
+            whole: None,
+            reference: None,
             namespace: "",
             by_path: &[],
             today: None,
@@ -123,6 +136,12 @@ impl<'a> Options<'a> {
         'a: 'p,
     {
         self.last_for(input, |by_path| by_path.policy.as_ref()).unwrap_or(policy)
+    }
+
+    /// Returns the policy for a file with the rules that are not used as well.
+    fn whole_of(&self, input: &Input) -> Option<&'a Policy> {
+        let whole = self.whole?;
+        Some(self.last_for(input, |by_path| by_path.whole.as_ref()).unwrap_or(whole))
     }
 
     fn last_for<T>(&self, input: &Input, setting: impl Fn(&'a ByPath) -> Option<T>) -> Option<T> {

@@ -16,8 +16,6 @@ pub use process::Failure;
 
 /// The default of the time limit of one rendering.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many time limits all renderings of a run take together, at most.
-const ALL: u32 = 20;
 /// The name of the release, which is also Helm's own where none is named.
 const RELEASE: &str = "release-name";
 
@@ -105,16 +103,18 @@ pub struct Built {
 pub struct Renderer<'a> {
     tools: &'a Tools,
     timeout: Duration,
+    timeout_of_all: Duration,
     most: u64,
     network: bool,
     started: Instant,
 }
 
 impl<'a> Renderer<'a> {
-    /// `most` is how many bytes a rendering may have. Its time begins now.
+    /// The time limits are that of one rendering and that of all, whose time begins now. `most` is how many bytes a
+    /// rendering may have.
     #[must_use]
-    pub fn new(tools: &'a Tools, timeout: Duration, most: u64, network: bool) -> Self {
-        Self { tools, timeout, most, network, started: Instant::now() }
+    pub fn new(tools: &'a Tools, [timeout, timeout_of_all]: [Duration; 2], most: u64, network: bool) -> Self {
+        Self { tools, timeout, timeout_of_all, most, network, started: Instant::now() }
     }
 
     /// Tells whether what is not here is fetched.
@@ -192,9 +192,9 @@ impl<'a> Renderer<'a> {
         arguments: &[OsString],
         scratch: &tempfile::TempDir,
     ) -> Result<Vec<u8>, Failure> {
-        let left = (self.timeout * ALL).saturating_sub(self.started.elapsed());
+        let left = self.timeout_of_all.saturating_sub(self.started.elapsed());
         if left.is_zero() {
-            return Err(Failure::All(self.timeout * ALL));
+            return Err(Failure::All(self.timeout_of_all));
         }
         let call = Call {
             program,

@@ -1,8 +1,12 @@
-//! Puts a new text in the place of a file, all of it or nothing.
+//! Puts a new text in the place of a file, all of it or nothing, and never through a link that was not named.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::path::Path;
+use std::path::{Component, Path};
+
+use super::files::{self, Barred, Tree};
+use super::lint::normal;
+use super::spot::Spot;
 
 /// Why a file was not replaced. It is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +17,12 @@ pub enum NotReplaced {
     /// It is a pipe, a device or the like.
     #[error("it is not a regular file")]
     NoFile,
+    /// It is a link, which whoever made the directory may have put there.
+    #[error("it is a link, and nothing is written through one; name the file that it leads to")]
+    Link,
+    /// A directory on the way is a link out of the one that the path begins in.
+    #[error("a link on its way leads out of the directory; name the directory that it leads to")]
+    LeadsOut,
     /// It may not be written.
     #[error("the file is read-only")]
     ReadOnly,
@@ -21,7 +31,18 @@ pub enum NotReplaced {
     Io(#[from] io::Error),
 }
 
-/// Replaces a file whose text is `old`, or the target of a symbolic link, and keeps its permissions.
+impl From<Barred> for NotReplaced {
+    fn from(barred: Barred) -> Self {
+        match barred {
+            Barred::Outside => Self::LeadsOut,
+            Barred::Io(error) => Self::Io(error),
+            _ => Self::NoFile,
+        }
+    }
+}
+
+/// Replaces a file that the user has named and whose text is `old`, or the target of a symbolic link, and keeps
+/// its permissions.
 ///
 /// The new text is written to a file beside it, synced and renamed, so that no reader sees half of it. Hard
 /// links keep the old text. A file that already has the new text is not written.
@@ -31,35 +52,76 @@ pub enum NotReplaced {
 /// The file is unchanged.
 pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     let target = fs::canonicalize(path)?;
-    let metadata = fs::metadata(&target)?;
-    if !metadata.is_file() {
+    let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {
+        return Err(NotReplaced::NoFile);
+    };
+    if target.is_dir() {
         return Err(NotReplaced::NoFile);
     }
+    replace_at(&Spot::beneath(directory, Path::new(name))?, old, new)
+}
+
+/// Replaces a file of a tree that nobody has named, like [`replace`]. Where a link leads out of the tree nothing
+/// is written.
+///
+/// # Errors
+///
+/// The file is unchanged.
+pub fn replace_in(tree: &Tree, path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
+    replace_at(&tree.spot(path)?, old, new)
+}
+
+fn replace_at(spot: &Spot, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
+    let file = files::regular(spot.open()?)?;
+    let permissions = file.metadata()?.permissions();
     // Renaming needs only the directory's permissions; the file's count, too.
-    if metadata.permissions().readonly() {
+    if permissions.readonly() {
         return Err(NotReplaced::ReadOnly);
     }
-    OpenOptions::new().write(true).open(&target)?;
-    let directory = target.parent().unwrap_or(Path::new("/"));
-    let mut beside = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory)?;
-    beside.write_all(new)?;
-    beside.as_file().set_permissions(metadata.permissions())?;
-    beside.as_file().sync_all()?;
-    let [is_old, is_new] = holds(&target, [old, new])?;
-    if is_new {
-        return Ok(());
+    spot.try_write()?;
+    write(spot, Some(permissions), new, || {
+        // As late as can be: an editor may have written it meanwhile.
+        let [is_old, is_new] = holds(files::regular(spot.open()?)?, [old, new])?;
+        if is_new || is_old { Ok(!is_new) } else { Err(NotReplaced::Changed) }
+    })
+}
+
+/// Writes a text beside a file and puts it in its place, unless `is_due` says that this is not to be done.
+fn write(
+    spot: &Spot,
+    permissions: Option<fs::Permissions>,
+    text: &[u8],
+    is_due: impl FnOnce() -> Result<bool, NotReplaced>,
+) -> Result<(), NotReplaced> {
+    // Nobody else reads the text of a file that only some may read.
+    let (name, beside) = spot.beside(permissions.is_some())?;
+    let written = fill(beside, permissions, text).map_err(NotReplaced::from).and_then(|()| is_due());
+    let taken = match written {
+        Ok(true) => spot.take(&name).map_err(NotReplaced::from),
+        Ok(false) => {
+            spot.remove(&name);
+            return Ok(());
+        }
+        Err(error) => Err(error),
+    };
+    match taken {
+        Ok(()) => spot.sync(),
+        Err(_) => spot.remove(&name),
     }
-    if !is_old {
-        return Err(NotReplaced::Changed);
+    taken
+}
+
+/// Writes a new file, and closes it: some systems rename none that is open.
+fn fill(mut file: File, permissions: Option<fs::Permissions>, text: &[u8]) -> io::Result<()> {
+    file.write_all(text)?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
     }
-    beside.persist(&target).map_err(|error| error.error)?;
-    sync(directory);
-    Ok(())
+    file.sync_all()
 }
 
 /// Tells for each text whether a file equals it, without reading the whole file into memory.
-fn holds<const N: usize>(path: &Path, texts: [&[u8]; N]) -> io::Result<[bool; N]> {
-    let mut file = File::open(path)?;
+fn holds<const N: usize>(mut file: File, texts: [&[u8]; N]) -> io::Result<[bool; N]> {
     let (mut buffer, mut at, mut same) = (vec![0; 1 << 16], 0, [true; N]);
     loop {
         let read = match file.read(&mut buffer) {
@@ -80,39 +142,68 @@ fn holds<const N: usize>(path: &Path, texts: [&[u8]; N]) -> io::Result<[bool; N]
 
 /// Writes a file completely or not at all, like [`replace`]. A new file gets default permissions.
 ///
+/// Nothing is written through a link: whoever made the directory may have put one there.
+///
 /// # Errors
 ///
 /// The file is unchanged.
 pub fn put(path: &Path, text: &[u8]) -> Result<(), NotReplaced> {
+    let spot = output(path)?;
+    let Some(permissions) = there(path)? else { return write(&spot, None, text, || Ok(true)) };
+    if permissions.readonly() {
+        return Err(NotReplaced::ReadOnly);
+    }
+    spot.try_write()?;
+    if holds(files::regular(spot.open()?)?, [text])? == [true] {
+        return Ok(());
+    }
+    write(&spot, Some(permissions), text, || Ok(true))
+}
+
+/// Tells whether [`put`] could write a file, as far as that is known before.
+///
+/// # Errors
+///
+/// It could not.
+pub fn can_put(path: &Path) -> Result<(), NotReplaced> {
+    output(path)?;
+    there(path).map(drop)
+}
+
+/// Returns the permissions of a file, if it is there.
+fn there(path: &Path) -> Result<Option<fs::Permissions>, NotReplaced> {
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
-        Ok(_) if !fs::metadata(path)?.is_file() => Err(NotReplaced::NoFile),
-        Ok(_) => replace(path, &fs::read(path)?, text),
+        Ok(metadata) if metadata.is_symlink() => Err(NotReplaced::Link),
+        Ok(metadata) if !metadata.is_file() => Err(NotReplaced::NoFile),
+        Ok(metadata) => Ok(Some(metadata.permissions())),
     }
 }
 
-fn create(path: &Path, text: &[u8]) -> Result<(), NotReplaced> {
+/// Returns where a new file goes.
+///
+/// The directories of an absolute path are the user's. Those of a path that begins in the current directory, or
+/// above it, may be a stranger's links: none of them leads out of there.
+fn output(path: &Path) -> Result<Spot, NotReplaced> {
+    let name = path.file_name().ok_or(NotReplaced::NoFile)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Else the error would name the unfinished file, which means nothing to a person.
-    fs::metadata(directory)?;
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut beside = builder.prefix(PREFIX).tempfile_in(directory)?;
-    beside.write_all(text)?;
-    beside.as_file().sync_all()?;
-    beside.persist_noclobber(path).map_err(|error| error.error)?;
-    sync(directory);
-    Ok(())
-}
-
-/// How the names of unfinished files start.
-const PREFIX: &str = ".jobgate-";
-
-/// Brings a new name to the disk; where a system cannot do that, the rename is no less whole.
-fn sync(directory: &Path) {
-    let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    let real = fs::canonicalize(directory)?;
+    if !real.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::NotADirectory).into());
+    }
+    let current = std::env::current_dir()?;
+    let base = if path.is_absolute() {
+        normal(path).starts_with(&current).then_some(current)
+    } else {
+        let path = normal(path);
+        let up = path.components().take_while(|part| *part == Component::ParentDir);
+        Some(up.fold(current, |at, up| at.join(up)))
+    };
+    match base {
+        Some(base) if !real.starts_with(fs::canonicalize(&base)?) => Err(NotReplaced::LeadsOut),
+        _ => Ok(Spot::beneath(&real, Path::new(name))?),
+    }
 }
 
 #[cfg(test)]
@@ -147,14 +238,14 @@ mod tests {
         let longer = [long.as_bytes(), b"0"].concat();
         assert_eq!(
             holds(
-                &path,
+                File::open(&path).unwrap(),
                 [long.as_bytes(), &last, &longer, &long.as_bytes()[1..], &long.as_bytes()[..1 << 16], b""]
             )
             .unwrap(),
             [true, false, false, false, false, false]
         );
         let (_dir, path) = file("");
-        assert_eq!(holds(&path, [&b""[..], b"a"]).unwrap(), [true, false]);
+        assert_eq!(holds(File::open(&path).unwrap(), [&b""[..], b"a"]).unwrap(), [true, false]);
     }
 
     #[test]
@@ -203,5 +294,63 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
         assert!(matches!(replace(&link, b"new", b"newer"), Err(NotReplaced::ReadOnly)));
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(&dir)), ("new", 2));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_put_through_a_link() {
+        use std::os::unix::fs::symlink;
+        let (dir, path) = file("old");
+        for (to, from) in [("job.yaml", "link"), ("gone", "broken"), ("/dev/null", "device")] {
+            let link = dir.path().join(from);
+            symlink(to, &link).unwrap();
+            assert!(matches!(can_put(&link), Err(NotReplaced::Link)), "{from}");
+            assert!(matches!(put(&link, b"new"), Err(NotReplaced::Link)), "{from}");
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        }
+        assert!(!dir.path().join("gone").exists());
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(&dir)), ("old", 4));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_comes_meanwhile_is_replaced_and_not_followed() {
+        use std::os::unix::fs::symlink;
+        let (dir, path) = file("old");
+        let out = dir.path().join("out");
+        let spot = output(&out).unwrap();
+        symlink("job.yaml", &out).unwrap();
+        write(&spot, None, b"new", || Ok(true)).unwrap();
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap(), fs::read_to_string(&out).unwrap()),
+            ("old".into(), "new".into())
+        );
+        assert!(!fs::symlink_metadata(&out).unwrap().is_symlink());
+        // One that comes in the place of a file that is fixed is not read.
+        fs::remove_file(&out).unwrap();
+        symlink("job.yaml", &out).unwrap();
+        assert!(replace_at(&spot, b"old", b"new").is_err());
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), entries(&dir)), ("old", 2));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_tree_is_left_by_no_link() {
+        use std::os::unix::fs::symlink;
+        let (out, target) = file("old");
+        let (dir, _) = file("old");
+        symlink(&target, dir.path().join("far.yaml")).unwrap();
+        symlink(out.path(), dir.path().join("directory")).unwrap();
+        symlink("job.yaml", dir.path().join("near.yaml")).unwrap();
+        let tree = Tree::of([dir.path()]);
+        for name in ["far.yaml", "directory/job.yaml"] {
+            let done = replace_in(&tree, &dir.path().join(name), b"old", b"new");
+            assert!(matches!(done, Err(NotReplaced::LeadsOut)), "{name}");
+        }
+        replace_in(&tree, &dir.path().join("near.yaml"), b"old", b"new").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
+        assert_eq!(fs::read_to_string(dir.path().join("job.yaml")).unwrap(), "new");
+        assert!(fs::symlink_metadata(dir.path().join("near.yaml")).unwrap().is_symlink());
+        assert_eq!(entries(&out), 1);
     }
 }

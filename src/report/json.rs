@@ -81,6 +81,21 @@ struct Item<'r> {
     related: Vec<Other<'r>>,
     fix: Option<Safety>,
     withheld: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Items>,
+}
+
+/// The items of a list that a finding is about, if they are many.
+#[derive(Serialize)]
+struct Items {
+    count: usize,
+    last: Last,
+}
+
+#[derive(Serialize)]
+struct Last {
+    pointer: String,
+    path: String,
 }
 
 #[derive(Serialize)]
@@ -101,6 +116,8 @@ fn summary<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Er
         ("warn", report.count(Level::Warn)),
         ("note", report.count(Level::Note)),
         ("suppressed", report.suppressed),
+        ("ignored", report.ignored),
+        ("lowered", report.lowered),
         ("baselined", report.baselined),
         ("baselinedUnjudged", report.baselined_unjudged),
         ("excluded", report.excluded),
@@ -180,6 +197,11 @@ impl<'r> Item<'r> {
             related: related.iter().map(other).collect(),
             fix: finding.fix.as_ref().map(|fix| fix.safety),
             withheld: withheld.as_deref(),
+            items: finding.items.as_ref().and_then(|items| {
+                let (path, at) = items.last.as_ref()?;
+                let last = Last { pointer: at.to_json_pointer(), path: path.to_path() };
+                Some(Items { count: items.count, last })
+            }),
         }
     }
 }
@@ -287,7 +309,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_a_whole_document() {
-        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "suppressed": 0, "baselined": 0, "baselinedUnjudged": 0, "excluded": 0, "resolved": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0, "charts": 0, "kustomizations": 0});
+        let summary = json!({"files": 0, "documents": 0, "objects": 0, "deny": 0, "warn": 0, "note": 0, "suppressed": 0, "ignored": 0, "lowered": 0, "baselined": 0, "baselinedUnjudged": 0, "excluded": 0, "resolved": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0, "charts": 0, "kustomizations": 0});
         assert_eq!(document(&Report::default()), json!({"version": 1, "summary": summary, "findings": []}));
     }
 
@@ -329,7 +351,7 @@ mod tests {
         let mut out = Vec::new();
         write(&report, &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r##"
-        {"version":1,"summary":{"files":2,"documents":3,"objects":1,"deny":1,"warn":0,"note":1,"suppressed":0,"baselined":0,"baselinedUnjudged":0,"excluded":0,"resolved":0,"fixed":0,"changed":0,"withheld":0,"unjudged":2,"charts":0,"kustomizations":0},"impact":{"server":"https://a","policy":"","total":{"objects":0,"denied":0,"patched":0,"warned":0,"unchanged":0},"rules":[{"rule":"deadline","denied":1,"patched":0,"warned":0},{"rule":"ttl-after-finished","denied":0,"patched":1,"warned":0}],"namespaces":[],"filled":[],"leftOut":{"finished":0,"children":0,"deleting":0,"system":0},"problems":[],"notices":["one","two"],"holding":[],"unserved":[]},"unjudged":[
+        {"version":1,"summary":{"files":2,"documents":3,"objects":1,"deny":1,"warn":0,"note":1,"suppressed":0,"ignored":0,"lowered":0,"baselined":0,"baselinedUnjudged":0,"excluded":0,"resolved":0,"fixed":0,"changed":0,"withheld":0,"unjudged":2,"charts":0,"kustomizations":0},"impact":{"server":"https://a","policy":"","total":{"objects":0,"denied":0,"patched":0,"warned":0,"unchanged":0},"rules":[{"rule":"deadline","denied":1,"patched":0,"warned":0},{"rule":"ttl-after-finished","denied":0,"patched":1,"warned":0}],"namespaces":[],"filled":[],"leftOut":{"finished":0,"children":0,"deleting":0,"system":0},"problems":[],"notices":["one","two"],"holding":[],"unserved":[]},"unjudged":[
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-looked-up","message":"claims","help":""},
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-listed","message":"jobs","help":""}],"findings":[
         {"rule":"deadline","action":"deny","fills":false,"message":"the Job has no deadline","help":"add `spec.activeDeadlineSeconds` with the longest time a run may take","file":null,"document":0,"object":{"apiVersion":"batch/v1","kind":"Job","namespace":"team-a","name":"train"},"pointer":"/spec","path":"spec.activeDeadlineSeconds","start":null,"end":null,"related":[],"fix":"unsafe","withheld":null},
@@ -342,7 +364,7 @@ mod tests {
         let document = document(&sample::report());
         assert_eq!(
             document["summary"],
-            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "suppressed": 0, "baselined": 0, "baselinedUnjudged": 0, "excluded": 0, "resolved": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0, "charts": 0, "kustomizations": 0})
+            json!({"files": 2, "documents": 3, "objects": 1, "deny": 2, "warn": 1, "note": 2, "suppressed": 0, "ignored": 0, "lowered": 0, "baselined": 0, "baselinedUnjudged": 0, "excluded": 0, "resolved": 0, "fixed": 0, "changed": 0, "withheld": 0, "unjudged": 0, "charts": 0, "kustomizations": 0})
         );
         let findings = document["findings"].as_array().unwrap();
         let clash = findings.iter().find(|finding| finding["rule"] == "checkpoint-volume-access").unwrap();

@@ -66,7 +66,7 @@ prop_compose! {
             }
             let object = ObjectId { api_version: help, kind: message.clone(), namespace: None, name: Some(name) };
             let related = vec![Related { location: fills.then(|| location.clone()), object: Some(message.clone()), text: message }];
-            report.findings.push(Located { location, document: 0, object: fills.then(|| Arc::new(object)), finding, related, withheld: None, by_name: None });
+            report.findings.push(Located { location, document: 0, object: fills.then(|| Arc::new(object)), finding, related, withheld: None, by_name: None, items: None });
         }
         report
     }

@@ -151,6 +151,9 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
     if let Some(index) = index {
         result["ruleIndex"] = index.into();
     }
+    if finding.count() > 1 {
+        result["occurrenceCount"] = finding.count().into();
+    }
     if !related.is_empty() {
         result["relatedLocations"] = related.into();
     }

@@ -52,20 +52,30 @@ pub(super) fn line(report: &Report) -> String {
             thousands(report.withheld)
         );
     }
-    if report.suppressed > 0 {
-        let _ = write!(line, "; {} suppressed by exemptions and annotations", thousands(report.suppressed));
+    line += &taken_away(report);
+    if let Some(unjudged) = unjudged::in_short(report) {
+        let _ = write!(line, "; {unjudged}");
     }
-    if report.baselined > 0 {
-        let _ = write!(line, "; {} baselined", thousands(report.baselined));
-    }
-    if report.baselined_unjudged > 0 {
-        let _ = write!(line, "; {} not judged and baselined", thousands(report.baselined_unjudged));
+    line
+}
+
+/// Returns what would have been reported, were it not for the settings, in words that follow a summary; each begins
+/// with a semicolon.
+pub(crate) fn taken_away(report: &Report) -> String {
+    let mut line = String::new();
+    for (count, what) in [
+        (report.suppressed, "suppressed by exemptions and annotations"),
+        (report.ignored, "of rules and checks that are not used"),
+        (report.lowered, "more would be errors by the policy `default`"),
+        (report.baselined, "baselined"),
+        (report.baselined_unjudged, "not judged and baselined"),
+    ] {
+        if count > 0 {
+            let _ = write!(line, "; {} {what}", thousands(count));
+        }
     }
     if report.excluded > 0 {
         let _ = write!(line, "; {} excluded", plural(report.excluded, "path"));
-    }
-    if let Some(unjudged) = unjudged::in_short(report) {
-        let _ = write!(line, "; {unjudged}");
     }
     line
 }

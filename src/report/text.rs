@@ -1,4 +1,8 @@
-//! Text from manifests, made fit to be shown: nothing in it may steer a terminal or hide from its reader.
+//! Text from manifests, made fit to be shown: nothing in it may steer a terminal, hide from its reader, or be a
+//! command of the CI runner that prints it.
+//!
+//! GitHub takes what follows `::` at the start of a line for a command, and what follows `##[` anywhere in it; Azure
+//! and TeamCity have a word between `##` and `[`. Lines may be wrapped before any word, so each word counts.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,11 +12,12 @@ pub(super) use crate::text::number::thousands;
 
 /// Returns the text with all characters made visible that a terminal would interpret, hide or reorder.
 ///
-/// Control characters become pictures (`␛`), others their number (`<U+200B>`).
+/// Control characters become pictures (`␛`), others their number (`<U+200B>`). What a CI runner would take for a
+/// command is broken by a space.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-        || !text.chars().any(|char| char == '\t' || is_hidden(char))
-    {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        || !text.chars().any(|char| char == '\t' || is_hidden(char));
+    if is_plain && !text.contains("::") && !text.contains("##") {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
@@ -20,10 +25,38 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out.replace('\t', " "))
 }
 
+/// Returns a text of several lines with each of them cleaned. Tabs stay, and the two kinds of line breaks.
+pub(crate) fn clean_lines(text: &str) -> Cow<'_, str> {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = match line.strip_suffix("\r\n") {
+            Some(line) => (line, "\r\n"),
+            None => line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n")),
+        };
+        clean_into(&mut out, line);
+        out.push_str(end);
+    }
+    if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
+}
+
+/// Tells whether a character would end the start of a runner's command.
+fn completes_command(out: &str, char: char) -> bool {
+    match char {
+        ':' => out
+            .strip_suffix(':')
+            .is_some_and(|before| before.chars().next_back().is_none_or(char::is_whitespace)),
+        '[' => out
+            .trim_end_matches(|char: char| char.is_ascii_alphanumeric() || "-_.".contains(char))
+            .ends_with("##"),
+        _ => false,
+    }
+}
+
 /// Appends the text, cleaned, to `out`. Tabs stay.
 pub(super) fn clean_into(out: &mut String, text: &str) {
     for char in text.chars() {
         match char {
+            ':' | '[' if completes_command(out, char) => out.extend([' ', char]),
             '\t' => out.push(char),
             '\0'..='\u{1F}' => {
                 out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER));
@@ -100,6 +133,40 @@ mod tests {
         assert_eq!(clean("a\r\nb\tc\0"), "a␍␊b c␀");
         assert_eq!(clean("ad\u{202E}min\u{200B}\u{FEFF}\u{2028}"), "ad<U+202E>min<U+200B><U+FEFF><U+2028>");
         assert_eq!(clean("\u{E0041}"), "<U+E0041>");
+    }
+
+    #[test]
+    fn nothing_in_a_text_is_a_command_of_a_runner() {
+        for (text, cleaned) in [
+            ("::error::x", ": :error::x"),
+            ("a ::error::x", "a : :error::x"),
+            ("  ::: x", "  : : : x"),
+            ("\t::x", " : :x"),
+            ("a::b ::", "a::b : :"),
+            ("##[stop-commands]x", "## [stop-commands]x"),
+            ("a##[b", "a## [b"),
+            ("###[b", "### [b"),
+            ("##vso[task.setvariable]x", "##vso [task.setvariable]x"),
+            ("##[[a", "## [[a"),
+            ("# [a] ## b [c]", "# [a] ## b [c]"),
+            ("spec.a[0]::b", "spec.a[0]::b"),
+        ] {
+            assert_eq!(clean(text), cleaned, "{text}");
+            assert_eq!(clean(cleaned), cleaned, "{text}");
+        }
+        // Wherever a text is taken apart.
+        for text in ["x ##vso[a", " ::a"] {
+            for at in 0..text.len() {
+                let mut out = String::new();
+                clean_into(&mut out, &text[..at]);
+                clean_into(&mut out, &text[at..]);
+                assert!(!out.contains("##vso[") && !out.contains("::"), "{out}");
+            }
+        }
+        assert_eq!(clean_lines("a\r\n ::b\n\tc\u{1b}\n##[d"), "a\r\n : :b\n\tc␛\n## [d");
+        // A run of what may be a word is looked at once for each bracket.
+        let long = "##".to_owned() + &"a".repeat(1 << 20) + &"[".repeat(1 << 20);
+        assert_eq!(clean(&long).len(), long.len() + 1);
     }
 
     #[test]

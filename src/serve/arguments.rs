@@ -90,7 +90,7 @@ pub struct Serve {
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub max_in_flight: Option<usize>,
 
-    /// Open connections [default: 1024]
+    /// Open connections [default: 512]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub max_connections: Option<usize>,
 

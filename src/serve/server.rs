@@ -27,6 +27,8 @@ pub mod metrics;
 mod names;
 mod pool;
 pub mod probe;
+mod put_off;
+mod queue;
 mod requests;
 pub mod stop;
 mod turns;
@@ -43,7 +45,7 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
-use crate::admission::{Answer, Endpoint, Fault};
+use crate::admission::{Answer, Endpoint, Estimate, Fault};
 use accept::{Door, Tls};
 use certificate::{Authorities, Identity, Tokens};
 use connection::{Stage, Surroundings};
@@ -55,6 +57,8 @@ use turns::Turns;
 
 /// How long the API server waits by default (`timeoutSeconds` is 10 unless set).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often to look for reviews that were put off and not asked again.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How many connections the system may accept before we do; it has its own limit, too (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
 
@@ -88,9 +92,15 @@ pub trait Application: Send + Sync + 'static {
     }
 
     /// Returns about how many bytes of memory an answer to this body takes at most. It is called for every
-    /// review, for small bodies on the connection's thread, so it must be quick for them.
+    /// review, for bodies up to [`Limits::weighed_bytes`] on the connection's thread, so it must be quick.
     fn weight(&self, body: &[u8]) -> usize {
-        body.len()
+        self.estimate(body).weight
+    }
+
+    /// Returns what an answer to this body takes, and who asks. It is called for a body, or for the first part
+    /// of one that was not read to its end, when the review has to wait or is put off.
+    fn estimate<'b>(&self, body: &'b [u8]) -> Estimate<'b> {
+        Estimate { weight: body.len(), ..Estimate::default() }
     }
 
     /// Answers a review whose weight is more than all reviews together may have. If `None`, the server
@@ -194,6 +204,14 @@ impl Server {
         let (stage, stages) = watch::channel(Stage::Serving);
         let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone())
             .authenticated(config.clients.is_some());
+        let put_off = site.put_off();
+        let expiring = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(EXPIRY_INTERVAL);
+            loop {
+                put_off.expire(ticks.tick().await.into_std());
+            }
+        });
+        let _expiring = AbortOnDrop(expiring);
         let router = site.router();
         let around =
             Surroundings { router, limits: limits.clone(), metrics: metrics.clone(), stages, once: false };
@@ -251,6 +269,15 @@ fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
         Ok((listener, address))
     };
     listen().map_err(|source| ServeError::Bind { address, source })
+}
+
+/// Ends a task when dropped.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Waits for the order to stop; forever if the sender is gone.

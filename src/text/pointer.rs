@@ -209,9 +209,15 @@ impl Pointer {
         if !names.iter().any(Option::is_some) {
             return None;
         }
+        Some(self.with_names(&names).into())
+    }
+
+    /// Returns the printed path with these names for its list items, where there are any.
+    #[must_use]
+    pub(crate) fn with_names(&self, names: &[Option<&str>]) -> String {
         let mut out = String::new();
         self.write(&mut out, usize::MAX, |nth| names.get(nth).copied().flatten());
-        Some(out.into())
+        out
     }
 
     /// Writes the path up to about `limit` bytes; `name` returns the name of the nth list item on the path.

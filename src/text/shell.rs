@@ -1,55 +1,44 @@
 //! Reads shell scripts as far as it takes to know which commands run, in which order and with which words.
 //!
 //! It is exact or silent: what the text alone does not tell ([`UNKNOWN`], [`SPREADS`]) stays unknown, and a
-//! script with a syntax error, or with syntax that is not read, gives no commands at all. The grammar is that
-//! of bash, of which what dash reads is a part. Reading takes time in proportion to the script, whatever is in
-//! it: an admission webhook reads scripts of strangers, and this is why no general parser is used, whose
-//! recursion follows the input.
+//! script with a syntax error, or with syntax that is not read, says nothing at all. The grammar is that of
+//! bash, of which what dash reads is a part.
+//!
+//! An admission webhook reads scripts of strangers. So a script is read once, as a stream: [`read`] shows one
+//! command after another, with words that are borrowed from the script unless something is expanded in them,
+//! and keeps none. Time grows with the script and not faster, and what is kept at once is bounded: one command
+//! ([`MAX_COMMAND_BYTES`]), what is open around it ([`MAX_NESTING`]), and variables ([`MAX_VARIABLES`]). What
+//! is beyond these bounds is unknown, and [`End::beyond`] says so.
 
+mod compound;
 mod expand;
 mod lex;
 mod parse;
 mod simple;
 mod variables;
+mod word;
 
-use std::ops::Range;
+pub use variables::{Assigned, Variables};
+pub use word::{Piece, SPREADS, UNKNOWN, Word};
 
-pub use variables::Variables;
+/// The most bytes of words of one command that are kept. The words behind are unknown.
+pub const MAX_COMMAND_BYTES: usize = 64 << 10;
 
-/// Stands in a word for a part that is known only when the script runs.
-pub const UNKNOWN: char = '\u{E000}';
-/// Stands in a word for a part that is known only when the script runs, and may be several words or none.
-pub const SPREADS: char = '\u{E001}';
+/// The most compound commands and substitutions in one another. What is nested deeper ends the reading.
+pub const MAX_NESTING: usize = 64;
 
-/// A word of a command, without quotes and with known variables replaced.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Word {
-    /// The text; [`UNKNOWN`] and [`SPREADS`] stand for what is unknown.
-    pub text: String,
-    /// Its bytes in the script.
-    pub span: Range<usize>,
-    /// Whether it was written without quotes, escapes or expansions: only such a word is reserved.
-    pub(crate) plain: bool,
-}
+/// The most variables whose values are kept. With one more, all values are unknown.
+pub const MAX_VARIABLES: usize = 1024;
 
-impl Word {
-    /// Returns the text if all of it is known.
-    #[must_use]
-    pub fn known(&self) -> Option<&str> {
-        (!self.text.contains([UNKNOWN, SPREADS])).then_some(self.text.as_str())
-    }
-
-    /// Returns the text up to the first unknown part.
-    #[must_use]
-    pub fn start(&self) -> &str {
-        self.text.split([UNKNOWN, SPREADS]).next().unwrap_or_default()
-    }
-
-    /// Tells whether it may be several words or none.
-    #[must_use]
-    pub fn spreads(&self) -> bool {
-        self.text.contains(SPREADS)
-    }
+/// A bound that a script is beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// [`MAX_COMMAND_BYTES`].
+    Command,
+    /// [`MAX_NESTING`].
+    Nesting,
+    /// [`MAX_VARIABLES`].
+    Variables,
 }
 
 /// What comes after a command.
@@ -69,15 +58,21 @@ pub enum After {
     Background,
 }
 
-/// A command with its words, or a compound command's place in the order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Simple {
+/// A command with its words.
+#[derive(Debug)]
+pub struct Simple<'t> {
     /// The words, the program first; empty for assignments alone.
-    pub words: Vec<Word>,
+    pub words: Vec<Word<Piece<'t>>>,
     /// What comes after it.
     pub after: After,
     /// Where it is among compound commands.
     pub place: Place,
+    /// Whether it is the first command of a loop at the top of the script.
+    pub heads_loop: bool,
+    /// Whether no command follows it in the text.
+    pub is_final: bool,
+    /// Whether it is the last thing that the script does: it is final, and at the top.
+    pub is_last: bool,
 }
 
 /// Where a command is among compound commands.
@@ -87,46 +82,54 @@ pub struct Place {
     pub depth: usize,
     /// Whether it may not run: in a branch, a function, or behind `||`.
     pub branch: bool,
-    /// The innermost loop that it is in, by its index in [`Script::loops`].
+    /// The innermost loop that it is in, by its number in the script.
     pub in_loop: Option<usize>,
     /// Whether it is the condition of a loop or branch.
     pub condition: bool,
 }
 
-/// A loop.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A loop at the top of a script, with nothing behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loop {
-    /// Its bytes in the script.
-    pub span: Range<usize>,
     /// Whether its condition never ends it: `while true`, `while :`, `until false`, `for ((;;))`.
     pub endless: bool,
     /// Whether a command in it may end it: `break`, `exit`, `return`, `exec`, `kill`.
     pub leaves: bool,
-    /// Whether it is at the top of the script, with nothing behind it.
-    pub last: bool,
+    /// Whether a command is in it that is in no other loop: the last that was said to head a loop.
+    pub has_head: bool,
 }
 
-/// What a script does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Script {
-    /// Its commands, in the order of the text.
-    pub commands: Vec<Simple>,
-    /// Its loops, in the order of the text.
-    pub loops: Vec<Loop>,
-    /// Whether a command or loop at the top is the last thing in it, by its index in `commands`.
-    pub last: Option<usize>,
+/// What is known of a script when its end is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// The loop that is the last thing in it, at the top.
+    pub last_loop: Option<Loop>,
     /// Whether a pipeline fails with any of its commands when the script ends (`set -o pipefail`).
     pub pipefail: bool,
     /// Whether the script ends at the first command that fails (`set -e`).
     pub errexit: bool,
+    /// The first bound that the script is beyond.
+    pub beyond: Option<Bound>,
+    /// Whether reading ended before the end of the script, at [`Bound::Nesting`].
+    pub is_cut: bool,
 }
 
-impl Script {
-    /// Reads a script. Nothing for one with a syntax error, or that is nested too deeply.
-    #[must_use]
-    pub fn read(text: &str, variables: &mut Variables<'_>) -> Option<Self> {
-        parse::script(text, variables)
-    }
+/// A script has a syntax error, or syntax that is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the script cannot be read")]
+pub struct Unreadable;
+
+/// Reads a script, and shows its commands in the order of the text. A command is shown when the next one is
+/// read, since what comes after it is known then.
+///
+/// # Errors
+/// The script has a syntax error, or syntax that is not read. What was shown before counts for nothing.
+pub fn read<'t>(
+    text: &'t str,
+    variables: &mut Variables<'_>,
+    show: &mut dyn FnMut(&Simple<'t>),
+) -> Result<End, Unreadable> {
+    parse::script(text, variables, show)
 }
 
 #[cfg(test)]

@@ -37,6 +37,11 @@ impl Api {
         Self { runtime, client }
     }
 
+    /// Returns where its threads take tasks.
+    pub(crate) fn handle(&self) -> tokio::runtime::Handle {
+        self.runtime.handle().clone()
+    }
+
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,

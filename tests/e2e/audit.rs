@@ -4,11 +4,14 @@ use std::process::{Command, Output};
 
 use jobgate::text::value::{Value, json};
 
-use crate::manifests::{claim, cron_job, endless, gpu_job, job, mounting, over, pytorch_job, toleration};
+use crate::manifests::{
+    claim, cron_job, endless, gpu_job, job, mounting, mounts, over, pytorch_job, toleration,
+};
 use crate::scenario::{Needs, Place, Scenario, is};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("audit_says_what_would_be_denied_and_patched", says_what).ungated(),
+    Scenario::new("audit_finds_what_was_scaled_past_the_webhook", scaled).needs(Needs::CustomResources),
     Scenario::new("audit_of_pytorch_jobs", pytorch_jobs).needs(Needs::CustomResources).ungated(),
     Scenario::new("audit_judges_the_cron_job_and_not_its_runs", runs).ungated(),
     Scenario::new("audit_lists_what_was_filled_in", filled_in),
@@ -58,6 +61,37 @@ fn pytorch_jobs(place: &Place<'_>) {
     let report = report(&audit(place, "admin"));
     is(&report, "/impact/total/denied", json!(1));
     is(&report, "/findings/0/object/kind", json!("PyTorchJob"));
+}
+
+/// One worker with a claim that one node can mount is fine, and eight are not; `kubectl scale` asks nobody.
+fn scaled(place: &Place<'_>) {
+    place.create(&claim("checkpoints", "ReadWriteOnce")).ok();
+    let worker = |replicas: u32| {
+        json!({"spec": {"pytorchReplicaSpecs": {"Master": null, "Worker": {
+            "replicas": replicas, "template": {"spec": mounts("checkpoints")},
+        }}}})
+    };
+    place.create(&pytorch_job("scaled", worker(1))).ok();
+    place.create(&pytorch_job("written", worker(1))).ok();
+    let told = |report: &Value| -> Vec<String> {
+        let findings = report["findings"].as_array().expect("findings").iter();
+        let related = findings.flat_map(|finding| finding["related"].as_array().into_iter().flatten());
+        let texts = related.filter_map(|related| related["message"].as_str());
+        texts.filter(|text| text.contains("scale")).map(str::to_owned).collect()
+    };
+    assert_eq!(told(&report(&audit(place, "admin"))), [""; 0]);
+    let rule = "checkpoint-volume-access";
+    place.patch("pytorchjob/scaled", "merge", &worker(8)).denied(&[rule]);
+    place.kubectl(&["scale", "pytorchjob/scaled", "--replicas=8"]).quiet();
+    is(&place.stored("pytorchjob/scaled"), "/spec/pytorchReplicaSpecs/Worker/replicas", json!(8));
+    let report = report(&audit(place, "admin"));
+    is(&report, "/impact/total/denied", json!(1));
+    is(&report, "/findings/0/object/name", json!("scaled"));
+    assert_eq!(
+        told(&report),
+        ["set to 8 by `kubectl` through the subresource `scale`, which is not judged"],
+        "{report:#}"
+    );
 }
 
 /// A run as the CronJob controller makes it, owned and controlled by the CronJob. Waiting for the

@@ -31,8 +31,14 @@ impl Authority {
 
     /// Makes a certificate for a server on this machine.
     pub(crate) fn server(&self) -> Pair {
-        let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])
-            .expect("these are names");
+        self.server_of(&[])
+    }
+
+    /// Makes a certificate for a server on this machine that is called by other names, too.
+    pub(crate) fn server_of(&self, names: &[String]) -> Pair {
+        let own = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let all = own.into_iter().chain(names.iter().cloned()).collect::<Vec<_>>();
+        let mut params = CertificateParams::new(all).expect("these are names");
         params.distinguished_name.push(DnType::CommonName, "localhost");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate().expect("make a key");

@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates::{self, Authority};
+use crate::definitions::Definitions;
 use crate::gate::{Gate, Setup};
 use crate::kubectl::Kubectl;
 use crate::process::{Process, eventually, free_port};
+use crate::programs::Servers;
 
 /// The label of namespaces that the Jobgate of the whole cluster looks after.
 pub(crate) const GATED: &str = "jobgate-e2e";
@@ -24,13 +27,8 @@ pub(crate) const GATED: &str = "jobgate-e2e";
 pub(crate) struct Assets(PathBuf);
 
 impl Assets {
-    pub(crate) fn find() -> Option<Self> {
-        let place = env::var_os("KUBEBUILDER_ASSETS")
-            .map_or_else(|| PathBuf::from("/usr/local/kubebuilder/bin"), PathBuf::from);
-        ["etcd", "kube-apiserver", "kubectl"]
-            .iter()
-            .all(|name| place.join(name).is_file())
-            .then_some(Self(place))
+    pub(crate) const fn new(folder: PathBuf) -> Self {
+        Self(folder)
     }
 
     pub(crate) fn has_controllers(&self) -> bool {
@@ -49,58 +47,27 @@ pub(crate) fn shared(what: &str) -> Option<PathBuf> {
     Some(place.join(what)).filter(|path| path.exists())
 }
 
-/// The definition of MPIJobs of the training operator. A cluster has one definition of a resource.
-pub(crate) const OTHER_MPI_JOBS: &str = "mpijobs.yaml";
-
-/// Returns the definitions of custom resources that are there, one for each resource: of the two of MPIJobs,
-/// that of the newer operator.
-pub(crate) fn definitions() -> Vec<Value> {
-    let Some(folder) = shared("crds") else { return Vec::new() };
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(folder).expect("read a folder").map(|entry| entry.expect("an entry").path()).collect();
-    files.retain(|path| !path.ends_with(OTHER_MPI_JOBS));
-    files.sort();
-    files.iter().map(|path| definition(path)).collect()
-}
-
-/// Reads a definition, without the descriptions of its fields: they are most of it, and the API server
-/// publishes them again at each new definition.
-pub(crate) fn definition(path: &Path) -> Value {
-    let text = fs::read(path).expect("read a definition");
-    let mut definition =
-        jobgate::text::yaml::documents(&text).next().expect("a document").expect("YAML").value;
-    without_descriptions(&mut definition);
-    definition
-}
-
-fn without_descriptions(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|key, value| !(key == "description" && value.is_string()));
-            map.values_mut().for_each(without_descriptions);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_descriptions),
-        _ => {}
-    }
-}
-
 /// A cluster that starts when it is first needed.
 pub(crate) struct Lazy {
-    assets: Assets,
-    definitions: Vec<Value>,
+    servers: Servers,
+    definitions: Option<Definitions>,
     cluster: OnceLock<Result<Cluster, String>>,
     starting: Mutex<()>,
 }
 
 impl Lazy {
-    pub(crate) fn new(assets: Assets, definitions: Vec<Value>) -> Self {
-        Self { assets, definitions, cluster: OnceLock::new(), starting: Mutex::new(()) }
+    pub(crate) const fn new(servers: Servers, definitions: Option<Definitions>) -> Self {
+        Self { servers, definitions, cluster: OnceLock::new(), starting: Mutex::new(()) }
     }
 
     pub(crate) fn get(&self) -> Result<&Cluster, String> {
         if self.cluster.get().is_none() {
             let _one = self.starting.lock();
-            self.cluster.get_or_init(|| Cluster::start(&self.assets, &self.definitions));
+            self.cluster.get_or_init(|| {
+                let assets = Assets::new(self.servers.folder()?);
+                let definitions = self.definitions.as_ref().map_or(Ok(Vec::new()), Definitions::all)?;
+                Cluster::start(&assets, &definitions, None)
+            });
         }
         match self.cluster.get() {
             Some(Ok(cluster)) => Ok(cluster),
@@ -132,7 +99,7 @@ const USERS: [(&str, &str, &str); 5] = [
 ];
 
 impl Cluster {
-    fn start(assets: &Assets, definitions: &[Value]) -> Result<Self, String> {
+    fn start(assets: &Assets, definitions: &[Value], audit: Option<&str>) -> Result<Self, String> {
         let dir = tempfile::Builder::new()
             .prefix("jobgate-e2e-")
             .tempdir()
@@ -150,6 +117,9 @@ impl Cluster {
         write("accounts.pub", &public)?;
         let tokens = USERS.map(|(user, token, groups)| format!("{token},{user},{user},\"{groups}\"\n"));
         write("tokens.csv", &tokens.concat())?;
+        if let Some(policy) = audit {
+            write("audit.json", policy)?;
+        }
 
         let (etcd, peer, api) = (free_port(), free_port(), free_port());
         let etcd_url = format!("http://127.0.0.1:{etcd}");
@@ -174,6 +144,8 @@ impl Cluster {
                 .command("kube-apiserver")
                 // As envtest has it: without a controller, no namespace gets the account that pods need.
                 .args((!assets.has_controllers()).then_some("--disable-admission-plugins=ServiceAccount"))
+                .args(audit.map(|_| file("audit-policy-file", "audit.json")))
+                .args(audit.map(|_| file("audit-log-path", "audit.log")))
                 .args([
                     format!("--etcd-servers={etcd_url}"),
                     "--bind-address=127.0.0.1".to_owned(),
@@ -238,7 +210,12 @@ impl Cluster {
 
     /// Starts another cluster, with other custom resources.
     pub(crate) fn another(&self, definitions: &[Value]) -> Result<Self, String> {
-        Self::start(&self.assets, definitions)
+        Self::start(&self.assets, definitions, None)
+    }
+
+    /// Starts a cluster without custom resources, whose API server writes into `audit.log` what a policy says.
+    pub(crate) fn audited(assets: &Assets, policy: &str) -> Result<Self, String> {
+        Self::start(assets, &[], Some(policy))
     }
 
     fn controllers(&self, assets: &Assets) -> Result<Process, String> {
@@ -264,6 +241,7 @@ impl Cluster {
 
     /// What every scenario may rely on.
     fn prepare(&self, definitions: &[Value]) -> Result<(), String> {
+        let parents: Vec<Kind> = Kind::with_children().collect();
         let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "jobgate"},
@@ -273,6 +251,11 @@ impl Cluster {
                         "apiGroups": ["trainer.kubeflow.org"],
                         "resources": ["clustertrainingruntimes", "trainingruntimes"],
                         "verbs": ["get", "list", "watch"],
+                    },
+                    {
+                        "apiGroups": parents.iter().map(|kind| kind.group).collect::<Vec<_>>(),
+                        "resources": parents.iter().map(|kind| kind.resource).collect::<Vec<_>>(),
+                        "verbs": ["get"],
                     },
                 ],
             },

@@ -156,6 +156,15 @@ impl Gate {
         count(self.metrics, counter, label)
     }
 
+    /// Returns a size of the process by its name in `/proc/PID/status`, in KiB; 0 where there is none.
+    pub(crate) fn memory(&self, name: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
+        let size = status.lines().find_map(|line| {
+            line.strip_prefix(name)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok()
+        });
+        size.unwrap_or_default()
+    }
+
     /// Returns its metrics.
     pub(crate) fn metrics(&self) -> Result<String, String> {
         http_get(self.metrics, "/metrics")

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 
 use crate::api::Api;
@@ -122,6 +123,8 @@ fn permissions_are_minimal(place: &Place<'_>) {
         must(&[verb, "trainingruntimes.trainer.kubeflow.org", "-A"]);
         must(&[verb, "clustertrainingruntimes.trainer.kubeflow.org"]);
     }
+    let parents = || Kind::with_children().map(|kind| format!("{}.{}", kind.resource, kind.group));
+    parents().for_each(|parents| must(&["get", &parents, "-A"]));
     for verb in ["get", "watch", "update"] {
         must(&[verb, "secrets/jobgate-tls", "-n", "jobgate"]);
     }
@@ -156,6 +159,11 @@ fn permissions_are_minimal(place: &Place<'_>) {
     assert!(!may(&["get", "secrets/jobgate-tls", "-n", "default"]));
     assert!(!may(&["update", "persistentvolumeclaims", "-A"]));
     assert!(!may(&["update", "trainingruntimes.trainer.kubeflow.org", "-A"]));
+    for parents in parents() {
+        for verb in ["list", "watch", "update", "create", "delete"] {
+            assert!(!may(&[verb, &parents, "-A"]), "{verb} {parents}");
+        }
+    }
 }
 
 /// What a person sees who follows docs/install.md: it denies and fills in as soon as it is ready, and one

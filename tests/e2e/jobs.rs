@@ -2,7 +2,7 @@
 
 use jobgate::text::value::{Value, json};
 
-use crate::manifests::{asking, endless, gpu_job, job, over, toleration};
+use crate::manifests::{asking, cron_job, endless, gpu_job, job, over, toleration};
 use crate::scenario::{Place, Scenario, is};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
@@ -367,26 +367,32 @@ fn large_is_answered(place: &Place<'_>) {
     filled(place, "c");
 }
 
-fn child(owner: &str) -> Value {
+fn child(owner: &str, uid: &str) -> Value {
     let owner = json!([{
-        "apiVersion": "batch/v1", "kind": "CronJob", "name": owner, "uid": "7d1f4bd2-9a52-4d5a-9f0f-0d5d7bb0c9d1", "controller": true, "blockOwnerDeletion": true,
+        "apiVersion": "batch/v1", "kind": "CronJob", "name": owner, "uid": uid, "controller": true, "blockOwnerDeletion": true,
     }]);
     over(endless("child-29400000"), json!({"metadata": {"ownerReferences": owner}}))
 }
 
 fn trusted_controller_is_left_alone(place: &Place<'_>) {
-    place.create_as("system:serviceaccount:kube-system:cronjob-controller", &child("nightly")).quiet();
-    // The garbage collector may already have found that the owner does not exist.
-    let stored = place.kubectl(&["get", "job/child-29400000", "-o", "json"]);
-    if stored.success {
-        let stored = stored.json();
-        is(&stored, REPLACEMENT, json!("TerminatingOrFailed"));
-        is(&stored, TTL, Value::Null);
-    }
+    const CONTROLLER: &str = "system:serviceaccount:kube-system:cronjob-controller";
+    // Not even the controller is believed.
+    place
+        .create_as(CONTROLLER, &child("nightly", NOBODY))
+        .denied(&["deadline", "does not exist with that uid"]);
+    place.create(&cron_job("nightly", json!({"spec": {"suspend": true}}))).ok();
+    let uid = place.stored("cronjob/nightly")["metadata"]["uid"].as_str().expect("a uid").to_owned();
+    place.create_as(CONTROLLER, &child("nightly", &uid)).quiet();
+    let stored = place.stored("job/child-29400000");
+    is(&stored, REPLACEMENT, json!("TerminatingOrFailed"));
+    is(&stored, TTL, Value::Null);
 }
 
+/// A uid that nothing has.
+const NOBODY: &str = "7d1f4bd2-9a52-4d5a-9f0f-0d5d7bb0c9d1";
+
 fn forged_owner_is_denied(place: &Place<'_>) {
-    place.create(&child("nightly")).denied(&["deadline"]);
+    place.create(&child("nightly", NOBODY)).denied(&["deadline"]);
     assert!(!place.is_stored("job/child-29400000"));
 }
 

@@ -7,7 +7,7 @@ use http::Method;
 use jobgate::text::value::{Value, json};
 
 use crate::api::{Answer, Api, list_of};
-use crate::cluster::{OTHER_MPI_JOBS, definition, shared};
+use crate::definitions::Definitions;
 use crate::gate::{Gate, Setup, unregister};
 use crate::manifests::{claim, over, toleration};
 use crate::samples::{CLAIM, CLUSTER_TRAINING_RUNTIME, Fill, OTHER_MPI_JOB, SAMPLES, Sample};
@@ -409,8 +409,8 @@ fn in_no_namespace(place: &Place<'_>) {
 
 /// A cluster has one definition of MPIJobs: this one has that of the training operator.
 fn of_another_version(place: &Place<'_>) {
-    let file = shared("crds").expect("definitions").join(OTHER_MPI_JOBS);
-    let cluster = place.cluster.another(&[definition(&file)]).expect("start a cluster");
+    let definition = Definitions::find().and_then(|definitions| definitions.other_mpi_jobs());
+    let cluster = place.cluster.another(&[definition.expect("a definition")]).expect("start a cluster");
     let place = Place::new(&cluster, true);
     are_denied(&place, &[OTHER_MPI_JOB]);
     are_filled(&place, &[OTHER_MPI_JOB]);

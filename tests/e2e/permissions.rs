@@ -3,13 +3,16 @@
 
 use std::time::{Duration, Instant};
 
+use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 
 use crate::api::Api;
-use crate::cluster::definitions;
+use crate::definitions::Definitions;
 use crate::installation::{Installation, dry_run};
-use crate::manifests::{claim, mounting, train_job};
+use crate::kubectl::Output;
+use crate::manifests::{claim, endless, mounting, over, train_job};
 use crate::process::eventually;
+use crate::samples::sample;
 use crate::scenario::{Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[Scenario::new("permissions_are_all_needed", needed).ungated()];
@@ -27,7 +30,13 @@ impl Permission {
     fn is_of_facts(&self) -> bool {
         ["persistentvolumeclaims", "clustertrainingruntimes", "trainingruntimes"]
             .contains(&self.resource.as_str())
+            || parents(&self.resource).is_some()
     }
+}
+
+/// Returns the kind of a resource whose objects are looked up as parents.
+fn parents(resource: &str) -> Option<Kind> {
+    Kind::with_children().find(|kind| kind.resource == resource)
 }
 
 /// Returns every permission of the roles among the objects.
@@ -152,6 +161,7 @@ fn shown(
             says(trial, &format!("no permission to list or watch {resource}"));
             "every look-up asks the API server".to_owned()
         }
+        (resource, "get") if parents(resource).is_some() => unseen_is_trusted(place, trial, resource),
         _ => panic!("nothing shows that {verb} on {resource} is needed: leave it out of the role"),
     }
 }
@@ -186,7 +196,7 @@ fn late(api: &Api, trial: &Trial<'_>, resource: &str) -> String {
             let webhook = api.get(&path)["webhooks"][0].clone();
             (
                 path,
-                json!({"webhooks": [crate::manifests::over(webhook, json!({"clientConfig": {"caBundle": null}}))]}),
+                json!({"webhooks": [over(webhook, json!({"clientConfig": {"caBundle": null}}))]}),
                 "/webhooks/0/clientConfig/caBundle",
             )
         }
@@ -228,7 +238,7 @@ fn absent_is_unknown(place: &Place<'_>, trial: &Trial<'_>) -> String {
 
 /// Asking for a runtime shows whether it is missing or only hidden.
 fn hidden_is_unknown(place: &Place<'_>, trial: &Trial<'_>, resource: &str) -> String {
-    if definitions().is_empty() {
+    if Definitions::find().is_err() {
         return "(not shown: the cluster does not serve the kind)".to_owned();
     }
     judged(trial);
@@ -238,6 +248,39 @@ fn hidden_is_unknown(place: &Place<'_>, trial: &Trial<'_>, resource: &str) -> St
     assert!(output.stderr.contains("could not look up the runtime missing"), "{output}");
     says(trial, &format!("no permission to read {resource}"));
     "a runtime that is not there is unknown".to_owned()
+}
+
+/// Has an object created without effect that names a parent which does not exist, by the account that makes such
+/// objects.
+fn forged(place: &Place<'_>, trial: &Trial<'_>, kind: Kind) -> Output {
+    let owner = json!({
+        "apiVersion": kind.api_version(), "kind": kind.name, "name": "missing", "controller": true,
+        "uid": "7d1f4bd2-9a52-4d5a-9f0f-0d5d7bb0c9d1",
+    });
+    let child = kind.children.iter().find_map(|child| match child.name {
+        "Job" => Some(endless("child")),
+        "JobSet" => Some(sample("jobsets.jobset.x-k8s.io").bad("child")),
+        _ => None,
+    });
+    let child = over(child.expect("a child"), json!({"metadata": {"ownerReferences": [owner]}}));
+    // The account itself need not be bound to anything here.
+    let user = ["--as", kind.makers[0], "--as-group=system:masters"];
+    let create = ["-n", &trial.namespace, "create", "--dry-run=server", "-f", "-"];
+    let arguments = [&create[..], &user[..]].concat();
+    place.cluster.admin.run(&arguments, &child.to_string())
+}
+
+/// Asking for a parent shows whether it is missing or only hidden.
+fn unseen_is_trusted(place: &Place<'_>, trial: &Trial<'_>, resource: &str) -> String {
+    let kind = parents(resource).expect("a kind");
+    if definitions().is_empty() && !kind.is_built_in() {
+        return "(not shown: the cluster does not serve the kind)".to_owned();
+    }
+    judged(trial);
+    let looked = [kind.title(), "missing (no permission)"];
+    forged(place, trial, kind).warns(&looked);
+    says(trial, &format!("no permission to read {resource}"));
+    "a trusted controller is believed".to_owned()
 }
 
 fn never_from_the_cache(place: &Place<'_>, trial: &Trial<'_>) -> String {
@@ -289,6 +332,9 @@ fn works(place: &Place<'_>, api: &Api, trial: &Trial<'_>) {
         }
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", trial.installation.logs()));
+    for kind in Kind::with_children().filter(|kind| kind.is_built_in() || !definitions().is_empty()) {
+        forged(place, trial, kind).denied(&["does not exist with that uid"]);
+    }
     replica.ready().expect("ready");
 }
 

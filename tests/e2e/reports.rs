@@ -11,7 +11,8 @@ use std::time::Duration;
 use jobgate::report::policy_report::{OPEN_REPORTS, POLICY_REPORTS, PolicyReports};
 use jobgate::text::value::{Value, json};
 
-use crate::cluster::{Cluster, definition, shared};
+use crate::cluster::{Cluster, shared};
+use crate::definitions::definition;
 use crate::manifests::{endless, job, over};
 use crate::process::eventually;
 use crate::scenario::{Place, Scenario, is};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jobgate::text::value::{Value, json};
 
 use crate::gate::{Gate, Setup, unregister};
-use crate::manifests::{claim, cron_job, endless, gpu_job, job, mounting, over, toleration};
+use crate::manifests::{claim, cron_job, endless, gpu_job, job, mounting, over, pytorch_job, toleration};
 use crate::process::eventually;
 use crate::scenario::{Needs, Place, Scenario, is};
 
@@ -35,6 +35,14 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         .needs(Needs::Controllers)
         .ungated(),
     Scenario::new("garbage_collector_orphans_a_violator", orphaned).needs(Needs::Controllers).ungated(),
+    Scenario::new("update_in_two_steps_is_denied_as_in_one", in_two_steps).needs(Needs::CustomResources),
+    Scenario::new("update_after_bytes_that_are_no_text_is_denied", bytes_that_are_no_text),
+    Scenario::new("update_of_a_deep_violator_from_before", update_of_a_deep_violator)
+        .needs(Needs::CustomResources)
+        .ungated(),
+    Scenario::new("update_of_an_unreadable_violator_from_before", update_of_an_unreadable_violator)
+        .needs(Needs::CustomResources)
+        .ungated(),
 ];
 
 fn template(place: &Place<'_>, what: &str) -> Value {
@@ -302,4 +310,152 @@ fn orphaned(place: &Place<'_>) {
     place.gate();
     place.kubectl(&["delete", "job/a", "--cascade=orphan", "--wait=false"]).quiet();
     gone(place, "job/a");
+}
+
+/// A mapping in a mapping in a mapping: deeper than what Jobgate reads of an object.
+fn deep(key: &str) -> Value {
+    (0..150).fold(json!({}), |inside, _| json!({key: inside}))
+}
+
+/// Managed fields that somebody made up, which the API server stores as they are.
+fn managed(fields: &Value) -> Value {
+    let entry = json!({
+        "manager": "m", "operation": "Update", "apiVersion": "batch/v1", "fieldsType": "FieldsV1", "fieldsV1": fields,
+    });
+    json!({"metadata": {"managedFields": [entry]}})
+}
+
+/// Every part of managed fields that is passed over, with something deep in it.
+fn deep_fields() -> Vec<(String, Value)> {
+    let fields = ["f:containers", "f:initContainers", "f:metadata", "f:status", "f:volumes", "f:spec"];
+    let named = |field: &str| field.trim_start_matches("f:").to_lowercase();
+    fields.iter().map(|field| (named(field), json!({*field: deep("f:a")}))).collect()
+}
+
+fn job_set(name: &str) -> Value {
+    json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": name},
+        "spec": {"replicatedJobs": [{"name": "w", "template": {"spec": job("x", json!({}))["spec"]}}]},
+    })
+}
+
+/// Something deep first, then the deadline out: from then on nothing would be judged any more.
+fn in_two_steps(place: &Place<'_>) {
+    let violations = [
+        ("job", job("a", json!({})), json!({"spec": {"activeDeadlineSeconds": null}})),
+        (
+            "cronjob",
+            cron_job("a", json!({})),
+            json!({"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}}),
+        ),
+        (
+            "pytorchjob",
+            pytorch_job("a", json!({})),
+            json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null}}}),
+        ),
+    ];
+    for (field, fields) in deep_fields() {
+        for (resource, object, violation) in &violations {
+            let name = format!("a-{field}");
+            let object = over(over(object.clone(), json!({"metadata": {"name": name}})), managed(&fields));
+            place.create(&object).quiet();
+            let what = format!("{resource}/{name}");
+            let before = place.stored(&what);
+            place.patch(&what, "merge", violation).denied(&["1 problem:", "deadline: "]);
+            assert_eq!(place.stored(&what)["spec"], before["spec"]);
+            place.kubectl(&["label", &what, "cost-centre=7"]).quiet();
+        }
+        // The jobs of a JobSet cannot be changed, whoever judges them; what is never right is denied at once.
+        let name = format!("a-{field}");
+        let named = json!({"metadata": {"name": name}});
+        let object = over(over(job_set("a"), named), managed(&fields));
+        place.create(&object).ok();
+        let what = format!("jobset/{name}");
+        let before = place.stored(&what);
+        let always = json!([{"op": "add", "path": "/spec/replicatedJobs/0/template/spec/template/spec/restartPolicy", "value": "Always"}]);
+        let answer = place.patch(&what, "json", &always);
+        assert!(!answer.success, "must not pass: {answer}");
+        assert_eq!(place.stored(&what)["spec"], before["spec"]);
+        place.kubectl(&["label", &what, "cost-centre=7"]).ok();
+    }
+}
+
+/// The API server hands on the bytes of managed fields as they are.
+fn bytes_that_are_no_text(place: &Place<'_>) {
+    let path = format!("/apis/batch/v1/namespaces/{}/jobs", place.namespace);
+    let post = |object: &Value| {
+        let object =
+            over(object.clone(), managed(&json!({"f:metadata": {"f:?": {}}, "f:spec": {"f:?": {}}})));
+        let bytes: Vec<u8> =
+            object.to_string().bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect();
+        let file = place.cluster.dir.path().join(format!("{}-bytes.json", place.namespace));
+        fs::write(&file, bytes).expect("write an object");
+        place.kubectl(&["create", "--raw", &path, "-f", &file.to_string_lossy()])
+    };
+    let answer = post(&endless("a"));
+    assert!(!answer.success && answer.stderr.contains("deadline: "), "must be denied: {answer}");
+    assert!(!place.is_stored("job/a"));
+    post(&job("b", json!({}))).ok();
+    place
+        .patch("job/b", "merge", &json!({"spec": {"activeDeadlineSeconds": null}}))
+        .denied(&["1 problem:", "deadline: "]);
+}
+
+/// Whoever broke rules before Jobgate came can still be labelled, held and let go.
+fn update_of_a_deep_violator(place: &Place<'_>) {
+    let held = json!({"metadata": {"finalizers": ["e2e.jobgate.dev/hold"]}});
+    let made_up = managed(&json!({"f:metadata": deep("f:a"), "f:spec": deep("f:b")}));
+    let objects = [
+        ("job/a", endless("a")),
+        (
+            "cronjob/a",
+            cron_job("a", json!({"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}})),
+        ),
+        ("pytorchjob/a", pytorch_job("a", json!({"spec": {"runPolicy": {"activeDeadlineSeconds": null}}}))),
+        ("jobset/a", {
+            let mut object = job_set("a");
+            object["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["restartPolicy"] =
+                "Always".into();
+            object
+        }),
+    ];
+    for (_, object) in &objects {
+        place.create(&over(over(object.clone(), held.clone()), made_up.clone())).ok();
+    }
+    place.gate();
+    for (what, _) in &objects {
+        let before = place.stored(what);
+        place.kubectl(&["label", what, "cost-centre=7"]).ok();
+        place.kubectl(&["annotate", what, "note=late"]).ok();
+        let after = place.stored(what);
+        assert_eq!(after["spec"], before["spec"]);
+        is(&after, "/metadata/labels/cost-centre", json!("7"));
+        place.kubectl(&["delete", what, "--wait=false", "--cascade=background"]).ok();
+        place.patch(what, "merge", &json!({"metadata": {"finalizers": null}})).quiet();
+        gone(place, what);
+    }
+}
+
+/// What an AppWrapper wraps may be anything, so it is the way to a spec that cannot be read.
+fn update_of_an_unreadable_violator(place: &Place<'_>) {
+    let mut inner = endless("inner");
+    inner["spec"]["deep"] = deep("a");
+    let object = |name: &str, template: &Value| {
+        json!({
+            "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper",
+            "metadata": {"name": name, "finalizers": ["e2e.jobgate.dev/hold"]},
+            "spec": {"components": [{"template": template}]},
+        })
+    };
+    place.create(&object("a", &inner)).ok();
+    place.gate();
+    place.create(&object("b", &inner)).denied(&["depth: "]);
+    place.kubectl(&["label", "appwrapper/a", "cost-centre=7"]).quiet();
+    place.patch("appwrapper/a", "merge", &json!({"spec": {"suspend": true}})).denied(&["depth: "]);
+    let shallow = json!({"spec": {"components": [{"template": endless("inner")}]}});
+    let answer = place.patch("appwrapper/a", "merge", &shallow);
+    assert!(answer.is_denied(&["deadline: "]) && answer.stderr.contains("judged the new one"), "{answer}");
+    place.kubectl(&["delete", "appwrapper/a", "--wait=false", "--cascade=background"]).quiet();
+    place.patch("appwrapper/a", "merge", &json!({"metadata": {"finalizers": null}})).quiet();
+    gone(place, "appwrapper/a");
 }

@@ -376,3 +376,56 @@ async fn a_train_job_is_judged_with_its_runtime() {
     let notices = report.impact.unwrap().notices;
     assert!(notices.iter().any(|notice| notice.contains("runtimes are unknown")), "{notices:?}");
 }
+
+/// A PyTorchJob whose workers share a claim that one node can mount, as `kubectl scale` leaves it.
+fn scaled_job(name: &str, workers: i64, entries: Value) -> Value {
+    let pod = json!({
+        "containers": [{"name": "pytorch", "image": "i@sha256:0", "volumeMounts": [{"name": "c", "mountPath": "/checkpoints"}]}],
+        "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "checkpoints"}}],
+    });
+    json!({
+        "metadata": {"namespace": "a", "name": name, "uid": name, "managedFields": entries},
+        "spec": {
+            "runPolicy": {"cleanPodPolicy": "Running", "ttlSecondsAfterFinished": 60},
+            "pytorchReplicaSpecs": {"Worker": {"replicas": workers, "restartPolicy": "Never", "template": {"spec": pod}}},
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_scale_subresource_let_in_is_found_and_says_so() {
+    let owned = json!({"f:spec": {"f:pytorchReplicaSpecs": {"f:Worker": {"f:replicas": {}}}}});
+    let entry = |subresource: Value| json!([{"manager": "kubectl", "operation": "Update", "subresource": subresource, "fieldsV1": owned}]);
+    let other = json!([{"manager": "kubectl", "subresource": "scale", "fieldsV1": {"f:spec": {}}}]);
+    let jobs = [
+        scaled_job("scaled", 8, entry("scale".into())),
+        scaled_job("written", 8, entry(Value::Null)),
+        scaled_job("other", 8, other),
+        scaled_job("one", 1, entry("scale".into())),
+    ];
+    let claim = json!({"metadata": {"namespace": "a", "name": "checkpoints"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    let (report, _) = run(&Options::default(), move |uri, _| match uri {
+        uri if uri.contains("/pytorchjobs") => page(&jobs, ""),
+        uri if uri.contains("/persistentvolumeclaims") => page(std::slice::from_ref(&claim), ""),
+        _ => page(&[], ""),
+    })
+    .await;
+    let told: Vec<(String, &str, String)> = report
+        .findings
+        .iter()
+        .flat_map(|located| {
+            let name = located.object.as_ref().unwrap().name.clone().unwrap();
+            let scaled = located.related.iter().filter(|related| related.text.contains("`scale`"));
+            scaled.map(move |related| (name.clone(), located.finding.rule, related.text.clone()))
+        })
+        .collect();
+    let text = "set to 8 by `kubectl` through the subresource `scale`, which is not judged";
+    assert_eq!(told, [("scaled".to_owned(), "checkpoint-volume-access", text.to_owned())]);
+    let found = report.findings.iter().filter(|located| located.finding.rule == "checkpoint-volume-access");
+    assert_eq!(found.count(), 3, "and what it finds does not depend on who set it");
+    for format in [Format::Human, Format::Json] {
+        let mut out = Vec::new();
+        report::write(&report, format, &report::Options::default(), &mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains(text), "{format:?}");
+    }
+}

@@ -146,6 +146,33 @@ fn quantity() -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Returns the scripts of the fixtures, and some with what those do not have.
+fn script() -> Vec<Vec<u8>> {
+    let own = [
+        "if a; then b; elif c; then d; else e; fi",
+        "while true; do a $A \"$B\"; done & for i in 1 2; do b; break; done",
+        "for ((;;)); do a; done; case $A in (a|b) c;; *) d;& esac",
+        "f() { local x=$1; eval $x; }; function g { ( f ); }; g",
+        "A=1 B=(1 2); A+=2; export C=$A; c ${A:-${B:=x}} $((A + 1)) `d` $'e\\'f'",
+        "cat <<E | tee -a x 2>&1 <<-'F'\na\nE\n\tb\n\tF\n[[ -n $A && ( x =~ ^(a|b)$ ) ]] && ((A++))",
+        "set -euo pipefail; ! a | b |& c || exec d >(e) <(f) <NODES> {{ .Values.x }} {a,b}{1..3} [a-z]* ~/x \\\n g",
+        "x $(y $(z \"$(w)\"))\nbash -c 'a; \"b\"' # c",
+    ];
+    let mut found: Vec<Vec<u8>> = own.iter().map(|script| script.as_bytes().to_vec()).collect();
+    let mut open = objects();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) if text.contains(['\n', ';', '|', '&', '$']) => {
+                found.push(text.as_bytes().to_vec());
+            }
+            Value::Array(items) => open.extend(items),
+            Value::Object(entries) => open.extend(entries.into_iter().map(|(_, value)| value)),
+            _ => {}
+        }
+    }
+    found
+}
+
 fn policy() -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = texts(&["policies", "tests/rules"], &[]);
     found.retain(|text| {
@@ -227,6 +254,11 @@ fn schedules() {
 #[test]
 fn quantities() {
     run("quantity", quantity(), crate::laws::quantity::check);
+}
+
+#[test]
+fn scripts() {
+    run("script", script(), crate::laws::script::check);
 }
 
 #[test]

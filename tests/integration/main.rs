@@ -24,6 +24,8 @@ mod cli_fixes;
 mod cli_options;
 #[cfg(feature = "serve")]
 mod cluster;
+#[cfg(target_os = "linux")]
+mod cluster_get;
 mod corpus;
 #[cfg(feature = "serve")]
 mod deploy;
@@ -33,16 +35,22 @@ mod docs;
 mod doctor;
 mod fixes;
 mod fuzz_seeds;
+#[cfg(feature = "serve")]
+#[path = "../cluster/kubelet/mod.rs"]
+#[allow(dead_code, reason = "its plans are tested here, its requests by the scenarios that it serves")]
+mod kubelet;
 #[cfg(all(feature = "serve", target_os = "linux"))]
 mod large_reviews;
 mod large_texts;
 mod layers;
 mod lsp;
+mod many_items;
 mod oracle_apiserver;
 mod oracle_cron;
 mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;
+mod parents;
 mod policy_test;
 mod property_admission;
 #[cfg(feature = "serve")]
@@ -55,4 +63,6 @@ mod runtimes;
 #[cfg(feature = "serve")]
 mod server;
 mod shell;
+#[cfg(unix)]
+mod strangers;
 mod yaml_laws;

@@ -196,7 +196,7 @@ impl Seen {
             self.passed += 1;
         } else if mutate.meta.fault.is_none() {
             for answer in [&mutate, &validate] {
-                let is_trusted = answer.meta.skipped == Some(Skipped::TrustedController);
+                let is_trusted = answer.meta.skipped.is_some_and(Skipped::is_trusted);
                 assert_eq!(
                     is_trusted,
                     case.is_made(),

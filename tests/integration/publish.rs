@@ -75,6 +75,7 @@ fn located(namespace: &str) -> Located {
         labels: Vec::new(),
         fix: None,
         fills: false,
+        items: None,
     };
     Located { object: Some(object.into()), ..Located::new(location, 0, finding) }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use jobgate::text::value::Value;
 
 use crate::support::place::{JOB, Place, code, json, stderr, stdout};
+use crate::support::programs;
 
 /// A template of a Job: the one of [`JOB`] with an action.
 fn template() -> String {
@@ -468,14 +469,14 @@ fn with_overlays(more: &[(&str, &str)]) -> Place {
 
 /// Runs the binary with the machine's own `kubectl`; nothing if there is none.
 fn with_kubectl(place: &Place, arguments: &[&str]) -> Option<Output> {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = std::env::split_paths(&paths)
-        .chain([PathBuf::from("/usr/local/kubebuilder/bin")])
-        .filter(|bin| bin.join("kubectl").is_file());
-    let Some(bin) = places.next() else {
-        println!("skipped: there is no kubectl");
-        return None;
+    let kubectl = match programs::kubectl() {
+        Ok(kubectl) => kubectl,
+        Err(why) => {
+            programs::not_run("rendering by kubectl", &why);
+            return None;
+        }
     };
+    let bin = kubectl.parent().expect("a program in a folder");
     Some(place.command(arguments).env("PATH", bin).timeout(Duration::from_secs(120)).output().unwrap())
 }
 
@@ -597,10 +598,10 @@ fn what_is_not_here_is_fetched_only_where_the_configuration_says_so() {
         ("jobgate.yaml", &format!("{head}render: {{network: true}}\n")),
     ]);
     let job = place.path().join("base/job.yaml");
-    // Without leave, addresses lead nowhere.
+    // Only one that is named gives leave. Without it, addresses lead nowhere.
     let script = "test \"$GIT_ALLOW_PROTOCOL$HTTPS_PROXY\" = \"$1\" || exit 1";
-    tool(&place, "kustomize", &format!("set -- ''; {script}; cat '{}'", job.display()));
-    let report = lint(&place, &[]);
+    tool(&place, "kustomize", &format!("set -- https:http:ssh:git; {script}; cat '{}'", job.display()));
+    let report = lint(&place, &["--config", "jobgate.yaml"]);
     assert_eq!((unjudged(&report), &report["summary"]["kustomizations"]), (Vec::new(), &2.into()));
     assert!(calls_of(&place).iter().all(|call| call.starts_with("build /")), "{:?}", calls_of(&place));
     fs::write(place.path().join("jobgate.yaml"), head).unwrap();
@@ -685,12 +686,12 @@ fn init_looks_at_what_is_rendered_and_says_how() {
     assert_eq!(findings(&report), ["charts/train/templates/job.yaml:6 deadline"]);
 }
 
-/// A helm that is Helm's own library, where there is one.
+/// Helm itself, not what stands for it elsewhere.
 #[test]
 fn helm_itself_renders_what_is_judged() {
-    let Some(python) = std::env::var_os("JOBGATE_HELM_PYTHON") else {
-        println!("skipped: there is no JOBGATE_HELM_PYTHON");
-        return;
+    let helm = match programs::helm() {
+        Ok(helm) => helm,
+        Err(why) => return programs::not_run("rendering by Helm itself", &why),
     };
     let many = "\
 {{- range $nth := until (int .Values.runs) }}
@@ -704,9 +705,8 @@ fn helm_itself_renders_what_is_judged() {
         ("charts/train/templates/_helpers.tpl", &helper),
         ("charts/train/values.yaml", &format!("{VALUES}runs: 2\n")),
     ]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/helm.py");
     fs::create_dir_all(place.path().join("bin")).unwrap();
-    tool(&place, "helm", &format!("exec '{}' '{}' \"$@\"", python.display(), script.display()));
+    tool(&place, "helm", &format!("exec '{}' \"$@\"", helm.display()));
     let report = lint(&place, &[]);
     assert_eq!(
         findings(&report),

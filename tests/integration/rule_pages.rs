@@ -89,3 +89,43 @@ fn topics_show_what_is_wrong_and_what_is_right() {
         assert!(better.is_empty(), "{}: {better:#?}", topic.id);
     }
 }
+
+/// The rules that a change of the number of workers can break, and that deny or are asked to.
+const BY_NUMBER: [&str; 3] =
+    ["accelerator-hours-bounded", "checkpoint-volume-access", "launcher-nodes-match-pods"];
+
+#[test]
+fn pages_say_where_the_scale_subresource_goes_around_a_rule() {
+    let scaled: Vec<Kind> = Kind::all().filter(|kind| kind.scale.is_some()).collect();
+    assert!(!scaled.is_empty());
+    for entry in RULES.iter().filter(|entry| BY_NUMBER.contains(&entry.rule.id)) {
+        let page = entry.page();
+        assert!(page.contains("`kubectl scale`") && page.contains("`jobgate audit`"), "{}", entry.rule.id);
+        for kind in &scaled {
+            assert!(page.contains(kind.title()), "{} of {}", kind.title(), entry.rule.id);
+        }
+    }
+}
+
+#[test]
+fn the_kinds_that_can_be_scaled_are_those_of_the_definitions() {
+    let Some(folder) = crate::support::shared::path("crds") else { return };
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read(entry.unwrap().path()).unwrap();
+        let definition = yaml::documents(&text).next().unwrap().unwrap().value;
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (group, name) = (word(&definition["spec"]["group"]), word(&definition["spec"]["names"]["kind"]));
+        for version in definition["spec"]["versions"].as_array().unwrap() {
+            let api = format!("{group}/{}", word(&version["name"]));
+            let Some(kind) = Kind::typed(&api, &name).filter(|kind| kind.api_version() == api) else {
+                continue;
+            };
+            let path = version.pointer("/subresources/scale/specReplicasPath").map(word);
+            let ours = kind.scale.map(|path| format!(".{}", path.join(".")));
+            assert_eq!(ours, path, "{api} {name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen}");
+}

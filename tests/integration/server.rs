@@ -2,6 +2,7 @@
 //! tells it.
 mod crowds;
 mod framing;
+mod updates;
 
 use std::future::pending;
 use std::io;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use jobgate::admission::{Answer, Endpoint, Fault, Meta, Outcome};
+use jobgate::admission::{self, Answer, Endpoint, Estimate, Fault, Meta, Outcome};
 use jobgate::kinds::Kind;
 use jobgate::serve::server::certificate::{Authorities, Development, Identity, Tokens};
 use jobgate::serve::server::{Application, Call, Config, Limits, Metrics, Readiness, Server, Stop};
@@ -62,6 +63,10 @@ impl Application for Obedient {
             "overweigh" => panic!("asked to"),
             _ => 5 * body.len(),
         }
+    }
+
+    fn estimate<'b>(&self, body: &'b [u8]) -> Estimate<'b> {
+        Estimate { weight: 5 * body.len(), ..admission::estimate(body) }
     }
 
     fn too_heavy(&self, _: Endpoint, body: &[u8]) -> Option<Answer> {
@@ -130,7 +135,10 @@ struct Running {
 }
 
 async fn start(change: impl FnOnce(&mut Config)) -> Running {
-    let metrics = Metrics::new();
+    start_with(Metrics::new(), Obedient, change).await
+}
+
+async fn start_with(metrics: Metrics, app: impl Application, change: impl FnOnce(&mut Config)) -> Running {
     let made = Development::generate().unwrap();
     let identity = Arc::new(Identity::empty(&metrics));
     identity.replace(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
@@ -153,7 +161,7 @@ async fn start(change: impl FnOnce(&mut Config)) -> Running {
     let server = Server::bind(config, metrics.clone()).await.unwrap();
     let (address, probe_address) = (server.address, server.probe_address);
     let (stop, told) = watch::channel(Stop::No);
-    let task = tokio::spawn(server.run(Obedient, told));
+    let task = tokio::spawn(server.run(app, told));
     Running { address, probe_address, metrics, identity, readiness, ca: made.ca, stop, task }
 }
 
@@ -624,7 +632,7 @@ async fn an_endless_body_takes_no_memory() {
 fn narrow(config: &mut Config) {
     let limits = &mut config.limits;
     (limits.inline_bytes, limits.body_memory, limits.body_memory_per_source) = (1000, 240_000, 180_000);
-    (limits.queue, limits.body_grace, limits.review) =
+    (limits.body_queue, limits.body_grace, limits.review) =
         (ms(100), Duration::from_secs(30), Duration::from_secs(60));
 }
 
@@ -714,7 +722,10 @@ async fn whoever_has_most_gives_way() {
 
 #[tokio::test]
 async fn what_is_too_heavy_is_denied_and_the_heavy_wait_for_each_other() {
-    let server = start(|config| config.limits.evaluation_memory = 1 << 20).await;
+    let server = start(|config| {
+        (config.limits.evaluation_memory, config.limits.light) = (1 << 20, 100_000);
+    })
+    .await;
     let mut client = server.connect().await;
     let large = |order: &str, end: &str| format!("{order}{}{end}", "x".repeat(100_000));
     assert_eq!(client.post("/mutate", &large(&order("weigh"), "")).await.unwrap().body, r#"{"heavy":true}"#);
@@ -757,6 +768,70 @@ async fn overload_is_shed_without_loss() {
 }
 
 #[tokio::test]
+async fn what_is_put_off_and_not_asked_again_is_a_fault() {
+    const LOST: &str = r#"jobgate_faults_total{cause="shed"}"#;
+    let server = start(|config| (config.limits.in_flight, config.limits.queue) = (1, ms(20))).await;
+    let (mut busy, mut other) = (server.connect().await, server.connect().await);
+    let of = |uid: &str| format!(r#"{{"request":{{"uid":"{uid}"}}}}"#);
+    busy.send(request("/mutate", &order("linger"))).await.unwrap();
+    server.until_metric("jobgate_reviews_in_flight", 1.0).await;
+    let began = Instant::now();
+    for (uid, timeout) in [("lost", "1s"), ("again", "3s")] {
+        let reply = other.post(&format!("/mutate?timeout={timeout}"), &of(uid)).await.unwrap();
+        assert_eq!(reply.status, 429, "{uid}: {reply:?}");
+    }
+    assert_eq!(busy.reply().await.unwrap().status, 200);
+    let reply = other.post("/mutate?timeout=3s", &of("again")).await.unwrap();
+    assert_eq!(reply.status, 200, "{reply:?}");
+    // It has the time that is left since it came first, not three seconds again.
+    let left: u64 = reply.body.split(r#""left":"#).nth(1).unwrap().trim_end_matches('}').parse().unwrap();
+    assert!(u128::from(left) < 2900_u128.saturating_sub(began.elapsed().as_millis()), "{left} ms");
+    server.until_metric(LOST, 1.0).await;
+    sleep((began + Duration::from_millis(5500)).saturating_duration_since(Instant::now())).await;
+    assert_eq!(server.metric(LOST), 1.0, "what was asked again in time was not lost");
+    // A body that the server has no memory for is known by its first bytes.
+    let body = format!("{}{}", of("body"), "x".repeat(70_000));
+    let narrow = start(|config| (config.limits.body_memory, config.limits.body_queue) = (1000, ms(20))).await;
+    assert_eq!(narrow.connect().await.post("/mutate?timeout=1s", &body).await.unwrap().status, 429);
+    assert_eq!(narrow.metric(LOST), 0.0, "it may still be asked again");
+    narrow.until_metric(LOST, 1.0).await;
+}
+
+#[tokio::test]
+async fn heavy_reviews_of_a_user_hold_up_neither_light_ones_nor_those_of_others() {
+    let server = start(|config| {
+        config.limits.light = 100_000;
+        config.limits.review = Duration::from_secs(60);
+        config.limits.queue = Duration::from_secs(60);
+    })
+    .await;
+    let review = |word: &str, user: &str, bytes: usize| {
+        let head = format!(r#"{{"do":"{word}","request":{{"uid":"u","userInfo":{{"username":"{user}"}}}}}}"#);
+        let more = "x".repeat(bytes.saturating_sub(head.len()));
+        request("/validate?timeout=30s", &format!("{head}{more}"))
+    };
+    // Two of them are evaluated at a time, each for a second and a half.
+    let mut mallory = Vec::new();
+    for _ in 0..6 {
+        let mut client = server.connect().await;
+        client.send(review("linger", "mallory", 50_000)).await.unwrap();
+        mallory.push(client);
+        server.until_metric("jobgate_reviews_in_flight", mallory.len().min(2) as f64).await;
+    }
+    let began = Instant::now();
+    let (mut alice, mut light) = (server.connect().await, server.connect().await);
+    alice.send(review("", "alice", 50_000)).await.unwrap();
+    light.send(review("", "mallory", 15_000)).await.unwrap();
+    assert_eq!(light.reply().await.unwrap().status, 200);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}: light ones wait for nobody", began.elapsed());
+    assert_eq!(alice.reply().await.unwrap().status, 200);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}: alice is next", began.elapsed());
+    for client in &mut mallory {
+        assert_eq!(client.reply().await.unwrap().status, 200);
+    }
+}
+
+#[tokio::test]
 async fn a_short_queue_hides_a_burst() {
     let server = Arc::new(
         start(|config| (config.limits.in_flight, config.limits.queue) = (1, Duration::from_secs(5))).await,
@@ -792,7 +867,7 @@ async fn a_panic_costs_one_review() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_application_is_answered_for_in_time() {
-    let server = start(|config| config.limits.inline_bytes = 1000).await;
+    let server = start(|config| (config.limits.inline_bytes, config.limits.light) = (1000, 1000)).await;
     let mut client = server.connect().await;
     let mut late = 0;
     for (word, pad) in [("hang", 0), ("hang", 2000), ("compute", 2000)] {

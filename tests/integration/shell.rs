@@ -1,8 +1,12 @@
 //! Scripts are read as bash runs them: random ones, run with a function in place of each program.
 
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use jobgate::text::shell::{Script, Variables};
+use jobgate::admission::{self, Endpoint};
+use jobgate::judge::facts::NoFacts;
+use jobgate::judge::policy::Policy;
+use jobgate::text::shell::{self, Variables, Word};
 use proptest::prelude::*;
 
 /// Words as people write them, with quotes, escapes, variables and substitutions.
@@ -81,10 +85,10 @@ fn is_valid(script: &str) -> bool {
 
 /// Tells whether a word that was read may be what bash made of it: several words, if it spreads.
 fn fits(read: &str, words: &[String]) -> Option<usize> {
-    if read.contains(jobgate::text::shell::SPREADS) {
+    if read.contains(shell::SPREADS) {
         return None;
     }
-    let pieces: Vec<&str> = read.split(jobgate::text::shell::UNKNOWN).collect();
+    let pieces: Vec<&str> = read.split(shell::UNKNOWN).collect();
     let word = words.first()?;
     let fits = match pieces.as_slice() {
         [whole] => word == whole,
@@ -109,27 +113,30 @@ fn scripts_are_read_as_bash_runs_them() {
     runner
         .run(&script(), |script| {
             let nothing = |_: &str| None;
-            let read = Script::read(&script, &mut Variables::of(&nothing));
-            let Some(read) = read else {
+            let mut called = Vec::new();
+            let mut may_not_run = false;
+            let read = shell::read(&script, &mut Variables::of(&nothing), &mut |one| {
+                if one.words.first().is_some_and(|word| word.text == "p") {
+                    may_not_run |= one.place.branch;
+                    called.push(one.words.iter().map(Word::kept).collect::<Vec<_>>());
+                }
+            });
+            let Ok(read) = read else {
                 // Silence is allowed, but not where bash has nothing to say against it.
                 prop_assert!(!is_valid(&script), "not read: {script}");
                 return Ok(());
             };
             prop_assert!(is_valid(&script), "read, and bash rejects it: {script}");
             let ran = run(&script).expect("bash runs");
-            let called: Vec<_> = read
-                .commands
-                .iter()
-                .filter(|one| one.words.first().is_some_and(|word| word.text == "p"))
-                .collect();
+            prop_assert!(read.beyond.is_none() && !read.is_cut, "{script}");
             // Those that may not run are skipped by the branches above; without any, all run in order.
-            if called.iter().any(|one| one.place.branch) || script.contains("||") {
+            if may_not_run || script.contains("||") {
                 return Ok(());
             }
             prop_assert_eq!(called.len(), ran.len(), "{}", script);
             for (command, words) in called.iter().zip(&ran) {
                 let mut words = words.as_slice();
-                for word in &command.words[1..] {
+                for word in &command[1..] {
                     let Some(taken) = fits(&word.text, words) else {
                         prop_assert!(word.spreads(), "{script}: {:?} is {words:?}", word.text);
                         words = &[];
@@ -139,7 +146,7 @@ fn scripts_are_read_as_bash_runs_them() {
                     words = &words[taken..];
                 }
                 prop_assert!(
-                    words.is_empty() || command.words.iter().any(|word| word.spreads()),
+                    words.is_empty() || command.iter().any(|word| word.spreads()),
                     "{script}: {words:?}"
                 );
             }
@@ -147,4 +154,67 @@ fn scripts_are_read_as_bash_runs_them() {
         })
         .unwrap();
     assert!(read_and_known.get() > 300, "only {} words were compared", read_and_known.get());
+}
+
+/// A Job without a deadline, whose script is beyond a bound in its middle.
+fn job_beyond_bounds() -> serde_json::Value {
+    let script = format!("set -e\npython train.py {}\nsleep infinity\n", "--x ".repeat(1 << 16));
+    serde_json::json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{
+            "name": "main", "image": "i", "command": ["bash", "-c", script],
+            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+        }]}}},
+    })
+}
+
+const SAID: &str = "a command is longer than 64 KiB: what is behind that was not judged";
+
+#[test]
+fn the_webhook_says_what_it_did_not_judge_and_denies_the_rest() {
+    let review = serde_json::json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "u", "kind": {"group": "batch", "version": "v1", "kind": "Job"}, "operation": "CREATE",
+            "namespace": "team", "object": job_beyond_bounds(),
+        },
+    });
+    let policy = Policy::builtin("default").unwrap();
+    let answer =
+        admission::answer(Endpoint::Validate, &policy, &NoFacts, review.to_string().as_bytes(), None);
+    let answer: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let response = &answer["response"];
+    let message = response["status"]["message"].as_str().unwrap_or_default();
+    assert_eq!(response["allowed"], false, "{response}");
+    assert!(message.contains("deadline: ") && message.contains(SAID), "{message}");
+    // With the denial out of the way, it is a warning.
+    let mut allowed = review;
+    allowed["request"]["object"]["spec"]["activeDeadlineSeconds"] = 3600.into();
+    let answer =
+        admission::answer(Endpoint::Validate, &policy, &NoFacts, allowed.to_string().as_bytes(), None);
+    let answer: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let warnings = answer["response"]["warnings"].to_string();
+    assert_eq!(answer["response"]["allowed"], true);
+    assert!(
+        warnings.contains("script-within-bounds: ") && warnings.contains("longer than 64 KiB"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn the_linter_says_what_it_did_not_judge() {
+    let mut lint = Command::new(env!("CARGO_BIN_EXE_jobgate"))
+        .args(["lint", "--no-config", "--format", "json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    lint.stdin.take().unwrap().write_all(job_beyond_bounds().to_string().as_bytes()).unwrap();
+    let output = lint.wait_with_output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let of = |rule: &str| findings.iter().filter(|one| one["rule"] == rule).collect::<Vec<_>>();
+    let [said] = of("script-within-bounds")[..] else { panic!("{findings:?}") };
+    assert_eq!((said["action"].as_str(), said["message"].as_str()), (Some("warn"), Some(SAID)));
+    assert!(!of("deadline").is_empty() && !of("accelerator-container-ends").is_empty(), "{findings:?}");
 }

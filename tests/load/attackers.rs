@@ -138,7 +138,7 @@ pub(crate) fn run(attack: &Attack, target: Target, stop: oneshot::Receiver<()>) 
 
 /// An attacker is another machine: what it computes must not be taken from the server's processors. So its
 /// thread runs when the others do not, as far as the system lets it.
-fn lower_priority() {
+pub(crate) fn lower_priority() {
     let Ok(thread) = fs::read_link("/proc/thread-self") else { return };
     let Some(id) = thread.file_name() else { return };
     let _ = Command::new("renice")

@@ -6,6 +6,9 @@
 //! each byte, or keep more memory, than the bounds below. What no step counts shows in the time for each byte,
 //! which is held against that of the other shapes.
 //!
+//! Items that are empty, null, of the wrong type or invalid are searched as well, and cost the linter no more
+//! than the webhook.
+//!
 //! `JOBGATE_HOSTILE=time` times the costliest shapes at 64 KiB and 3 MiB instead; it wants a release build.
 //! `.ci/hostile` runs that.
 mod objects;
@@ -26,6 +29,8 @@ use jobgate::judge::facts::{Claim, Fact, Facts, Runtime};
 use jobgate::judge::finding::Source;
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::Kind;
+use jobgate::local::lint::{self, Claims, Content, Input, Options, Reached};
+use jobgate::report::{self, Format};
 use jobgate::text::meter::{self, Bounds};
 use jobgate::text::value::{Value, json};
 use peak_alloc::PeakAlloc;
@@ -54,6 +59,16 @@ const MAX_ALLOCATED_PER_BYTE: f64 = 1500.0;
 /// The most bytes held at once for a byte of a review: 3 MiB of object come to 256 MiB.
 const MAX_HELD_PER_BYTE: f64 = 85.0;
 
+/// The most bytes held at once, and allocated, for a byte of a file that is linted.
+const MAX_LINT_HELD_PER_BYTE: f64 = 130.0;
+const MAX_LINT_ALLOCATED_PER_BYTE: f64 = 4000.0;
+/// What a file of any size may hold.
+const LINT_FLOOR: usize = 2 << 20;
+/// The most bytes of a report about one object, whatever is in it.
+const MAX_REPORT: usize = 2 << 20;
+/// How many of the shapes of wrong items are tried for each kind in the gate.
+const WRONG: usize = 40;
+
 /// The most bytes held at once for any review.
 const MAX_HELD: usize = 256 << 20;
 /// The largest answer, in bytes.
@@ -61,6 +76,12 @@ const MAX_ANSWER: usize = 1 << 20;
 /// How long a review of so many bytes may take.
 const TIMES: [(usize, Duration); 2] =
     [(64 << 10, Duration::from_millis(100)), (3 << 20, Duration::from_secs(1))];
+/// How long it may take to lint a file of so many bytes.
+const LINT_TIMES: [(usize, Duration); 3] = [
+    (64 << 10, Duration::from_millis(100)),
+    (512 << 10, Duration::from_millis(500)),
+    (2 << 20, Duration::from_millis(1500)),
+];
 /// The most time for each byte, as a multiple of the median over all shapes. What is found in text takes
 /// longer than what is skipped, and what is read as a script still longer.
 const MAX_PACE: f64 = 100.0;
@@ -82,6 +103,8 @@ const THREES: usize = 4;
 /// What is asked with each shape.
 const ASKED: [(Endpoint, bool); 3] =
     [(Endpoint::Mutate, false), (Endpoint::Validate, true), (Endpoint::Mutate, true)];
+/// How many shapes that cost too much are printed.
+const MAX_SHOWN: usize = 200;
 /// How many of the costliest shapes are kept, and timed.
 const TIMED: usize = 60;
 
@@ -128,6 +151,8 @@ struct Cost {
     steps: u64,
     allocated: usize,
     held: usize,
+    /// What the server would have let it take.
+    weight: usize,
     took: Duration,
 }
 
@@ -161,7 +186,30 @@ fn measure(policy: &Policy, endpoint: Endpoint, body: &[u8]) -> Cost {
     let (allocated, held) = (ALL.total_allocated() - allocated, HELD.peak_usage().saturating_sub(held));
     assert!(matches!(answer.status, 200 | 400), "{}", answer.status);
     assert!(answer.body.len() <= MAX_ANSWER, "an answer of {} bytes", answer.body.len());
-    Cost { bytes: body.len(), steps, allocated, held, took }
+    Cost { bytes: body.len(), steps, allocated, held, weight: admission::weight(body), took }
+}
+
+/// Lints an object as a file of JSON, and writes the report.
+fn measure_lint(policy: &Policy, object: &str) -> Cost {
+    let content = Content::Bytes(object.as_bytes().into());
+    let input =
+        Input { path: "object.json".into(), content, named: true, root: None, reached: Reached::Named };
+    let (allocated, held) = (ALL.total_allocated(), HELD.current_usage());
+    HELD.reset_peak_usage();
+    let began = Instant::now();
+    let work = || {
+        let options = Options { keep_sources: false, ..Options::default() };
+        let report = lint::lint(&[input], policy, &Claims::default(), &options).report;
+        let mut out = Vec::new();
+        report::write(&report, Format::Json, &report::Options::default(), &mut out).unwrap();
+        out.len()
+    };
+    let (length, steps) = meter::run(Bounds::default(), work).unwrap();
+    let took = began.elapsed();
+    let (allocated, held) = (ALL.total_allocated() - allocated, HELD.peak_usage().saturating_sub(held));
+    assert!(length <= MAX_REPORT, "a report of {length} bytes");
+    // Nobody weighs a file before it is read: the bounds for each byte hold for it.
+    Cost { bytes: object.len(), steps, allocated, held, weight: usize::MAX, took }
 }
 
 /// A shape on a base object, for one endpoint.
@@ -273,7 +321,7 @@ fn search(bases: &[(usize, &Base)], timed: bool) {
         }
     }
     println!("{} passed, {} failed", trials - faults.len().min(trials), faults.len());
-    for fault in faults.iter().take(20) {
+    for fault in faults.iter().take(MAX_SHOWN) {
         println!("  {fault}");
     }
     assert!(faults.is_empty(), "some shapes cost too much");
@@ -325,9 +373,46 @@ impl<'b> Search<'b> {
         for three in in_turn(threes, nth, threes_in_turn) {
             self.shape(base, &bare, &three);
         }
+        let wrong = shapes::wrong(base);
+        let wrong_in_turn = if self.timed { 1 } else { wrong.len().div_ceil(WRONG).max(1) };
+        for shape in in_turn(wrong, nth, wrong_in_turn) {
+            self.shape(base, &bare, &shape);
+            self.lint(base, &shape);
+        }
         for kept in [&mut self.costly, &mut self.slow] {
             kept.sort_by(|a, b| b.0.total_cmp(&a.0));
             kept.truncate(TIMED);
+        }
+    }
+
+    /// Lints an object in a shape.
+    fn lint(&mut self, base: &'b Base, shape: &Shape) {
+        let size = SMALL.max(2 * base.length);
+        let [small, large] = [size, 4 * size].map(|size| {
+            let object = shape.of_size(base, size);
+            measure_lint(self.policy, &object)
+        });
+        self.trials += 1;
+        let [steps, allocated, _] = large.per_byte();
+        #[allow(clippy::cast_precision_loss, reason = "sizes of test objects")]
+        let held = large.held.saturating_sub(LINT_FLOOR) as f64 / large.bytes as f64;
+        #[allow(clippy::cast_precision_loss, reason = "sizes of test objects")]
+        let growth = |of: fn(&Cost) -> usize| of(&large) as f64 / of(&small).max(1) as f64;
+        let (input, grown) = (growth(|cost| cost.bytes), growth(|cost| cost.allocated));
+        if steps > MAX_STEPS_PER_BYTE
+            || allocated > MAX_LINT_ALLOCATED_PER_BYTE
+            || held > MAX_LINT_HELD_PER_BYTE
+            || grown > GROWTH_WITH_DOUBLING * input
+        {
+            self.faults.push(format!("lint {}: {shape}: {small:?} {large:?}", base.name));
+        }
+        if self.timed {
+            for (size, most) in LINT_TIMES {
+                let cost = measure_lint(self.policy, &shape.of_size(base, size));
+                if cost.took > most || cost.held > MAX_HELD {
+                    self.faults.push(format!("lint {}: {shape}: {cost:?}, at most {most:?}", base.name));
+                }
+            }
         }
     }
 
@@ -382,6 +467,9 @@ fn too_much(bare: &Cost, small: &Cost, large: &Cost) -> Option<String> {
         return Some(format!(
             "input grows by {input:.2}, steps by {steps:.2}, bytes allocated by {allocated:.2}: {bare:?} {small:?} {large:?}"
         ));
+    }
+    if let Some(cost) = [small, large].into_iter().find(|cost| cost.held > cost.weight) {
+        return Some(format!("it takes more than it weighs: {cost:?}"));
     }
     (large.score() > 1.0).then(|| format!("{large:?}"))
 }

@@ -27,6 +27,7 @@ mod claim_cache;
 mod claims;
 mod client;
 mod hostile;
+mod pressure;
 #[path = "../e2e/process.rs"]
 #[allow(dead_code, reason = "it serves the end-to-end tests, too")]
 mod process;
@@ -115,6 +116,19 @@ fn main() -> ExitCode {
             rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
             result.map_err(Failed::from)
         }));
+    }
+    for clients in pressure::CLIENTS {
+        let rows = Arc::clone(&rows);
+        trials.push(Trial::test(
+            format!("memory under {clients} clients with the costliest objects"),
+            move || {
+                let row = pressure::run(clients, settings)?;
+                // The attackers ask for more than the machine can do; ordinary reviews must not be lost.
+                let result = row.check(pressure::P99);
+                rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+                result.map_err(Failed::from)
+            },
+        ));
     }
     if let Some(minutes) = number("JOBGATE_SOAK_MINUTES") {
         let rows = Arc::clone(&rows);

@@ -32,7 +32,7 @@ pub(crate) const NAME: &str = "jobgate.jobgate-system.svc";
 pub(crate) const POLICY: &str = include_str!("../../policies/default.yaml");
 
 /// The defaults of `--max-connections` and `--max-connections-per-source`.
-const CONNECTIONS: usize = 1024;
+const CONNECTIONS: usize = 512;
 const CONNECTIONS_PER_SOURCE: usize = 256;
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -126,6 +126,11 @@ impl Server {
     /// empty.
     pub(crate) fn counter(&self, name: &str, label: &str) -> Result<f64, String> {
         Ok(sum(&http_get(self.target.probe.port(), "/metrics")?, name, label))
+    }
+
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Returns a size of the process by its name in `/proc/PID/status`, in KiB; 0 once the process has ended.

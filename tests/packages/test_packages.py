@@ -312,6 +312,42 @@ class Action(Case):
         sarif = json.loads((self.repository / outputs["sarif-file"]).read_text())
         self.assertFalse(sarif["runs"][0]["invocations"][0]["executionSuccessful"])
 
+    def test_nothing_is_written_through_a_link_of_the_repository(self):
+        victim = self.work / "victim"
+        victim.write_text("mine\n")
+        for name in ("jobgate.sarif", "jobgate.md", "jobgate-comment.md"):
+            (self.repository / name).symlink_to("../victim")
+        log, codes, outputs = self.run_action(paths="k8s/")
+        self.assertEqual(outputs["exit-code"], "1", log)
+        self.assertEqual(Path(outputs["sarif-file"]).parent, self.runner)
+        self.assertIn("deadline", Path(outputs["sarif-file"]).read_text())
+        # Nor where the user wants it to be in the checkout.
+        log, codes, outputs = self.run_action(**{"paths": "k8s/", "sarif-file": "jobgate.sarif"})
+        self.assertEqual(outputs["exit-code"], "2", log)
+        self.assertEqual(victim.read_text(), "mine\n")
+        self.assertEqual(log.count("it is a link"), 1, log)
+
+    def test_the_configuration_of_the_repository_can_be_left_out(self):
+        head = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\n"
+        (self.repository / "jobgate.yaml").write_text(f"{head}ignore: ['*']\n")
+        log, codes, _ = self.run_action(paths="k8s/")
+        self.assertEqual(codes["Result"], 0, log)
+        log, codes, _ = self.run_action(paths="k8s/", configuration="none")
+        self.assertEqual(codes["Result"], 1, log)
+        (self.work / "trusted.yaml").write_text(f"{head}failOn: deny\n")
+        log, codes, _ = self.run_action(paths="k8s/", configuration="../trusted.yaml")
+        self.assertEqual(codes["Result"], 1, log)
+
+    def test_nothing_is_rendered_that_was_not_asked_for(self):
+        calls = self.work / "calls"
+        (self.tools / "kustomize").write_text(f'#!/bin/sh\necho "$*" >>"{calls}"\ncat "{self.repository}/k8s/train.yaml"\n')
+        (self.tools / "kustomize").chmod(0o755)
+        (self.repository / "k8s/kustomization.yaml").write_text("namespace: x\nresources: [train.yaml]\n")
+        self.run_action(paths="k8s/")
+        self.assertFalse(calls.exists())
+        self.run_action(paths="k8s/", render="true")
+        self.assertTrue(calls.exists())
+
     def test_a_wrong_argument_fails(self):
         _, codes, outputs = self.run_action(paths="k8s/", args="--no-such-thing")
         self.assertEqual((codes["Result"], outputs["exit-code"]), (2, "2"))
@@ -425,6 +461,26 @@ class Component(Case):
         *_, done = self.run_job(program=str(PROGRAM), paths="k8s/", policy="audit")
         self.assertEqual(done.returncode, 0, done.stderr)
         *_, done = self.run_job(program=str(PROGRAM), paths="k8s/", policy="audit", args="--fail-on warn")
+        self.assertEqual(done.returncode, 1, done.stderr)
+
+    def test_nothing_is_written_through_a_link_of_the_repository(self):
+        repository = self.work / "repository"
+        repository.mkdir()
+        (self.work / "victim").write_text("mine\n")
+        (repository / "gl-code-quality-report.json").symlink_to("../victim")
+        *_, done = self.run_job(program=str(PROGRAM), paths="k8s/")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual((self.work / "victim").read_text(), "mine\n")
+        self.assertIn("deadline", (repository / "gl-code-quality-report.json").read_text())
+
+    def test_the_configuration_of_the_repository_can_be_left_out(self):
+        repository = self.work / "repository"
+        repository.mkdir()
+        head = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\n"
+        (repository / "jobgate.yaml").write_text(f"{head}ignore: ['*']\n")
+        *_, done = self.run_job(program=str(PROGRAM), paths="k8s/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        *_, done = self.run_job(program=str(PROGRAM), paths="k8s/", configuration="none")
         self.assertEqual(done.returncode, 1, done.stderr)
 
     def test_a_download_without_the_right_checksum_is_not_run(self):

@@ -1,11 +1,12 @@
 //! What `deploy/` renders to: `install.yaml`, the overlays by `kubectl kustomize`, the chart by Helm.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use jobgate::text::value::{Value, json};
+
+use super::programs;
 
 /// Objects, and where they come from.
 pub struct Rendering {
@@ -89,70 +90,35 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Returns kubectl, if it is there.
-pub fn kubectl() -> Option<PathBuf> {
-    let assets = env::var_os("KUBEBUILDER_ASSETS")
-        .map_or_else(|| PathBuf::from("/usr/local/kubebuilder/bin"), PathBuf::from);
-    on_path("kubectl").or_else(|| Some(assets.join("kubectl")).filter(|program| program.is_file()))
-}
-
-fn on_path(program: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
-}
-
-/// Renders a folder below `deploy/` with `kubectl kustomize`; nothing where there is no kubectl.
+/// Renders a folder below `deploy/` with `kubectl kustomize`; nothing, and a line that says so, where there is no
+/// kubectl.
 pub fn kustomize(folder: &Path) -> Option<Rendering> {
-    let text = run(Command::new(kubectl()?).arg("kustomize").arg(root().join("deploy").join(folder)));
+    let text = run(Command::new(had("the overlays", programs::kubectl())?)
+        .arg("kustomize")
+        .arg(root().join("deploy").join(folder)));
     Some(parse(&folder.display().to_string(), &text))
 }
 
-/// How the chart is rendered.
-enum Helm {
-    Program(PathBuf),
-    /// A Python that has Helm's library.
-    Python(PathBuf),
-}
-
-fn helm() -> Option<Helm> {
-    if let Some(program) = on_path("helm") {
-        return Some(Helm::Program(program));
-    }
-    let candidates =
-        env::var_os("JOBGATE_HELM_PYTHON").map(PathBuf::from).into_iter().chain(on_path("python3"));
-    let has_library = |python: &PathBuf| {
-        Command::new(python)
-            .args(["-c", "import helm_python"])
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    candidates.into_iter().find(has_library).map(Helm::Python)
+/// Returns a program, or says what is not tested without it.
+fn had(what: &str, program: Result<PathBuf, String>) -> Option<PathBuf> {
+    program.map_err(|why| programs::not_run(what, &why)).ok()
 }
 
 fn template(values: &Value) -> Option<Command> {
-    let chart = root().join("deploy/helm/jobgate");
-    Some(match helm()? {
-        Helm::Program(program) => {
-            let mut command = Command::new(program);
-            command.args(["template", "jobgate"]).arg(chart).args([
-                "--namespace",
-                "jobgate",
-                "--kube-version",
-                "1.36.0",
-            ]);
-            for (key, value) in values.as_object().expect("values") {
-                command.arg("--set-json").arg(format!("{key}={value}"));
-            }
-            command
-        }
-        Helm::Python(python) => {
-            let mut command = Command::new(python);
-            command.arg(root().join("tests/support/helm_template.py")).arg(chart).arg(values.to_string());
-            command
-        }
-    })
+    let mut command = Command::new(had("the chart", programs::helm())?);
+    command.args(["template", "jobgate"]).arg(root().join("deploy/helm/jobgate")).args([
+        "--namespace",
+        "jobgate",
+        "--kube-version",
+        "1.36.0",
+    ]);
+    for (key, value) in values.as_object().expect("values") {
+        command.arg("--set-json").arg(format!("{key}={value}"));
+    }
+    Some(command)
 }
 
-/// Renders the chart; nothing where there is no Helm.
+/// Renders the chart; nothing, and a line that says so, where there is no Helm.
 pub fn chart(values: &Value) -> Option<Rendering> {
     Some(parse(&format!("chart with {values}"), &run(&mut template(values)?)))
 }
@@ -168,28 +134,15 @@ pub fn all() -> &'static [Rendering] {
     ALL.get_or_init(render)
 }
 
-#[allow(clippy::print_stdout, reason = "a test tells what it skips")]
 fn render() -> Vec<Rendering> {
-    let mut all = vec![install()];
-    if kubectl().is_some() {
-        all.extend(OVERLAYS.iter().filter_map(|overlay| kustomize(&Path::new("overlays").join(overlay))));
-    } else {
-        println!("skipped: the overlays need kubectl");
-    }
-    let charts: Vec<Rendering> = [
+    let overlays = OVERLAYS.iter().filter_map(|overlay| kustomize(&Path::new("overlays").join(overlay)));
+    let charts = [
         json!({}),
         json!({"policy": {"name": "audit"}}),
         json!({"policy": {"name": "strict"}}),
         json!({"certificates": {"mode": "cert-manager"}}),
         json!({"certificates": {"mode": "mounted"}, "claims": "off"}),
         json!({"webhooks": {"failClosedNamespaces": ["training"], "excludedNamespaces": ["sandbox"]}}),
-    ]
-    .iter()
-    .filter_map(chart)
-    .collect();
-    if charts.is_empty() {
-        println!("skipped: the chart needs helm, or a Python with helm-python-sdk (JOBGATE_HELM_PYTHON)");
-    }
-    all.extend(charts);
-    all
+    ];
+    std::iter::once(install()).chain(overlays).chain(charts.iter().filter_map(chart)).collect()
 }

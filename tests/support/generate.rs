@@ -94,7 +94,7 @@ impl Case {
         };
         owners.filter(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true)).any(|owner| {
             Kind::typed(&text(owner, "apiVersion"), &text(owner, "kind"))
-                .is_some_and(|kind| kind.makers.contains(&self.user))
+                .is_some_and(|kind| kind.makers.contains(&self.user) && kind.makes(self.kind))
         })
     }
 

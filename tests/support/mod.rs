@@ -10,5 +10,6 @@ pub mod fixing;
 pub mod fixture;
 pub mod generate;
 pub mod place;
+pub mod programs;
 pub mod refusals;
 pub mod shared;

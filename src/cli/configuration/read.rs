@@ -220,6 +220,7 @@ render:
         let expected = Configuration {
             path: "c".to_owned(),
             directory: std::path::PathBuf::new(),
+            within: None,
             policy: at("audit", 3, 9),
             paths: texts(&["k8s", "jobs/*.yaml"]),
             exclude: texts(&["vendor", "*.gen.yaml"]),

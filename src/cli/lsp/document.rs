@@ -11,7 +11,7 @@ use super::uri;
 use crate::cli::configuration;
 use crate::judge::policy;
 use crate::judge::settings::API_VERSION;
-use crate::local::lint::{Content, Input, path_text};
+use crate::local::lint::{Content, Input, Reached, path_text};
 
 /// How many cancelled requests are kept that nobody has made.
 const MAX_CANCELLED: usize = 1000;
@@ -60,6 +60,7 @@ impl Document {
             content: Content::Open(self.path.clone(), Arc::clone(&self.text)),
             named: false,
             root: None,
+            reached: Reached::Named,
         }
     }
 

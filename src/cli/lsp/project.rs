@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use crate::cli::args::{Lint, Lsp};
 use crate::cli::configuration::Configuration;
 use crate::cli::lint::read_baseline;
+use crate::cli::say::in_full;
 use crate::cli::settings::Settings;
 use crate::cli::{facts, today};
 use crate::local::baseline::{Baseline, Root};
@@ -29,9 +30,13 @@ impl Project {
     pub(super) fn of(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
         let settings = Settings::of_directory(args, directory)?;
         let max_file_size = args.judging.max_file_size.0;
-        let facts = facts(&settings.facts, &Options { max_file_size, ..Options::default() })?;
-        let baseline = settings.baseline.as_deref();
-        let baseline = baseline.map(|path| read_baseline(path, &settings)).transpose();
+        let facts = facts(
+            &settings.facts,
+            settings.facts_within.as_ref(),
+            &Options { max_file_size, ..Options::default() },
+        )?;
+        let baseline = settings.baseline.as_ref();
+        let baseline = baseline.map(|file| read_baseline(file, &settings)).transpose();
         Ok(Self {
             facts,
             baseline: baseline.context("the baseline of the configuration")?,
@@ -45,6 +50,7 @@ impl Project {
         Options {
             max_file_size: self.max_file_size,
             keep_sources: false,
+            keep_items: self.baseline.is_some(),
             selection: self.settings.selection.as_ref(),
             namespace: self.settings.namespace.as_deref().unwrap_or_default(),
             by_path: &self.settings.by_path,
@@ -56,7 +62,8 @@ impl Project {
     /// Tells whether it was read from a file, besides the configuration and the policy.
     fn reads(&self, path: &Path) -> bool {
         let settings = &self.settings;
-        settings.facts.iter().chain(&settings.baseline).any(|file| path.ends_with(file))
+        let baseline = settings.baseline.as_ref().map(|file| &file.path);
+        settings.facts.iter().chain(baseline).any(|file| path.ends_with(file))
     }
 }
 
@@ -124,7 +131,7 @@ impl Projects {
             }
             Err(error) => Setting {
                 project: self.valid.get(&configuration).cloned(),
-                error: Some(format!("{error:#}").into()),
+                error: Some(in_full(&error).into()),
             },
         };
         self.settings.insert(configuration, setting.clone());

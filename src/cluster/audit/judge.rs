@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
-use super::Options;
+use super::{Options, scaled};
 use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict};
 use crate::judge::facts::Facts;
 use crate::judge::policy::Policy;
@@ -67,15 +67,17 @@ impl Judge<'_> {
             origin: Origin::Admission,
             object,
             old: None,
+            same_spec: None,
             namespace,
             user,
             today,
         };
         let mut verdict = engine::evaluate(self.policy, self.facts, &request);
+        scaled::explain(self.policy, self.facts, &request, &mut verdict);
         if let Some(selection) = &self.options.selection {
             verdict.findings.retain(|finding| selection.has(finding.rule));
         }
-        if verdict.skipped == Some(Skipped::TrustedController) { Fate::Child } else { Fate::Judged(verdict) }
+        if verdict.skipped.is_some_and(Skipped::is_trusted) { Fate::Child } else { Fate::Judged(verdict) }
     }
 
     /// Returns whether the controller of another kind made an object. Anyone can write an owner reference; it

@@ -3,6 +3,8 @@
 //! Defaults are those of the server (kubernetes.md §1.4, §7.3): of a Job, but not for the Job in a `CronJob`;
 //! of the pod spec in a template, but not of a pod.
 
+use std::sync::Arc;
+
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{self, Entries, Stored};
 use crate::k8s::quantity::Quantity;
@@ -161,6 +163,24 @@ fn each<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> impl Iterator<Item =
         .filter_map(Stored::as_mapping_mut)
 }
 
+/// Sets the defaults of the mappings in a list. Those that are empty are all the same afterwards, and are kept
+/// once: there may be hundreds of thousands.
+fn each_sharing<'a>(entries: &mut Entries<'a>, key: &str, defaults: impl Fn(&mut Entries<'a>)) {
+    let mut shared: Option<Arc<Entries<'a>>> = None;
+    for item in entries.get_mut(key).and_then(Stored::as_list_mut).into_iter().flatten() {
+        if item.as_mapping().is_some_and(Entries::is_empty) {
+            let empty = shared.get_or_insert_with(|| {
+                let mut fields = Entries::default();
+                defaults(&mut fields);
+                Arc::new(fields)
+            });
+            *item = Stored::Shared(Arc::clone(empty));
+        } else if let Some(fields) = item.as_mapping_mut() {
+            defaults(fields);
+        }
+    }
+}
+
 fn set<'a>(entries: &mut Entries<'a>, key: &'static str, value: impl Into<Stored<'a>>) {
     entries.get_or_insert_with(key, || value.into());
 }
@@ -238,9 +258,9 @@ fn pod_spec(pod: &mut Entries<'_>) {
         pod.insert("serviceAccountName", account);
     }
     pod.remove("schedulingGroup");
-    each(pod, "volumes").for_each(volume);
+    each_sharing(pod, "volumes", volume);
     for list in ["initContainers", "containers", "ephemeralContainers"] {
-        each(pod, list).for_each(container);
+        each_sharing(pod, list, container);
     }
     if let Some(overhead) = existing(pod, "overhead") {
         round(overhead);
@@ -460,7 +480,22 @@ fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<'a>) {
             }
         }
         (Shape::List(item), Stored::List(items)) => {
-            items.iter_mut().for_each(|value| of_schema(schema, *item, value));
+            let mut shared: Option<Arc<Entries<'a>>> = None;
+            for value in items.iter_mut() {
+                let is_empty = value.as_mapping().is_some_and(Entries::is_empty);
+                match shared.as_ref().filter(|_| is_empty) {
+                    Some(same) => *value = Stored::Shared(Arc::clone(same)),
+                    None => {
+                        of_schema(schema, *item, value);
+                        if let Stored::Mapping(fields) = value
+                            && is_empty
+                        {
+                            let same = Arc::new(std::mem::take(fields));
+                            *value = Stored::Shared(Arc::clone(shared.insert(same)));
+                        }
+                    }
+                }
+            }
         }
         (Shape::Map(item), Stored::Mapping(entries)) => {
             entries.values_mut().for_each(|value| of_schema(schema, *item, value));

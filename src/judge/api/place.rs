@@ -1,5 +1,9 @@
 //! Places on the stack while walking an object: a [`Pointer`] is made only for findings.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::Hash as _;
+
+use crate::judge::fold;
 use crate::text::pointer::Pointer;
 
 /// A place: a step from the place around it.
@@ -31,6 +35,26 @@ impl<'p> Place<'p> {
     /// Returns a place inside this one.
     pub(super) fn step(&'p self, step: Step<'p>) -> Self {
         Self { around: Some(self), step }
+    }
+
+    /// Hashes the place without the steps that differ between the items of a list, which are added to `item`.
+    pub(super) fn pattern<'s>(&'s self, item: &mut Vec<fold::Step<'s>>, hasher: &mut DefaultHasher) {
+        if let Some(around) = self.around {
+            around.pattern(item, hasher);
+        }
+        match self.step {
+            Step::None => {}
+            Step::Fields(keys) => keys.iter().for_each(|key| key.hash(hasher)),
+            Step::Field(key) => key.hash(hasher),
+            Step::Key(key) => {
+                1_u8.hash(hasher);
+                item.push(fold::Step::Key(key));
+            }
+            Step::Index(index) => {
+                0_u8.hash(hasher);
+                item.push(fold::Step::Index(index));
+            }
+        }
     }
 
     /// Returns the pointer to the place.

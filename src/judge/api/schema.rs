@@ -99,11 +99,16 @@ impl Fields {
 
     /// Returns the shape of a field.
     pub(super) fn get(&self, name: &str) -> Option<Id> {
+        self.field(name).map(|(_, shape)| shape)
+    }
+
+    /// Returns the name and the shape of a field.
+    pub(super) fn field(&self, name: &str) -> Option<(&str, Id)> {
         let mut at = slot(name, self.slots.len());
         loop {
             let field = &self.fields[usize::from(self.slots[at]).checked_sub(1)?];
             if *field.name == *name {
-                return Some(field.shape);
+                return Some((&field.name, field.shape));
             }
             at = (at + 1) & (self.slots.len() - 1);
         }

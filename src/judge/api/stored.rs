@@ -5,6 +5,7 @@
 //! vectors: most fields that validation reads are missing, which is then fast to see.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::Number;
 
@@ -13,7 +14,7 @@ use crate::kinds::Kind;
 use crate::text::value::{Map, Value};
 
 /// A value of an object.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Stored<'a> {
     /// `null`.
     Null,
@@ -27,6 +28,21 @@ pub enum Stored<'a> {
     List(Vec<Self>),
     /// A mapping.
     Mapping(Entries<'a>),
+    /// A mapping that many items of a list are: what the server makes of an empty one.
+    Shared(Arc<Entries<'a>>),
+}
+
+impl PartialEq for Stored<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(one), Self::Bool(other)) => one == other,
+            (Self::Number(one), Self::Number(other)) => one == other,
+            (Self::Text(one), Self::Text(other)) => one == other,
+            (Self::List(one), Self::List(other)) => one == other,
+            (one, other) => one.as_mapping().zip(other.as_mapping()).is_some_and(|(one, other)| one == other),
+        }
+    }
 }
 
 impl<'a> Stored<'a> {
@@ -55,8 +71,9 @@ impl<'a> Stored<'a> {
             Self::Number(number) => Value::Number(number.clone()),
             Self::Text(text) => Value::String((**text).into()),
             Self::List(items) => items.iter().map(Self::to_value).collect(),
-            Self::Mapping(entries) => {
-                Value::Object(entries.iter().map(|(key, value)| (key.to_owned(), value.to_value())).collect())
+            Self::Mapping(_) | Self::Shared(_) => {
+                let entries = self.as_mapping().into_iter().flat_map(Entries::iter);
+                Value::Object(entries.map(|(key, value)| (key.to_owned(), value.to_value())).collect())
             }
         }
     }
@@ -90,6 +107,7 @@ impl<'a> Stored<'a> {
     pub fn as_mapping(&self) -> Option<&Entries<'a>> {
         match self {
             Self::Mapping(entries) => Some(entries),
+            Self::Shared(entries) => Some(entries),
             _ => None,
         }
     }
@@ -103,7 +121,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Returns the fields to change, if it is a mapping.
+    /// Returns the fields to change, if it is a mapping of its own.
     #[must_use]
     pub fn as_mapping_mut(&mut self) -> Option<&mut Entries<'a>> {
         match self {
@@ -174,7 +192,9 @@ pub fn fields<'a>(
     entries: &'a Map,
     mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>,
 ) -> Entries<'a> {
-    let mut fields = Vec::with_capacity(entries.len() + SPARE);
+    // An object may be nothing but empty mappings.
+    let room = if entries.is_empty() { 0 } else { entries.len() + SPARE };
+    let mut fields = Vec::with_capacity(room);
     fields.extend(entries.iter().filter_map(|(key, value)| Some((key, read(key, value)?))));
     Map::of_sorted(fields)
 }

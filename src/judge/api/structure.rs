@@ -2,11 +2,15 @@
 
 mod home;
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher as _};
+
 use super::Reading;
 use super::place::{Place, Step};
 use super::schema::{Fields, Id, Schema, Shape};
 use crate::judge::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::fold::{Folded, MOST_WORDS};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Workload, whole};
 use crate::text::patch::Op;
@@ -19,19 +23,27 @@ use crate::text::value::{Map, Value, json};
 pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     let schema = Schema::get();
     let Some(root) = schema.root(object) else { return Vec::new() };
-    let mut walk =
-        Walk { schema, object, root: root.shape, required: root.required, reading, found: Vec::new() };
+    let mut walk = Walk {
+        schema,
+        object,
+        root: root.shape,
+        required: root.required,
+        reading,
+        found: Folded::default(),
+        strangers: 0,
+    };
     walk.visit(root.shape, object, &Place::ROOT);
+    let mut found = walk.found.into_vec();
     // What a partial object lacks is in the rest of it, unless it explicitly sets nothing.
     if matches!(reading, Reading::Manifest | Reading::Inside)
-        && walk.found.iter().any(|finding| finding.rule == API_SERVER)
+        && found.iter().any(|finding| finding.rule == API_SERVER)
         && Workload::of(object).is_some_and(|workload| workload.is_partial())
     {
-        walk.found.retain(|finding| {
-            finding.rule != API_SERVER || super::is_explicitly_empty(&finding.path, object)
+        found.retain_mut(|finding| {
+            finding.rule != API_SERVER || super::keep_items(finding, object, &mut super::is_empty_at)
         });
     }
-    walk.found
+    found
 }
 
 struct Walk<'o> {
@@ -40,18 +52,21 @@ struct Walk<'o> {
     root: Id,
     required: bool,
     reading: Reading,
-    found: Vec<Finding>,
+    found: Folded<Finding>,
+    /// How many unknown fields there were.
+    strangers: usize,
 }
 
 impl Walk<'_> {
     fn visit(&mut self, id: Id, value: &Value, path: &Place<'_>) {
+        let schema = self.schema;
         if value.is_null() {
-            if matches!(self.schema.shape(id), Shape::Quantity) {
-                self.blank(path.pointer());
+            if matches!(schema.shape(id), Shape::Quantity) {
+                self.blank(path);
             }
             return;
         }
-        match (self.schema.shape(id), value) {
+        match (schema.shape(id), value) {
             (Shape::Any, _)
             | (Shape::Text, Value::String(_))
             | (Shape::Number, Value::Number(_))
@@ -69,7 +84,7 @@ impl Walk<'_> {
                 if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
             // In a custom resource the schema allows an integer or a string.
             (shape @ Shape::Quantity, Value::Number(number)) if self.required && whole(number).is_none() => {
-                self.wrong_type(shape, value, path.pointer());
+                self.wrong_type(shape, value, path);
             }
             (Shape::Quantity, Value::String(_) | Value::Number(_)) if Quantity::from_json(value).is_ok() => {}
             (Shape::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_ok() => {}
@@ -91,9 +106,9 @@ impl Walk<'_> {
             }
             (Shape::Object(fields), Value::Object(entries)) => {
                 for (key, value) in entries {
-                    match fields.get(key) {
-                        Some(field) => {
-                            let path = path.step(Step::Key(key));
+                    match fields.field(key) {
+                        Some((name, field)) => {
+                            let path = path.step(Step::Field(name));
                             match (self.schema.shape(field), value) {
                                 (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => {
                                     self.placeholder(&path, text);
@@ -107,7 +122,7 @@ impl Walk<'_> {
                                 _ => self.visit(field, value, &path),
                             }
                         }
-                        None => self.unknown(fields, key, value, &path.pointer()),
+                        None => self.unknown(fields, key, value, path),
                     }
                 }
                 if self.required {
@@ -116,7 +131,7 @@ impl Walk<'_> {
                         .iter()
                         .filter(|name| entries.get(name.as_ref()).is_none_or(Value::is_null))
                     {
-                        self.missing(&path.pointer(), name, entries.contains_key(name.as_ref()));
+                        self.missing(path, name, entries.contains_key(name.as_ref()));
                     }
                 }
             }
@@ -124,7 +139,7 @@ impl Walk<'_> {
             (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => {
                 self.placeholder(path, text);
             }
-            (shape, _) => self.wrong_type(shape, value, path.pointer()),
+            (shape, _) => self.wrong_type(shape, value, path),
         }
     }
 
@@ -136,27 +151,44 @@ impl Walk<'_> {
         message: String,
         help: String,
     ) -> &mut Finding {
-        self.found.push(checks::finding(id, level, pointer, message, help));
-        let last = self.found.len() - 1;
-        &mut self.found[last]
+        self.found.push(checks::finding(id, level, pointer, message, help))
+    }
+
+    /// Reports what was announced as `what`; see [`Self::repeats`].
+    fn announced(
+        &mut self,
+        what: u64,
+        (id, level): (&'static str, Level),
+        pointer: Pointer,
+        (message, help): (String, String),
+    ) -> &mut Finding {
+        self.found.announced(what, checks::finding(id, level, pointer, message, help))
+    }
+
+    /// Tells whether so many items of a list have the same problem that one more is only counted. Nothing if
+    /// so, and otherwise what the problem is to be announced as.
+    fn repeats(&mut self, path: &Place<'_>, what: impl Hash) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        let mut item = Vec::new();
+        what.hash(&mut hasher);
+        path.pattern(&mut item, &mut hasher);
+        let what = hasher.finish();
+        (!self.found.repeats(what, &item)).then_some(what)
     }
 
     /// Reports a quantity without a value.
-    fn blank(&mut self, pointer: Pointer) {
+    fn blank(&mut self, path: &Place<'_>) {
+        let Some(announced) = self.repeats(path, "blank") else { return };
+        let pointer = path.pointer();
         let what = if self.required { "drops it" } else { "reads it as 0" };
         let message = format!("`{}` has no value, and the API server {what}", name_of(&pointer));
-        self.report(
-            FIELD_TYPE,
-            Level::Warn,
-            pointer,
-            message,
-            "write an amount, or remove the line".to_owned(),
-        )
-        .at_key();
+        let help = "write an amount, or remove the line".to_owned();
+        self.announced(announced, (FIELD_TYPE, Level::Warn), pointer, (message, help)).at_key();
     }
 
     fn placeholder(&mut self, path: &Place<'_>, text: &str) {
-        self.found.push(held(path.pointer(), text));
+        let Some(announced) = self.repeats(path, ("placeholder", text)) else { return };
+        self.found.announced(announced, held(path.pointer(), text));
     }
 
     fn placeholder_key(&mut self, pointer: Pointer, key: &str) {
@@ -165,7 +197,7 @@ impl Walk<'_> {
         self.report(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(key).to_owned()).at_key();
     }
 
-    fn wrong_type(&mut self, shape: &Shape, value: &Value, pointer: Pointer) {
+    fn wrong_type(&mut self, shape: &Shape, value: &Value, path: &Place<'_>) {
         let wanted = match shape {
             Shape::Int32 | Shape::Int64 => match (value.as_f64(), shape) {
                 (Some(number), Shape::Int32) if number.fract() == 0.0 => "an integer of 32 bits",
@@ -181,25 +213,40 @@ impl Walk<'_> {
             Shape::Map(_) | Shape::Object(_) => "a mapping",
             Shape::Any | Shape::Text | Shape::Choice => "a string",
         };
-        let message = format!("`{}` must be {wanted}, is {}", name_of(&pointer), describe(value));
         let (help, fix) = correction(shape, value);
-        let finding = self.report(FIELD_TYPE, Level::Deny, pointer.clone(), message, help);
+        let is = describe(value);
+        let Some(announced) = self.repeats(path, ("type", wanted, &is, &help)) else { return };
+        let pointer = path.pointer();
+        let message = format!("`{}` must be {wanted}, is {is}", name_of(&pointer));
+        let finding = self.announced(announced, (FIELD_TYPE, Level::Deny), pointer.clone(), (message, help));
         if let Some((safety, value)) = fix {
             finding.fix(safety, vec![Op::Replace(pointer, value)]);
         }
     }
 
     /// Reports a missing required field. The finding points at the nearest existing place.
-    fn missing(&mut self, parent: &Pointer, name: &str, is_null: bool) {
-        let path = parent.key(name);
+    fn missing(&mut self, parent: &Place<'_>, name: &'static str, is_null: bool) {
+        let Some(announced) = self.repeats(parent, ("missing", name, is_null)) else { return };
+        let parent = parent.pointer();
+        let path = &parent / name;
         let message = format!("the API server rejects this: {path}: Required value");
-        let at = if is_null { path.clone() } else { parent.clone() };
+        let at = if is_null { path.clone() } else { parent };
         let help = format!("add `{name}`");
-        self.report(API_SERVER, Level::Deny, at, message, help).field(path).at_key();
+        self.announced(announced, (API_SERVER, Level::Deny), at, (message, help)).field(path).at_key();
     }
 
-    fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Pointer) {
-        let pointer = parent.key(key);
+    fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Place<'_>) {
+        // Of very many, nobody looks for what was meant by each.
+        self.strangers += 1;
+        let is_plain = self.strangers > MOST_WORDS;
+        let place = parent.step(Step::Key(key));
+        let announced = if is_plain {
+            let Some(announced) = self.repeats(&place, "unknown") else { return };
+            Some(announced)
+        } else {
+            None
+        };
+        let (parent, pointer) = (&parent.pointer(), place.pointer());
         let (level, begin) = match self.reading {
             Reading::Body { strict: true } => {
                 (Level::Deny, format!("the API server rejects this: unknown field \"{pointer}\""))
@@ -216,6 +263,11 @@ impl Walk<'_> {
                 ),
             ),
         };
+        if let Some(announced) = announced {
+            let help = "remove it, or check its name".to_owned();
+            self.announced(announced, (UNKNOWN_FIELD, level), pointer, (begin, help)).at_key();
+            return;
+        }
         let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));
         let home = if sibling.is_some_and(|name| name.eq_ignore_ascii_case(key)) {
             None
@@ -351,6 +403,11 @@ pub(crate) fn quote(finding: &mut Finding, text: Option<&str>) {
         return;
     }
     let Some(fix) = &mut finding.fix else { return };
+    // Of many items each has its own text.
+    if finding.items.is_some() {
+        finding.fix = None;
+        return;
+    }
     // Only plain scalars: quotes would change an alias or a tag.
     let is_plain = |text: &&str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte))

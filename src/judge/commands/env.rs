@@ -1,14 +1,15 @@
 //! The variables of a container, as far as the object tells them.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::room::{Beyond, Room};
 use crate::kinds::Part;
 use crate::text::meter;
 use crate::text::pointer::Pointer;
-use crate::text::shell::UNKNOWN;
+use crate::text::shell::{SPREADS, UNKNOWN};
 use crate::text::value::Value;
 
 /// The variables that a kind's controller adds, with their values if they are known.
@@ -24,6 +25,11 @@ pub struct Environment<'a> {
     added: Added,
     /// All of them, read once one of them is asked for.
     variables: OnceCell<BTreeMap<&'a str, Variable<'a>>>,
+    /// How many items were looked at without them.
+    looked_at: Cell<usize>,
+    /// The room for what is replaced, and whether it was too little.
+    room: Rc<Room>,
+    is_beyond: Cell<bool>,
     /// Whether there may be variables besides: of `envFrom`, or of a controller that is not known so well.
     pub is_open: bool,
 }
@@ -48,8 +54,8 @@ impl Variable<'_> {
 /// The longest value that is followed, in bytes. Values may name one another, and grow.
 const MAX_VALUE_BYTES: usize = 4096;
 
-/// So many variables are searched without a table.
-const FEW: usize = 128;
+/// So many items are looked at without a table of the variables.
+const FEW: usize = 1024;
 
 /// The longest name of a variable that is looked up, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -57,11 +63,35 @@ const MAX_NAME_BYTES: usize = 256;
 impl<'a> Environment<'a> {
     /// Returns the variables of a container, with those of the kind's controller, which come last and win
     /// (training.md §0, fact 8).
-    pub(super) fn of(container: &Part<'a>, added: Option<&Added>) -> Self {
+    pub(super) fn of(container: &Part<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
         let env = container.get("env");
         let is_open = added.is_none() || !container.get("envFrom").values().is_empty();
         let added = added.cloned().unwrap_or_default();
-        Self { items: env.values(), list: env.pointer, added, variables: OnceCell::new(), is_open }
+        Self {
+            items: env.values(),
+            list: env.pointer,
+            added,
+            variables: OnceCell::new(),
+            looked_at: Cell::new(0),
+            room: Rc::clone(room),
+            is_beyond: Cell::new(false),
+            is_open,
+        }
+    }
+
+    /// Returns that what is replaced did not have enough room, if that is so.
+    pub(super) fn beyond(&self) -> Option<Beyond> {
+        self.is_beyond.get().then_some(Beyond::Growth)
+    }
+
+    /// Tells whether there is room for a text in which variables are replaced.
+    fn has_room(&self, written: &str, replaced: &str, is_value: bool) -> bool {
+        let by = replaced.len().saturating_sub(written.len());
+        let fits = by == 0 || self.room.grows(by, is_value);
+        if !fits {
+            self.is_beyond.set(true);
+        }
+        fits
     }
 
     fn variables(&self) -> &BTreeMap<&'a str, Variable<'a>> {
@@ -73,10 +103,13 @@ impl<'a> Environment<'a> {
                 let Some(name) = item.get("name").and_then(Value::as_str) else { continue };
                 let value = match field("value") {
                     _ if field("valueFrom").is_some() => None,
-                    Some(value) => value.as_str().map(|text| expanded(&all, self.is_open, text, UNKNOWN)),
+                    Some(value) => value.as_str().and_then(|text| {
+                        let value = expanded(&all, self.is_open, text, UNKNOWN);
+                        let is_kept = !value.contains(UNKNOWN) && value.len() <= MAX_VALUE_BYTES;
+                        (is_kept && self.has_room(text, &value, true)).then_some(value)
+                    }),
                     None => Some(Cow::Borrowed("")),
                 };
-                let value = value.filter(|value| !value.contains(UNKNOWN) && value.len() <= MAX_VALUE_BYTES);
                 all.insert(name, Variable { value, item: Some(index) });
             }
             for (name, value) in &*self.added {
@@ -99,10 +132,13 @@ impl<'a> Environment<'a> {
     /// Returns a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
-        // Most that rules ask for are not there. Of many, each question would cost a walk.
-        let few = self.items.len() <= FEW && self.variables.get().is_none();
-        if few && !self.names().any(|own| own == name) {
-            return None;
+        // Most that rules ask for are not there. Of many, or for a script, each question would cost a walk.
+        let looked_at = self.looked_at.get() + self.items.len();
+        if looked_at <= FEW && self.variables.get().is_none() {
+            self.looked_at.set(looked_at);
+            if !self.names().any(|own| own == name) {
+                return None;
+            }
         }
         self.variables().get(name)
     }
@@ -137,7 +173,11 @@ impl<'a> Environment<'a> {
             meter::spend_text(text);
             return Cow::Borrowed(text);
         }
-        expanded(self.variables(), self.is_open, text, unknown)
+        let replaced = expanded(self.variables(), self.is_open, text, unknown);
+        if self.has_room(text, &replaced, false) {
+            return replaced;
+        }
+        Cow::Borrowed(if unknown == SPREADS { "\u{E001}" } else { "\u{E000}" })
     }
 }
 
@@ -152,40 +192,47 @@ fn expanded<'t>(
     if memchr::memchr(b'$', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
-        out.push_str(&rest[..at]);
-        let behind = &rest[at + 1..];
-        rest = behind;
-        if let Some(escaped) = behind.strip_prefix('$') {
-            out.push('$');
-            rest = escaped;
+    let mut out = String::new();
+    // Up to here the text is in `out`, and up to there it is read.
+    let (mut copied, mut at) = (0, 0);
+    while let Some(found) = memchr::memchr(b'$', &text.as_bytes()[at..]) {
+        let dollar = at + found;
+        let behind = &text[dollar + 1..];
+        at = dollar + 1;
+        if behind.starts_with('$') {
+            // One of the two stays.
+            out.push_str(&text[copied..at]);
+            at += 1;
+            copied = at;
             continue;
         }
-        let Some(name) = name_behind(behind) else {
-            out.push('$');
-            continue;
-        };
+        let Some(name) = name_behind(behind) else { continue };
         meter::spend(2);
         let room = text.len() + MAX_VALUE_BYTES;
-        match variables.get(name) {
+        let length = out.len() + dollar - copied;
+        let value = match variables.get(name) {
             Some(Variable { value: Some(value), .. })
-                if out.len() + value.len() <= room && is_safe(value, unknown) =>
+                if length + value.len() <= room && is_safe(value, unknown) =>
             {
-                out.push_str(value);
+                Some(&**value)
             }
-            Some(_) => out.push(unknown),
+            Some(_) => None,
             // In a script, the shell would run what the kubelet leaves: unknown in either case.
-            None if is_open && unknown == UNKNOWN => out.push(unknown),
-            None => {
-                out.push('$');
-                continue;
-            }
+            None if is_open && unknown == UNKNOWN => None,
+            None => continue,
+        };
+        out.push_str(&text[copied..dollar]);
+        match value {
+            Some(value) => out.push_str(value),
+            None => out.push(unknown),
         }
-        rest = &behind[name.len() + 2..];
+        at = dollar + 1 + name.len() + 2;
+        copied = at;
     }
-    out.push_str(rest);
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[copied..]);
     Cow::Owned(out)
 }
 

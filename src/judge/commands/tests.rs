@@ -1,6 +1,9 @@
-use super::{CommandLine, Launch, Launcher, PodCommands, Value as Given};
+use super::{Beyond, CommandLine, Gap, Launch, Launcher, PodCommands, Value as Given};
+use crate::judge::engine::{Request, evaluate};
+use crate::judge::facts::NoFacts;
+use crate::judge::policy::Policy;
 use crate::kinds::Workload;
-use crate::text::shell::{SPREADS, UNKNOWN};
+use crate::text::shell::{After, Bound, SPREADS, UNKNOWN};
 use crate::text::value::{Value, json};
 
 /// Calls a function with the command line of a container of a Job.
@@ -10,7 +13,7 @@ fn with<T>(container: &Value, read: impl FnOnce(&CommandLine<'_>) -> T) -> T {
         "spec": {"completionMode": "Indexed", "template": {"spec": {"containers": [container]}}},
     });
     let workload = Workload::of(&job).expect("a Job");
-    let commands = PodCommands::of(&workload, &workload.pods[0]);
+    let commands = PodCommands::of(&workload, &workload.pods[0], &std::rc::Rc::default());
     read(&commands.containers[0])
 }
 
@@ -184,7 +187,7 @@ fn the_training_operator_tells_the_number_of_nodes() {
     let of_worker = |job: &Value| {
         let workload = Workload::of(job).expect("a PyTorchJob");
         let index = workload.pods.iter().position(|pod| pod.role() == Some("Worker")).expect("a worker");
-        let commands = PodCommands::of(&workload, &workload.pods[index]);
+        let commands = PodCommands::of(&workload, &workload.pods[index], &std::rc::Rc::default());
         shown(&commands.containers[0])
     };
     let master = json!({"Master": {"template": {"spec": {"containers": [{"name": "pytorch"}]}}}});
@@ -219,4 +222,236 @@ fn programs_are_behind_runners_with_known_options() {
             assert_eq!(last, Some(program), "{script}");
         });
     }
+}
+
+/// Calls a function with the command lines of the containers of a Job, and with what was not judged of them.
+fn with_all<T>(containers: &Value, read: impl FnOnce(&PodCommands<'_>) -> T) -> T {
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "spec": {"template": {"spec": {"containers": containers}}},
+    });
+    let workload = Workload::of(&job).expect("a Job");
+    read(&PodCommands::of(&workload, &workload.pods[0], &std::rc::Rc::default()))
+}
+
+#[test]
+fn a_long_script_is_read_to_its_end() {
+    let script = format!("a 1\n{}torchrun --nnodes=2 x\n{}b", "c; ".repeat(300_000), "echo d\n".repeat(1000));
+    with(&json!({"command": ["bash", "-c", script]}), |line| {
+        assert!(line.left_out && !line.unread && line.beyond().is_none());
+        assert!(line.commands.len() < 30_000, "{}", line.commands.len());
+        let launches: Vec<_> = line.launches().collect();
+        let [launch] = launches.as_slice() else { panic!("{launches:?}") };
+        assert_eq!((launch.value("nnodes"), launch.command.gap), (Given::Known("2"), Gap::Other));
+        let [.., tail, last] = line.commands.as_slice() else { panic!() };
+        assert_eq!((last.program.as_str(), last.gap, last.before), ("b", Gap::Quiet, Some(After::Next)));
+        assert_eq!((tail.program.as_str(), tail.gap), ("echo", Gap::None), "the one behind is kept");
+        assert_eq!(line.shells[0].last, Some(line.commands.len() - 1));
+        let span = &launch.command.words[0].word.span;
+        assert_eq!(&line.argv[2].text[span.clone()], "torchrun");
+    });
+}
+
+#[test]
+fn what_there_is_no_room_for_is_said_and_the_end_of_a_script_stays() {
+    let script = format!("{}sleep infinity", "python a.py; ".repeat(100_000));
+    with(&json!({"command": ["bash", "-c", script]}), |line| {
+        assert_eq!((line.beyond(), line.unread, line.left_out), (Some(Beyond::Commands), true, true));
+        assert!(line.commands.len() < 40_000, "{}", line.commands.len());
+        let last = line.shells[0].last.map(|last| line.commands[last].program.as_str());
+        assert_eq!(last, Some("sleep"));
+    });
+    let script = format!("{}while true; do sleep 60; done", "cd a; while b; do cd c; done; ".repeat(50_000));
+    with(&json!({"command": ["bash", "-c", script]}), |line| {
+        let last = line.shells[0].last_loop.expect("a loop");
+        assert!(last.endless && !last.leaves);
+        assert_eq!(line.commands[last.head.expect("a command")].program, "sleep");
+    });
+    for script in ["sh -c a; ".repeat(100_000), "sh -c 'sh -c a; a'; ".repeat(50_000)] {
+        with(&json!({"command": ["bash", "-c", script]}), |line| {
+            assert_eq!((line.beyond(), line.unread), (Some(Beyond::Commands), true));
+            assert!(line.shells.len() < 40_000 && line.commands.len() < 60_000);
+        });
+    }
+}
+
+#[test]
+fn all_containers_share_the_room_of_their_object() {
+    let one = json!({"command": ["bash", "-c", "cd a; ".repeat(100)]});
+    with_all(&Value::Array(vec![one; 1000]), |pod| {
+        let kept: usize = pod.containers.iter().map(|line| line.commands.len()).sum();
+        assert!((10_000..50_000).contains(&kept), "{kept}");
+        assert_eq!(pod.containers[0].commands.len(), 101);
+        assert_eq!(
+            (pod.containers[0].beyond(), pod.containers[999].beyond()),
+            (None, Some(Beyond::Commands))
+        );
+    });
+}
+
+#[test]
+fn what_is_beyond_a_bound_of_a_script_is_said_and_what_comes_before_counts() {
+    let long = format!("a 1; torchrun --nnodes=2 x {}; b", "y ".repeat(1 << 16));
+    let deep =
+        format!("a 1; torchrun --nnodes=2 x; {}b{}", "(".repeat(100).replace('(', "( "), ")".repeat(100));
+    let many: String = (0..2000).map(|nth| format!("V{nth}=1; ")).collect();
+    let many = format!("a 1; torchrun --nnodes=2 x; {many} b");
+    for (script, bound, is_cut) in
+        [(long, Bound::Command, false), (deep, Bound::Nesting, true), (many, Bound::Variables, false)]
+    {
+        with(&json!({"command": ["bash", "-c", script]}), |line| {
+            assert_eq!((line.beyond(), line.unread), (Some(Beyond::Bound(bound)), is_cut));
+            assert_eq!(shown(line)[1], "a 1");
+            let launches: Vec<_> = line.launches().collect();
+            let [launch] = launches.as_slice() else { panic!("{bound:?}") };
+            assert_eq!(launch.value("nnodes"), Given::Known("2"));
+        });
+    }
+    // A script with a syntax error says nothing, as ever.
+    let broken = format!("a {}; b 'c", "y ".repeat(1 << 16));
+    with(&json!({"command": ["bash", "-c", broken]}), |line| {
+        assert_eq!((line.beyond(), line.unread, line.commands.len()), (None, true, 1));
+    });
+}
+
+#[test]
+fn an_argument_vector_is_cut_where_a_command_is() {
+    let words: Vec<Value> = (0..70_000).map(|_| json!("a")).collect();
+    with(&json!({"command": ["torchrun", "--nnodes=2"], "args": words}), |line| {
+        assert_eq!(line.beyond(), Some(Beyond::Bound(Bound::Command)));
+        let words = &line.commands[0].words;
+        assert!(words.len() <= 1 << 15 && words[words.len() - 1].word.spreads());
+        assert_eq!(line.argv.len(), 70_002);
+    });
+    let code = "x".repeat(1 << 20);
+    with(&json!({"command": ["python", "-c", code, "b"]}), |line| {
+        assert_eq!(line.beyond(), Some(Beyond::Bound(Bound::Command)));
+        assert_eq!(line.commands[0].words.len(), 3);
+    });
+    let script = format!("a{}; b", " ".repeat(1 << 20));
+    with(&json!({"command": ["bash", "-c", script, "c"]}), |line| {
+        assert_eq!(line.beyond(), None, "a script is no word");
+        assert_eq!(shown(line)[1..], ["a", "b"]);
+        assert!(line.commands[0].words[2].word.spreads() && line.commands[0].words.len() == 4);
+    });
+}
+
+/// A value may be a thousand times as long as its name.
+#[test]
+fn text_in_which_variables_are_replaced_has_a_bound() {
+    let value = "x".repeat(4000);
+    let words: Vec<Value> = (0..50_000).map(|_| json!("$(X)")).collect();
+    let env = json!([{"name": "X", "value": value}]);
+    with(&json!({"command": words, "env": env}), |line| {
+        assert_eq!(line.beyond(), Some(Beyond::Bound(Bound::Command)));
+        assert_eq!(line.argv[0].text, value);
+        let bytes: usize = line.argv.iter().map(|item| item.text.len()).sum();
+        assert!(bytes < 2 << 20, "{bytes}");
+        assert_eq!(line.argv[49_999].text, UNKNOWN.to_string());
+    });
+    let chained: Vec<Value> =
+        (0..50_000).map(|nth| json!({"name": format!("V{nth}"), "value": "$(X)"})).collect();
+    let chained = env.as_array().into_iter().flatten().cloned().chain(chained).collect::<Vec<_>>();
+    with(&json!({"command": ["a", "$(V0)", "$(V49999)"], "env": chained}), |line| {
+        assert_eq!((line.argv[1].text.len(), line.argv[2].text.as_ref()), (4000, "\u{E000}"));
+        assert_eq!(line.beyond(), Some(Beyond::Growth));
+        let bytes: usize =
+            line.environment.iter().filter_map(|(_, known)| known.value.as_ref()).map(|v| v.len()).sum();
+        assert!(bytes < 2 << 20, "{bytes}");
+    });
+    let script = "p $X \"$X\"; ".repeat(10_000);
+    with(&json!({"command": ["bash", "-c", script], "env": env}), |line| {
+        let bytes: usize =
+            line.commands.iter().flat_map(|one| &one.words).map(|word| word.word.text.len()).sum();
+        assert!(bytes < 6 << 20, "{bytes}");
+        assert!(line.left_out && line.commands.len() > 100);
+    });
+}
+
+/// A script in a script does not know what those around it assign, before or behind it.
+#[test]
+fn a_script_in_a_script_knows_what_nothing_around_it_assigns() {
+    for (script, inner) in [
+        ("bash -c 'x $N'", "x 4"),
+        ("bash -c 'x $N'; N=5", "x *"),
+        ("N=5; bash -c 'x $N'", "x *"),
+        ("bash -c 'x $N; N=6'", "x 4"),
+        ("bash -c \"bash -c 'x \\$N'; M=1\"", "x 4"),
+        ("bash -c \"bash -c 'x \\$N'; N=1\"", "x *"),
+        ("bash -c \"bash -c 'x \\$N'\"; N=1", "x *"),
+    ] {
+        let container = json!({"command": ["bash", "-c", script], "env": [{"name": "N", "value": "4"}]});
+        let all = commands(&container);
+        let found = all.iter().find(|one| one.starts_with("x "));
+        assert_eq!(found.map(String::as_str), Some(inner), "{script}");
+    }
+}
+
+/// Returns what is found in a Job with a script: level, rule and path.
+fn found(script: &str) -> Vec<String> {
+    let container = json!({
+        "name": "a", "image": "i", "command": ["bash", "-c", script],
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+    });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    });
+    let verdict = evaluate(&Policy::default(), &NoFacts, &Request::of_file(&job, None));
+    let findings = verdict.findings.iter();
+    findings.map(|one| format!("{:?} {} {}", one.level, one.rule, one.path)).collect()
+}
+
+#[test]
+fn what_was_not_judged_is_one_finding_beside_the_others() {
+    let said = "Warn script-within-bounds spec.template.spec.containers[0]".to_owned();
+    let denied = "Deny deadline spec.activeDeadlineSeconds".to_owned();
+    for script in [
+        format!("{}sleep infinity", "python a.py; ".repeat(100_000)),
+        format!("a {}; sleep infinity", "b ".repeat(1 << 16)),
+        (0..2000).map(|nth| format!("V{nth}=1; ")).collect::<String>() + "sleep infinity",
+    ] {
+        let found = found(&script);
+        assert_eq!(found.iter().filter(|one| **one == said).count(), 1, "{found:?}");
+        assert!(found.contains(&denied), "{found:?}");
+        // What is at the end, which this is about, is within the bounds.
+        assert!(found.iter().any(|one| one.contains("accelerator-container-ends")), "{found:?}");
+    }
+    let deep = found(&format!("python a.py | tee b; {}b{}", "( ".repeat(100), " )".repeat(100)));
+    assert!(deep.contains(&said) && deep.contains(&denied), "{deep:?}");
+    assert!(deep.iter().any(|one| one.contains("exit-status-kept")) || deep.len() > 2, "{deep:?}");
+    let within = found(&format!("{}sleep infinity", "a 1; ".repeat(200_000)));
+    assert!(!within.contains(&said) && within.contains(&denied), "{within:?}");
+    assert!(within.iter().any(|one| one.contains("accelerator-container-ends")), "{within:?}");
+}
+
+/// What is left out between two commands counts as it would if it were there.
+#[test]
+fn rules_find_the_same_in_a_script_of_which_much_is_left_out() {
+    let filled = |script: &str, filler: &str| {
+        let lines: Vec<&str> = script.split("; ").collect();
+        let with = |times: usize| found(&lines.join(&format!("; {}", filler.repeat(times))));
+        let without_place = |found: Vec<String>| found.join("\n");
+        assert_eq!(without_place(with(3)), without_place(with(40_000)), "{script}, {filler}");
+        with(3).len()
+    };
+    let mut all = 0;
+    for filler in ["echo a; ", "echo a && echo b; ", "a 1; ", "(echo a); "] {
+        for script in [
+            "x; python a.py | tee b; y",
+            "set -e; python a.py | tee b; echo done",
+            "python a.py || true; echo done",
+            "python a.py || true; python b.py",
+            "trap x TERM; python a.py; y",
+            "python a.py; sleep infinity",
+            "python a.py; while true; do sleep 60; done",
+            "a || exit 0; sleep infinity",
+            "exit 0; sleep infinity",
+            "torchrun --nnodes=2 --rdzv-backend=c10d a.py; exec b",
+            "cp -r /out /data; cd x; python a.py --output_dir out",
+        ] {
+            all += filled(script, filler);
+        }
+    }
+    assert!(all > 100, "{all}");
 }

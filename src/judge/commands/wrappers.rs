@@ -1,7 +1,8 @@
 //! Programs that only start another one.
 
-use super::{Token, base_name};
+use super::base_name;
 use crate::text::meter;
+use crate::text::shell::{Piece, Word};
 
 /// A program that starts the one behind its options.
 struct Wrapper {
@@ -176,11 +177,11 @@ const RUNNERS: [Runner; 6] = [
 
 impl Runner {
     /// Returns the index of the program that it starts, if that is known.
-    fn started(&self, words: &[Token], runner: usize) -> Option<usize> {
+    fn started(&self, words: &[Word<Piece<'_>>], runner: usize) -> Option<usize> {
         let (mut at, mut runs) = (runner + 1, self.word.is_empty());
         loop {
             meter::spend(1);
-            let word = words.get(at).and_then(Token::known)?;
+            let word = words.get(at).and_then(Word::known)?;
             at += 1;
             let (name, inline) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
             if word == "--" && runs {
@@ -203,30 +204,31 @@ impl Runner {
     }
 }
 
-/// A command without its wrappers.
+/// The wrappers of a command.
 pub(super) struct Stripped {
-    pub(super) words: Vec<Token>,
+    /// The index of the program behind them.
+    pub(super) from: usize,
     pub(super) exec: bool,
     pub(super) timeout: bool,
 }
 
-/// Takes the wrappers off a command.
-pub(super) fn strip(words: Vec<Token>) -> Stripped {
+/// Finds the wrappers of a command.
+pub(super) fn strip(words: &[Word<Piece<'_>>]) -> Stripped {
     let (mut exec, mut timeout) = (false, false);
     let mut at = 0;
-    while let Some(program) = words.get(at).and_then(Token::known) {
-        if let Some(runner) = RUNNERS.iter().find(|runner| runner.name == base_name(program)) {
-            match runner.started(&words, at).filter(|started| *started < words.len()) {
+    while let Some(program) = words.get(at).and_then(Word::known).map(base_name) {
+        if let Some(runner) = RUNNERS.iter().find(|runner| runner.name == program) {
+            match runner.started(words, at).filter(|started| *started < words.len()) {
                 Some(started) => at = started,
                 None => break,
             }
             continue;
         }
-        let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == base_name(program)) else { break };
+        let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == program) else { break };
         let (mut next, mut own) = (at + 1, wrapper.own);
-        while let Some(token) = words.get(next) {
+        while let Some(word) = words.get(next) {
             meter::spend(1);
-            let word = token.word.text.as_str();
+            let word = word.text.as_ref();
             if word == "--" {
                 next += 1;
                 break;
@@ -248,6 +250,5 @@ pub(super) fn strip(words: Vec<Token>) -> Stripped {
         }
         at = next;
     }
-    let words = if at == 0 { words } else { words.into_iter().skip(at).collect() };
-    Stripped { words, exec, timeout }
+    Stripped { from: at, exec, timeout }
 }

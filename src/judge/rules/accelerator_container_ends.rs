@@ -226,23 +226,17 @@ fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
     };
     let own = || line.commands.iter().filter(|command| command.shell == Some(0));
     // It may never get there.
-    let mut before = None;
     let last = shell.last.and_then(|last| line.commands.get(last));
     for command in own().filter(|command| last.is_none_or(|last| !std::ptr::eq(*command, last))) {
         meter::spend(1);
         let leaves = matches!(command.program.as_str(), "exit" | "return") || command.exec;
-        if leaves && !fails(command) && before != Some(After::Or) && command.place.in_loop.is_none() {
+        let is_sure = command.before != Some(After::Or) && command.place.in_loop.is_none();
+        if leaves && !fails(command) && is_sure {
             return None;
         }
-        before = Some(command.after);
     }
-    let last_loop = shell.loops.iter().rposition(|one| one.last);
-    if let Some(at) = last_loop {
-        let one = &shell.loops[at];
-        if !one.endless || one.leaves {
-            return None;
-        }
-        let body = own().find(|command| command.place.in_loop == Some(at))?;
+    if let Some(last) = shell.last_loop {
+        let body = line.commands.get(last.head.filter(|_| last.endless && !last.leaves)?)?;
         return Some(End { words: &body.words, of_loop: true, after_failure: false });
     }
     let last = last?;

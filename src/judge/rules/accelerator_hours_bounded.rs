@@ -62,6 +62,10 @@
 //! accelerators it holds. With `maximum: 0`, and below it, every action makes the same note. What lacks a
 //! deadline is left to the rule `deadline`, which says what it may cost, unless there is a `maximum`.
 //!
+//! `kubectl scale` changes the number of workers of a PyTorchJob, JAXJob or PaddleJob through the subresource
+//! `scale`, for which webhooks are not called: more hours than `maximum` can be had that way, and
+//! `jobgate audit` finds them.
+//!
 //! Retries of a Job or PyTorchJob do not multiply the hours: the deadline is that of the whole job. A JobSet
 //! starts again up to `failurePolicy.maxRestarts` times, a RayJob up to `backoffLimit`, a Volcano job up to
 //! `maxRetry`, and what is in an AppWrapper up to three times (or its annotation `retryLimit`), each with a new

@@ -340,7 +340,7 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
                 continue;
             }
             let said = if inline.is_some() { text.to_owned() } else { format!("{text} {value}") };
-            let value = Word { text: value.to_owned(), ..Word::default() };
+            let value = Word { text: value.into(), ..Word::default() };
             all.push(Directory {
                 at: line.place(token),
                 part: line.part(token),
@@ -358,7 +358,7 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
         let Some(value) = value.filter(|_| is_written(name)) else { continue };
         if let Some(pointer) = line.environment.place(variable) {
             let said = format!("{name}={value}");
-            let value = Word { text: value.to_owned(), ..Word::default() };
+            let value = Word { text: value.into(), ..Word::default() };
             all.push(Directory {
                 at: pointer / "value",
                 part: FindingPart::Value,

@@ -89,6 +89,10 @@
 //!
 //! Pods that only an autoscaler would add (`elasticPolicy`) do not count for this.
 //!
+//! `kubectl scale`, and an autoscaler, changes `Worker.replicas` of a PyTorchJob, JAXJob or PaddleJob through the
+//! subresource `scale`, for which webhooks are not called: pods can be added that way which this rule would deny.
+//! Then `jobgate audit` reports the job, and who set the number.
+//!
 //! A claim holds checkpoints if a word of the parameter `words` is in its name, the volume's name, a mount
 //! path, or the name of a flag or variable whose value is a path inside the mount (`--save-dir /data/x`,
 //! `trainer.ckpt_path=/data/x`; Hydra's `hydra.run.dir` and `hydra.sweep.dir`, and `default_root_dir`, count

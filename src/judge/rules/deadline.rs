@@ -175,7 +175,6 @@ const LONGEST: &str = "\
 [$limits(activeDeadlineSeconds)].map(deadline, !deadline.hasValue() ? 9223372036854775807 : deadline.orValue(0) > 9223372036 ? 0 : deadline.orValue(0))[0]";
 
 fn check(cx: &mut Cx<'_>) {
-    let begin = cx.findings.len();
     let attempts = attempts(cx.workload);
     match cx.workload.kind.deadline {
         Deadline::Ends | Deadline::Marks => check_runs(cx, attempts),
@@ -185,11 +184,15 @@ fn check(cx: &mut Cx<'_>) {
             let holders: BTreeSet<usize> =
                 cx.workload.pods.iter().filter(|pod| pod.holds_accelerators()).map(|pod| pod.run).collect();
             for (index, run) in cx.workload.runs.iter().enumerate() {
-                if holders.is_empty() || holders.contains(&index) {
-                    check_run(cx, (index, run), attempts);
+                if !holders.is_empty() && !holders.contains(&index) {
+                    continue;
                 }
-            }
-            for finding in &mut cx.findings[begin..] {
+                let (before, _) = cx.findings.newest();
+                check_run(cx, (index, run), attempts);
+                let (after, Some(finding)) = cx.findings.newest() else { continue };
+                if after == before {
+                    continue;
+                }
                 finding.at_most(Level::Warn);
                 if starts_again {
                     finding.help = format!("{}; {help}", finding.help).into();

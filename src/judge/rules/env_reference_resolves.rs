@@ -246,7 +246,7 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
         return;
     }
     let of_image = line.is_of_image();
-    let first = line.argv.first().map_or("", |item| item.text.as_str());
+    let first = line.argv.first().map_or("", |item| &*item.text);
     // The entrypoint of an image may be `sh -c`, unless it takes options.
     let evaluates = match of_image {
         true => !first.starts_with('-'),
@@ -277,7 +277,7 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
                     None => (written, ""),
                 };
                 let message = format!("{}{how} is passed as it is: no shell runs here", quote(inner));
-                let finding = cx.report(&item.pointer, message);
+                let finding = cx.report(&item.pointer(), message);
                 finding.help("start the program by a shell: `command: [sh, -c, …]`");
                 // One change for all of them.
                 if let Some(ops) = can_start.then(|| by_shell(line)).flatten() {
@@ -304,9 +304,9 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
             }
         };
         let (message, help, new) = finding;
-        let finding = cx.report(&item.pointer, message).help(help);
+        let finding = cx.report(&item.pointer(), message).help(help);
         if let Some(new) = new {
-            finding.fix(Safety::Safe, vec![Op::Replace(item.pointer.clone(), new.into())]);
+            finding.fix(Safety::Safe, vec![Op::Replace(item.pointer(), new.into())]);
         }
     }
 }
@@ -493,6 +493,6 @@ fn use_of_index(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
         let written = written.into_iter().find(|written| !handled && has(written))?;
         // `\$X` and `$$(X)` stay on purpose.
         let escaped = has(&format!("\\{written}")) || has(&format!("${written}"));
-        (!escaped).then(|| (item.pointer.clone(), written))
+        (!escaped).then(|| (item.pointer(), written))
     })
 }

@@ -68,7 +68,7 @@
 //! * <https://www.gnu.org/software/bash/manual/html_node/Pipelines.html>
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#handling-pod-and-container-failures>
 
-use crate::judge::commands::{Command, CommandLine, Shell, Token, base_name};
+use crate::judge::commands::{Command, CommandLine, Gap, IDLE, Shell, Token, base_name};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -92,12 +92,10 @@ pub(super) static RULE: Rule = Rule {
     ratchet: Ratchet::BY_PLACE,
 };
 
-/// Commands that leave everything as it is.
-const IDLE: [&str; 8] = [":", "date", "echo", "printf", "sleep", "sync", "touch", "true"];
-
-/// So many pipelines of a script are looked at, and so many files of each: what follows is searched for them.
-/// One line helps against all of them.
+/// So many pipelines of a script, and of all scripts of a container, are looked at, and so many files of each:
+/// what follows is searched for them. One line helps against all of them.
 const MAX_PIPELINES: usize = 4;
+const MAX_PIPELINES_OF_ALL: usize = 16;
 const MAX_FILES: usize = 2;
 
 /// Images that are based on Debian or Ubuntu, by the name behind the last `/`, if the tag names nothing else.
@@ -111,38 +109,75 @@ const RELEASES: [&str; 9] =
 fn check(cx: &mut Cx<'_>) {
     for index in 0..cx.workload.pods.len() {
         for line in &cx.commands(index).containers {
-            for at in 0..line.shells.len() {
-                let own: Vec<&Command> =
-                    line.commands.iter().filter(|command| command.shell == Some(at)).collect();
-                meter::spend(line.commands.len() as u64);
-                in_script(cx, line, at, &own);
+            let mut own: Vec<Vec<&Command>> = vec![Vec::new(); line.shells.len()];
+            meter::spend(line.commands.len() as u64);
+            for command in &line.commands {
+                if let Some(shell) = command.shell {
+                    own[shell].push(command);
+                }
+            }
+            let (mut known, mut pipelines) = (None, 0);
+            for (at, own) in own.iter().enumerate() {
+                // The scripts in a script are parts of one text.
+                let item = line.shells[at].item;
+                let text = match known {
+                    Some(text @ Outermost { item: same, .. }) if same == item => text,
+                    _ => Outermost::of(line, item),
+                };
+                known = Some(text);
+                in_script(cx, line, (at, text), own, &mut pipelines);
             }
         }
     }
 }
 
-fn in_script(cx: &mut Cx<'_>, line: &CommandLine<'_>, at: usize, own: &[&Command]) {
+/// The text of an item of a command line with a script, and what it names.
+#[derive(Clone, Copy)]
+struct Outermost<'s> {
+    item: usize,
+    script: &'s str,
+    /// Whether it looks at the statuses of a pipeline.
+    names_statuses: bool,
+    has_pipefail: bool,
+}
+
+impl<'s> Outermost<'s> {
+    fn of(line: &'s CommandLine<'_>, item: usize) -> Self {
+        let script = line.argv.get(item).map_or("", |item| &*item.text);
+        meter::spend_text(script);
+        let has = |part: &str| memchr::memmem::find(script.as_bytes(), part.as_bytes()).is_some();
+        let names_statuses = has("PIPESTATUS") || has("pipestatus");
+        Self { item, script, names_statuses, has_pipefail: has("pipefail") }
+    }
+}
+
+fn in_script(
+    cx: &mut Cx<'_>,
+    line: &CommandLine<'_>,
+    (at, text): (usize, Outermost<'_>),
+    own: &[&Command],
+    all_pipelines: &mut usize,
+) {
     let shell = &line.shells[at];
-    let script = line.argv.get(shell.item).map_or("", |item| item.text.as_str());
-    let has = |part: &str| memchr::memmem::find(script.as_bytes(), part.as_bytes()).is_some();
+    let Outermost { script, has_pipefail, .. } = text;
     if matches!(shell.name, "sh" | "dash") && own.iter().any(|command| is_trainer(command)) {
         unknown_option(cx, line, own);
     }
-    if has("PIPESTATUS") || has("pipestatus") {
+    if text.names_statuses {
         return;
     }
     let is_top = |command: &Command| command.place.depth == 0 && !command.place.branch;
     // The script may end with another status only by `exit`.
     let ends_well = own.last().is_some_and(|last| is_top(last) && IDLE.contains(&last.program.as_str()))
         && !own.iter().any(|command| matches!(command.program.as_str(), "exit" | "exec" | "return"));
-    let has_pipefail = has("pipefail");
     let mut pipelines = 0;
     for (position, command) in own.iter().enumerate() {
         meter::spend(1);
         if !is_top(command) || !is_trainer(command) {
             continue;
         }
-        let Some(next) = own.get(position + 1) else { continue };
+        let next = own.get(position + 1).filter(|next| next.gap == Gap::None);
+        let Some(next) = next else { continue };
         let Some(program) = command.words.first() else { continue };
         match command.after {
             After::Pipe if next.program == "tee" && !shell.pipefail && !has_pipefail => {
@@ -152,7 +187,9 @@ fn in_script(cx: &mut Cx<'_>, line: &CommandLine<'_>, at: usize, own: &[&Command
                     continue;
                 }
                 pipelines += 1;
-                if pipelines > MAX_PIPELINES || is_read(script, at, next, rest) {
+                *all_pipelines += 1;
+                let is_enough = pipelines > MAX_PIPELINES || *all_pipelines > MAX_PIPELINES_OF_ALL;
+                if is_enough || is_read(script, at, next, rest) {
                     continue;
                 }
                 // What follows would hide the failure as well.
@@ -193,7 +230,7 @@ fn quoted_after_or(command: &Command) -> String {
 fn is_end(commands: &[&Command]) -> bool {
     commands.iter().enumerate().all(|(at, command)| {
         meter::spend(1);
-        let is_idle = at == 0 || IDLE.contains(&command.program.as_str());
+        let is_idle = at == 0 || IDLE.contains(&command.program.as_str()) && command.gap <= Gap::Quiet;
         is_idle && command.place.depth == 0 && matches!(command.after, After::End | After::Next)
     })
 }
@@ -207,7 +244,9 @@ fn is_read(script: &str, shell: usize, tee: &Command, rest: &[&Command]) -> bool
     let behind = if is_outermost { script.get(last.word.span.end..).unwrap_or_default() } else { script };
     meter::spend_text(behind);
     let has = |part: &str| memchr::memmem::find(behind.as_bytes(), part.as_bytes()).is_some();
-    let only_prints = || rest[1..].iter().all(|command| IDLE.contains(&command.program.as_str()));
+    let only_prints = || {
+        rest[1..].iter().all(|command| IDLE.contains(&command.program.as_str()) && command.gap <= Gap::Idle)
+    };
     if behind.trim().is_empty() || only_prints() && !["[[", "$(", "`"].iter().any(|test| has(test)) {
         return false;
     }
@@ -248,12 +287,7 @@ fn is_named(text: &str, name: &str, least: usize) -> bool {
 /// Returns the operation that writes an option before a script.
 fn with_option(line: &CommandLine<'_>, shell: &Shell, option: &str) -> Option<Op> {
     let item = line.argv.get(shell.item)?;
-    let lists = ["command", "args"].map(|list| line.container.part.get(list));
-    let part = lists
-        .iter()
-        .flat_map(|list| list.items().collect::<Vec<_>>())
-        .find(|part| part.pointer == item.pointer)?;
-    let script = part.value?.as_str()?;
+    let script = item.written;
     // A script in a script is in quotes.
     let is_outermost = line.shells.first().is_some_and(|first| std::ptr::eq(first, shell));
     let (first, rest) = match script.strip_prefix("#!").and_then(|_| script.split_once('\n')) {
@@ -261,7 +295,7 @@ fn with_option(line: &CommandLine<'_>, shell: &Shell, option: &str) -> Option<Op
         None => (String::new(), script),
     };
     let end = if script.contains('\n') { "\n" } else { "; " };
-    is_outermost.then(|| Op::Replace(item.pointer.clone(), format!("{first}{option}{end}{rest}").into()))
+    is_outermost.then(|| Op::Replace(item.pointer(), format!("{first}{option}{end}{rest}").into()))
 }
 
 /// Reports `set -o pipefail` in a shell that may not have it.

@@ -535,6 +535,7 @@ mod tests {
             origin: Origin::Admission,
             object,
             old,
+            same_spec: None,
             namespace: "team",
             user: None,
             today: None,

@@ -68,6 +68,9 @@
 //! `WORLD_SIZE` of the training operator is the number of pods times `spec.nprocPerNode`, so
 //! `--nnodes=$(WORLD_SIZE)` is right only where that is not set, `auto` or 1.
 //!
+//! `kubectl scale` changes the number of workers of a PyTorchJob, JAXJob or PaddleJob through the subresource
+//! `scale`, for which webhooks are not called; `jobgate audit` finds numbers that no longer agree.
+//!
 //! With an `elasticPolicy`, `--nnodes` with one number takes the elasticity away, since the option wins over
 //! what the operator says; that is a note. The number is compared with `replicas`, with which the job starts.
 //!

@@ -77,7 +77,7 @@ use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::judge::spot;
 use crate::judge::training::{is_trainer, quoted};
-use crate::kinds::{Field, Part, PodTemplate, accelerator};
+use crate::kinds::{Field, PodTemplate, accelerator};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::shell::{After, Place as InScript};
@@ -127,16 +127,14 @@ fn in_container(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) 
     if own().any(|(_, command)| command.program == "trap") {
         return;
     }
-    let mut before = None;
     let mut found = None;
     for (at, command) in own() {
         meter::spend(1);
         // One that runs in any case is the one that matters.
         let was_sure = found.is_some_and(|(_, command, _): (usize, &Command, bool)| is_sure(command));
         if is_trainer(command) && (is_sure(command) || !was_sure) {
-            found = Some((at, command, before == Some(After::Pipe)));
+            found = Some((at, command, command.before == Some(After::Pipe)));
         }
-        before = Some(command.after);
     }
     let Some((at, command, is_piped_into)) = found else { return };
     if command.exec {
@@ -188,9 +186,7 @@ fn is_interrupted(pod: &PodTemplate<'_>) -> bool {
 /// Returns the operation that writes `exec` before the last command of a script.
 fn with_exec(line: &CommandLine<'_>, shell: &Shell, command: &Command) -> Option<Op> {
     let item = line.argv.get(shell.item)?;
-    let lists = ["command", "args"].map(|list| line.container.part.get(list));
-    let part = lists.iter().flat_map(Part::items).find(|part| part.pointer == item.pointer)?;
-    let script = part.value?.as_str()?;
+    let script = item.written;
     // The places of words are those after `$(X)` is replaced.
     if script != item.text {
         return None;
@@ -200,5 +196,5 @@ fn with_exec(line: &CommandLine<'_>, shell: &Shell, command: &Command) -> Option
     // A wrapper such as `timeout`, or a variable, is before it.
     let begins = before.trim_end_matches([' ', '\t']);
     let is_first = begins.is_empty() || begins.ends_with([';', '\n']) || begins.ends_with("&&");
-    is_first.then(|| Op::Replace(item.pointer.clone(), format!("{before}exec {behind}").into()))
+    is_first.then(|| Op::Replace(item.pointer(), format!("{before}exec {behind}").into()))
 }

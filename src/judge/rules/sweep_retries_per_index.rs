@@ -248,7 +248,7 @@ fn use_of_index(line: &CommandLine<'_>) -> Option<Pointer> {
             times > 0 && printed(line, *at) < times
         })
     };
-    of_field.or_else(|| in_command().map(|(_, item)| item.pointer.clone()))
+    of_field.or_else(|| in_command().map(|(_, item)| item.pointer()))
 }
 
 /// Returns how often a text names the index.
@@ -257,10 +257,13 @@ fn count(text: &str) -> usize {
     memchr::memmem::find_iter(text.as_bytes(), INDEX.as_bytes()).count()
 }
 
-/// Returns how often a script names the index only to print it.
+/// Returns how often a script names the index only to print it, at most.
 fn printed(line: &CommandLine<'_>, script: usize) -> usize {
     let is_script = line.shells.len() == 1 && line.shells[0].item == script;
     let Some(item) = line.argv.get(script).filter(|item| is_script && item.is_verbatim()) else { return 0 };
+    if line.left_out {
+        return usize::MAX;
+    }
     let prints = |command: &&Command| {
         matches!(command.program.as_str(), "echo" | "printf") && command.after != After::Pipe
     };

@@ -123,8 +123,13 @@ fn lacks_dependencies(file: &Path, charts: &Path, options: &Options<'_>) -> bool
 
 /// Tells whether a chart has templates of batch work that are not among the inputs.
 fn has_more_templates(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>) -> bool {
+    let templates = dir.join("templates");
+    // A link may lead to the whole system. Helm would follow it.
+    if templates.is_symlink() {
+        return true;
+    }
     // Helm knows nothing of `.gitignore`.
-    let walk = WalkBuilder::new(dir.join("templates")).standard_filters(false).build();
+    let walk = WalkBuilder::new(templates).standard_filters(false).build();
     let files =
         walk.filter_map(Result::ok).filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
     let is_rendered = |entry: &ignore::DirEntry| {

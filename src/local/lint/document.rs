@@ -2,6 +2,7 @@
 
 mod duplicates;
 mod known_kind;
+mod missed;
 mod object;
 
 use std::ops::{ControlFlow, Range};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::input::Input;
 use crate::judge::finding::{Fix, Safety};
-use crate::report::Located;
+use crate::report::{Located, clean};
 use crate::text::yaml::{Chunk, Edit, SyntaxError};
 
 /// Which findings a run fixes, and where the files go.
@@ -62,7 +62,7 @@ pub trait Sink: fmt::Debug + Sync {
 
 /// A file that should have been changed and was not.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {path}: {reason}")]
+#[error("cannot write {}: {}", clean(path), clean(reason))]
 pub struct Unwritten {
     /// The path, as the user gave it.
     pub path: String,

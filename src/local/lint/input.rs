@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::WalkBuilder;
 
+use super::ignored::Ignored;
 use super::paths::path_text;
 use super::patterns::Patterns;
 use super::source::STDIN;
+use crate::local::files::{Tree, VERSION_CONTROL};
+use crate::report::clean;
 
 /// One file to lint.
 #[derive(Clone, Debug)]
@@ -23,6 +26,20 @@ pub struct Input {
     pub named: bool,
     /// The directory argument that it is in; nothing for a named file.
     pub root: Option<Arc<str>>,
+    /// How a walk has come to it.
+    pub reached: Reached,
+}
+
+/// How a run has come to a file.
+#[derive(Clone, Debug, Default)]
+pub enum Reached {
+    /// The user has named it, or it is no file.
+    #[default]
+    Named,
+    /// A walk has found it in what the user has named.
+    Inside(Tree),
+    /// A walk has found a link to it, which leads out of all that the user has named.
+    Outside,
 }
 
 /// Where the text of an [`Input`] is.
@@ -38,7 +55,7 @@ pub enum Content {
 
 /// A path that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {}: {reason}", if path == STDIN { "standard input" } else { path })]
+#[error("cannot read {}: {}", if path == STDIN { "standard input".into() } else { clean(path) }, clean(reason))]
 pub struct Unreadable {
     /// The path, as the user gave it; `-` for standard input.
     pub path: String,
@@ -57,6 +74,10 @@ pub struct Inputs {
     pub empty: Vec<String>,
     /// How many files and directories were excluded.
     pub excluded: usize,
+    /// What is not as the user may think, in sentences without a period.
+    pub warnings: Vec<String>,
+    /// All that the user has named.
+    tree: Tree,
     /// How many more files and directories may be looked at; nothing for all.
     left: Option<usize>,
 }
@@ -76,13 +97,25 @@ impl Input {
     /// Returns a file that the user named.
     #[must_use]
     pub fn named(path: &Path) -> Self {
-        Self { path: shown(path), content: Content::File(path.to_owned()), named: true, root: None }
+        Self {
+            path: shown(path),
+            content: Content::File(path.to_owned()),
+            named: true,
+            root: None,
+            reached: Reached::Named,
+        }
     }
 
     /// Returns a text that is not in a file.
     #[must_use]
     pub fn text(path: &str, bytes: impl Into<Arc<[u8]>>) -> Self {
-        Self { path: path.into(), content: Content::Bytes(bytes.into()), named: true, root: None }
+        Self {
+            path: path.into(),
+            content: Content::Bytes(bytes.into()),
+            named: true,
+            root: None,
+            reached: Reached::Named,
+        }
     }
 }
 
@@ -90,7 +123,8 @@ impl Input {
 /// standard input. Standard input and pipes are `drained` at once.
 ///
 /// Directories are walked as by git: hidden files are read, files that `.gitignore` excludes are not.
-/// Symbolic links to files are followed, those to directories are not. As in a shell, wildcards do not match
+/// Symbolic links to files are followed, those to directories are not; what a link leads out to is [said](Reached).
+/// As in a shell, wildcards do not match
 /// hidden files.
 pub fn collect(arguments: &[PathBuf], drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
     collect_without(arguments, &Exclusions::default(), drained)
@@ -103,7 +137,14 @@ pub fn collect_without(
     excluded: &Exclusions,
     mut drained: impl FnMut(&Path) -> io::Result<Vec<u8>>,
 ) -> Inputs {
-    let mut inputs = Inputs::default();
+    let base = |argument: &PathBuf| match glob(argument) {
+        Some((base, _)) if !argument.exists() => base,
+        _ => argument.clone(),
+    };
+    let directories: Vec<PathBuf> =
+        arguments.iter().map(base).filter(|directory| directory.is_dir()).collect();
+    let tree = Tree::of(directories.iter().map(PathBuf::as_path));
+    let mut inputs = Inputs { tree, ..Inputs::default() };
     let mut pipes: Vec<&Path> = Vec::new();
     for argument in arguments {
         let is_stdin = argument.as_os_str() == STDIN;
@@ -145,7 +186,7 @@ pub fn collect_without(
 /// at most, and tells whether that was all.
 #[must_use]
 pub fn collect_some(directory: &Path, excluded: &Exclusions, most: usize) -> (Inputs, bool) {
-    let mut inputs = Inputs { left: Some(most), ..Inputs::default() };
+    let mut inputs = Inputs { left: Some(most), tree: Tree::of([directory]), ..Inputs::default() };
     inputs.walk(directory, excluded);
     let is_all = inputs.left.is_some_and(|left| left > 0);
     (inputs, is_all)
@@ -184,6 +225,7 @@ impl Inputs {
             content: Content::File(path),
             named: false,
             root: Some(Arc::clone(&root)),
+            reached: Reached::Named,
         });
         if before == (self.files.len(), self.unreadable.len()) {
             self.empty.push(path_text(directory));
@@ -216,18 +258,24 @@ impl Inputs {
         // What one machine's global git configuration ignores must not pass in one place and fail in another.
         let mut walk = WalkBuilder::new(directory);
         walk.require_git(false).git_global(false).git_exclude(false).hidden(!hidden);
+        // They are read with a limit.
+        walk.git_ignore(false).ignore(false).parents(false);
+        let ignored = Arc::new(Ignored::of(directory));
+        let reading = Arc::clone(&ignored);
         // A directory that is named itself is walked.
         let (directories, pruned) = (excluded.clone(), Arc::new(AtomicUsize::new(0)));
         let count = Arc::clone(&pruned);
         walk.filter_entry(move |entry| {
-            let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
+            let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
             if entry.depth() == 0 {
                 return true;
             }
-            if VERSION_CONTROL.iter().any(|name| entry.file_name() == *name) {
+            if VERSION_CONTROL.iter().any(|name| entry.file_name() == *name)
+                || reading.has(entry.path(), entry.depth(), is_directory)
+            {
                 return false;
             }
-            let is_excluded = is_directory() && directories.has(entry.path(), true);
+            let is_excluded = is_directory && directories.has(entry.path(), true);
             count.fetch_add(usize::from(is_excluded), Ordering::Relaxed);
             !is_excluded
         });
@@ -247,7 +295,11 @@ impl Inputs {
                     if excluded.has(entry.path(), false) {
                         self.excluded += 1;
                     } else {
-                        self.files.push(input(entry.into_path()));
+                        // Only where a link is on the way is there anything to follow.
+                        let is_outside = entry.path_is_symlink() && !self.tree.has(entry.path());
+                        let reached =
+                            if is_outside { Reached::Outside } else { Reached::Inside(self.tree.clone()) };
+                        self.files.push(Input { reached, ..input(entry.into_path()) });
                     }
                 }
                 // To git it is a file: it must not be missing in silence.
@@ -267,11 +319,9 @@ impl Inputs {
             }
         }
         self.excluded += pruned.load(Ordering::Relaxed);
+        self.warnings.extend(ignored.unread());
     }
 }
-
-/// Where version control keeps its own files.
-const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 fn links_to_file(entry: &ignore::DirEntry) -> bool {
     entry.path_is_symlink() && entry.path().is_file()

@@ -431,6 +431,7 @@ mod tests {
                     content: Content::File(path),
                     named: false,
                     root: None,
+                    reached: crate::local::lint::Reached::Named,
                 });
             }
         }

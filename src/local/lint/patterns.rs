@@ -97,6 +97,8 @@ pub struct ByPath {
     pub patterns: Patterns,
     /// Their policy.
     pub policy: Option<Policy>,
+    /// The same with the rules that are not used as well.
+    pub whole: Option<Policy>,
     /// The namespace of their objects without one.
     pub namespace: Option<String>,
 }

@@ -4,6 +4,7 @@
 //! What is rendered from a file takes the place of what the file says by itself: a base lacks what an overlay
 //! adds. A finding that both have is the file's, which knows its place exactly and how to fix it.
 
+mod harmless;
 mod outline;
 mod place;
 mod plan;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use rayon::prelude::*;
 
-use super::input::{Content, Exclusions, Input};
+use super::input::{Exclusions, Input};
 use super::kustomization::{Absent, Kustomizations, Taking};
 use super::paths::{normal, seen, shown};
 use super::patterns::Patterns;
@@ -25,9 +26,11 @@ use super::source::Loaded;
 use super::{Claims, whole_file};
 use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::Level;
+use crate::local::files::Tree;
 use crate::local::render::{Origin, Renderer, TIMEOUT, Tools, of_chart};
 use crate::report::{Kustomized, NotRendered, Reason, Render, Rendered, Report, Unjudged, helm};
 use crate::text::yaml::{self, Chunk};
+use harmless::harmless;
 use plan::Of;
 use told::Telling;
 
@@ -42,8 +45,12 @@ pub struct Rendering {
     pub values: Vec<Values>,
     /// How long one rendering may take.
     pub timeout: Duration,
+    /// How long all of them may take together.
+    pub timeout_of_all: Duration,
     /// Whether what is not here is fetched.
     pub network: bool,
+    /// Where the files of values must be, if nobody has named them.
+    pub within: Option<Tree>,
     /// The programs.
     pub tools: Tools,
     /// The files that are skipped, also where something is rendered from them.
@@ -66,13 +73,17 @@ impl Default for Rendering {
             kustomizations: true,
             values: Vec::new(),
             timeout: TIMEOUT,
+            timeout_of_all: TIMEOUT * TIMEOUTS,
             network: false,
+            within: None,
             tools: Tools::default(),
             exclusions: Exclusions::default(),
         }
     }
 }
 
+/// How many time limits all renderings of a run take together, at most.
+pub const TIMEOUTS: u32 = 20;
 /// How often the parts are tried of kustomizations that cannot be rendered.
 const MOST_ROUNDS: usize = 8;
 
@@ -136,12 +147,23 @@ impl Outcome {
         taking: &Taking<'_>,
     ) -> Self {
         let mut outcome = Self::default();
-        let renderer =
-            Renderer::new(&rendering.tools, rendering.timeout, run.options.max_file_size, rendering.network);
+        let renderer = Renderer::new(
+            &rendering.tools,
+            [rendering.timeout, rendering.timeout_of_all],
+            run.options.max_file_size,
+            rendering.network,
+        );
+        let trees = Tree::of(inputs.iter().filter_map(|input| Some(Path::new(&**input.root.as_ref()?))));
         let mut done = Vec::new();
         let mut render = |jobs: Vec<Of>, outcome: &mut Self| {
-            let results: Vec<Result<Judged, NotRendered>> =
-                jobs.par_iter().with_max_len(1).map(|job| judged(job, &renderer, run)).collect();
+            let results: Vec<Result<Judged, NotRendered>> = jobs
+                .par_iter()
+                .with_max_len(1)
+                .map(|job| {
+                    harmless(job, rendering, &trees)?;
+                    judged(job, &renderer, run)
+                })
+                .collect();
             for (job, result) in jobs.iter().zip(results) {
                 match result {
                     Ok(judged) => {
@@ -247,6 +269,7 @@ impl Outcome {
         report.unjudged.retain(|unjudged| !matches!(unjudged.reason, Reason::Patch(_)));
         report.answers.clear();
         (report.objects, report.suppressed, report.holdings) = (0, 0, crate::report::Holdings::default());
+        (report.ignored, report.lowered) = (0, 0);
         file.diff = None;
         forget_sources(report);
     }
@@ -335,8 +358,7 @@ fn key(located: &crate::report::Located) -> Key {
 /// Renders and judges.
 fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, NotRendered> {
     let path = job.file();
-    let input =
-        Input { path: shown(path).into(), content: Content::File(path.to_owned()), named: false, root: None };
+    let input = Input { path: shown(path).into(), named: false, ..Input::named(path) };
     let dir: Arc<str> = shown(path.parent().unwrap_or(Path::new(""))).into();
     let (text, origins) = match job {
         Of::Chart { dir: of, values, .. } => {

@@ -10,8 +10,8 @@ use rayon::prelude::*;
 use super::chart::{self, Role};
 use super::claims::{Claims, Scope};
 use super::document::{self, Broken, Context, Judged};
-use super::fixing::{Change, Shifts, Unwritten, start};
-use super::input::{Input, Unreadable};
+use super::fixing::{Change, Fixing, Shifts, Unwritten, start};
+use super::input::{Input, Reached, Unreadable};
 use super::kustomization::{self, Kustomizations};
 use super::source::{self, Loaded, TooLarge};
 use super::{Options, batch, place, unjudged, whole_file};
@@ -31,6 +31,9 @@ const DOCUMENTS_PER_WAVE: usize = 64 * DOCUMENTS_PER_BATCH;
 
 /// The size in bytes from which the documents of a file are judged by several threads.
 const MIN_PARALLEL_BYTES: usize = 256 << 10;
+
+/// Why a file is judged and not fixed.
+const LEADS_OUT: &str = "the file is a link that leads out of the directory; name it to fix it";
 
 /// The settings and facts of a run.
 pub(super) struct Run<'a> {
@@ -88,6 +91,9 @@ impl Run<'_> {
 
     /// Judges the documents of one file and writes its fixes. If that fails, the unchanged file is judged.
     fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
+        if let (Some(fixing), Reached::Outside) = (self.options.fix, &input.reached) {
+            return self.left_alone(input, loaded, fixing);
+        }
         let (mut file, edits) = self.documents(input, loaded, self.options, None);
         let Some(fixing) = self.options.fix.filter(|_| !edits.is_empty()) else { return file };
         let new = fix::apply(loaded.bytes(), &edits);
@@ -132,6 +138,19 @@ impl Run<'_> {
                 .insert(Arc::clone(&input.path), Arc::new(String::from_utf8_lossy(&new).into_owned()));
         }
         file.report.changed = 1;
+        file
+    }
+
+    /// Judges the documents of a file that is not to be written, and says so where it would have been.
+    fn left_alone(&self, input: &Input, loaded: &Loaded, fixing: Fixing<'_>) -> File {
+        let (mut file, _) = self.documents(input, loaded, &Options { fix: None, ..*self.options }, None);
+        let report = &mut file.report;
+        for located in &mut report.findings {
+            if located.finding.fix.as_ref().is_some_and(|fix| fixing.makes(fix)) {
+                located.withheld = Some(LEADS_OUT.into());
+                report.withheld += 1;
+            }
+        }
         file
     }
 
@@ -204,8 +223,10 @@ impl Run<'_> {
             }
         }
         self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
+        let before = report.findings.len() + broken.first.len();
         report.findings.retain(|located| options.selects(located.finding.rule));
         broken.first.retain(|(_, located)| options.selects(located.finding.rule));
+        report.ignored += before - report.findings.len() - broken.first.len();
         if !broken.first.is_empty() {
             report.findings.extend(broken.first.into_iter().map(|(_, located)| located));
             report.findings.sort_by(place::order);

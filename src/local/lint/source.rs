@@ -1,6 +1,5 @@
 //! The bytes of a file, up to a limit.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use memchr::memmem::Finder;
 
 use super::input::{Content, Input, Unreadable};
+use crate::local::files;
 
 /// The argument and path of standard input.
 pub const STDIN: &str = "-";
@@ -65,7 +65,8 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
         }
         Content::Open(_, text) => Ok(Ok(Loaded(Bytes::Text(Arc::clone(text))))),
         Content::File(path) => {
-            let read = File::open(path).and_then(|file| {
+            // What was a file when it was found may be something else by now.
+            let read = files::open(path).map_err(io::Error::from).and_then(|file| {
                 let size = file.metadata()?.len();
                 if size > limit { Ok(Err(TooLarge { size: Some(size) })) } else { bounded(file, size, limit) }
             });
@@ -83,7 +84,8 @@ pub(super) fn mentions(input: &Input, any: &[Finder<'_>], limit: u64) -> bool {
         Content::Bytes(bytes) => any.iter().any(|finder| finder.find(bytes).is_some()),
         Content::Open(_, text) => any.iter().any(|finder| finder.find(text.as_bytes()).is_some()),
         Content::File(path) => {
-            File::open(path).and_then(|file| search(file.take(limit), any)).unwrap_or(false)
+            let open = files::open(path).map_err(io::Error::from);
+            open.and_then(|file| search(file.take(limit), any)).unwrap_or(false)
         }
     }
 }
@@ -133,18 +135,16 @@ pub fn stdin(limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// It cannot be read.
+/// It cannot be read, or a pipe does not end in time.
 pub fn drained(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if path.as_os_str() == STDIN {
         return stdin(limit);
     }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok(files::drained(path, limit)?)
 }
 
 /// Returns a size in bytes with a unit.
-pub(super) fn bytes(count: u64) -> String {
+pub(in crate::local) fn bytes(count: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| count >= *unit) {
         Some((unit, name)) if count.is_multiple_of(unit) => format!("{} {name}", count / unit),

@@ -13,8 +13,12 @@ const LAST_LOOK: Duration = Duration::from_millis(20);
 /// How much of a program's standard error is read, in bytes, and how much of it is reported, in characters.
 const COMPLAINT: u64 = 64 << 10;
 const REPORTED: usize = 300;
-/// What of the environment a program gets. The rest may name plugins, clusters and networks.
+/// What of the environment a program gets. The rest may name plugins, clusters and networks, and hold secrets.
 const KEPT: [&str; 6] = ["PATH", "PATHEXT", "SYSTEMROOT", "LANG", "LC_ALL", "TZ"];
+/// What it gets besides to use the network.
+const NETWORK: [&str; 4] = ["no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"];
+const PROXIES: [&str; 6] =
+    ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 /// What keeps settings of the tools, and is put into the scratch folder.
 const HOMES: [&str; 9] = [
     "HOME",
@@ -36,7 +40,7 @@ pub(super) struct Call<'a> {
     pub(super) arguments: &'a [OsString],
     /// Where it may write.
     pub(super) scratch: &'a Path,
-    /// Whether it may use the network, with the user's settings for it.
+    /// Whether it may use the network, by the user's proxies.
     pub(super) network: bool,
     pub(super) time: Duration,
     /// How many bytes it may print.
@@ -118,25 +122,20 @@ impl Call<'_> {
         Err(Failure::Tool(complaint(&String::from_utf8_lossy(&said))))
     }
 
-    /// Keeps the user's settings, clusters and plugins out.
+    /// Keeps the user's settings, secrets, clusters and plugins out.
     fn surround(&self, command: &mut Command) {
-        for variable in HOMES.iter().filter(|variable| !self.network || variable.starts_with("HELM")) {
+        let kept = KEPT.iter().chain(PROXIES.iter().chain(&NETWORK).filter(|_| self.network));
+        command.env_clear();
+        command.envs(kept.filter_map(|key| Some((key, std::env::var_os(key)?))));
+        for variable in HOMES {
             command.env(variable, self.scratch.join(variable.to_lowercase()));
         }
         command.env("KUBECONFIG", self.scratch.join("kubeconfig")).env("TMPDIR", self.scratch);
         command.env("GIT_TERMINAL_PROMPT", "0");
-        if !self.network {
-            let set: Vec<(OsString, Option<OsString>)> = command
-                .get_envs()
-                .map(|(key, value)| (key.to_owned(), value.map(ToOwned::to_owned)))
-                .collect();
-            command.env_clear();
-            command.envs(KEPT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
-            command.envs(set.into_iter().filter_map(|(key, value)| Some((key, value?))));
-            for proxy in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
-            {
-                command.env(proxy, NOWHERE);
-            }
+        if self.network {
+            command.env("GIT_ALLOW_PROTOCOL", "https:http:ssh:git");
+        } else {
+            command.envs(PROXIES.map(|proxy| (proxy, NOWHERE)));
             // git has no transport of that name, so it uses none.
             command.env("GIT_ALLOW_PROTOCOL", "none").env("GIT_SSH_COMMAND", "false");
         }

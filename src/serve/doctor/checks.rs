@@ -218,8 +218,8 @@ pub static CHECKS: &[Check] = &[
         id: "permissions",
         title: "The pods' service account has the permissions that it needs",
         about: "The Deployment names the account, and what it needs: the Secret and the two configurations \
-            for self-managed certificates, claims and runtimes for `checkpoint-volume-access` \
-            ([permissions](install.md#permissions)). If the Deployment cannot be read, nothing is guessed. \
+            for self-managed certificates, claims and runtimes for `checkpoint-volume-access`, and the parents \
+            of what controllers make ([permissions](install.md#permissions)). If the Deployment cannot be read, nothing is guessed. \
             The API server is asked with SubjectAccessReviews, which store nothing",
         remedy: REINSTALL,
         judge: access::permissions,
@@ -239,6 +239,15 @@ pub static CHECKS: &[Check] = &[
         about: "An exemption that has ended suppresses nothing: what it covered is denied again",
         remedy: "extend it with the people it was for, or remove it: kubectl -n {ns} edit configmap {policy}",
         judge: policy::exemptions,
+    },
+    Check {
+        id: "operators",
+        title: "The operators' accounts are in `trustedControllers`",
+        about: "What an operator makes of a job that was judged is not judged again, if the policy names its \
+            account. If not, its Jobs are denied for what their author cannot change. Whoever may write the \
+            status of a kind and create its children is taken for its operator",
+        remedy: "add the listed accounts to `spec.trustedControllers`: kubectl -n {ns} edit configmap {policy}",
+        judge: policy::operators,
     },
     Check {
         id: "policy-in-force",

@@ -10,6 +10,7 @@ mod canary;
 mod forward;
 mod handshake;
 mod metrics;
+mod operators;
 mod rights;
 mod served;
 
@@ -248,6 +249,7 @@ impl Ask<'_> {
             secret: later(),
             policy: Seen::skipped("was not read"),
             rights: Vec::new(),
+            operators: Seen::skipped("was not read"),
             served: Vec::new(),
             replicas: Vec::new(),
             fail_open: Seen::skipped("was not read"),
@@ -283,7 +285,7 @@ impl Ask<'_> {
         let class = class.unwrap_or_default().to_owned();
         let slices = format!("kubernetes.io/service-name={service_name}");
         let rights = rights(observed);
-        let (service, slices, secret, class, policy, rights, replicas, fail_open) = tokio::join!(
+        let (service, slices, secret, class, policy, rights, replicas, fail_open, operators) = tokio::join!(
             self.object(Api(CORE, "services", &ns), &service_name),
             self.list(Api("/apis/discovery.k8s.io/v1", "endpointslices", &ns), &slices),
             self.secret(observed),
@@ -292,7 +294,9 @@ impl Ask<'_> {
             self.may(observed, rights),
             self.replicas(observed),
             self.fail_open(),
+            self.operators(),
         );
+        observed.operators = operators;
         observed.served = self.served(observed, service.known()).await;
         let guessed = observed.unknown_names();
         let guessed = guessed.as_ref();

@@ -2,6 +2,7 @@
 
 mod deployment;
 mod entry;
+mod operators;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +16,7 @@ pub use self::deployment::serve_arguments;
 pub(super) use self::deployment::{Source, container, mounted};
 pub use self::entry::Entry;
 pub(super) use self::entry::webhooks;
+pub use self::operators::{Access, Operator, operators};
 use crate::admission::dry_run;
 use crate::judge::finding::{Finding, Level};
 use crate::serve::arguments::Serve;
@@ -164,6 +166,8 @@ pub struct Observed {
     pub policy: Seen<PolicySource>,
     /// The permissions that the pods' service account needs, and whether it has them.
     pub rights: Vec<(Right, Seen<bool>)>,
+    /// The accounts that act as operators of kinds whose children are judged.
+    pub operators: Seen<Vec<Operator>>,
     /// The served certificates.
     pub served: Vec<Served>,
     /// The metrics of each pod.

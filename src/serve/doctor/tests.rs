@@ -7,7 +7,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use super::observed::{
-    Canary, Expected, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted,
+    Canary, Expected, Operator, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted,
 };
 use super::*;
 use crate::judge::policy::Policy;
@@ -80,9 +80,9 @@ pub(super) fn fine() -> Observed {
     };
     let endpoint = |ready: bool| json!({"addresses": ["10.1.0.1"], "conditions": {"ready": ready}});
     let (mutating, validating) = (the("MutatingWebhookConfiguration"), the("ValidatingWebhookConfiguration"));
-    let right = |verb, resource, certificates| Right {
+    let right = |verb, group, resource, certificates| Right {
         verb,
-        group: "",
+        group,
         resource,
         namespace: String::new(),
         name: String::new(),
@@ -117,9 +117,14 @@ pub(super) fn fine() -> Observed {
         secret: Seen::Known(the("Secret")),
         policy: Seen::Known(PolicySource { name: "configmap/jobgate-policy".to_owned(), text: policy }),
         rights: vec![
-            (right("get", "secrets", true), Seen::Known(true)),
-            (right("list", "persistentvolumeclaims", false), Seen::Known(true)),
+            (right("get", "", "secrets", true), Seen::Known(true)),
+            (right("list", "", "persistentvolumeclaims", false), Seen::Known(true)),
+            (right("get", "ray.io", "rayjobs", false), Seen::Known(true)),
         ],
+        operators: Seen::Known(vec![Operator {
+            account: "system:serviceaccount:jobset-system:jobset-controller-manager".to_owned(),
+            kinds: vec!["JobSet"],
+        }]),
         served: Vec::new(),
         replicas: vec![Replica { pod: "jobgate-0".to_owned(), says: Seen::Known(says) }],
         fail_open: Seen::Known(BTreeMap::from([("somebody.else".to_owned(), 7)])),
@@ -284,7 +289,7 @@ fn case(
     Case(id, status, words, Box::new(breaks))
 }
 
-fn value(seen: &mut Seen<Value>) -> &mut Value {
+fn value<T>(seen: &mut Seen<T>) -> &mut T {
     let Seen::Known(value) = seen else { panic!("it is there") };
     value
 }
@@ -804,8 +809,28 @@ fn workload() {
         case("permissions", Warning, "it may not list persistentvolumeclaims", |o| {
             o.rights[1].1 = Seen::Known(false);
         }),
+        case("permissions", Warning, "it may not get rayjobs: a trusted controller is believed", |o| {
+            o.rights[2].1 = Seen::Known(false);
+        }),
         case("permissions", Fine, "needs none", |o| o.rights.clear()),
         case("permissions", NotChecked, "no Deployment", |o| o.deployment = Seen::Absent),
+        case("operators", Fine, "jobset-system:jobset-controller-manager", |_| {}),
+        case("operators", Fine, "there is none", |o| o.operators = Seen::Known(Vec::new())),
+        case(
+            "operators",
+            Warning,
+            "system:serviceaccount:kuberay-system:kuberay-operator is not trusted and acts as the operator of RayJob",
+            |o| {
+                let account = "system:serviceaccount:kuberay-system:kuberay-operator".to_owned();
+                value(&mut o.operators).push(Operator { account, kinds: vec!["RayJob"] });
+            },
+        ),
+        case("operators", NotChecked, "no policy", |o| {
+            o.policy = Seen::Unread(Unread::Skipped("no policy".to_owned()));
+        }),
+        case("operators", NotChecked, "needs permission to list roles", |o| {
+            o.operators = Seen::Unread(Unread::Forbidden("list roles".to_owned()));
+        }),
     ]);
 }
 

@@ -23,7 +23,7 @@ use super::pool::{Pool, Portion};
 use super::{Limits, Metrics};
 
 /// Bytes that are kept of a body that is too large, for the application to find the uid in.
-const PREFIX_BYTES: usize = 4096;
+pub(super) const PREFIX_BYTES: usize = 4096;
 /// Size of the first buffer of a body of unknown length.
 const FIRST_BUFFER: usize = 4096;
 /// Pieces that any body may have, whatever its length.
@@ -47,10 +47,10 @@ pub(super) enum BodyError {
     Broken,
     /// It is too large: the first bytes, and what was not read.
     TooLarge(Bytes, Body),
-    /// There is no memory for it now: the cause to count, and what was not read.
-    NoMemory(&'static str, Body),
-    /// It was not complete at the deadline of its review: what was not read.
-    Late(Body),
+    /// There is no memory for it now: the cause to count, the first bytes, and what was not read.
+    NoMemory(&'static str, Bytes, Body),
+    /// It was not complete at the deadline of its review: the first bytes, and what was not read.
+    Late(Bytes, Body),
     /// It was too slow, or in too many pieces: the cause to count.
     Unreasonable(&'static str),
 }
@@ -61,8 +61,8 @@ impl BodyError {
         match self {
             Self::Broken => "broken",
             Self::TooLarge(..) => "too-large",
-            Self::Late(_) => "late",
-            Self::NoMemory(cause, _) | Self::Unreasonable(cause) => cause,
+            Self::Late(..) => "late",
+            Self::NoMemory(cause, ..) | Self::Unreasonable(cause) => cause,
         }
     }
 }
@@ -111,12 +111,14 @@ impl Bodies {
             let frame = tokio::select! {
                 // Data comes before the clock: a busy server must not take itself for a slow client.
                 biased;
-                () = buffer.revoked() => return Err(BodyError::NoMemory("memory-revoked", body)),
+                () = buffer.revoked() => {
+                    return Err(BodyError::NoMemory("memory-revoked", prefix(&buffer.bytes, &[]), body));
+                }
                 frame = body.frame() => frame,
                 () = alarm.as_mut(), if !body.is_end_stream() => {
                     let now = Instant::now();
                     if now >= deadline {
-                        return Err(BodyError::Late(body));
+                        return Err(BodyError::Late(prefix(&buffer.bytes, &[]), body));
                     }
                     if now >= pace.due {
                         return Err(BodyError::Unreasonable("slow"));
@@ -135,11 +137,7 @@ impl Bodies {
             };
             let held = buffer.bytes.len();
             if data.len() > cap - held {
-                let mut prefix = std::mem::take(&mut buffer.bytes);
-                prefix.truncate(PREFIX_BYTES);
-                prefix.extend_from_slice(&data[..data.len().min(PREFIX_BYTES - prefix.len())]);
-                prefix.shrink_to_fit();
-                return Err(BodyError::TooLarge(prefix.into(), body));
+                return Err(BodyError::TooLarge(prefix(&buffer.bytes, &data), body));
             }
             if held + data.len() > buffer.bytes.capacity() {
                 let capacity = capacity(
@@ -149,9 +147,9 @@ impl Bodies {
                     declared.unwrap_or(cap),
                     declared.is_some(),
                 );
-                let patience = (Instant::now() + limits.queue).min(deadline);
+                let patience = (Instant::now() + limits.body_queue).min(deadline);
                 if let Err(cause) = buffer.grow(self, source, capacity, patience).await {
-                    return Err(BodyError::NoMemory(cause, body));
+                    return Err(BodyError::NoMemory(cause, prefix(&buffer.bytes, &data), body));
                 }
                 // The client could not send while we waited.
                 pace = Pace::new(limits, Instant::now());
@@ -167,7 +165,7 @@ impl Bodies {
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(BodyError::Late(body));
+                return Err(BodyError::Late(prefix(&buffer.bytes, &[]), body));
             }
             pace.advance(now, data.len());
         }
@@ -197,6 +195,13 @@ impl Bodies {
             }
         });
     }
+}
+
+/// Returns a copy of the first bytes of what was received and what was not stored any more.
+fn prefix(received: &[u8], more: &[u8]) -> Bytes {
+    let mut prefix = received[..received.len().min(PREFIX_BYTES)].to_vec();
+    prefix.extend_from_slice(&more[..more.len().min(PREFIX_BYTES - prefix.len())]);
+    prefix.into()
 }
 
 /// Returns the size of the next buffer: at most twice what is needed, so that a declared length that is never

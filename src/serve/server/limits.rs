@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Limits {
     /// Open connections. When there are as many, one makes room for a new one: first one without a successful
     /// answer, of the address that has most of those; else the one that has been idle longest, of the address
-    /// that has most. 1024.
+    /// that has most. 512.
     pub connections: usize,
     /// Open connections from one address, so that one pod cannot take them all. 256.
     pub connections_per_source: usize,
@@ -16,13 +16,16 @@ pub struct Limits {
     pub handshakes: usize,
     /// Reviews evaluated at the same time. 64.
     pub in_flight: usize,
-    /// Bodies above `inline_bytes` evaluated at the same time; each keeps a core busy for a while. 4.
-    pub large_reviews: usize,
-    /// Small bodies that take more than `inline_steps`, evaluated at the same time. They take some
-    /// milliseconds each, and must not wait for large ones. 4.
-    pub slow_reviews: usize,
-    /// How long a review waits for its turn before it is rejected with 429. 500 ms.
+    /// Reviews evaluated at the same time, each on a thread of its own: those that are not light, and those
+    /// that take more than `inline_steps`. One address has three of them, and one is for light reviews only;
+    /// of the three of an address two may be heavy. 4.
+    pub long_reviews: usize,
+    /// The longest that a review waits for its turn, before it is put off with 429: while it waits, it is in
+    /// line, and one that was put off is not. It waits two thirds of its time at most, the rest is for its
+    /// evaluation. 1.25 s: of the 3 s of `/validate` half a second is left for a second try.
     pub queue: Duration,
+    /// How long the memory for a body is waited for, before it is put off with 429. 500 ms.
+    pub body_queue: Duration,
     /// How long a connection may be idle: longer than the 90 s after which the API server closes it. 150 s.
     pub idle: Duration,
     /// How long a TLS handshake may take. 5 s.
@@ -54,23 +57,29 @@ pub struct Limits {
     /// MiB.
     pub body_bytes: usize,
     /// Memory for all bodies above `inline_bytes` together, in bytes of their buffers. Smaller ones have
-    /// their own ([`small_body_memory`](Self::small_body_memory)). 128 MiB: two of the largest while their
-    /// buffers grow.
+    /// their own ([`small_body_memory`](Self::small_body_memory)). 80 MiB: two of the largest while the buffer
+    /// of one grows.
     pub body_memory: usize,
     /// How much of `body_memory` one address may use. 64 MiB: one of the largest while its buffer grows from
     /// 16 to 32 MiB, or ten of an update of 3 MiB, more than are evaluated at the same time. An address below
     /// it takes full memory from the address that uses most, so others cannot keep it.
     pub body_memory_per_source: usize,
-    /// Memory for the evaluation of bodies above `inline_bytes` together, in bytes by
-    /// [`Application::weight`](super::Application::weight); a single one that needs more is rejected. 192
+    /// Memory for the evaluation of reviews that are not light together, in bytes by
+    /// [`Application::weight`](super::Application::weight); a single one that needs more is rejected. 176
     /// MiB: a new object of 3 MiB, the largest that the API server accepts, in the most costly shape, or an
     /// update of one of 1.5 MiB, the largest that etcd accepts.
     pub evaluation_memory: usize,
-    /// Memory for the evaluation of bodies up to `inline_bytes` together, by
-    /// [`Application::weight`](super::Application::weight). 64 MiB: `in_flight` of ordinary size, or eighteen
-    /// of the largest in the most costly shape.
-    pub small_evaluation_memory: usize,
-    /// Bodies up to this size are evaluated on the thread that reads them, within `inline_steps`. 64 KiB.
+    /// Memory for the evaluation of light reviews together, by
+    /// [`Application::weight`](super::Application::weight). 32 MiB: `in_flight` of ordinary size, or eight of
+    /// the heaviest.
+    pub light_evaluation_memory: usize,
+    /// The weight up to which a review is light, whatever the size of its body: that of a body of 64 KiB in
+    /// the most costly shape, or of half a megabyte of text. 4 MiB.
+    pub light: usize,
+    /// Bodies up to this size are weighed on the thread that reads them, and evaluated there if they are
+    /// light, within `inline_steps`. Weighing takes a microsecond for a KiB. 256 KiB.
+    pub weighed_bytes: usize,
+    /// Bodies up to this size have memory of their own, so that large ones cannot take it. 64 KiB.
     pub inline_bytes: usize,
     /// Steps of [`crate::text::meter`] after which an evaluation is started again on its own thread: under a
     /// millisecond. A step takes up to 100 ns; an ordinary review takes some 500 steps. 4,000.
@@ -96,13 +105,13 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 1024,
+            connections: 512,
             connections_per_source: 256,
             handshakes: 1,
             in_flight: 64,
-            large_reviews: 4,
-            slow_reviews: 4,
-            queue: Duration::from_millis(500),
+            long_reviews: 4,
+            queue: Duration::from_millis(1250),
+            body_queue: Duration::from_millis(500),
             idle: Duration::from_secs(150),
             handshake: Duration::from_secs(5),
             header: Duration::from_secs(5),
@@ -115,10 +124,12 @@ impl Default for Limits {
             body_rate: 64 << 10,
             body_piece: 64,
             body_bytes: 32 << 20,
-            body_memory: 128 << 20,
+            body_memory: 80 << 20,
             body_memory_per_source: 64 << 20,
-            evaluation_memory: 192 << 20,
-            small_evaluation_memory: 64 << 20,
+            evaluation_memory: 176 << 20,
+            light_evaluation_memory: 32 << 20,
+            light: 4 << 20,
+            weighed_bytes: 256 << 10,
             inline_bytes: 64 << 10,
             inline_steps: 4_000,
             review: Duration::from_millis(2500),
@@ -152,20 +163,20 @@ impl Limits {
     /// | | |
     /// |---|---|
     /// | the process itself, with policy, certificate and claims | 48 MiB |
-    /// | connections: 1,024 of 64 KiB | 64 MiB |
-    /// | buffers of the system for them: 1,024 of twice 48 KiB and twice 16 KiB | 128 MiB |
-    /// | small bodies: one of 64 KiB on each connection | 64 MiB |
-    /// | large bodies | 128 MiB |
-    /// | evaluation of small bodies | 64 MiB |
-    /// | evaluation of large bodies | 192 MiB |
-    /// | what the allocator rounds up, or has yet to give back: an eighth of connections, bodies and evaluation | 64 MiB |
-    /// | together | 752 MiB |
+    /// | connections: 512 of 64 KiB | 32 MiB |
+    /// | buffers of the system for them: 512 of twice 48 KiB and twice 16 KiB | 64 MiB |
+    /// | small bodies: one of 64 KiB on each connection | 32 MiB |
+    /// | large bodies | 80 MiB |
+    /// | evaluation of light reviews | 32 MiB |
+    /// | evaluation of heavy reviews | 176 MiB |
+    /// | what the allocator rounds up, or has yet to give back: an eighth of connections, bodies and evaluation | 44 MiB |
+    /// | together | 508 MiB |
     #[must_use]
     pub const fn memory_ceiling(&self) -> usize {
         let system = self.connections * 2 * (self.receive_buffer + self.send_buffer);
         let connections = self.connections * Self::CONNECTION;
         let bodies = self.small_body_memory() + self.body_memory;
-        let evaluation = self.small_evaluation_memory + self.evaluation_memory;
+        let evaluation = self.light_evaluation_memory + self.evaluation_memory;
         let bounded = connections + bodies + evaluation;
         Self::PROCESS + system + bounded + bounded / 8
     }

@@ -66,7 +66,7 @@ pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Gua
     let (queue, messages) = mpsc::sync_channel(MAX_QUEUED_LINES);
     std::thread::Builder::new()
         .name("log".into())
-        .spawn(move || write_all(&messages, io::stderr()))
+        .spawn(move || write_all(&messages, standard_error()))
         .map_err(LogError::Thread)?;
     let lines = Lines { queue: queue.clone(), dropped: metrics.log_lines_dropped() };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(lines);
@@ -85,6 +85,12 @@ pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Gua
         tracing::error!(place, text = text.unwrap_or("not a string"), "panic");
     }));
     Ok(Guard(queue))
+}
+
+/// The lines of the log have fields in quotes, in which nothing is a command.
+#[expect(clippy::disallowed_methods, reason = "a log is no text of the command line")]
+fn standard_error() -> io::Stderr {
+    io::stderr()
 }
 
 /// Writes lines until every sender is gone. Errors are not reported: there is nowhere left to report them to.

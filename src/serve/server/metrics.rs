@@ -66,6 +66,7 @@ struct Inner {
     policy: Family<[(&'static str, Arc<str>); 2], Gauge>,
     policy_loaded: Seconds,
     lookups: Counters<2>,
+    parent_lookups: Counters<1>,
     claims: Gauge,
     claims_stale: Gauge,
     log_lines_dropped: Counter,
@@ -98,7 +99,7 @@ impl Metrics {
     }
 
     /// Counts an internal error, after which a request was allowed with a warning. The server itself reports
-    /// `panic` and `deadline`.
+    /// `panic` and `deadline`, and `shed` for a review that was put off and not asked again.
     pub fn fault(&self, cause: &'static str) {
         self.0.faults.get_or_create(&[("cause", cause)]).inc();
     }
@@ -108,6 +109,11 @@ impl Metrics {
     /// [authenticated](super::Call::authenticated) caller, which is the API server, have alerts.
     pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
         self.0.malformed.get_or_create(&[("cause", cause), ("caller", caller(authenticated))]).inc();
+    }
+
+    /// Counts a review for which a parent was looked up. `result` is `found`, `absent` or `unknown`.
+    pub fn parent_lookup(&self, result: &'static str) {
+        self.0.parent_lookups.get_or_create(&[("result", result)]).inc();
     }
 
     /// Counts an object admitted because a trusted controller made it from a parent that was judged.
@@ -340,6 +346,11 @@ impl Inner {
                 "When the policy in force was loaded",
             ),
             lookups: register(registry, "claim_lookups", "Look-ups of PersistentVolumeClaims"),
+            parent_lookups: register(
+                registry,
+                "parent_lookups",
+                "Reviews of objects that a trusted controller made, by whether their parent was found",
+            ),
             claims: register(registry, "claim_cache_claims", "Claims in the cache"),
             claims_stale: register(
                 registry,
@@ -361,7 +372,7 @@ impl Inner {
         registry.register_collector(Box::new(Process));
         // Series that have alerts exist from the start: a counter that appears with its first event shows no
         // increase.
-        for cause in Fault::OURS.map(Fault::as_str) {
+        for cause in Fault::OURS.map(Fault::as_str).into_iter().chain([super::put_off::LOST]) {
             drop(inner.faults.get_or_create(&[("cause", cause)]));
         }
         for cause in Fault::NOT_OF_AN_API_SERVER.map(Fault::as_str) {
@@ -561,6 +572,7 @@ mod tests {
             policy: _,
             policy_loaded: _,
             lookups: _,
+            parent_lookups: _,
             claims: _,
             claims_stale: _,
             log_lines_dropped: _,
@@ -578,10 +590,11 @@ mod tests {
         metrics.reload("policy", true);
         metrics.policy("default", "aa");
         metrics.claim_lookup("cache", "found");
+        metrics.parent_lookup("found");
         let printed = printed(&metrics.text());
         // All fields but the registry, the version, and two of the process where there is a /proc.
         let process = if std::path::Path::new("/proc/self/status").exists() { 2 } else { 0 };
-        assert_eq!(printed.len(), 28 + 1 + process, "{printed:#?}");
+        assert_eq!(printed.len(), 29 + 1 + process, "{printed:#?}");
 
         let page = include_str!("../../../docs/metrics.md");
         let mut listed = listed(page);
@@ -607,6 +620,7 @@ mod tests {
             Duration::ZERO,
         );
         metrics.claim_lookup("cache", "found");
+        metrics.parent_lookup("found");
         metrics.policy("default", "aa");
         metrics.reload("policy", true);
         metrics.connection_refused("connections");

@@ -1,5 +1,7 @@
 //! From an HTTP request to a [`Call`], and from an [`Answer`] to an HTTP response.
 
+mod admit;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
@@ -13,19 +15,21 @@ use axum::routing::post;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{timeout, timeout_at};
 
-use super::body::{Bodies, BodyError, Received, Source};
+use self::admit::{Permits, Unfit, WEIGHED_AT_ONCE};
+use super::body::{Bodies, BodyError, PREFIX_BYTES, Received, Source};
 use super::bounded::{Bounded, StopOnDrop};
 use super::certificate::Tokens;
 use super::connection::Stage;
-use super::pool::{Pool, Portion};
+use super::put_off::{PutOff, Times};
+use super::queue::{Capacity, Queue};
+use super::turns::Turns;
 use super::{Application, Call, Limits, Metrics, duration};
-use crate::admission::{Answer, Endpoint, Fault, Meta, Outcome};
+use crate::admission::{Answer, Endpoint, Estimate, Fault, Meta, Outcome};
 use crate::judge::finding::Level;
 use crate::text::lines::character_at;
 use crate::text::meter::{Bounds, Stopped};
@@ -40,11 +44,13 @@ pub(super) struct Site<A> {
     authenticated: bool,
     stages: watch::Receiver<Stage>,
     bodies: Bodies,
-    reviews: Pool,
-    large_reviews: Pool,
-    slow_reviews: Pool,
-    evaluation_memory: Pool,
-    small_evaluation_memory: Pool,
+    /// All reviews, with the memory of light ones.
+    reviews: Queue,
+    /// Those that are evaluated apart, with the memory of heavy ones.
+    long_reviews: Queue,
+    /// Bodies that take long to weigh.
+    weighing: Turns,
+    put_off: PutOff,
     malformed_lines: Sparing,
     fault_lines: Sparing,
 }
@@ -57,17 +63,25 @@ impl<A: Application> Site<A> {
         tokens: Option<Arc<Tokens>>,
         stages: watch::Receiver<Stage>,
     ) -> Self {
-        // One source leaves a quarter for others.
-        let turns = |all: usize| Pool::new(all, all - all / 4, Gauge::default());
-        let memory = |all: usize| Pool::new(all, all, Gauge::default());
+        let (light, heavy) = (limits.light_evaluation_memory, limits.evaluation_memory);
         Self {
             app: Arc::new(app),
             bodies: Bodies::new(limits.clone(), &metrics),
-            reviews: turns(limits.in_flight),
-            large_reviews: turns(limits.large_reviews),
-            slow_reviews: turns(limits.slow_reviews),
-            evaluation_memory: memory(limits.evaluation_memory),
-            small_evaluation_memory: turns(limits.small_evaluation_memory),
+            reviews: Queue::new(Capacity {
+                turns: limits.in_flight,
+                memory: light,
+                // One source leaves a quarter for others.
+                memory_per_source: light - light / 4,
+                light: usize::MAX,
+            }),
+            long_reviews: Queue::new(Capacity {
+                turns: limits.long_reviews,
+                memory: heavy,
+                memory_per_source: heavy,
+                light: limits.light,
+            }),
+            weighing: Turns::new(WEIGHED_AT_ONCE),
+            put_off: PutOff::new(metrics.clone()),
             metrics,
             authenticated: tokens.is_some(),
             tokens,
@@ -76,6 +90,11 @@ impl<A: Application> Site<A> {
             fault_lines: Sparing::default(),
             limits,
         }
+    }
+
+    /// Returns the reviews that were put off.
+    pub(super) fn put_off(&self) -> PutOff {
+        self.put_off.clone()
     }
 
     /// Sets whether clients have presented a certificate.
@@ -122,7 +141,9 @@ impl<A: Application> Site<A> {
         if !is_json(request.headers()) {
             return self.refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
-        let deadline = began + self.limits.time_for(request.uri().query());
+        let timeout = asked_for(request.uri().query());
+        let mut deadline = began + self.limits.time_for(timeout);
+        let mut times = Times { until: began + timeout };
         let version = request.version();
         // Requests without a connection (in tests of the router) have one source.
         let Source(source) =
@@ -131,34 +152,68 @@ impl<A: Application> Site<A> {
             Ok(received) => received,
             Err(error) => {
                 tracing::debug!(%source, cause = error.cause(), "no body");
+                if let BodyError::Late(prefix, _) | BodyError::NoMemory(_, prefix, _) = &error {
+                    self.remember(source, prefix, times);
+                }
                 return closing(version, self.no_body(endpoint, error, began));
             }
         };
+        let prefix = received.bytes.slice(..received.bytes.len().min(PREFIX_BYTES));
+        let again =
+            if self.put_off.any() { self.put_off.again(source, self.estimate(&prefix).uid) } else { None };
+        if let Some(again) = &again {
+            // Whoever asks has waited since the first time, and says the same timeout each time.
+            times = again.times;
+            deadline =
+                times.until.checked_sub(self.limits.margin).map_or(deadline, |until| deadline.min(until));
+        }
+        let response = match self.judge(endpoint, received, source, deadline, began).await {
+            Ok(response) => response,
+            Err(cause) => {
+                self.metrics.shed(cause);
+                self.remember(source, &prefix, times);
+                self.refuse_for_now()
+            }
+        };
+        if let Some(again) = again {
+            again.settled();
+        }
+        response
+    }
+
+    /// Answers a complete review. The error is the cause for which it is put off.
+    async fn judge(
+        &self,
+        endpoint: Endpoint,
+        received: Received,
+        source: IpAddr,
+        deadline: Instant,
+        began: Instant,
+    ) -> Result<Response, &'static str> {
         let (body, bytes) = (received.bytes.clone(), received.bytes.len());
         let permits = match self.admit(endpoint, received, source, deadline).await {
             Ok(permits) => permits,
-            Err(Unfit::Now) => {
-                self.metrics.shed("in-flight");
-                return self.refuse_for_now();
-            }
-            Err(Unfit::Ever(Some(answer))) => return self.finish(endpoint, answer, bytes, began),
-            Err(Unfit::Ever(None)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE),
+            Err(Unfit::Now) => return Err("in-flight"),
+            Err(Unfit::Ever(Some(answer))) => return Ok(self.finish(endpoint, answer, bytes, began)),
+            Err(Unfit::Ever(None)) => return Ok(self.refuse(StatusCode::PAYLOAD_TOO_LARGE)),
             Err(Unfit::Unknown) => {
-                return self.finish(endpoint, self.excuse(body, Fault::Panic).await, bytes, began);
+                return Ok(self.finish(endpoint, self.excuse(body, Fault::Panic).await, bytes, began));
             }
         };
         let in_flight = self.metrics.begin_review();
-        let answer = self
-            .evaluate(Call { endpoint, authenticated: self.authenticated, body, deadline }, source, permits)
-            .await;
+        let call = Call { endpoint, authenticated: self.authenticated, body, deadline };
+        let answer = self.evaluate(call, source, permits).await;
         drop(in_flight);
-        match answer {
-            Some(answer) => self.finish(endpoint, answer, bytes, began),
-            None => {
-                self.metrics.shed("evaluation");
-                self.refuse_for_now()
-            }
-        }
+        Ok(self.finish(endpoint, answer.ok_or("evaluation")?, bytes, began))
+    }
+
+    /// Remembers a review that is put off, by the uid in the first part of its body.
+    fn remember(&self, source: IpAddr, prefix: &[u8], times: Times) {
+        self.put_off.remember(source, self.estimate(prefix).uid, times);
+    }
+
+    fn estimate<'b>(&self, body: &'b [u8]) -> Estimate<'b> {
+        std::panic::catch_unwind(AssertUnwindSafe(|| self.app.estimate(body))).unwrap_or_default()
     }
 
     fn no_body(&self, endpoint: Endpoint, error: BodyError, began: Instant) -> Response {
@@ -166,7 +221,7 @@ impl<A: Application> Site<A> {
         match error {
             BodyError::Broken => self.refuse(StatusCode::BAD_REQUEST),
             // The API server waits longer than we do, and may be faster next time.
-            BodyError::Late(rest) => {
+            BodyError::Late(_, rest) => {
                 self.bodies.discard(rest);
                 self.metrics.body_ended(cause);
                 self.refuse_for_now()
@@ -175,7 +230,7 @@ impl<A: Application> Site<A> {
                 self.metrics.body_ended(cause);
                 self.refuse(StatusCode::REQUEST_TIMEOUT)
             }
-            BodyError::NoMemory(_, rest) => {
+            BodyError::NoMemory(_, _, rest) => {
                 self.bodies.discard(rest);
                 self.metrics.shed(cause);
                 self.refuse_for_now()
@@ -192,73 +247,27 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Waits a little for a turn and memory to evaluate a body.
-    async fn admit(
-        &self,
-        endpoint: Endpoint,
-        body: Received,
-        source: IpAddr,
-        deadline: Instant,
-    ) -> Result<Permits, Unfit> {
-        let all = async {
-            let (body, turn, memory) = if body.bytes.len() > self.limits.inline_bytes {
-                self.make_room(endpoint, body, source).await?
-            } else {
-                let weigh = AssertUnwindSafe(|| self.app.weight(&body.bytes));
-                let weight = std::panic::catch_unwind(weigh).map_err(|_| Unfit::Unknown)?;
-                let memory = self
-                    .small_evaluation_memory
-                    .take(source, weight.min(self.limits.small_evaluation_memory / 2))
-                    .await;
-                (body, None, memory)
-            };
-            let review = self.reviews.take(source, 1).await;
-            Ok(Permits { _review: review, _large: turn, _evaluation: memory, _body: body.memory })
-        };
-        timeout(self.queue_time(deadline), all).await.unwrap_or(Err(Unfit::Now))
-    }
-
-    /// Waits for a core and memory to evaluate a large body.
-    async fn make_room(
-        &self,
-        endpoint: Endpoint,
-        body: Received,
-        source: IpAddr,
-    ) -> Result<(Received, Option<Portion>, Portion), Unfit> {
-        let turn = self.large_reviews.take(source, 1).await;
-        let (app, all) = (self.app.clone(), self.limits.evaluation_memory);
-        // The body is kept until weighing has ended, even if the request is gone.
-        let weighing = spawn_blocking(move || {
-            let weight = app.weight(&body.bytes);
-            let verdict = if weight > all { Err(app.too_heavy(endpoint, &body.bytes)) } else { Ok(weight) };
-            (verdict, body, turn)
-        });
-        let (verdict, body, turn) = weighing.await.map_err(|_| Unfit::Unknown)?;
-        let weight = verdict.map_err(Unfit::Ever)?;
-        let memory = self.evaluation_memory.take(source, weight).await;
-        Ok((body, Some(turn), memory))
-    }
-
-    /// Returns how long a review may wait for its turn.
-    fn queue_time(&self, deadline: Instant) -> Duration {
-        self.limits.queue.min(deadline.saturating_duration_since(Instant::now()) / 2)
-    }
-
     /// Lets the application answer, or answers for it if it cannot; nothing if there was no turn for it.
     ///
-    /// A small body is evaluated on the thread that read it, as nearly all need less time than the hand-over
-    /// to another thread. That is limited by steps; a body that needs more, and every large one, is evaluated
-    /// on a thread of its own.
+    /// A light review is evaluated on the thread that read it, as nearly all need less time than the hand-over
+    /// to another thread. That is limited by steps; one that needs more, and every heavy one, is evaluated on
+    /// a thread of its own.
     async fn evaluate(&self, call: Call, source: IpAddr, permits: Permits) -> Option<Answer> {
         let (body, deadline) = (call.body.clone(), call.deadline);
-        let result = if body.len() <= self.limits.inline_bytes {
+        let result = if let Some(weight) = permits.inline {
             let bounds = Bounds { steps: Some(self.limits.inline_steps), stop: None };
             let answer = AssertUnwindSafe(Bounded::new(self.app.review(call.clone()), bounds)).catch_unwind();
             match timeout_at(deadline.into(), answer).await {
                 Ok(Ok(Err(Stopped))) => {
-                    let turn =
-                        timeout(self.queue_time(deadline), self.slow_reviews.take(source, 1)).await.ok()?;
-                    self.evaluate_apart(call, (permits, turn)).await
+                    let Permits { _review: review, _body: memory, .. } = permits;
+                    // It waits among the long ones, and must not keep others from the memory of light ones.
+                    drop(review);
+                    let turns = async {
+                        let long = self.wait(&self.long_reviews, source, &body, weight, weight).await;
+                        (long, self.wait(&self.reviews, source, &body, weight, 0).await)
+                    };
+                    let turns = timeout(self.queue_time(deadline), turns).await.ok()?;
+                    self.evaluate_apart(call, (turns, memory)).await
                 }
                 Ok(Ok(Ok(answer))) => Ok(answer),
                 Ok(Err(_)) => Err(Fault::Panic),
@@ -372,35 +381,23 @@ fn closing(version: Version, mut response: Response) -> Response {
     response
 }
 
-/// Why a body is not evaluated.
-enum Unfit {
-    /// Others are, and have been for too long.
-    Now,
-    /// It is too heavy: what the application answers to that.
-    Ever(Option<Answer>),
-    /// Weighing it has failed.
-    Unknown,
-}
-
-/// Permission to evaluate. What an evaluation takes is taken until it has ended, even if nobody waits for it
-/// any more.
-struct Permits {
-    _review: Portion,
-    _large: Option<Portion>,
-    _evaluation: Portion,
-    _body: Option<Portion>,
-}
-
 impl Limits {
-    /// Returns how long the answer to a request with this query may take: less than the API server will wait.
-    fn time_for(&self, query: Option<&str>) -> Duration {
-        let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-        let asked =
-            pairs.filter(|(name, _)| *name == "timeout").find_map(|(_, value)| duration::parse(value));
-        let time = asked.unwrap_or(super::DEFAULT_TIMEOUT).min(self.review);
+    /// Returns how long the answer may take: less than the API server will wait.
+    fn time_for(&self, timeout: Duration) -> Duration {
+        let time = timeout.min(self.review);
         time.saturating_sub(self.margin.min(time / 4))
     }
 }
+
+/// Returns how long the API server waits for the answer to a request with this query.
+fn asked_for(query: Option<&str>) -> Duration {
+    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let asked = pairs.filter(|(name, _)| *name == "timeout").find_map(|(_, value)| duration::parse(value));
+    asked.unwrap_or(super::DEFAULT_TIMEOUT).min(LONGEST_TIMEOUT)
+}
+
+/// What Kubernetes allows as the timeout of a webhook.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Tells whether a body is plain JSON by its headers.
 fn is_json(headers: &HeaderMap) -> bool {
@@ -440,7 +437,7 @@ mod tests {
     #[test]
     fn the_deadline_comes_before_the_client_gives_up() {
         let limits = Limits::default();
-        let time = |query| limits.time_for(query).as_millis();
+        let time = |query| limits.time_for(asked_for(query)).as_millis();
         assert_eq!(time(None), 2300);
         assert_eq!(time(Some("timeout=10s")), 2300);
         assert_eq!(time(Some("timeout=2s")), 1800);

@@ -2,37 +2,38 @@
 
 use super::lex::name_length;
 use super::parse::{Parser, Unread};
-use super::{SPREADS, UNKNOWN, Word};
+use super::variables::MAX_VALUE_BYTES;
+use super::word::{Piece, SPREADS, UNKNOWN, Word};
 use crate::text::meter;
 
-/// The longest word that is followed, in bytes: no path or option on Linux is longer than a page.
-const MAX_WORD_BYTES: usize = 4096;
-
-/// Tells whether a character of a variable's value leaves it one word without quotes.
-fn is_one_word(char: char) -> bool {
-    !matches!(char, ' ' | '\t' | '\n' | '*' | '?' | '[')
+/// Tells whether a variable's value is one word without quotes.
+fn is_one_word(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    !value.is_empty()
+        && memchr::memchr3(b' ', b'\t', b'\n', bytes).is_none()
+        && memchr::memchr3(b'*', b'?', b'[', bytes).is_none()
 }
 
-impl Parser<'_, '_> {
+impl<'t> Parser<'t, '_, '_> {
     /// Reads what a `$` starts.
-    pub(super) fn dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), Unread> {
+    pub(super) fn dollar(&mut self, word: &mut Word<Piece<'t>>, quoted: bool) -> Result<(), Unread> {
         self.at += 1;
         let unknown = if quoted { UNKNOWN } else { SPREADS };
         let rest = self.rest();
         let Some(next) = rest.chars().next() else {
-            word.text.push('$');
+            word.push('$');
             return Ok(());
         };
         match next {
             '(' if rest.starts_with("((") => {
                 self.at += 2;
                 self.arithmetic()?;
-                word.text.push(UNKNOWN);
+                word.push(UNKNOWN);
             }
             '(' => {
                 self.at += 1;
                 self.substitution()?;
-                word.text.push(unknown);
+                word.push(unknown);
             }
             '{' => {
                 self.at += 1;
@@ -53,7 +54,7 @@ impl Parser<'_, '_> {
                     }
                     meter::spend(1);
                 }
-                word.text.push(UNKNOWN);
+                word.push(UNKNOWN);
             }
             '"' if !quoted => {
                 self.at += 1;
@@ -66,15 +67,15 @@ impl Parser<'_, '_> {
             }
             '0'..='9' | '@' | '*' | '#' | '?' | '$' | '!' | '-' => {
                 self.at += 1;
-                word.text.push(if matches!(next, '@') { SPREADS } else { unknown });
+                word.push(if matches!(next, '@') { SPREADS } else { unknown });
             }
-            _ => word.text.push('$'),
+            _ => word.push('$'),
         }
         Ok(())
     }
 
     /// Reads `${…}` after the brace.
-    fn braced(&mut self, word: &mut Word, quoted: bool) -> Result<(), Unread> {
+    fn braced(&mut self, word: &mut Word<Piece<'t>>, quoted: bool) -> Result<(), Unread> {
         let rest = self.rest();
         let length = name_length(rest);
         if length > 0 && rest[length..].starts_with('}') {
@@ -94,11 +95,9 @@ impl Parser<'_, '_> {
         match known {
             Some(value) => expand(word, Some(&value), quoted),
             // `${X[@]}` is several words even in quotes.
-            None => word.text.push(if quoted && !self.text[..self.at].ends_with("[@]}") {
-                UNKNOWN
-            } else {
-                SPREADS
-            }),
+            None => {
+                word.push(if quoted && !self.text[..self.at].ends_with("[@]}") { UNKNOWN } else { SPREADS });
+            }
         }
         Ok(())
     }
@@ -185,18 +184,21 @@ impl Parser<'_, '_> {
 }
 
 /// Puts a variable's value into a word.
-fn expand(word: &mut Word, value: Option<&str>, quoted: bool) {
-    match value {
-        Some(value) if quoted || (!value.is_empty() && value.chars().all(is_one_word)) => {
-            meter::spend_text(value);
-            // A value that grows by itself (`X=$X$X`) would take more room than the script.
-            if word.text.len() + value.len() > MAX_WORD_BYTES {
-                word.text.push(SPREADS);
-            } else {
-                word.text.push_str(value);
-            }
-        }
-        // Without quotes, an empty value makes no word, and blanks make several.
-        _ => word.text.push(if quoted { UNKNOWN } else { SPREADS }),
+fn expand(word: &mut Word<Piece<'_>>, value: Option<&str>, quoted: bool) {
+    let unknown = if quoted { UNKNOWN } else { SPREADS };
+    let Some(value) = value else { return word.push(unknown) };
+    // A value that grows by itself (`X=$X$X`) would take more room than the script.
+    if word.text.len() + value.len() > MAX_VALUE_BYTES {
+        return word.push(SPREADS);
+    }
+    meter::spend(1 + (value.len() / VALUE_BYTES_PER_STEP) as u64);
+    // Without quotes, an empty value makes no word, and blanks make several.
+    if quoted || is_one_word(value) {
+        word.add_value(value);
+    } else {
+        word.push(unknown);
     }
 }
+
+/// Bytes of a value that are copied in one step.
+const VALUE_BYTES_PER_STEP: usize = 256;

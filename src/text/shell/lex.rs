@@ -1,13 +1,16 @@
 //! Words and operators of a script.
 
-use super::{SPREADS, UNKNOWN, Word};
+use std::borrow::Cow;
+
+use super::Bound;
+use super::parse::{Parser, Unread};
+use super::word::{Piece, SPREADS, UNKNOWN, Word};
 use crate::text::meter;
-use crate::text::shell::parse::{Parser, Unread};
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token {
-    Word(Word),
+pub(super) enum Token<'t> {
+    Word(Word<Piece<'t>>),
     /// `;`, `&`, `&&`, `||`, `|`, `;;`, `(`, `)`.
     Op(&'static str),
     NewLine,
@@ -33,19 +36,53 @@ const OPERATORS: [(&str, &str); 12] = [
 /// Redirections, longest first, without the number in front.
 const REDIRECTIONS: [&str; 12] = ["<<<", "<<-", "&>>", "<<", ">>", "<&", ">&", "<>", ">|", "&>", "<", ">"];
 
-/// Characters that end a word.
-const META: [char; 10] = [' ', '\t', '\n', '\r', ';', '&', '|', '(', ')', '<'];
+/// The most here-documents of one line: their ends are kept until it is over.
+const MAX_HEREDOCS: usize = 1024;
+
+/// Bytes that end a word.
+const fn ends_word(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b';' | b'&' | b'|' | b'(' | b')' | b'<')
+}
+
+/// Bytes that are themselves in a word without quotes.
+static ORDINARY: [bool; 256] = {
+    let mut table = [true; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        #[allow(clippy::cast_possible_truncation, reason = "it is below 256")]
+        let char = byte as u8;
+        let starts = matches!(
+            char,
+            b'\\' | b'\'' | b'"' | b'$' | b'`' | b'>' | b'*' | b'?' | b'~' | b'{' | b'}' | b'[' | b']'
+        );
+        table[byte] = !starts && !ends_word(char);
+        byte += 1;
+    }
+    table
+};
+
+/// Bytes of a script that are looked at in one step.
+const BYTES_PER_STEP: usize = 16;
+
+/// Spends the steps of looking at so many bytes one by one.
+pub(super) fn spend_bytes(bytes: usize) {
+    meter::spend(1 + (bytes / BYTES_PER_STEP) as u64);
+}
 
 /// A here-document whose text has not come yet.
 #[derive(Debug)]
-pub(super) struct Heredoc {
-    end: String,
+pub(super) struct Heredoc<'t> {
+    end: Cow<'t, str>,
     tabs: bool,
 }
 
-impl<'t> Parser<'t, '_> {
+impl<'t> Parser<'t, '_, '_> {
     pub(super) fn rest(&self) -> &'t str {
         &self.text[self.at..]
+    }
+
+    pub(super) fn peek_byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
     }
 
     pub(super) fn peek_char(&self) -> Option<char> {
@@ -58,41 +95,47 @@ impl<'t> Parser<'t, '_> {
 
     /// Skips blanks, comments, and new lines behind a backslash.
     fn skip_blanks(&mut self) {
-        loop {
-            let rest = self.rest();
-            if let Some(more) = rest.strip_prefix("\\\n").or_else(|| rest.strip_prefix("\\\r\n")) {
-                self.at = self.text.len() - more.len();
-            } else if rest.starts_with([' ', '\t', '\r']) {
-                self.at += 1;
-            } else if rest.starts_with('#') {
-                self.at += memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
-            } else {
-                return;
+        let start = self.at;
+        while let Some(byte) = self.peek_byte() {
+            match byte {
+                b' ' | b'\t' | b'\r' => self.at += 1,
+                b'#' => {
+                    let rest = self.rest().as_bytes();
+                    self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                }
+                b'\\' => {
+                    let behind = &self.rest()[1..];
+                    match behind.strip_prefix('\n').or_else(|| behind.strip_prefix("\r\n")) {
+                        Some(more) => self.at = self.text.len() - more.len(),
+                        None => break,
+                    }
+                }
+                _ => break,
             }
-            meter::spend(1);
         }
+        spend_bytes(self.at - start);
     }
 
     /// Reads the next token, without redirections.
-    pub(super) fn lex(&mut self) -> Result<Token, Unread> {
+    pub(super) fn lex(&mut self) -> Result<Token<'t>, Unread> {
         loop {
-            meter::spend(1);
             self.skip_blanks();
-            if self.rest().is_empty() {
+            let Some(first) = self.peek_byte() else {
                 return if self.heredocs.is_empty() { Ok(Token::End) } else { Err(Unread) };
-            }
-            if self.redirection()? {
+            };
+            if matches!(first, b'0'..=b'9' | b'<' | b'>' | b'&') && self.redirection()? {
                 continue;
             }
-            for (text, meant) in OPERATORS {
-                if self.rest().starts_with(text) {
-                    self.at += text.len();
-                    if meant == "\n" {
-                        self.skip_heredocs()?;
-                        return Ok(Token::NewLine);
-                    }
-                    return Ok(Token::Op(meant));
+            if matches!(first, b';' | b'&' | b'|' | b'(' | b')' | b'\n') {
+                let rest = self.rest();
+                let found = OPERATORS.iter().find(|(text, _)| rest.starts_with(text));
+                let (text, meant) = found.ok_or(Unread)?;
+                self.at += text.len();
+                if *meant == "\n" {
+                    self.skip_heredocs()?;
+                    return Ok(Token::NewLine);
                 }
+                return Ok(Token::Op(meant));
             }
             return self.word().map(Token::Word);
         }
@@ -102,6 +145,7 @@ impl<'t> Parser<'t, '_> {
     fn redirection(&mut self) -> Result<bool, Unread> {
         let rest = self.rest();
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        spend_bytes(digits);
         let after = &rest[digits..];
         // The command that a process substitution runs does not matter.
         if digits == 0 && (after.starts_with("<(") || after.starts_with(">(")) {
@@ -124,15 +168,27 @@ impl<'t> Parser<'t, '_> {
         let start = self.at;
         let word = self.word()?;
         if matches!(*operator, "<<" | "<<-") {
+            if self.heredocs.len() == MAX_HEREDOCS {
+                return Err(self.stop(Bound::Command));
+            }
             let raw = &self.text[start..self.at];
             // `<<$X` does not expand.
-            let end = if word.plain { word.text } else { raw.replace(['\'', '"', '\\'], "") };
+            let end = if word.plain && !word.cut {
+                word.text
+            } else if raw.contains(['\'', '"', '\\']) {
+                Cow::Owned(raw.replace(['\'', '"', '\\'], ""))
+            } else {
+                Cow::Borrowed(raw)
+            };
             self.heredocs.push(Heredoc { end, tabs: *operator == "<<-" });
         }
         Ok(true)
     }
 
     fn skip_heredocs(&mut self) -> Result<(), Unread> {
+        if self.heredocs.is_empty() {
+            return Ok(());
+        }
         for heredoc in std::mem::take(&mut self.heredocs) {
             loop {
                 let rest = self.rest();
@@ -145,7 +201,7 @@ impl<'t> Parser<'t, '_> {
                 let line = if heredoc.tabs { line.trim_start_matches('\t') } else { line };
                 let is_end = line == heredoc.end;
                 self.at += length;
-                meter::spend(1);
+                meter::spend_text(&rest[..length]);
                 if is_end {
                     break;
                 }
@@ -155,85 +211,22 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// Reads a word, which may be of several quoted parts.
-    pub(super) fn word(&mut self) -> Result<Word, Unread> {
+    pub(super) fn word(&mut self) -> Result<Word<Piece<'t>>, Unread> {
         let start = self.at;
-        let mut word = Word { plain: true, ..Word::default() };
-        // What a bare `{` or `[` in the word may become.
-        let (mut brace, mut comma, mut bracket) = (false, false, false);
-        while let Some(char) = self.peek_char() {
+        let mut word = Word::<Piece<'t>> { plain: true, ..Word::default() };
+        let mut shape = Shape::default();
+        loop {
+            let piece = self.ordinary();
+            if !piece.is_empty() {
+                shape.comma |= shape.brace && has_comma(&word.text, piece);
+                word.add(piece);
+            }
+            let Some(byte) = self.peek_byte().filter(|byte| !ends_word(*byte) || *byte == b'<') else {
+                break;
+            };
             meter::spend(1);
-            match char {
-                '\\' => {
-                    word.plain = false;
-                    self.at += 1;
-                    match self.peek_char() {
-                        Some('\n') => self.at += 1,
-                        Some(char) => {
-                            word.text.push(char);
-                            self.bump(char);
-                        }
-                        None => word.text.push('\\'),
-                    }
-                }
-                '\'' => {
-                    word.plain = false;
-                    self.at += 1;
-                    let length = memchr::memchr(b'\'', self.rest().as_bytes()).ok_or(Unread)?;
-                    let at = self.at;
-                    word.text.push_str(&self.text[at..at + length]);
-                    self.at += length + 1;
-                    meter::spend_text(&self.text[at..at + length]);
-                }
-                '"' => {
-                    word.plain = false;
-                    self.at += 1;
-                    self.double_quoted(&mut word)?;
-                }
-                '$' => {
-                    word.plain = false;
-                    self.dollar(&mut word, false)?;
-                }
-                '`' => {
-                    word.plain = false;
-                    self.backticks()?;
-                    word.text.push(SPREADS);
-                }
-                '<' | '>' => {
-                    let rest = self.rest();
-                    if is_placeholder_at(rest) {
-                        self.at += memchr::memchr(b'>', rest.as_bytes()).map_or(rest.len(), |end| end + 1);
-                        word.text.push(UNKNOWN);
-                    } else if rest[1..].starts_with('(') && word.text.is_empty() {
-                        self.at += 2;
-                        self.substitution()?;
-                        word.text.push(UNKNOWN);
-                    } else {
-                        break;
-                    }
-                    word.plain = false;
-                }
-                _ if META.contains(&char) => break,
-                '*' | '?' => {
-                    word.plain = false;
-                    word.text.push(SPREADS);
-                    self.at += 1;
-                }
-                '~' if word.text.is_empty() => {
-                    word.plain = false;
-                    word.text.push(UNKNOWN);
-                    self.at += 1;
-                }
-                _ => {
-                    brace |= char == '{';
-                    bracket |= char == '[';
-                    comma |= brace && (char == ',' || (char == '.' && word.text.ends_with('.')));
-                    word.text.push(char);
-                    self.bump(char);
-                    if (char == '}' && comma) || (char == ']' && bracket && word.text.len() > 1) {
-                        word.plain = false;
-                        word.text.push(SPREADS);
-                    }
-                }
+            if !self.special(byte, &mut word, &mut shape)? {
+                break;
             }
         }
         if self.at == start {
@@ -241,50 +234,130 @@ impl<'t> Parser<'t, '_> {
         }
         word.span = start..self.at;
         // `{{ .Values.nodes }}` is filled in before a shell sees it.
-        if word.plain && word.text.contains("{{") {
-            word.text = SPREADS.to_string();
+        if word.plain && shape.brace && word.text.contains("{{") {
+            word.text = Cow::Borrowed("\u{E001}");
             word.plain = false;
         }
         Ok(word)
     }
 
-    pub(super) fn double_quoted(&mut self, word: &mut Word) -> Result<(), Unread> {
-        while let Some(char) = self.peek_char() {
-            meter::spend(1);
-            match char {
-                '"' => {
+    /// Takes the bytes that are themselves in a word.
+    fn ordinary(&mut self) -> &'t str {
+        let rest = self.rest();
+        let length = rest.bytes().position(|byte| !ORDINARY[usize::from(byte)]).unwrap_or(rest.len());
+        spend_bytes(length);
+        self.at += length;
+        &rest[..length]
+    }
+
+    /// Reads what a byte starts in a word that is not itself. Tells whether the word goes on.
+    fn special(&mut self, byte: u8, word: &mut Word<Piece<'t>>, shape: &mut Shape) -> Result<bool, Unread> {
+        let was_plain = std::mem::replace(&mut word.plain, false);
+        match byte {
+            b'\\' => {
+                self.at += 1;
+                match self.peek_char() {
+                    Some('\n') => self.at += 1,
+                    Some(char) => {
+                        word.push(char);
+                        self.bump(char);
+                    }
+                    None => word.push('\\'),
+                }
+            }
+            b'\'' => {
+                self.at += 1;
+                let rest = self.rest();
+                let length = memchr::memchr(b'\'', rest.as_bytes()).ok_or(Unread)?;
+                word.add(&rest[..length]);
+                self.at += length + 1;
+                meter::spend_text(&rest[..length]);
+            }
+            b'"' => {
+                self.at += 1;
+                self.double_quoted(word)?;
+            }
+            b'$' => self.dollar(word, false)?,
+            b'`' => {
+                self.backticks()?;
+                word.push(SPREADS);
+            }
+            b'<' | b'>' => {
+                let rest = self.rest();
+                if is_placeholder_at(rest) {
+                    self.at += memchr::memchr(b'>', rest.as_bytes()).map_or(rest.len(), |end| end + 1);
+                    word.push(UNKNOWN);
+                } else if rest[1..].starts_with('(') && word.text.is_empty() {
+                    self.at += 2;
+                    self.substitution()?;
+                    word.push(UNKNOWN);
+                } else {
+                    word.plain = was_plain;
+                    return Ok(false);
+                }
+            }
+            b'*' | b'?' => {
+                word.push(SPREADS);
+                self.at += 1;
+            }
+            b'~' if word.text.is_empty() => {
+                word.push(UNKNOWN);
+                self.at += 1;
+            }
+            // `~`, and what a bare `{` or `[` in the word may become.
+            _ => {
+                word.plain = was_plain;
+                shape.brace |= byte == b'{';
+                shape.bracket |= byte == b'[';
+                word.add(&self.rest()[..1]);
+                self.at += 1;
+                let is_brace = byte == b'}' && shape.comma;
+                if is_brace || byte == b']' && shape.bracket && word.text.len() > 1 {
+                    word.plain = false;
+                    word.push(SPREADS);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn double_quoted(&mut self, word: &mut Word<Piece<'t>>) -> Result<(), Unread> {
+        loop {
+            let rest = self.rest();
+            let special = |byte: u8| matches!(byte, b'"' | b'\\' | b'$' | b'`');
+            let length = rest.bytes().position(special).ok_or(Unread)?;
+            spend_bytes(length);
+            word.add(&rest[..length]);
+            self.at += length;
+            match rest.as_bytes()[length] {
+                b'"' => {
                     self.at += 1;
                     return Ok(());
                 }
-                '\\' => {
+                b'\\' => {
                     self.at += 1;
                     match self.peek_char().ok_or(Unread)? {
                         '\n' => self.at += 1,
                         escaped => {
                             if !matches!(escaped, '$' | '`' | '"' | '\\') {
-                                word.text.push('\\');
+                                word.push('\\');
                             }
-                            word.text.push(escaped);
+                            word.push(escaped);
                             self.bump(escaped);
                         }
                     }
                 }
-                '$' => self.dollar(word, true)?,
-                '`' => {
-                    self.backticks()?;
-                    word.text.push(UNKNOWN);
-                }
+                b'$' => self.dollar(word, true)?,
                 _ => {
-                    word.text.push(char);
-                    self.bump(char);
+                    self.backticks()?;
+                    word.push(UNKNOWN);
                 }
             }
         }
-        Err(Unread)
     }
 
     /// Skips one character, or what a quote or expansion starts, inside `[[ … ]]`.
-    pub(super) fn skip_part(&mut self, scratch: &mut Word) -> Result<(), Unread> {
+    pub(super) fn skip_part(&mut self, scratch: &mut Word<Piece<'t>>) -> Result<(), Unread> {
         let char = self.peek_char().ok_or(Unread)?;
         match char {
             '\'' => {
@@ -307,6 +380,19 @@ impl<'t> Parser<'t, '_> {
         }
         Ok(())
     }
+}
+
+/// What a bare `{` or `[` in a word may become.
+#[derive(Default)]
+struct Shape {
+    brace: bool,
+    comma: bool,
+    bracket: bool,
+}
+
+/// Tells whether a piece behind the text of a word has what makes several words of braces.
+fn has_comma(before: &str, piece: &str) -> bool {
+    piece.contains(',') || piece.contains("..") || piece.starts_with('.') && before.ends_with('.')
 }
 
 /// Returns the length of the variable name that a text starts with.

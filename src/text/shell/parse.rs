@@ -1,15 +1,13 @@
 //! The grammar of scripts: lists, pipelines and compound commands.
 
-use super::lex::{Heredoc, Token, name_length};
-use super::{After, Loop, Place, Script, Variables, Word};
-use crate::text::meter;
+use super::lex::{Heredoc, Token};
+use super::word::{Piece, Word};
+use super::{After, Bound, End, MAX_NESTING, Place, Simple, Unreadable, Variables};
 
-/// The script has a syntax error, or something that is not read.
+/// The script has a syntax error, or something that is not read; or it is beyond a bound, and the parser
+/// says so.
 #[derive(Debug)]
 pub(super) struct Unread;
-
-/// Compound commands in one another, substitutions included: no script that people write has more.
-const MAX_DEPTH: usize = 40;
 
 /// Reserved words that end a list.
 const ENDS: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", "}"];
@@ -18,62 +16,141 @@ const ENDS: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", "}"
 const RESERVED: [&str; 12] =
     ["!", "{", "if", "while", "until", "for", "case", "function", "[[", "select", "coproc", "in"];
 
+/// The longest reserved word, in bytes.
+const MAX_RESERVED: usize = 8;
+
 /// Reads a script.
-pub(super) fn script(text: &str, variables: &mut Variables<'_>) -> Option<Script> {
+pub(super) fn script<'t>(
+    text: &'t str,
+    variables: &mut Variables<'_>,
+    show: &mut dyn FnMut(&Simple<'t>),
+) -> Result<End, Unreadable> {
     let mut parser = Parser {
         text,
         at: 0,
         variables,
+        show,
         heredocs: Vec::new(),
         token: None,
-        script: Script::default(),
+        waiting: None,
+        spare: Vec::new(),
+        shown: 0,
+        hidden: 0,
+        end: End::default(),
         place: Place::default(),
         loops: Vec::new(),
+        all_loops: 0,
         nested: 0,
-        last: None,
-        last_loop: None,
+        is_last: false,
     };
-    parser.list().ok()?;
-    if parser.next().ok()? != Token::End {
-        return None;
+    let is_whole = parser.list().is_ok() && matches!(parser.next(), Ok(Token::End));
+    if !is_whole && !parser.end.is_cut {
+        return Err(Unreadable);
     }
-    let Parser { mut script, last, last_loop, .. } = parser;
-    script.last = last.filter(|at| matches!(script.commands[*at].after, After::End | After::Next));
-    if let Some(last) = last_loop.and_then(|at| script.loops.get_mut(at)) {
-        last.last = true;
+    if parser.end.is_cut {
+        (parser.is_last, parser.end.last_loop) = (false, None);
     }
-    Some(script)
+    if parser.variables.is_full() {
+        parser.end.beyond.get_or_insert(Bound::Variables);
+    }
+    if let Some(mut simple) = parser.waiting.take() {
+        simple.is_final = true;
+        simple.is_last = parser.is_last && matches!(simple.after, After::End | After::Next);
+        (parser.show)(&simple);
+    }
+    Ok(parser.end)
 }
 
 /// A script that is being read.
-pub(super) struct Parser<'t, 'v> {
+pub(super) struct Parser<'t, 'r, 'v> {
     pub(super) text: &'t str,
     pub(super) at: usize,
-    pub(super) variables: &'t mut Variables<'v>,
+    pub(super) variables: &'r mut Variables<'v>,
+    show: &'r mut dyn FnMut(&Simple<'t>),
     /// Here-documents whose text comes at the next new line.
-    pub(super) heredocs: Vec<Heredoc>,
+    pub(super) heredocs: Vec<Heredoc<'t>>,
     /// The token that was looked at, and not taken.
-    pub(super) token: Option<Token>,
-    pub(super) script: Script,
+    pub(super) token: Option<Token<'t>>,
+    /// The command that was read last: what comes after it may not be known yet.
+    pub(super) waiting: Option<Simple<'t>>,
+    /// The list of words of a command that was shown, to use again.
+    spare: Vec<Word<Piece<'t>>>,
+    /// How many commands were shown, or wait.
+    pub(super) shown: usize,
+    /// In how many substitutions it is: their commands make words, and are not shown.
+    hidden: usize,
+    pub(super) end: End,
     pub(super) place: Place,
     /// The loops around, outermost first.
-    pub(super) loops: Vec<usize>,
+    pub(super) loops: Vec<Open>,
+    /// How many loops there were.
+    pub(super) all_loops: usize,
     nested: usize,
-    /// The command that came last at the top, if nothing else did.
-    pub(super) last: Option<usize>,
-    /// The loop that came last at the top, if nothing else did.
-    pub(super) last_loop: Option<usize>,
+    /// Whether the command that was read last is at the top, with nothing behind it.
+    pub(super) is_last: bool,
 }
 
-impl Parser<'_, '_> {
-    pub(super) fn peek(&mut self) -> Result<&Token, Unread> {
+/// A loop that is being read.
+pub(super) struct Open {
+    pub(super) is_at_top: bool,
+    pub(super) has_head: bool,
+    pub(super) leaves: bool,
+}
+
+impl<'t> Parser<'t, '_, '_> {
+    /// Notes that the script is beyond a bound, and that reading goes on.
+    pub(super) fn pass(&mut self, bound: Bound) {
+        self.end.beyond.get_or_insert(bound);
+    }
+
+    /// Ends reading at a bound.
+    pub(super) fn stop(&mut self, bound: Bound) -> Unread {
+        self.pass(bound);
+        self.end.is_cut = true;
+        Unread
+    }
+
+    /// Takes a command, and shows the one before it.
+    pub(super) fn take(&mut self, words: Vec<Word<Piece<'t>>>) {
+        if self.hidden > 0 {
+            self.spare = words;
+            return;
+        }
+        let mut heads_loop = false;
+        if let Some(open) = self.loops.last_mut() {
+            heads_loop = open.is_at_top && !open.has_head;
+            open.has_head = true;
+        }
+        let simple = Simple {
+            words,
+            after: After::End,
+            place: self.place,
+            heads_loop,
+            is_final: false,
+            is_last: false,
+        };
+        self.shown += 1;
+        if let Some(before) = self.waiting.replace(simple) {
+            (self.show)(&before);
+            self.spare = before.words;
+        }
+    }
+
+    /// Returns an empty list of words.
+    pub(super) fn words(&mut self) -> Vec<Word<Piece<'t>>> {
+        let mut words = std::mem::take(&mut self.spare);
+        words.clear();
+        words
+    }
+
+    pub(super) fn peek(&mut self) -> Result<&Token<'t>, Unread> {
         if self.token.is_none() {
             self.token = Some(self.lex()?);
         }
         self.token.as_ref().ok_or(Unread)
     }
 
-    pub(super) fn next(&mut self) -> Result<Token, Unread> {
+    pub(super) fn next(&mut self) -> Result<Token<'t>, Unread> {
         match self.token.take() {
             Some(token) => Ok(token),
             None => self.lex(),
@@ -85,20 +162,22 @@ impl Parser<'_, '_> {
     }
 
     /// Returns the reserved word that comes, if one does.
-    fn reserved(&mut self) -> Result<Option<&'static str>, Unread> {
+    pub(super) fn reserved(&mut self) -> Result<Option<&'static str>, Unread> {
         let Token::Word(word) = self.peek()? else { return Ok(None) };
-        let mut all = RESERVED.into_iter().chain(ENDS);
-        Ok(all.find(|reserved| word.plain && word.text == *reserved))
+        if !word.plain || word.text.len() > MAX_RESERVED {
+            return Ok(None);
+        }
+        Ok(RESERVED.into_iter().chain(ENDS).find(|reserved| word.text == *reserved))
     }
 
-    fn expect(&mut self, reserved: &str) -> Result<(), Unread> {
+    pub(super) fn expect(&mut self, reserved: &str) -> Result<(), Unread> {
         match self.next()? {
             Token::Word(word) if word.plain && word.text == reserved => Ok(()),
             _ => Err(Unread),
         }
     }
 
-    fn skip_new_lines(&mut self) -> Result<(), Unread> {
+    pub(super) fn skip_new_lines(&mut self) -> Result<(), Unread> {
         while matches!(self.peek()?, Token::NewLine) {
             self.next()?;
         }
@@ -106,15 +185,12 @@ impl Parser<'_, '_> {
     }
 
     /// Reads something inside the place where it stands.
-    fn inside(
+    pub(super) fn inside(
         &mut self,
         place: Place,
         read: impl FnOnce(&mut Self) -> Result<(), Unread>,
     ) -> Result<(), Unread> {
-        if self.nested == MAX_DEPTH {
-            return Err(Unread);
-        }
-        self.nested += 1;
+        self.deepen()?;
         let around = std::mem::replace(&mut self.place, place);
         self.variables.enter();
         let result = read(self);
@@ -124,11 +200,19 @@ impl Parser<'_, '_> {
         result
     }
 
-    fn deeper(&self) -> Place {
+    fn deepen(&mut self) -> Result<(), Unread> {
+        if self.nested == MAX_NESTING {
+            return Err(self.stop(Bound::Nesting));
+        }
+        self.nested += 1;
+        Ok(())
+    }
+
+    pub(super) fn deeper(&self) -> Place {
         Place { depth: self.place.depth + 1, ..self.place }
     }
 
-    fn branch(&self) -> Place {
+    pub(super) fn branch(&self) -> Place {
         Place { branch: true, ..self.deeper() }
     }
 
@@ -136,29 +220,28 @@ impl Parser<'_, '_> {
     pub(super) fn substitution(&mut self) -> Result<(), Unread> {
         let heredocs = std::mem::take(&mut self.heredocs);
         let token = self.token.take();
-        let (commands, loops) = (self.script.commands.len(), self.script.loops.len());
-        let (last, last_loop) = (self.last, self.last_loop);
-        let options = (self.script.pipefail, self.script.errexit);
+        let (all_loops, is_last) = (self.all_loops, self.is_last);
+        let End { last_loop, pipefail, errexit, .. } = self.end;
+        self.hidden += 1;
         self.inside(self.branch(), |inner| {
             inner.list()?;
             if inner.next()? == Token::Op(")") && inner.heredocs.is_empty() { Ok(()) } else { Err(Unread) }
         })?;
-        self.script.commands.truncate(commands);
-        self.script.loops.truncate(loops);
-        (self.last, self.last_loop) = (last, last_loop);
-        (self.script.pipefail, self.script.errexit) = options;
+        self.hidden -= 1;
+        (self.all_loops, self.is_last) = (all_loops, is_last);
+        self.end = End { last_loop, pipefail, errexit, ..self.end };
         (self.heredocs, self.token) = (heredocs, token);
         Ok(())
     }
 
     /// Reads commands up to something that ends a list.
-    fn list(&mut self) -> Result<(), Unread> {
+    pub(super) fn list(&mut self) -> Result<(), Unread> {
         loop {
             self.skip_new_lines()?;
             let ends = match self.peek()? {
                 Token::End => true,
                 Token::Op(operator) => matches!(*operator, ")" | ";;"),
-                Token::Word(word) => word.plain && ENDS.contains(&word.text.as_str()),
+                Token::Word(word) => word.plain && ENDS.contains(&word.text.as_ref()),
                 Token::NewLine => false,
             };
             if ends {
@@ -180,9 +263,10 @@ impl Parser<'_, '_> {
         let depth = self.place.depth;
         // The script goes on beside such a loop, or ends.
         if depth == 0 && after == After::Background {
-            self.last_loop = None;
+            self.end.last_loop = None;
         }
-        if let Some(last) = self.script.commands.last_mut().filter(|last| last.place.depth == depth) {
+        let waiting = self.waiting.as_mut().filter(|last| self.hidden == 0 && last.place.depth == depth);
+        if let Some(last) = waiting {
             last.after = after;
         }
     }
@@ -242,8 +326,8 @@ impl Parser<'_, '_> {
         Ok(certain)
     }
 
-    fn command(&mut self) -> Result<bool, Unread> {
-        let start = match self.peek()? {
+    pub(super) fn command(&mut self) -> Result<bool, Unread> {
+        match self.peek()? {
             Token::Op("(") => {
                 self.next()?;
                 if self.rest().starts_with('(') {
@@ -259,9 +343,9 @@ impl Parser<'_, '_> {
                 })?;
                 return self.compound();
             }
-            Token::Word(word) => word.span.start,
+            Token::Word(_) => {}
             _ => return Err(Unread),
-        };
+        }
         let Some(reserved) = self.reserved()? else { return self.simple() };
         match reserved {
             "{" => {
@@ -269,10 +353,7 @@ impl Parser<'_, '_> {
                 // A group runs in this shell: what it assigns stays known.
                 let deeper = self.deeper();
                 let around = std::mem::replace(&mut self.place, deeper);
-                self.nested += 1;
-                if self.nested > MAX_DEPTH {
-                    return Err(Unread);
-                }
+                self.deepen()?;
                 self.list()?;
                 self.nested -= 1;
                 self.place = around;
@@ -280,8 +361,8 @@ impl Parser<'_, '_> {
                 self.compound()
             }
             "if" => self.conditional(),
-            "while" | "until" => self.while_loop(start, reserved == "until"),
-            "for" => self.for_loop(start),
+            "while" | "until" => self.while_loop(reserved == "until"),
+            "for" => self.for_loop(),
             "case" => self.case(),
             "function" => {
                 self.next()?;
@@ -306,179 +387,16 @@ impl Parser<'_, '_> {
     }
 
     /// Ends a compound command, which is no simple one.
-    fn compound(&mut self) -> Result<bool, Unread> {
+    pub(super) fn compound(&mut self) -> Result<bool, Unread> {
         if self.place.depth == 0 {
-            self.last = None;
-            self.last_loop = None;
+            self.is_last = false;
+            self.end.last_loop = None;
         }
         // Only redirections, which are skipped, may stand behind it.
         match self.peek()? {
-            Token::Word(word) if word.plain && ENDS.contains(&word.text.as_str()) => Ok(false),
+            Token::Word(word) if word.plain && ENDS.contains(&word.text.as_ref()) => Ok(false),
             Token::Word(_) | Token::Op("(") => Err(Unread),
             _ => Ok(false),
-        }
-    }
-
-    fn conditional(&mut self) -> Result<bool, Unread> {
-        self.next()?;
-        let mut place = Place { condition: true, ..self.deeper() };
-        loop {
-            self.inside(place, Self::list)?;
-            self.expect("then")?;
-            self.inside(self.branch(), Self::list)?;
-            place = Place { condition: true, ..self.branch() };
-            let Token::Word(word) = self.next()? else { return Err(Unread) };
-            match word.text.as_str() {
-                "elif" => {}
-                "else" => {
-                    self.inside(self.branch(), Self::list)?;
-                    self.expect("fi")?;
-                    return self.compound();
-                }
-                "fi" => return self.compound(),
-                _ => return Err(Unread),
-            }
-        }
-    }
-
-    fn while_loop(&mut self, start: usize, until: bool) -> Result<bool, Unread> {
-        self.next()?;
-        let first = self.script.commands.len();
-        self.inside(Place { condition: true, ..self.deeper() }, Self::list)?;
-        let endless = match &self.script.commands[first..] {
-            [only] => {
-                let words: Vec<Option<&str>> = only.words.iter().map(Word::known).collect();
-                match words.as_slice() {
-                    [Some("true" | ":")] | [Some("sleep"), ..] => !until,
-                    [Some("false")] => until,
-                    _ => false,
-                }
-            }
-            _ => false,
-        };
-        self.body(start, endless)
-    }
-
-    fn for_loop(&mut self, start: usize) -> Result<bool, Unread> {
-        self.next()?;
-        let mut endless = false;
-        match self.next()? {
-            Token::Op("(") if self.rest().starts_with('(') => {
-                self.at += 1;
-                let from = self.at;
-                self.arithmetic()?;
-                let inner = &self.text[from..self.at.saturating_sub(2)];
-                endless = inner.split(';').nth(1).is_some_and(|condition| condition.trim().is_empty());
-                self.forget_names(from..self.at);
-            }
-            Token::Word(name) => {
-                self.variables.set(&name.text, None);
-                self.skip_new_lines()?;
-                if self.reserved()? == Some("in") {
-                    self.next()?;
-                    while matches!(self.peek()?, Token::Word(_)) {
-                        self.next()?;
-                    }
-                }
-            }
-            _ => return Err(Unread),
-        }
-        if self.is_operator(";")? {
-            self.next()?;
-        }
-        self.skip_new_lines()?;
-        self.body(start, endless)
-    }
-
-    /// Reads the body of a loop.
-    fn body(&mut self, start: usize, endless: bool) -> Result<bool, Unread> {
-        self.expect("do")?;
-        let index = self.script.loops.len();
-        self.script.loops.push(Loop { span: start..start, endless, ..Loop::default() });
-        self.loops.push(index);
-        let result = self.inside(Place { in_loop: Some(index), ..self.deeper() }, Self::list);
-        self.loops.pop();
-        result?;
-        self.expect("done")?;
-        self.script.loops[index].span = start..self.at;
-        let certain = self.compound()?;
-        if self.place.depth == 0 {
-            self.last_loop = Some(index);
-        }
-        Ok(certain)
-    }
-
-    fn case(&mut self) -> Result<bool, Unread> {
-        self.next()?;
-        let Token::Word(_) = self.next()? else { return Err(Unread) };
-        self.skip_new_lines()?;
-        self.expect("in")?;
-        loop {
-            self.skip_new_lines()?;
-            if self.reserved()? == Some("esac") {
-                self.next()?;
-                return self.compound();
-            }
-            if self.is_operator("(")? {
-                self.next()?;
-            }
-            loop {
-                let Token::Word(_) = self.next()? else { return Err(Unread) };
-                match self.next()? {
-                    Token::Op("|") => {}
-                    Token::Op(")") => break,
-                    _ => return Err(Unread),
-                }
-            }
-            self.inside(self.branch(), Self::list)?;
-            if self.is_operator(";;")? {
-                self.next()?;
-            } else if self.reserved()? != Some("esac") {
-                return Err(Unread);
-            }
-        }
-    }
-
-    /// Reads the body of a function, which runs when and if it is called, with variables of that moment.
-    pub(super) fn function(&mut self) -> Result<bool, Unread> {
-        self.skip_new_lines()?;
-        let tainted = std::mem::replace(&mut self.variables.tainted, true);
-        self.inside(self.branch(), |inner| inner.command().map(|_| ()))?;
-        self.variables.tainted = tainted;
-        self.compound()
-    }
-
-    /// Skips `[[ … ]]` after its beginning.
-    fn test(&mut self) -> Result<(), Unread> {
-        let mut scratch = Word::default();
-        loop {
-            meter::spend(1);
-            let rest = self.rest();
-            if rest.starts_with([' ', '\t', '\n']) {
-                let behind = rest[1..].strip_prefix("]]");
-                if behind.is_some_and(|behind| {
-                    behind.is_empty() || behind.starts_with([' ', '\t', '\n', ';', '&', '|', ')'])
-                }) {
-                    self.at += 3;
-                    return Ok(());
-                }
-            }
-            self.skip_part(&mut scratch)?;
-            scratch.text.clear();
-        }
-    }
-
-    /// Forgets the variables whose names are in an arithmetic expression, which may assign them.
-    fn forget_names(&mut self, span: std::ops::Range<usize>) {
-        let text = &self.text[span];
-        let mut at = 0;
-        while at < text.len() {
-            meter::spend(1);
-            let length = name_length(&text[at..]);
-            if length > 0 {
-                self.variables.set(&text[at..at + length], None);
-            }
-            at += length.max(text[at..].chars().next().map_or(1, char::len_utf8));
         }
     }
 }

@@ -1,21 +1,41 @@
 //! Simple commands: their words, their assignments, and what builtin commands do.
 
+use std::borrow::Cow;
+
 use super::lex::{Token, name_length};
 use super::parse::{Parser, Unread};
-use super::{After, Simple, UNKNOWN, Word};
+use super::word::{Piece, Word};
+use super::{Bound, MAX_COMMAND_BYTES};
 
-impl Parser<'_, '_> {
+/// The name of a variable, and what it is set to.
+type Assignment<'t> = (&'t str, Word<Piece<'t>>);
+
+impl<'t> Parser<'t, '_, '_> {
     pub(super) fn simple(&mut self) -> Result<bool, Unread> {
-        let (mut assignments, mut words) = (Vec::new(), Vec::<Word>::new());
+        let (mut assignments, mut words) = (Vec::<Assignment<'t>>::new(), self.words());
+        let mut bytes = 0;
+        let mut is_cut = false;
         while let Token::Word(_) = self.peek()? {
             let Token::Word(word) = self.next()? else { return Err(Unread) };
+            // A blank or the like is behind each word.
+            bytes += word.text.len() + 1;
+            let is_beyond = word.cut || bytes > MAX_COMMAND_BYTES;
             if words.is_empty()
                 && let Some(assignment) = self.assignment(&word)?
             {
-                assignments.push(assignment);
+                if is_cut || is_beyond {
+                    is_cut = true;
+                } else {
+                    assignments.push(assignment);
+                }
                 continue;
             }
-            words.push(word);
+            if !is_cut && !is_beyond {
+                words.push(word);
+            } else if !is_cut || words.is_empty() {
+                words.push(Word::spread(word.span));
+                is_cut = true;
+            }
             // `name () { …; }`
             if words.len() == 1 && assignments.is_empty() && self.is_operator("(")? {
                 self.next()?;
@@ -28,69 +48,82 @@ impl Parser<'_, '_> {
         if self.is_operator("(")? {
             return Err(Unread);
         }
+        if is_cut {
+            self.pass(Bound::Command);
+        }
         let assigns_only = words.is_empty();
         if assigns_only {
             for (name, value) in &assignments {
-                self.variables.set(name, value.known().map(str::to_owned));
+                self.variables.set(name, value.known());
+            }
+            if is_cut {
+                self.variables.forget_all();
             }
         }
-        let declares = self.builtin(&words);
+        let declares = self.builtin(&words, is_cut);
         if self.place.depth == 0 {
-            self.last = Some(self.script.commands.len());
-            self.last_loop = None;
+            self.is_last = true;
+            self.end.last_loop = None;
         }
-        self.script.commands.push(Simple { words, after: After::End, place: self.place });
+        self.take(words);
         Ok(assigns_only || declares)
     }
 
     /// Reads a word as an assignment, if it is one: `X=1`, `X+=1`, `X[0]=1`, `X=(1 2)`.
-    fn assignment(&mut self, word: &Word) -> Result<Option<(String, Word)>, Unread> {
+    fn assignment(&mut self, word: &Word<Piece<'t>>) -> Result<Option<Assignment<'t>>, Unread> {
         let raw = &self.text[word.span.clone()];
         let length = name_length(raw);
         let (name, rest) = raw.split_at(length);
         if length == 0 {
             return Ok(None);
         }
-        let unknown = Word { text: UNKNOWN.to_string(), span: word.span.clone(), plain: false };
+        let unknown = Word::spread(word.span.clone());
         if let Some(value) = rest.strip_prefix('=') {
             if value.is_empty() && self.token.is_none() && self.rest().starts_with('(') {
                 self.next()?;
                 loop {
                     match self.next()? {
-                        Token::Op(")") => return Ok(Some((name.to_owned(), unknown))),
+                        Token::Op(")") => return Ok(Some((name, unknown))),
                         Token::Word(_) | Token::NewLine => {}
                         _ => return Err(Unread),
                     }
                 }
             }
             if value.starts_with('~') {
-                return Ok(Some((name.to_owned(), unknown)));
+                return Ok(Some((name, unknown)));
             }
-            let text = word.text.get(length + 1..).unwrap_or_default().to_owned();
-            return Ok(Some((name.to_owned(), Word { text, span: word.span.clone(), plain: false })));
+            let text = match &word.text {
+                Cow::Borrowed(text) => Cow::Borrowed(text.get(length + 1..).unwrap_or_default()),
+                Cow::Owned(text) => Cow::Owned(text.get(length + 1..).unwrap_or_default().to_owned()),
+            };
+            return Ok(Some((name, Word { text, span: word.span.clone(), ..Word::default() })));
         }
         let is_item = || rest.starts_with('[') && rest.contains("]=");
-        Ok((rest.starts_with("+=") || is_item()).then(|| (name.to_owned(), unknown)))
+        Ok((rest.starts_with("+=") || is_item()).then_some((name, unknown)))
     }
 
     /// Does what a builtin command does to variables, options and loops. Tells whether it only declares.
-    fn builtin(&mut self, words: &[Word]) -> bool {
+    fn builtin(&mut self, words: &[Word<Piece<'t>>], is_cut: bool) -> bool {
         let Some((program, arguments)) = words.split_first() else { return false };
-        match program.known().unwrap_or_default() {
+        let name = program.known().unwrap_or_default();
+        let sets = ["unset", "read", "mapfile", "readarray", "getopts", "let", "printf"].contains(&name);
+        if is_cut && sets {
+            self.variables.forget_all();
+        }
+        match name {
             "export" | "readonly" | "declare" | "typeset" | "local" => {
                 for argument in arguments {
                     let length = name_length(&argument.text);
                     if let Some(value) = argument.text[length..].strip_prefix('=').filter(|_| length > 0) {
-                        let value = Word { text: value.to_owned(), ..Word::default() };
-                        let name = argument.text[..length].to_owned();
-                        self.variables.set(&name, value.known().map(str::to_owned));
+                        let value = Word { text: value, ..Word::default() };
+                        self.variables.set(&argument.text[..length], value.known());
                     } else if argument.known().is_none() {
                         self.variables.tainted = true;
                     }
                 }
                 return true;
             }
-            "unset" | "read" | "mapfile" | "readarray" | "getopts" | "let" | "printf" => {
+            _ if sets => {
                 for argument in arguments {
                     let length = name_length(&argument.text);
                     if length > 0 {
@@ -101,13 +134,13 @@ impl Parser<'_, '_> {
             "eval" | "source" | "." => self.variables.tainted = true,
             "set" => self.set_options(arguments),
             "break" => {
-                if let Some(at) = self.loops.last() {
-                    self.script.loops[*at].leaves = true;
+                if let Some(open) = self.loops.last_mut() {
+                    open.leaves = true;
                 }
             }
             "exit" | "return" | "exec" | "kill" => {
-                for at in &self.loops {
-                    self.script.loops[*at].leaves = true;
+                for open in &mut self.loops {
+                    open.leaves = true;
                 }
             }
             _ => {}
@@ -116,7 +149,7 @@ impl Parser<'_, '_> {
     }
 
     /// Reads `set -e`, `set -o pipefail`, `set -euo pipefail`.
-    fn set_options(&mut self, arguments: &[Word]) {
+    fn set_options(&mut self, arguments: &[Word<Piece<'t>>]) {
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let text = word.start();
@@ -125,12 +158,12 @@ impl Parser<'_, '_> {
                 return;
             }
             if text.contains('e') {
-                self.script.errexit = on;
+                self.end.errexit = on;
             }
             if text.contains('o') {
                 match words.next().and_then(Word::known) {
-                    Some("pipefail") => self.script.pipefail = on,
-                    Some("errexit") => self.script.errexit = on,
+                    Some("pipefail") => self.end.pipefail = on,
+                    Some("errexit") => self.end.errexit = on,
                     _ => {}
                 }
             }

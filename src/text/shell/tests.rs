@@ -1,13 +1,41 @@
-use super::{After, Script, Variables, Word};
+use super::{After, Bound, End, MAX_COMMAND_BYTES, MAX_NESTING, MAX_VARIABLES, Place, Variables, Word};
+use crate::text::meter;
 
-/// Returns the commands of a script, one a line: words with `?` for what is unknown, and what comes after.
+/// What was shown of a script.
+#[derive(Debug, PartialEq)]
+struct Script {
+    commands: Vec<Command>,
+    end: End,
+    last: Option<usize>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Command {
+    words: Vec<Word>,
+    after: After,
+    place: Place,
+}
+
+/// Reads a script, and collects its commands.
 fn read(script: &str) -> Option<Script> {
     let environment = |name: &str| match name {
         "N" => Some("4"),
         "LIST" => Some("a b"),
         _ => None,
     };
-    Script::read(script, &mut Variables::of(&environment))
+    let (mut commands, mut last, mut finals) = (Vec::new(), None, 0);
+    let end = super::read(script, &mut Variables::of(&environment), &mut |simple| {
+        finals += usize::from(simple.is_final);
+        if simple.is_last {
+            last = Some(commands.len());
+        }
+        let words = simple.words.iter().map(Word::kept).collect();
+        commands.push(Command { words, after: simple.after, place: simple.place });
+    });
+    let end = end.ok()?;
+    assert_eq!(finals, usize::from(!commands.is_empty()), "{script}");
+    assert!(last.is_none_or(|last| last + 1 == commands.len()), "{script}");
+    Some(Script { commands, end, last })
 }
 
 fn shown(words: &[Word]) -> String {
@@ -131,7 +159,7 @@ fn commands_are_told_apart_in_compound_commands() {
         ]
     );
     let script = read(script).unwrap();
-    assert!(script.errexit && script.pipefail);
+    assert!(script.end.errexit && script.end.pipefail);
     let branches: String =
         script.commands.iter().filter(|one| one.place.branch).map(|one| shown(&one.words)).collect();
     assert_eq!(branches, "abcdghlu");
@@ -162,23 +190,53 @@ fn what_comes_after_a_command_is_known() {
 
 #[test]
 fn loops_without_an_end_are_known() {
-    for (script, endless, leaves, last) in [
-        ("a; while true; do sleep 60; done", true, false, true),
-        ("while :; do a; done", true, false, true),
-        ("until false; do a; done", true, false, true),
-        ("for ((;;)); do a; done", true, false, true),
-        ("for ((i=0; i<3; i++)); do a; done", false, false, true),
-        ("while sleep 60; do a; done", true, false, true),
-        ("while true; do a && break; done", true, true, true),
-        ("while true; do if a; then exit 0; fi; done", true, true, true),
-        ("while true; do a; done; b", true, false, false),
-        ("while a; do b; done", false, false, true),
-        ("if a; then while true; do b; done; fi", true, false, false),
-        ("while true; do a; done &", true, false, false),
+    for (script, endless, leaves) in [
+        ("a; while true; do sleep 60; done", true, false),
+        ("while :; do a; done", true, false),
+        ("until false; do a; done", true, false),
+        ("for ((;;)); do a; done", true, false),
+        ("for ((i=0; i<3; i++)); do a; done", false, false),
+        ("while sleep 60; do a; done", true, false),
+        ("while true; do a && break; done", true, true),
+        ("while true; do if a; then exit 0; fi; done", true, true),
+        ("while a; do b; done", false, false),
+        ("while a; do b; done; while true; do c; done", true, false),
+        ("while true; do a $(exit 1); done", true, true),
+        ("while true; do while a; do break; done; done", true, false),
     ] {
-        let script_read = read(script).unwrap();
-        let [one] = script_read.loops.as_slice() else { panic!("{script}") };
-        assert_eq!((one.endless, one.leaves, one.last), (endless, leaves, last), "{script}");
+        let last = read(script).unwrap().end.last_loop.unwrap_or_else(|| panic!("{script}"));
+        assert_eq!((last.endless, last.leaves), (endless, leaves), "{script}");
+    }
+    for script in [
+        "while true; do a; done; b",
+        "if a; then while true; do b; done; fi",
+        "while true; do a; done &",
+        "a $(while true; do b; done)",
+    ] {
+        assert_eq!(read(script).unwrap().end.last_loop, None, "{script}");
+    }
+}
+
+#[test]
+fn the_first_command_of_a_loop_at_the_top_is_known() {
+    let heads = |script: &str| {
+        let (mut heads, nothing) = (Vec::new(), |_: &str| None);
+        let end = super::read(script, &mut Variables::of(&nothing), &mut |simple| {
+            if simple.heads_loop {
+                heads.push(simple.words[0].text.to_string());
+            }
+        });
+        (heads.join(" "), end.unwrap().last_loop.is_some_and(|last| last.has_head))
+    };
+    for (script, expected, has_head) in [
+        ("while a; do b; c; done", "b", true),
+        ("while a; do b; done; for i in 1; do $(x) d; e; done", "b \u{E001}", true),
+        ("while a; do while b; do c; done; d; done", "b", true),
+        ("while a; do for i in 1; do c; done; done", "", false),
+        ("while a; do b; done; while c; do [[ x ]]; done", "b", false),
+        ("if a; then while b; do c; done; fi", "", false),
+    ] {
+        assert_eq!(heads(script), (expected.to_owned(), has_head), "{script}");
     }
 }
 
@@ -215,16 +273,208 @@ fn a_script_with_a_syntax_error_has_no_commands() {
     }
 }
 
+/// Returns a script with a command so deep in compound commands.
+fn nested(open: &str, close: &str, depth: usize) -> String {
+    format!("x {}a{}", open.repeat(depth), close.repeat(depth))
+        .replace("x (", "(")
+        .replace("x {", "{")
+        .replace("x if", "if")
+}
+
 #[test]
-fn deep_nesting_is_not_read() {
+fn what_is_nested_too_deeply_ends_the_reading_and_is_said() {
     for (open, close) in [("$(", ")"), ("( ", ")"), ("{ ", "; }"), ("\"$(", ")\""), ("if a; then ", "; fi")] {
-        let nested = |depth: usize| {
-            format!("x {}a{}", open.repeat(depth), close.repeat(depth))
-                .replace("x (", "(")
-                .replace("x {", "{")
-                .replace("x if", "if")
-        };
-        assert!(read(&nested(10)).is_some(), "{}", nested(10));
-        assert_eq!(read(&nested(100_000)), None, "{open}");
+        let at_most = read(&nested(open, close, MAX_NESTING)).unwrap_or_else(|| panic!("{open}"));
+        assert_eq!((at_most.end.beyond, at_most.end.is_cut), (None, false), "{open}");
+        for depth in [MAX_NESTING + 1, 100_000] {
+            let script = format!("b 1; c 2\n{}; d", nested(open, close, depth));
+            let read = read(&script).unwrap_or_else(|| panic!("{open}"));
+            assert_eq!((read.end.beyond, read.end.is_cut), (Some(Bound::Nesting), true), "{open}");
+            let shown: Vec<String> = read.commands.iter().map(|one| shown(&one.words)).collect();
+            assert_eq!(shown[..2], ["b 1", "c 2"], "what comes before it counts");
+            assert_eq!((read.last, read.end.last_loop), (None, None), "{open}");
+        }
     }
+}
+
+#[test]
+fn words_behind_the_longest_command_are_unknown() {
+    let whole = format!("a {}", "b ".repeat(MAX_COMMAND_BYTES / 2 - 1));
+    let read_whole = read(&format!("{whole}; c")).unwrap();
+    assert_eq!((read_whole.end.beyond, read_whole.commands[0].words.len()), (None, MAX_COMMAND_BYTES / 2));
+    for long in [
+        format!("{whole} d"),
+        format!("a {}", "b ".repeat(1 << 19)),
+        format!("a 'x' '{}' b", "c".repeat(1 << 20)),
+        format!("a x \"{}\" b", "é\\$".repeat(1 << 18)),
+        format!("a x {}", "$N".repeat(1 << 19)),
+    ] {
+        let read = read(&format!("{long}; c\nX=1; d $X")).unwrap();
+        assert_eq!(read.end.beyond, Some(Bound::Command));
+        let (last, first) = (read.commands[0].words.last().unwrap(), &read.commands[0].words[0]);
+        assert!(last.spreads() && first.text == "a");
+        let bytes: usize = read.commands[0].words.iter().map(|word| word.text.len()).sum();
+        assert!(bytes <= MAX_COMMAND_BYTES + 3, "{bytes}");
+        assert_eq!(
+            read.commands[1..].iter().map(|one| shown(&one.words)).collect::<Vec<_>>(),
+            ["c", "", "d 1"]
+        );
+    }
+    // What a command beyond the bound sets is not known, nor is anything else then.
+    for long in ["X=2 ", "read X ", "export X=2 "] {
+        let long = long.repeat(1 << 15);
+        let read = read(&format!("X=1; {long}; c $X")).unwrap();
+        assert_eq!(shown(&read.commands.last().unwrap().words), "c *", "{}", &long[..10]);
+    }
+    let program = read(&format!("{} torchrun x", "X=1 ".repeat(1 << 15))).unwrap();
+    assert_eq!(shown(&program.commands[0].words), "*", "it is not an assignment alone");
+    let value = read(&format!("X='{}'; a $X \"$X\" ${{X:-b}}", "x".repeat(1 << 20))).unwrap();
+    assert_eq!(shown(&value.commands[1].words), "a * ? *");
+}
+
+#[test]
+fn with_more_variables_than_are_kept_all_are_unknown() {
+    let assign = |count: usize| (0..count).map(|nth| format!("V{nth}=1\n")).collect::<String>();
+    let last = |script: String| {
+        let read = read(&script).unwrap();
+        (read.end.beyond, shown(&read.commands.last().unwrap().words))
+    };
+    assert_eq!(last(assign(MAX_VARIABLES) + "a $V0 $N"), (None, "a 1 4".to_owned()));
+    // Those that were set come again.
+    assert_eq!(last(assign(MAX_VARIABLES).repeat(2) + "a $V0"), (None, "a 1".to_owned()));
+    let beyond = (Some(Bound::Variables), "a * *".to_owned());
+    assert_eq!(last(assign(MAX_VARIABLES + 1) + "a $V0 $N"), beyond);
+    assert_eq!(last(format!("{}=1; a $V0 $N", "V".repeat(1 << 10))), beyond);
+    let nothing = |_: &str| None;
+    let mut many = Variables::of(&nothing);
+    super::read(&assign(MAX_VARIABLES + 1), &mut many, &mut |_| ()).unwrap();
+    assert!(many.assigned().contains("anything"));
+}
+
+#[test]
+fn values_that_grow_stay_small() {
+    let read = read(&format!("X=aaaa\n{}\nb $X \"$X\"", "X=$X$X\n".repeat(1000))).unwrap();
+    assert_eq!(shown(&read.commands.last().unwrap().words), "b * ?");
+}
+
+/// Shapes of scripts, of about so many bytes: all that a script can have many of, or something long.
+fn shapes(bytes: usize) -> Vec<(&'static str, String)> {
+    let many = |part: &'static str| (part, part.repeat(bytes / part.len()));
+    let deep = |open: &'static str, close: &str| {
+        let times = bytes / (open.len() + close.len());
+        let before = if open.starts_with(['$', '"', '<']) { "a " } else { "" };
+        (open, format!("{before}{}b{}", open.repeat(times), close.repeat(times)))
+    };
+    let repeated = [
+        "a;",
+        "a|",
+        "a&",
+        "a\n",
+        "a||true;",
+        "a&&b;",
+        "a;b&&c|d;",
+        "x=1;",
+        "x=$x$x;",
+        "x+=1;",
+        "x=(1 2);",
+        "$(a);",
+        "`a`;",
+        "$((1+x));",
+        "((x++));",
+        "${x:-$(a)};",
+        "x=1 a;",
+        "read x;",
+        "export x=1 y=$x;",
+        "if a;then b;fi;",
+        "case a in b)c;;esac;",
+        "f(){ a;};",
+        "function f { a; };",
+        "(a);",
+        "{ a;};",
+        "while a;do b;done;",
+        "for i in a b;do c;done;",
+        "[[ a ]];",
+        "a <<E\nb\nE\n",
+        "<<E\nE\n",
+        "a>b;",
+        "torchrun a;",
+        "exec a;",
+        "trap a b;",
+        "exit;",
+        "set -e;",
+        "unset x;",
+        "eval a;",
+        "'a';",
+        "\"a\";",
+        "\"$x\" ",
+        "a\\;",
+        "#a\n",
+        "! a;",
+        "a{b,c}d ",
+        "[a]* ",
+        "$x ",
+        "$'a' ",
+        "<(a) ",
+        "a \\\n",
+        "é;",
+        "local $x;",
+        "p $y;",
+    ];
+    let mut all: Vec<(&'static str, String)> = repeated.into_iter().map(many).collect();
+    // Each name once.
+    let names = |what: &'static str, one: &dyn Fn(usize) -> String| {
+        (what, (0..bytes / one(100_000).len()).map(one).collect::<String>())
+    };
+    all.push(names("names", &|nth| format!("v{nth}=1;")));
+    all.push(names("names in branches", &|nth| format!("a&&v{nth}=1;")));
+    all.push(names("names in a sum", &|nth| format!("((v{nth}));")));
+    all.push(("y", format!("y={};{}", "x".repeat(4000), "p $y \"$y\";".repeat(bytes / 11))));
+    all.extend([
+        deep("$(", ")"),
+        deep("(", ")"),
+        deep("((", "))"),
+        deep("{ ", ";}"),
+        deep("\"$(", ")\""),
+        deep("${x:-", "}"),
+        deep("if a;then ", ";fi"),
+        deep("while a;do ", ";done"),
+        deep("f() ", ""),
+        deep("<<a ", ""),
+        deep("! ", ""),
+        deep("$((", "))"),
+        deep("case a in a) ", ";;esac"),
+    ]);
+    all.extend([
+        ("one word", "a".repeat(bytes)),
+        ("one word in quotes", format!("a '{}'", "b".repeat(bytes))),
+        ("one command", "a ".repeat(bytes / 2)),
+        ("a comment", format!("#{}", "a".repeat(bytes))),
+        ("blanks", format!("a{}b", " ".repeat(bytes))),
+        ("digits", "1".repeat(bytes)),
+        ("an open quote", format!("a; '{}", "b".repeat(bytes))),
+        ("an open document", format!("a <<E\n{}", "b\n".repeat(bytes / 2))),
+        ("a long name", format!("{}=1; b", "a".repeat(bytes))),
+        ("assignments", "a=1 ".repeat(bytes / 4)),
+    ]);
+    all
+}
+
+#[test]
+fn reading_costs_no_more_than_the_bytes_of_a_script() {
+    let environment = |name: &str| (name == "x").then_some("a");
+    let cost = |script: &str| {
+        let read = || super::read(script, &mut Variables::of(&environment), &mut |_| ());
+        let (end, steps) = meter::run(meter::Bounds::default(), read).unwrap();
+        (end.is_ok_and(|end| !end.is_cut), steps)
+    };
+    let mut to_the_end = 0;
+    for ((name, small), (_, large)) in shapes(16 << 10).into_iter().zip(shapes(64 << 10)) {
+        let ((is_whole, small_cost), (_, large_cost)) = (cost(&small), cost(&large));
+        to_the_end += usize::from(is_whole);
+        assert!(large_cost <= 8 * large.len() as u64, "{name}: {large_cost} steps");
+        assert!(!is_whole || small_cost >= small.len() as u64 / 1024, "{name}: only {small_cost} steps");
+        let most = small_cost * 6 + 1000;
+        assert!(large_cost <= most, "{name}: {small_cost} steps, and {large_cost} of four times as much");
+    }
+    assert!(to_the_end > 60, "only {to_the_end} shapes are scripts");
 }

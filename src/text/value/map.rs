@@ -180,6 +180,13 @@ impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
     }
 }
 
+/// Gives back what a list has room for and does not need: an object may be nothing but small lists.
+pub(super) fn fit<T>(list: &mut Vec<T>) {
+    if list.capacity() > list.len() + list.len() / 4 {
+        list.shrink_to_fit();
+    }
+}
+
 /// The entries of a mapping while it is read, in source order.
 #[derive(Debug, Default)]
 pub struct Fields {
@@ -247,9 +254,7 @@ impl Fields {
         } else {
             entries.sort_unstable_by(|(left, _), (right, _)| left.as_str().cmp(right));
         }
-        if 2 * entries.len() <= entries.capacity() {
-            entries.shrink_to_fit();
-        }
+        fit(&mut entries);
         Map(entries)
     }
 }

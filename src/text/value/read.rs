@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::map::fit;
 use super::{Fields, Value};
 use crate::text::meter;
 
@@ -73,6 +74,7 @@ impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
             meter::spend(1);
             items.push(item);
         }
+        fit(&mut items);
         Ok(Value::Array(items))
     }
 

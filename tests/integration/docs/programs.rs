@@ -8,6 +8,7 @@ use jobgate::cli::args::Cli;
 use jobgate::text::yaml;
 
 use super::page::root;
+use crate::support::programs;
 
 /// Checks a call of a program that is not run. Files are in the repository, or in the place of the page.
 pub(super) fn check(words: &[String], place: &Path) -> Result<(), String> {
@@ -81,12 +82,13 @@ fn kubectl(arguments: &[String], place: &Path) -> Result<(), String> {
             return Err(format!("{path} is no kustomization"));
         }
     }
-    let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-    let program = assets.unwrap_or_else(|| "/usr/local/kubebuilder/bin".into()).join("kubectl");
-    if !program.exists() {
-        println!("skipped: needs {}", program.display());
-        return Ok(());
-    }
+    let program = match programs::kubectl() {
+        Ok(program) => program,
+        Err(why) => {
+            programs::not_run("commands of kubectl on the pages", &why);
+            return Ok(());
+        }
+    };
     // With --help kubectl checks the command and its options, and does nothing.
     let output = Command::new(program)
         .args(arguments)

@@ -23,6 +23,38 @@ pub(crate) enum Growth {
     Chain,
     /// The key of the first entry of a mapping made long.
     Key,
+    /// Items, or entries with other keys, that are this: JSON in which `#` is a number.
+    Wrong(&'static str),
+}
+
+/// What is wrong in most lists and mappings, and short: empty, null, of another type, with strange fields, and
+/// with names, numbers and quantities that are invalid.
+const WRONG: [&str; 12] = [
+    "{}",
+    "null",
+    "1",
+    "-1",
+    "\"1x\"",
+    "\"_#\"",
+    "[]",
+    "{\"\":0}",
+    "{\"name\":\"_#\"}",
+    "{\"name\":-1}",
+    "{\"x#\":[{}]}",
+    "{\"name\":\"a\",\"image\":\"<A>\"}",
+];
+
+/// Returns each list and each mapping with names, full of what is wrong.
+pub(crate) fn wrong(base: &Base) -> Vec<Shape> {
+    let lists = singles(base).into_iter().filter(|shape| {
+        let place = &shape.places[0];
+        place.growth == Growth::Distinct || place.growth == Growth::Same && place.has_names
+    });
+    let mut lists: Vec<Place> = lists.flat_map(|shape| shape.places).collect();
+    lists.dedup_by(|one, other| one.pointer == other.pointer);
+    let with = |place: &Place, item| Place { growth: Growth::Wrong(item), ..place.clone() };
+    let places = lists.iter().flat_map(|place| WRONG.map(|item| with(place, item)));
+    places.map(|place| Shape { places: vec![place], each: false }).collect()
 }
 
 /// One place that is made long.
@@ -61,7 +93,7 @@ impl fmt::Display for Shape {
 const TEXTS: [&str; 9] = ["a", "deadlin,", "deadline,", "${", "{{", "<a", ": `, ", "9", "/\u{202e}"];
 
 /// Parts of scripts: commands, quotes, expansions and compound commands, also such as never end.
-const SCRIPTS: [&str; 16] = [
+const SCRIPTS: [&str; 27] = [
     "torchrun --nnodes=9 --node-rank=0 x; ",
     "torchrun --standalone --min-nodes=2 --max-nodes=3 --rdzv-endpoint=localhost:1 x\n",
     "accelerate launch --num_machines 9 --num_processes 99 --machine_rank 0 x\n",
@@ -78,6 +110,17 @@ const SCRIPTS: [&str; 16] = [
     "while :; do a; done; ",
     "a <<E\n",
     "'\\''",
+    ";a",
+    "|a",
+    "&a",
+    "||true;a",
+    ";sh -c a",
+    ";python a | tee b",
+    ";cp a /b",
+    ";a=1 b",
+    ";((a++))",
+    ";f(){ a;}",
+    ";case a in b)c;;esac",
 ];
 
 /// Returns each place alone, in every way to make it long.
@@ -199,7 +242,7 @@ pub(crate) fn lean_pairs(singles: &[Shape]) -> Vec<Shape> {
     let is_other = |place: &&Place| match place.growth {
         Growth::Distinct | Growth::Key => is_worth_a_pair(place),
         Growth::Text(text) => text.ends_with(',') && place.pointer.starts_with("/metadata/annotations/"),
-        Growth::Renamed | Growth::Same | Growth::Lean | Growth::Chain => false,
+        Growth::Renamed | Growth::Same | Growth::Lean | Growth::Chain | Growth::Wrong(_) => false,
     };
     let lean = places().filter(|place| place.growth == Growth::Lean);
     lean.flat_map(|lean| {
@@ -263,7 +306,7 @@ impl Shape {
     pub(crate) fn is_in_the_gate(&self, nth: usize) -> bool {
         self.places.iter().all(|place| match place.growth {
             _ if place.is_again => false,
-            Growth::Text(_) | Growth::Distinct | Growth::Lean | Growth::Chain => true,
+            Growth::Text(_) | Growth::Distinct | Growth::Lean | Growth::Chain | Growth::Wrong(_) => true,
             Growth::Renamed | Growth::Same | Growth::Key if place.is_common => {
                 let turn = usize::from(place.growth == Growth::Same);
                 (nth + turn + place.pointer.len()).is_multiple_of(2)
@@ -347,6 +390,12 @@ impl Shape {
 
 fn grow(value: &mut Value, growth: Growth, count: usize) {
     match (value, growth) {
+        (Value::Array(items), Growth::Wrong(item)) => {
+            items.extend((1..4 * count).map(|nth| numbered(item, nth)));
+        }
+        (Value::Object(entries), Growth::Wrong(item)) => {
+            entries.extend((1..4 * count).map(|nth| (format!("a{nth}"), numbered(item, nth))));
+        }
         (Value::String(text), Growth::Text(part)) => *text += &part.repeat(count * 16 / part.len()),
         (Value::Array(items), Growth::Chain) => {
             let value = |before: usize| format!("$(V{before})$(V{before})");
@@ -376,6 +425,10 @@ fn grow(value: &mut Value, growth: Growth, count: usize) {
         }
         _ => {}
     }
+}
+
+fn numbered(item: &str, nth: usize) -> Value {
+    serde_json::from_str(&item.replace('#', &nth.to_string())).unwrap()
 }
 
 fn grow_lean(value: &mut Value, base: &Base, at: &str, count: usize) {

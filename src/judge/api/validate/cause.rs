@@ -1,7 +1,11 @@
 //! The API server's validation errors.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
 use super::part::Part;
 use crate::judge::api::stored::Stored;
+use crate::judge::fold::{self, Folded, Items, Problem};
 use crate::k8s::go::quoted;
 use crate::text::pointer::Pointer;
 
@@ -58,7 +62,7 @@ impl Reason {
 }
 
 /// One reason why the API server rejects an object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// Where to fix it. It need not exist.
     pub pointer: Pointer,
@@ -68,12 +72,62 @@ pub struct Cause {
     pub reason: Reason,
     /// The server's message, without the field: `Required value: valid values: "OnFailure", "Never"`.
     pub message: String,
+    /// The items of a list that it is about, if they are many.
+    pub items: Option<Box<Items>>,
+}
+
+impl Cause {
+    /// Leaves only these items, with the path of the first of them; tells whether none is left.
+    pub(in crate::judge::api) fn keep(&mut self, kept: Option<(Items, Pointer)>) -> bool {
+        let Some((items, path)) = kept else { return true };
+        self.pointer = items.of_first(&path, &self.pointer);
+        self.path = path;
+        self.items = Some(Box::new(items));
+        false
+    }
+}
+
+impl Hash for Cause {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.pointer, &self.path, self.reason, &self.message).hash(state);
+    }
+}
+
+impl Problem for Cause {
+    fn path(&self) -> &Pointer {
+        &self.path
+    }
+
+    fn sort(&self, hasher: &mut DefaultHasher) {
+        self.reason.hash(hasher);
+    }
+
+    fn words(&self, hasher: &mut DefaultHasher) {
+        fold::pattern(&self.pointer, hasher);
+        self.message.hash(hasher);
+    }
+
+    fn items(&mut self) -> &mut Option<Box<Items>> {
+        &mut self.items
+    }
+
+    fn take_in(&mut self, _: &mut Self) {}
+
+    fn is_open(&self) -> bool {
+        false
+    }
 }
 
 /// A place that a cause can name.
 pub(super) trait At {
     /// Returns its pointer.
     fn pointer(&self) -> Pointer;
+
+    /// Hashes the place without the steps that differ between items, and adds those to `item`; tells whether it
+    /// can.
+    fn pattern<'s>(&'s self, _: &mut Vec<fold::Step<'s>>, _: &mut DefaultHasher) -> bool {
+        false
+    }
 }
 
 impl At for Pointer {
@@ -84,36 +138,67 @@ impl At for Pointer {
 
 /// Collects causes.
 #[derive(Debug, Default)]
-pub(super) struct Causes(Vec<Cause>);
+pub(super) struct Causes {
+    found: Folded<Cause>,
+    /// Places that the server calls by another one.
+    renamed: Vec<(Pointer, Pointer)>,
+    /// What is returned instead of a cause that is only counted.
+    counted: Option<Cause>,
+}
 
 impl Causes {
     pub(super) fn into_vec(self) -> Vec<Cause> {
-        self.0
+        self.found.into_vec()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    /// Returns how many there were so far.
+    pub(super) fn len(&mut self) -> usize {
+        self.found.newest().0
     }
 
-    /// Changes the place that the server names from `from` to `to`, in all causes since the given one.
-    pub(super) fn rename_since(&mut self, first: usize, from: &dyn At, to: &dyn At) {
-        for cause in self.0.iter_mut().skip(first) {
-            if let Some(rest) = cause.path.below(&from.pointer()) {
-                cause.path = to.pointer().join(&rest);
-            }
-        }
+    /// Collects causes in which the server names `to` instead of `from`.
+    pub(super) fn renamed(&mut self, from: &dyn At, to: &dyn At, collect: impl FnOnce(&mut Self)) {
+        self.renamed.push((from.pointer(), to.pointer()));
+        collect(self);
+        self.renamed.pop();
     }
 
     fn push(&mut self, reason: Reason, at: &dyn At, value: &str, detail: &str) -> &mut Cause {
+        let mut announced = None;
+        if self.renamed.is_empty() {
+            let (mut item, mut hasher) = (Vec::new(), DefaultHasher::new());
+            (reason, value, detail).hash(&mut hasher);
+            if at.pattern(&mut item, &mut hasher) {
+                let what = hasher.finish();
+                if self.found.repeats(what, &item) {
+                    return self.counted.get_or_insert_with(|| Cause {
+                        pointer: Pointer::root(),
+                        path: Pointer::root(),
+                        reason,
+                        message: String::new(),
+                        items: None,
+                    });
+                }
+                announced = Some(what);
+            }
+        }
         let mut message = reason.words().to_owned();
         for part in [value, detail].into_iter().filter(|part| !part.is_empty()) {
             message.push_str(": ");
             message.push_str(part);
         }
         let pointer = at.pointer();
-        self.0.push(Cause { path: pointer.clone(), pointer, reason, message });
-        let last = self.0.len() - 1;
-        &mut self.0[last]
+        let mut path = pointer.clone();
+        for (from, to) in self.renamed.iter().rev() {
+            if let Some(rest) = path.below(from) {
+                path = to.join(&rest);
+            }
+        }
+        let cause = Cause { path, pointer, reason, message, items: None };
+        match announced {
+            Some(what) => self.found.announced(what, cause),
+            None => self.found.push(cause),
+        }
     }
 
     pub(super) fn required(&mut self, at: &dyn At, detail: &str) -> &mut Cause {

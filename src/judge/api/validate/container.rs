@@ -62,15 +62,13 @@ pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mu
             causes.duplicate(&item, &quoted(resource.text()));
         }
         // The server names the list.
-        let before = causes.len();
-        causes.one_of(&resource, &["cpu", "memory"]);
-        causes.rename_since(before, &resource, &list);
-        let before = causes.len();
-        causes.one_of(&policy, &["NotRequired", "RestartContainer"]);
-        if restart == "Never" && policy.text() != "NotRequired" {
-            causes.invalid(&policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
-        }
-        causes.rename_since(before, &policy, &list);
+        causes.renamed(&resource, &list, |causes| causes.one_of(&resource, &["cpu", "memory"]));
+        causes.renamed(&policy, &list, |causes| {
+            causes.one_of(&policy, &["NotRequired", "RestartContainer"]);
+            if restart == "Never" && policy.text() != "NotRequired" {
+                causes.invalid(&policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
+            }
+        });
     }
 }
 

@@ -45,32 +45,32 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
         }
         let propagation = mount.get("mountPropagation");
         if propagation.is_set() {
-            let before = causes.len();
-            causes.one_of(&propagation, &["Bidirectional", "HostToContainer", "None"]);
-            if propagation.text() == "Bidirectional" && !privileged {
-                causes.forbidden(
-                    &propagation,
-                    "Bidirectional mount propagation is available only to privileged containers",
-                );
-            }
-            causes.rename_since(before, &mount, &list);
+            causes.renamed(&mount, &list, |causes| {
+                causes.one_of(&propagation, &["Bidirectional", "HostToContainer", "None"]);
+                if propagation.text() == "Bidirectional" && !privileged {
+                    causes.forbidden(
+                        &propagation,
+                        "Bidirectional mount propagation is available only to privileged containers",
+                    );
+                }
+            });
         }
         let recursive = mount.get("recursiveReadOnly");
         if recursive.is_set() {
-            let before = causes.len();
-            causes.one_of(&recursive, &["Disabled", "Enabled", "IfPossible"]);
-            if matches!(recursive.text(), "Enabled" | "IfPossible") {
-                if !mount.get("readOnly").is_true() {
-                    causes.forbidden(&recursive, "may only be specified when readOnly is true");
+            causes.renamed(&mount, &list, |causes| {
+                causes.one_of(&recursive, &["Disabled", "Enabled", "IfPossible"]);
+                if matches!(recursive.text(), "Enabled" | "IfPossible") {
+                    if !mount.get("readOnly").is_true() {
+                        causes.forbidden(&recursive, "may only be specified when readOnly is true");
+                    }
+                    if !matches!(propagation.text(), "" | "None") {
+                        causes.forbidden(
+                            &recursive,
+                            "may only be specified when mountPropagation is None or not specified",
+                        );
+                    }
                 }
-                if !matches!(propagation.text(), "" | "None") {
-                    causes.forbidden(
-                        &recursive,
-                        "may only be specified when mountPropagation is None or not specified",
-                    );
-                }
-            }
-            causes.rename_since(before, &mount, &list);
+            });
         }
     }
     let (mut names, mut places) = (Seen::default(), Seen::default());

@@ -1,10 +1,12 @@
 //! Places of an object for validation.
 
 use std::borrow::Cow;
+use std::collections::hash_map::DefaultHasher;
 
 use super::cause::At;
 use crate::judge::api::place::{Place, Step};
 use crate::judge::api::stored::{Entries, Stored};
+use crate::judge::fold;
 use crate::kinds::whole;
 use crate::text::pointer::Pointer;
 
@@ -59,7 +61,7 @@ impl<'v> Part<'_, 'v> {
 
     /// Tells whether it is a mapping.
     pub(super) fn is_mapping(&self) -> bool {
-        matches!(self.value, Some(Stored::Mapping(_)))
+        self.value.is_some_and(|value| value.as_mapping().is_some())
     }
 
     /// Returns the string, or an empty one.
@@ -96,5 +98,10 @@ impl<'v> Part<'_, 'v> {
 impl At for Part<'_, '_> {
     fn pointer(&self) -> Pointer {
         self.place.pointer()
+    }
+
+    fn pattern<'s>(&'s self, item: &mut Vec<fold::Step<'s>>, hasher: &mut DefaultHasher) -> bool {
+        self.place.pattern(item, hasher);
+        true
     }
 }

@@ -28,10 +28,10 @@ pub(super) struct Pod<'a> {
 pub(super) fn template(template: &Part<'_, '_>, causes: &mut Causes) {
     let metadata = template.get("metadata");
     // The server names these places without `metadata`.
-    let before = causes.len();
-    selector::labels(&metadata.get("labels"), causes);
-    annotations(&metadata.get("annotations"), causes);
-    causes.rename_since(before, &metadata, template);
+    causes.renamed(&metadata, template, |causes| {
+        selector::labels(&metadata.get("labels"), causes);
+        annotations(&metadata.get("annotations"), causes);
+    });
     let spec = template.get("spec");
     pod(&spec, causes);
     if spec.get("ephemeralContainers").items().next().is_some() {
@@ -122,9 +122,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         if system.text().is_empty() {
             causes.required(&system, "cannot be empty");
         } else {
-            let before = causes.len();
-            causes.one_of(&system, &["linux", "windows"]);
-            causes.rename_since(before, &system, &spec.get("os"));
+            causes.renamed(&system, &spec.get("os"), |causes| causes.one_of(&system, &["linux", "windows"]));
         }
     }
     system_options(spec, causes);

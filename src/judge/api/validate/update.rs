@@ -101,7 +101,7 @@ fn shown(value: Option<&Stored<'_>>) -> String {
     match value {
         None | Some(Stored::Null) => "null".to_owned(),
         Some(Stored::Text(text)) => crate::k8s::go::quoted(text),
-        Some(Stored::Mapping(_)) => "{…}".to_owned(),
+        Some(Stored::Mapping(_) | Stored::Shared(_)) => "{…}".to_owned(),
         Some(Stored::List(_)) => "[…]".to_owned(),
         Some(value) => value.to_value().to_string(),
     }

@@ -261,9 +261,7 @@ fn no_steps_up(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
 fn pod_fields(source: &Part<'_, '_>, causes: &mut Causes) {
     for item in source.get("items").items() {
         // The server omits the item.
-        let before = causes.len();
-        pod_field_file(&item, causes);
-        causes.rename_since(before, &item, source);
+        causes.renamed(&item, source, |causes| pod_field_file(&item, causes));
     }
 }
 

@@ -75,6 +75,9 @@ impl View<'_> {
         if patch.is_none() {
             self.components(object, &workload);
         }
+        if patch.is_none() {
+            self.count_missed(value, &workload);
+        }
         if let Some(dry_run) = options.dry_run.as_ref().filter(|_| patch.is_none()) {
             self.unknown_claims(object, &identity, &workload, Some(dry_run));
             return self.ask(object, &identity, dry_run);
@@ -96,10 +99,7 @@ impl View<'_> {
             Depth::Fixes => api::fixable(value),
             Depth::All => api::check(value),
         };
-        // A rule that denies the same field has the better message.
-        let denied = verdict.findings.iter().filter(|finding| finding.level == Level::Deny);
-        let denied: BTreeSet<Pointer> = denied.map(|finding| finding.path.clone()).collect();
-        refused.retain(|refusal| !denied.contains(&refusal.path));
+        api::prefer_denials(&verdict.findings, &mut refused, value);
         if patch.is_some() {
             // What a patch lacks is in the object that it patches.
             verdict.findings.retain(|finding| finding.path.find(value).is_some());
@@ -128,7 +128,7 @@ impl View<'_> {
     }
 
     /// Returns the request to judge for an object: that for its creation in its namespace.
-    fn request<'o>(&self, object: &'o Value, workload: &Workload<'_>) -> Request<'o>
+    pub(super) fn request<'o>(&self, object: &'o Value, workload: &Workload<'_>) -> Request<'o>
     where
         Self: 'o,
     {
@@ -390,6 +390,9 @@ impl View<'_> {
         if !self.context.options.selects(finding.rule) {
             return;
         }
+        let keep_items = self.context.options.keep_items;
+        let items = finding.items.as_ref().filter(|_| keep_items);
+        let items = items.map(|items| Box::new(items.named(&finding.path, &object.value)));
         finding.move_below(&object.at);
         if finding.rule == FIELD_TYPE {
             let at = self.document.locate(&finding.pointer).filter(|at| !at.via_alias);
@@ -409,7 +412,7 @@ impl View<'_> {
         let by_name = finding.path.by_name(&object.value);
         let located = self.context.located(self.index, finding, span);
         let object = Some(Arc::clone(identity));
-        self.judged.findings.push(Located { object, related, by_name, ..located });
+        self.judged.findings.push(Located { object, related, by_name, items, ..located });
     }
 
     fn related(&self, label: &Label) -> Related {

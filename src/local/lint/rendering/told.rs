@@ -80,6 +80,8 @@ impl<'a> Telling<'a> {
         let patches = self.patches(&judged);
         self.report.objects += report.objects;
         self.report.suppressed += report.suppressed;
+        self.report.ignored += report.ignored;
+        self.report.lowered += report.lowered;
         self.report.holdings.append(report.holdings);
         self.others.clear();
         let mut source = Source::default();

@@ -1,8 +1,9 @@
 //! The permissions of the pods' service account.
 
-use super::super::observed::{Observed, Seen};
+use super::super::observed::{Observed, Right, Seen};
 use super::super::{Judged, Note};
 use super::{list, or_fine};
+use crate::kinds::Kind;
 use crate::report::plural;
 
 pub(super) fn permissions(observed: &Observed) -> Judged {
@@ -15,10 +16,11 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
         return Ok(vec![Note::ok("it needs none")]);
     }
     let mut notes = Vec::new();
-    let lacks = |certificates: bool| -> Vec<String> {
-        let missing = observed.rights.iter().filter(|(right, seen)| {
-            right.certificates == certificates && matches!(seen, Seen::Known(false) | Seen::Absent)
-        });
+    let lacks = |of: &dyn Fn(&Right) -> bool| -> Vec<String> {
+        let missing = observed
+            .rights
+            .iter()
+            .filter(|(right, seen)| of(right) && matches!(seen, Seen::Known(false) | Seen::Absent));
         let mut objects: Vec<(String, Vec<&str>)> = Vec::new();
         for (right, _) in missing {
             let object = right.object();
@@ -29,7 +31,12 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
         }
         objects.into_iter().map(|(object, verbs)| format!("{} {object}", verbs.join("/"))).collect()
     };
-    let (certificates, claims) = (lacks(true), lacks(false));
+    let is_parent = |right: &Right| {
+        Kind::with_children().any(|kind| (kind.group, kind.resource) == (right.group, right.resource))
+    };
+    let certificates = lacks(&|right| right.certificates);
+    let parents = lacks(&is_parent);
+    let claims = lacks(&|right| !right.certificates && !is_parent(right));
     if !certificates.is_empty() {
         notes.push(Note::problem(format!(
             "it may not {}: certificates cannot be managed",
@@ -40,6 +47,12 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
         notes.push(Note::warning(format!(
             "it may not {}: `checkpoint-volume-access` cannot look them up",
             list(claims)
+        )));
+    }
+    if !parents.is_empty() {
+        notes.push(Note::warning(format!(
+            "it may not {}: a trusted controller is believed without a look at the parent that it names",
+            list(parents)
         )));
     }
     if let Some(unread) = observed

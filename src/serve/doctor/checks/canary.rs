@@ -341,6 +341,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
         origin: Origin::Admission,
         object: &canary.answer,
         old: None,
+        same_spec: None,
         namespace: &observed.place.canary_namespace,
         user: None,
         today: Some(observed.today),

@@ -1,6 +1,6 @@
 //! The policy in the ConfigMap, and the one in force.
 
-use super::super::observed::{Observed, PolicySource, Seen, Unread};
+use super::super::observed::{Observed, Operator, PolicySource, Seen, Unread};
 use super::super::{Judged, Note, Status};
 use super::{list, need, or_fine};
 use crate::judge::policy::{Action, Policy};
@@ -78,6 +78,29 @@ pub(super) fn exemptions(observed: &Observed) -> Judged {
         ))
     });
     or_fine(ended.collect(), format!("{} in force", policy.exemptions.len()))
+}
+
+pub(super) fn operators(observed: &Observed) -> Judged {
+    let (_, policy) = read(observed).map_err(|note| match note.status {
+        Status::Problem => Note::not_checked("the policy cannot be read").remedy("see `policy`"),
+        _ => note,
+    })?;
+    let operators = need(&observed.operators, || Note::not_checked("no roles were read"))?;
+    let is_trusted = |operator: &&Operator| policy.trusted_controllers.contains(&operator.account);
+    let (trusted, others): (Vec<_>, Vec<_>) = operators.iter().partition(is_trusted);
+    let notes = others.iter().map(|operator| {
+        Note::warning(format!(
+            "{} is not trusted and acts as the operator of {}: what it makes is judged again",
+            operator.account,
+            list(&operator.kinds)
+        ))
+    });
+    let fine = if trusted.is_empty() {
+        "there is none that makes what is judged".to_owned()
+    } else {
+        format!("trusted: {}", list(trusted.iter().map(|operator| &operator.account)))
+    };
+    or_fine(notes.collect(), fine)
 }
 
 pub(super) fn in_force(observed: &Observed) -> Judged {

@@ -79,13 +79,19 @@ pub(super) fn rights(observed: &Observed) -> Vec<Right> {
             }
         }
     }
-    let verbs: &[&'static str] = match serve.and_then(|serve| serve.claims).unwrap_or(Mode::Cache) {
+    let mode = serve.and_then(|serve| serve.claims).unwrap_or(Mode::Cache);
+    let verbs: &[&'static str] = match mode {
         Mode::Cache => &["get", "list", "watch"],
         Mode::Live => &["get"],
         Mode::Off => &[],
     };
-    let runtimes = Kind::runtimes().map(|kind| (kind.group, kind.resource));
-    for (group, resource) in std::iter::once(("", "persistentvolumeclaims")).chain(runtimes) {
+    let all = |kinds: Vec<Kind>, verbs| kinds.into_iter().map(move |kind| (kind.group, kind.resource, verbs));
+    let runtimes = all(Kind::runtimes().collect(), verbs);
+    // Parents are never listed.
+    let parents = all(Kind::with_children().collect(), &verbs[..verbs.len().min(1)]);
+    for (group, resource, verbs) in
+        std::iter::once(("", "persistentvolumeclaims", verbs)).chain(runtimes).chain(parents)
+    {
         rights.extend(verbs.iter().map(|verb| Right {
             verb,
             group,

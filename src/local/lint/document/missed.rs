@@ -1,0 +1,45 @@
+//! What the settings of a run take away from its report, counted: a repository's own settings may hide what is in it.
+
+use std::collections::BTreeSet;
+
+use super::object::View;
+use super::{Context, Depth};
+use crate::judge::engine;
+use crate::judge::finding::{Finding, Level};
+use crate::kinds::Workload;
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+
+impl View<'_> {
+    /// Counts what the settings of the run take away: what rules would find that are not used, and the errors that
+    /// another policy would have.
+    pub(super) fn count_missed(&mut self, value: &Value, workload: &Workload<'_>) {
+        let Context { policy, scope, options, input, .. } = self.context;
+        if matches!(self.depth, Depth::Fixes) || options.whole.is_none() && options.reference.is_none() {
+            return;
+        }
+        let request = self.request(value, workload);
+        let (mut ignored, mut lowered) = (0, 0);
+        if let Some(whole) = options.whole_of(input) {
+            let all = engine::evaluate(whole, *scope, &request).findings;
+            ignored = all.iter().filter(|finding| !options.selects(finding.rule)).count();
+        }
+        if let Some(reference) = options.reference {
+            let own = engine::evaluate(policy, *scope, &request);
+            // An exemption is counted already.
+            let suppressed = own.suppressed.iter().map(|suppressed| &suppressed.finding);
+            let denied = own.findings.iter().filter(|finding| finding.level == Level::Deny);
+            let known: BTreeSet<(&str, &Pointer)> =
+                denied.chain(suppressed).map(|finding| (finding.rule, &finding.path)).collect();
+            let more = engine::evaluate(reference, *scope, &request).findings;
+            let is_lowered = |finding: &&Finding| {
+                finding.level == Level::Deny
+                    && options.selects(finding.rule)
+                    && !known.contains(&(finding.rule, &finding.path))
+            };
+            lowered = more.iter().filter(is_lowered).count();
+        }
+        self.judged.ignored += ignored;
+        self.judged.lowered += lowered;
+    }
+}

@@ -1,0 +1,226 @@
+//! What was seen of the pods of a scenario, as plain data.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jobgate::text::value::Value;
+use serde::Serialize;
+
+use super::role::{self, Role};
+use super::script::Name;
+
+/// The pods of a scenario in the order of their creation.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Timeline {
+    pub(crate) pods: Vec<Seen>,
+    /// What could not be carried out: a request that the API server refused, and when.
+    pub(crate) refused: Vec<(f64, String)>,
+    #[serde(skip)]
+    jobs: Vec<String>,
+}
+
+/// One pod. Times are in seconds since the scenario began; none: it did not happen.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Seen {
+    #[serde(skip)]
+    pub(crate) uid: String,
+    #[serde(skip)]
+    pub(crate) path: String,
+    pub(crate) role: String,
+    pub(crate) index: Option<u64>,
+    pub(crate) attempt: u64,
+    pub(crate) set: Option<u64>,
+    pub(crate) job: Option<u64>,
+    pub(crate) created: f64,
+    pub(crate) started: Option<f64>,
+    pub(crate) ended: Option<f64>,
+    pub(crate) phase: String,
+    /// The exit code of each container that has ended.
+    pub(crate) exit: BTreeMap<String, i64>,
+    pub(crate) reason: Option<String>,
+    pub(crate) restarts: u64,
+    pub(crate) deleting: Option<f64>,
+    pub(crate) gone: Option<f64>,
+}
+
+impl Seen {
+    /// Tells whether it was deleted again at once and never ran: a race of an operator with its own cache,
+    /// which counts as no attempt.
+    fn is_blink(&self) -> bool {
+        self.started.is_none() && self.deleting.is_some_and(|deleting| deleting - self.created <= 0.5)
+    }
+}
+
+impl Timeline {
+    /// Notes a pod that was not seen before, and returns its name.
+    pub(crate) fn created(&mut self, at: Duration, path: &str, pod: &Value) -> Name {
+        let Role { role, index, set, job } = role::of(pod);
+        let job = job.map(|name| self.number(name));
+        let is_one = |other: &&Seen| {
+            other.role == role && other.index == index && other.job == job && !other.is_blink()
+        };
+        let attempt = u64::try_from(self.pods.iter().filter(is_one).count()).unwrap_or_default();
+        let name = Name { role, index, attempt, set, job };
+        self.pods.push(Seen {
+            uid: text(&pod["metadata"]["uid"]).to_owned(),
+            path: path.to_owned(),
+            role: name.role.clone(),
+            index,
+            attempt: name.attempt,
+            set,
+            job,
+            created: tenths(at),
+            phase: "Pending".to_owned(),
+            ..Seen::default()
+        });
+        name
+    }
+
+    fn number(&mut self, job: String) -> u64 {
+        let place = self.jobs.iter().position(|known| *known == job);
+        let place = place.unwrap_or_else(|| {
+            self.jobs.push(job);
+            self.jobs.len() - 1
+        });
+        u64::try_from(place).unwrap_or_default()
+    }
+
+    /// Returns the name of the n-th Job.
+    pub(crate) fn job(&self, number: u64) -> Option<&str> {
+        self.jobs.get(usize::try_from(number).ok()?).map(String::as_str)
+    }
+
+    /// Tells whether a pod was seen before.
+    pub(crate) fn knows(&self, uid: &str) -> bool {
+        self.pods.iter().any(|pod| pod.uid == uid)
+    }
+
+    /// Notes what has become of a pod.
+    pub(crate) fn changed(&mut self, at: Duration, pod: &Value, is_gone: bool) {
+        let uid = text(&pod["metadata"]["uid"]);
+        let Some(seen) = self.pods.iter_mut().find(|seen| seen.uid == uid) else { return };
+        let (at, status) = (tenths(at), &pod["status"]);
+        if pod["metadata"].get("deletionTimestamp").is_some() {
+            seen.deleting.get_or_insert(at);
+        }
+        let phase = text(&status["phase"]);
+        if !phase.is_empty() && phase != seen.phase {
+            phase.clone_into(&mut seen.phase);
+            match phase {
+                "Running" => seen.started = Some(at),
+                "Succeeded" | "Failed" => {
+                    seen.ended = Some(at);
+                    seen.exit = exits(status);
+                    seen.reason = reason(status);
+                }
+                _ => {}
+            }
+        }
+        let containers = status["containerStatuses"].as_array().into_iter().flatten();
+        let restarts: u64 = containers.filter_map(|container| container["restartCount"].as_u64()).sum();
+        seen.restarts = seen.restarts.max(restarts);
+        if is_gone {
+            seen.gone = Some(at);
+        }
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn exits(status: &Value) -> BTreeMap<String, i64> {
+    let all = ["initContainerStatuses", "containerStatuses"].into_iter();
+    let all = all.flat_map(|key| status[key].as_array().into_iter().flatten());
+    all.filter_map(|container| {
+        let code = container["state"]["terminated"]["exitCode"].as_i64()?;
+        Some((text(&container["name"]).to_owned(), code))
+    })
+    .collect()
+}
+
+fn reason(status: &Value) -> Option<String> {
+    let disrupted = || {
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        conditions
+            .find(|condition| condition["type"] == "DisruptionTarget")
+            .map(|condition| &condition["reason"])
+    };
+    status.get("reason").or_else(disrupted).map(|reason| text(reason).to_owned())
+}
+
+/// Returns a time in seconds, to a tenth.
+fn tenths(at: Duration) -> f64 {
+    (at.as_secs_f64() * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use jobgate::text::value::json;
+
+    use super::*;
+
+    fn pod(uid: &str, index: &str, more: Value) -> Value {
+        let labels = json!({"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": index});
+        let mut pod =
+            json!({"metadata": {"name": format!("j-worker-{index}"), "uid": uid, "labels": labels}});
+        for (key, value) in more.as_object().expect("a mapping").iter() {
+            pod[key] = value.clone();
+        }
+        pod
+    }
+
+    fn seconds(number: f64) -> Duration {
+        Duration::from_secs_f64(number)
+    }
+
+    #[test]
+    fn attempts_count_pods_of_a_role_and_number() {
+        let mut timeline = Timeline::default();
+        let attempts = [("a", "0"), ("b", "1"), ("c", "0"), ("d", "0")]
+            .map(|(uid, index)| timeline.created(seconds(1.0), "/p", &pod(uid, index, json!({}))).attempt);
+        assert_eq!(attempts, [0, 0, 1, 2]);
+        assert!(timeline.knows("c") && !timeline.knows("e"));
+    }
+
+    #[test]
+    fn a_pod_that_is_deleted_at_once_is_no_attempt() {
+        let mut timeline = Timeline::default();
+        timeline.created(seconds(1.0), "/p", &pod("a", "0", json!({})));
+        let dying = json!({"metadata": {"uid": "a", "deletionTimestamp": "2030-01-01T00:00:00Z"}});
+        timeline.changed(seconds(1.4), &dying, true);
+        assert_eq!(timeline.created(seconds(1.5), "/p", &pod("b", "0", json!({}))).attempt, 0);
+    }
+
+    #[test]
+    fn what_is_seen_of_a_pod_is_noted_when_it_is_seen_first() {
+        let mut timeline = Timeline::default();
+        timeline.created(seconds(0.04), "/p", &pod("a", "0", json!({})));
+        let status = |phase: &str, state: Value, restarts: u32| {
+            let container = json!({"name": "main", "restartCount": restarts, "state": state});
+            pod("a", "0", json!({"status": {"phase": phase, "containerStatuses": [container]}}))
+        };
+        timeline.changed(seconds(0.5), &status("Running", json!({"running": {}}), 0), false);
+        timeline.changed(seconds(2.5), &status("Running", json!({"running": {}}), 1), false);
+        let ended = json!({"terminated": {"exitCode": 3}});
+        timeline.changed(seconds(4.26), &status("Failed", ended.clone(), 1), false);
+        timeline.changed(seconds(9.0), &status("Failed", ended, 1), true);
+        let seen = &timeline.pods[0];
+        assert_eq!(
+            (seen.created, seen.started, seen.ended, seen.gone),
+            (0.0, Some(0.5), Some(4.3), Some(9.0))
+        );
+        assert_eq!((seen.phase.as_str(), seen.restarts, seen.deleting), ("Failed", 1, None));
+        assert_eq!(seen.exit, BTreeMap::from([("main".to_owned(), 3)]));
+    }
+
+    #[test]
+    fn jobs_are_numbered_by_their_first_pods() {
+        let mut timeline = Timeline::default();
+        let of = |uid: &str, job: &str| json!({"metadata": {"uid": uid, "labels": {"batch.kubernetes.io/job-name": job}}});
+        let names = [("a", "run-1"), ("b", "run-2"), ("c", "run-1")]
+            .map(|(uid, job)| timeline.created(seconds(0.0), "/p", &of(uid, job)));
+        assert_eq!(names.map(|name| (name.job, name.attempt)), [(Some(0), 0), (Some(1), 0), (Some(0), 1)]);
+        assert_eq!((timeline.job(1), timeline.job(2)), (Some("run-2"), None));
+    }
+}

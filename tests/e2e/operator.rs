@@ -1,0 +1,456 @@
+//! Real operators, as programs on this machine: their own definitions, permissions and webhooks of their
+//! release, under their own service account.
+//!
+//! Only three things are not as in production: an operator is no pod, so that its webhook's Service leads to
+//! this machine; it gets its certificate from us where it would have one made; and it does not ask who else
+//! leads where that can be switched off.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jobgate::text::value::{Value, json};
+
+use crate::certificates::{Authority, Pair};
+use crate::cluster::Cluster;
+use crate::definitions::without_descriptions;
+use crate::kubectl::Kubectl;
+use crate::process::{Process, eventually, free_port, http_get};
+use crate::programs;
+
+/// An operator as data.
+pub(crate) struct Operator {
+    /// Its name: that of the component of `tests/cluster`, or the one in the list of `.ci/operators`.
+    pub(crate) name: &'static str,
+    /// The namespace that it runs in, and its service account.
+    namespace: &'static str,
+    account: &'static str,
+    /// The folders of manifests that are put together, below its own folder.
+    manifests: &'static [&'static str],
+    /// Definitions that are left to another operator: a cluster has one of each resource.
+    without: &'static [&'static str],
+    programs: &'static [Program],
+    /// How it makes its own certificate, if that cannot be switched off.
+    own_certificate: Option<OwnCertificate>,
+}
+
+/// A certificate that an operator makes, into a Secret of its namespace.
+struct OwnCertificate {
+    secret: &'static str,
+    /// Where it wants to see a file before it starts, whatever it reads. In production this is the Secret.
+    looks_at: &'static str,
+}
+
+/// One of the programs of an operator.
+pub(crate) struct Program {
+    /// Where it is in the operator's folder.
+    path: &'static str,
+    arguments: fn(&At) -> Vec<String>,
+    /// Its configuration file, if it has one.
+    configuration: Option<fn(&At) -> Value>,
+    /// A port that it always listens on.
+    fixed_port: Option<u16>,
+    /// The path that says whether it is ready.
+    ready: &'static str,
+}
+
+/// Where a program has its files and listens.
+pub(crate) struct At {
+    dir: PathBuf,
+    kubeconfig: PathBuf,
+    webhook: u16,
+    health: u16,
+}
+
+impl At {
+    fn certificates(&self) -> PathBuf {
+        // Where controller-runtime looks, below the folder for temporary files.
+        self.dir.join("k8s-webhook-server/serving-certs")
+    }
+
+    fn write_certificate(&self, pair: &Pair) -> Result<(), String> {
+        write(&self.certificates().join("tls.crt"), &pair.certificate)?;
+        write(&self.certificates().join("tls.key"), &pair.key)
+    }
+
+    fn configuration(&self) -> String {
+        format!("--config={}", self.dir.join("configuration.yaml").display())
+    }
+
+    fn probes(&self) -> String {
+        format!("127.0.0.1:{}", self.health)
+    }
+}
+
+/// The operators whose programs are Go modules, in the order in which they start.
+pub(crate) static OPERATORS: &[Operator] = &[
+    Operator {
+        name: "jobset",
+        namespace: "jobset-system",
+        account: "jobset-controller-manager",
+        manifests: &["manifests/default"],
+        without: &[],
+        programs: &[Program {
+            path: "jobset",
+            arguments: |at| vec![at.configuration()],
+            configuration: Some(|at| {
+                json!({
+                    "apiVersion": "config.jobset.x-k8s.io/v1alpha1", "kind": "Configuration",
+                    "leaderElection": {"leaderElect": false}, "internalCertManagement": {"enable": false},
+                    "webhook": {"port": at.webhook, "certDir": at.certificates()},
+                    "metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": at.probes()},
+                })
+            }),
+            fixed_port: None,
+            ready: "/readyz",
+        }],
+        own_certificate: None,
+    },
+    Operator {
+        name: "trainer",
+        namespace: "kubeflow-system",
+        account: "kubeflow-trainer-controller-manager",
+        // Without the JobSet that its overlay fetches.
+        manifests: &["manifests/base/crds", "manifests/base/rbac", "manifests/base/webhook"],
+        without: &[],
+        programs: &[Program {
+            path: "trainer",
+            arguments: |at| vec![at.configuration()],
+            configuration: Some(|at| {
+                json!({
+                    "apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration",
+                    "leaderElection": {"leaderElect": false}, "certManagement": {"enable": false},
+                    "webhook": {"port": at.webhook}, "metrics": {"bindAddress": "0"},
+                    "health": {"healthProbeBindAddress": at.probes(), "readinessEndpointName": "readyz", "livenessEndpointName": "healthz"},
+                    "clientConnection": {"qps": 50, "burst": 100},
+                })
+            }),
+            fixed_port: None,
+            ready: "/readyz",
+        }],
+        own_certificate: None,
+    },
+    Operator {
+        name: "training-operator",
+        namespace: "kubeflow",
+        account: "training-operator",
+        manifests: &["manifests/overlays/standalone"],
+        without: &["mpijobs.kubeflow.org"],
+        programs: &[Program {
+            path: "training-operator",
+            arguments: |at| {
+                let schemes = ["tfjob", "pytorchjob", "xgboostjob", "paddlejob", "jaxjob"];
+                let others = [
+                    format!("--webhook-server-port={}", at.webhook),
+                    format!("--health-probe-bind-address={}", at.probes()),
+                    "--metrics-bind-address=0".to_owned(),
+                ];
+                // Without MPIJobs, which are the MPI operator's here.
+                schemes.iter().map(|scheme| format!("--enable-scheme={scheme}")).chain(others).collect()
+            },
+            configuration: None,
+            fixed_port: None,
+            ready: "/readyz",
+        }],
+        own_certificate: Some(OwnCertificate {
+            secret: "training-operator-webhook-cert",
+            looks_at: "/tmp/k8s-webhook-server/serving-certs",
+        }),
+    },
+    Operator {
+        name: "mpi-operator",
+        namespace: "mpi-operator",
+        account: "mpi-operator",
+        manifests: &["manifests/overlays/standalone"],
+        without: &[],
+        programs: &[Program {
+            path: "mpi-operator",
+            arguments: |_| vec!["-alsologtostderr".to_owned()],
+            configuration: None,
+            fixed_port: Some(8080),
+            ready: "/healthz",
+        }],
+        own_certificate: None,
+    },
+];
+
+/// An operator that runs; it ends when this is dropped.
+pub(crate) struct Installed {
+    pub(crate) operator: &'static Operator,
+    processes: Vec<Process>,
+}
+
+impl Installed {
+    /// Returns what its programs printed last.
+    pub(crate) fn log(&self) -> String {
+        let logs = self.processes.iter().map(Process::log).collect::<Vec<_>>().join("\n");
+        format!("the last that {} printed:\n{logs}", self.operator.name)
+    }
+}
+
+impl Operator {
+    /// Returns the user that it is to the API server.
+    pub(crate) fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.account)
+    }
+
+    /// Makes its objects and starts its programs, whose folder is given.
+    pub(crate) fn install(&'static self, cluster: &Cluster, folder: &Path) -> Result<Installed, String> {
+        self.try_install(cluster, folder).map_err(|e| format!("{}: {e}", self.name))
+    }
+
+    fn try_install(&'static self, cluster: &Cluster, folder: &Path) -> Result<Installed, String> {
+        let ports: Vec<u16> = self.programs.iter().map(|_| free_port()).collect();
+        let authority = Authority::new(self.name);
+        let webhook = *ports.first().ok_or("it has no program")?;
+        let objects = Manifests::of(self, folder, &cluster.admin, cluster.dir.path())?;
+        let services = objects.services();
+        let names: Vec<String> =
+            services.iter().map(|name| format!("{name}.{}.svc", self.namespace)).collect();
+        let pair = authority.server_of(&names);
+        objects.create(cluster, self, webhook, &authority)?;
+
+        let kubeconfig = self.kubeconfig(cluster)?;
+        let mut processes = Vec::new();
+        for (program, webhook) in self.programs.iter().zip(ports) {
+            let name = Path::new(program.path).file_name().unwrap_or_default();
+            let at = At {
+                dir: cluster.dir.path().join(self.name).join(name),
+                kubeconfig: kubeconfig.clone(),
+                webhook,
+                health: program.fixed_port.unwrap_or_else(free_port),
+            };
+            processes.push(self.start(cluster, program, folder, &at, &pair)?);
+        }
+        Ok(Installed { operator: self, processes })
+    }
+
+    fn start(
+        &self,
+        cluster: &Cluster,
+        program: &Program,
+        folder: &Path,
+        at: &At,
+        pair: &Pair,
+    ) -> Result<Process, String> {
+        at.write_certificate(pair)?;
+        if let Some(configuration) = program.configuration {
+            write(&at.dir.join("configuration.yaml"), &configuration(at).to_string())?;
+        }
+        if let Some(port) = program.fixed_port {
+            // Another run on this machine has it for some minutes.
+            eventually(Duration::from_secs(300), || {
+                let free = TcpListener::bind(("0.0.0.0", port)).map(drop);
+                free.map_err(|e| format!("port {port}, which it always takes: {e}"))
+            })?;
+        }
+        if let Some(own) = &self.own_certificate {
+            // It makes the certificate, and a kubelet would bring it back as files.
+            let mut first = self.spawn(program, folder, at)?;
+            let made = eventually(Duration::from_secs(60), || {
+                let made = self.made_certificate(cluster, own.secret);
+                made.map_err(|e| format!("{e}\n{}", first.log()))
+            })?;
+            first.kill();
+            at.write_certificate(&made)?;
+            write(&Path::new(own.looks_at).join("tls.crt"), &made.certificate)?;
+        }
+        let mut process = self.spawn(program, folder, at)?;
+        let ready = eventually(Duration::from_secs(120), || {
+            // One that has ended will not come up any more.
+            if let Err(ended) = process.check() {
+                return Ok(Err(ended));
+            }
+            http_get(at.health, program.ready).map(Ok)
+        });
+        ready.and_then(|ended| ended).map_err(|e| format!("{e}\n{}", process.log()))?;
+        Ok(process)
+    }
+
+    fn spawn(&self, program: &Program, folder: &Path, at: &At) -> Result<Process, String> {
+        Process::start(
+            Command::new(folder.join(program.path))
+                .args((program.arguments)(at))
+                .env("KUBECONFIG", &at.kubeconfig)
+                .env("TMPDIR", &at.dir)
+                .env("MY_POD_NAMESPACE", self.namespace)
+                .env_remove("KUBERNETES_SERVICE_HOST")
+                .env_remove("KUBEFLOW_NAMESPACE"),
+            &at.dir.join("log"),
+        )
+    }
+
+    fn made_certificate(&self, cluster: &Cluster, secret: &str) -> Result<Pair, String> {
+        let output = cluster.admin.run(&["get", "secret", secret, "-n", self.namespace, "-o", "json"], "");
+        let object: Value = serde_json::from_str(&output.stdout).map_err(|_| output.to_string())?;
+        let file = |name: &str| {
+            let bytes = STANDARD.decode(text(&object["data"][name])).map_err(|e| e.to_string())?;
+            let file = String::from_utf8(bytes).map_err(|e| e.to_string())?;
+            if file.is_empty() { Err(format!("no {name} in the Secret {secret}")) } else { Ok(file) }
+        };
+        Ok(Pair { certificate: file("tls.crt")?, key: file("tls.key")? })
+    }
+
+    /// Writes a kubeconfig with a token of its own service account.
+    fn kubeconfig(&self, cluster: &Cluster) -> Result<PathBuf, String> {
+        let token = ["create", "token", self.account, "-n", self.namespace, "--duration=24h"];
+        // The account was made a moment ago.
+        let output = eventually(Duration::from_secs(20), || {
+            let output = cluster.admin.run(&token, "");
+            if output.success { Ok(output) } else { Err(output.to_string()) }
+        })?;
+        // Not its user's name: KUBECONFIG is a list, with colons between the files.
+        let name = format!("operator-{}", self.name);
+        cluster.write_kubeconfig(&name, output.stdout.trim(), cluster.url())?;
+        Ok(cluster.kubeconfig_of(&name))
+    }
+}
+
+/// The objects of an operator's own manifests.
+struct Manifests(Vec<Value>);
+
+impl Manifests {
+    /// Has Kustomize put them together, for the operator's namespace.
+    fn of(operator: &Operator, folder: &Path, kubectl: &Kubectl, scratch: &Path) -> Result<Self, String> {
+        let place = scratch.join(format!("manifests-{}", operator.name));
+        fs::create_dir_all(&place).map_err(|e| format!("make {}: {e}", place.display()))?;
+        // Kustomize wants relative paths.
+        let up = "../".repeat(place.components().count() - 1);
+        let bases: Vec<String> = operator
+            .manifests
+            .iter()
+            .map(|base| format!("{up}{}", folder.join(base).display().to_string().trim_start_matches('/')))
+            .collect();
+        let kustomization = json!({"namespace": operator.namespace, "resources": bases});
+        fs::write(place.join("kustomization.yaml"), kustomization.to_string())
+            .map_err(|e| format!("write a kustomization: {e}"))?;
+        let output = kubectl.run(&["kustomize", &place.display().to_string()], "");
+        if !output.success {
+            return Err(output.to_string());
+        }
+        let documents = jobgate::text::yaml::documents(output.stdout.as_bytes());
+        let objects: Result<Vec<Value>, String> = documents
+            .map(|document| document.map(|document| document.value).map_err(|e| e.to_string()))
+            .collect();
+        Ok(Self(objects?))
+    }
+
+    /// Returns the names of the Services that its webhooks are called by.
+    fn services(&self) -> BTreeSet<String> {
+        let mut objects = self.0.clone();
+        let called = objects.iter_mut().flat_map(clients);
+        called.map(|client| text(&client["service"]["name"]).to_owned()).collect()
+    }
+
+    /// Makes all but its Deployment.
+    fn create(
+        mut self,
+        cluster: &Cluster,
+        operator: &Operator,
+        webhook: u16,
+        authority: &Authority,
+    ) -> Result<(), String> {
+        self.0.retain(|object| {
+            let is_left = operator.without.iter().any(|name| object["metadata"]["name"] == *name);
+            object["kind"] != "Deployment" && object["kind"] != "Service" && !is_left
+        });
+        for object in &mut self.0 {
+            without_descriptions(object);
+            lead_webhooks_here(object, webhook, &authority.certificate());
+        }
+        for name in self.services() {
+            self.0.push(json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": operator.namespace},
+                "spec": {"type": "ExternalName", "externalName": "localhost"},
+            }));
+        }
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": operator.namespace}});
+        if !self.0.iter().any(|object| object["kind"] == "Namespace") {
+            self.0.push(namespace);
+        }
+        let definitions: Vec<String> = self
+            .0
+            .iter()
+            .filter(|object| object["kind"] == "CustomResourceDefinition")
+            .map(|object| text(&object["metadata"]["name"]).to_owned())
+            .collect();
+        // Definitions are too large for the annotation that client-side apply writes. A second try finds the
+        // namespace.
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.0}).to_string();
+        eventually(Duration::from_secs(60), || {
+            let output =
+                cluster.admin.run(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &list);
+            if output.success { Ok(()) } else { Err(output.to_string()) }
+        })?;
+        let names = definitions.join(",");
+        eventually(Duration::from_secs(60), || {
+            let output = cluster.admin.run(&["get", &names, "-A"], "");
+            if output.success { Ok(()) } else { Err(output.to_string()) }
+        })
+    }
+}
+
+/// Writes a file, and makes the folders that it is in.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    let folder = path.parent().expect("a file is in a folder");
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
+    written.map_err(|e| format!("write {}: {e}", path.display()))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns the configurations of clients in webhooks, and in a definition with a conversion.
+fn clients(object: &mut Value) -> Vec<&mut Value> {
+    match object["kind"].as_str() {
+        Some("MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
+            let hooks = object["webhooks"].as_array_mut().into_iter().flatten();
+            hooks.filter_map(|hook| hook.get_mut("clientConfig")).collect()
+        }
+        Some("CustomResourceDefinition") => {
+            object.pointer_mut("/spec/conversion/webhook/clientConfig").into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn lead_webhooks_here(object: &mut Value, port: u16, authority: &str) {
+    for client in clients(object) {
+        client["service"]["port"] = json!(port);
+        client["caBundle"] = json!(STANDARD.encode(authority));
+    }
+}
+
+/// Returns the operators that are to run: those of `JOBGATE_OPERATORS` (`NAME=FOLDER …`) with their folders,
+/// else all whose programs `tests/cluster/get` makes; in the order in which they start.
+pub(crate) fn chosen() -> Result<Vec<(&'static Operator, Option<PathBuf>)>, String> {
+    let given = env::var("JOBGATE_OPERATORS").unwrap_or_default();
+    if given.is_empty() {
+        return Ok(OPERATORS.iter().map(|operator| (operator, None)).collect());
+    }
+    let mut all = Vec::new();
+    for entry in given.split_whitespace() {
+        let wrong = |why: &str| format!("JOBGATE_OPERATORS: {entry} {why}");
+        let (name, folder) = entry.split_once('=').ok_or_else(|| wrong("is not NAME=FOLDER"))?;
+        let place = OPERATORS.iter().position(|operator| operator.name == name);
+        all.push((place.ok_or_else(|| wrong("is of no known operator"))?, PathBuf::from(folder)));
+    }
+    all.sort_by_key(|(place, _)| *place);
+    Ok(all.into_iter().map(|(place, folder)| (&OPERATORS[place], Some(folder))).collect())
+}
+
+/// Returns the folders of operators' programs, which are made where none is given; or says why there are none.
+pub(crate) fn folders() -> Result<Vec<(&'static Operator, PathBuf)>, String> {
+    let folder = |(operator, given): (&'static Operator, Option<PathBuf>)| {
+        Ok((operator, given.map_or_else(|| programs::made(operator.name), Ok)?))
+    };
+    chosen()?.into_iter().map(folder).collect()
+}
