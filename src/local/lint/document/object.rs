@@ -9,8 +9,7 @@ use super::known_kind::{group, no_longer_served, unknown_kind, unknown_version};
 use super::{Context, Depth, too_much};
 use crate::judge::api;
 use crate::judge::checks::{
-    self, API_SERVER, APP_WRAPPER_OPERATOR, DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX,
-    TRAINING_OPERATOR, UNKNOWN_FIELD,
+    self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
 use crate::judge::engine::{self, Request};
 use crate::judge::finding::{Finding, Label, Level, Part, Place, Source};
