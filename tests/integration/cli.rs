@@ -540,8 +540,8 @@ fn hostile_files_are_refused_quickly_and_in_words() {
     assert!(hostile_bytes("utf16.yaml", [0xff, 0xfe, b'k', 0, b':', 0]).contains("UTF-16"));
     assert!(hostile_bytes("latin1.yaml", b"kind: Job\nname: caf\xe9\n").contains("UTF-8"));
     let large = hostile("large.yaml", |path| File::create(path).unwrap().set_len(1 << 30).unwrap());
-    assert_eq!(large, "the file has 1 GiB, more than the limit of 64 MiB");
-    let zeros = hostile("zeros.yaml", |path| File::create(path).unwrap().set_len(60 << 20).unwrap());
+    assert_eq!(large, "the file has 1 GiB, more than the limit of 32 MiB");
+    let zeros = hostile("zeros.yaml", |path| File::create(path).unwrap().set_len(30 << 20).unwrap());
     assert!(zeros.contains("U+0000"), "{zeros}");
 }
 

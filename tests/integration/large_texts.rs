@@ -19,8 +19,9 @@ fn found(text: &str, rule: &str) -> (i32, Vec<(String, u64)>) {
 #[test]
 fn many_duplicate_keys_of_an_object_are_one_finding() {
     // A mapping of labels, in which each key but the last is dropped.
-    let job =
-        |count: usize| JOB.replace("spec:\n", &format!("  labels:\n{}spec:\n", "    a: b\n".repeat(count)));
+    let job = |count: usize| {
+        JOB.replacen("\nspec:\n", &format!("\n  labels:\n{}spec:\n", "    a: b\n".repeat(count)))
+    };
     let (_, few) = found(&job(17), "duplicate-key");
     assert_eq!(few.len(), 16, "{few:?}");
     assert!(few.iter().all(|(message, _)| message == "duplicate key `a`: kubectl ignores this one"));

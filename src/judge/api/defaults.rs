@@ -36,6 +36,8 @@ pub fn stored(object: &Value) -> Stored<'_> {
     object
 }
 
+/// How many items a value of a wrong type keeps, to be named in messages.
+const MOST_OF_WRONG_TYPE: usize = 1000;
 /// Booleans for which `false` and unset are the same.
 const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly", "stdin", "stdinOnce", "tty"];
 /// Integers for which 0 and unset are the same.
@@ -120,6 +122,12 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
             .map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
         (Shape::Int32 | Shape::Int64 | Shape::IntOrText, Value::Number(number)) => {
             whole(number).map_or_else(|| Stored::of(value), Stored::from)
+        }
+        (Shape::Any, value) => Stored::of(value),
+        // Nothing reads what is in a value of a wrong type, and there may be much.
+        (_, Value::Array(items)) if items.len() > MOST_OF_WRONG_TYPE => Stored::List(Vec::new()),
+        (_, Value::Object(entries)) if entries.len() > MOST_OF_WRONG_TYPE => {
+            Stored::Mapping(Entries::default())
         }
         (_, value) => Stored::of(value),
     }

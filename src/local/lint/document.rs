@@ -1,5 +1,6 @@
 //! One document: its objects, their findings, and the places of the findings.
 
+mod duplicates;
 mod known_kind;
 mod missed;
 mod object;

@@ -9,8 +9,7 @@ use super::known_kind::{group, no_longer_served, unknown_kind, unknown_version};
 use super::{Context, Depth, too_much};
 use crate::judge::api;
 use crate::judge::checks::{
-    self, API_SERVER, APP_WRAPPER_OPERATOR, DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX,
-    TRAINING_OPERATOR, UNKNOWN_FIELD,
+    self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
 use crate::judge::engine::{self, Request};
 use crate::judge::finding::{Finding, Label, Level, Part, Place, Source};
@@ -24,13 +23,10 @@ use crate::text::lines::Position;
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
-use crate::text::yaml::{Document, Duplicate};
+use crate::text::yaml::Document;
 
 /// The kind that encloses an object of a document without a kind.
 const DOCUMENT: &str = "document";
-
-/// Above so many duplicate keys of an object, one finding is about them all.
-const MANY_DUPLICATES: usize = 16;
 
 /// The rule that looks up claims.
 const CLAIMS_RULE: &str = "checkpoint-volume-access";
@@ -371,64 +367,6 @@ impl View<'_> {
             self.add(object, identity, finding);
         }
         self.duplicates(object, identity);
-    }
-
-    /// Reports duplicate keys. kubectl silently ignores the first. More than [`MANY_DUPLICATES`] are one finding,
-    /// at the first of them.
-    fn duplicates(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>) {
-        if !self.context.options.selects(DUPLICATE_KEY) {
-            return;
-        }
-        let duplicates = self.document.duplicates_within(&object.at);
-        if duplicates.len() <= MANY_DUPLICATES {
-            for duplicate in duplicates.first(MANY_DUPLICATES) {
-                let message = format!("duplicate key `{}`: kubectl ignores this one", self.key(&duplicate));
-                self.duplicate(object, identity, duplicate, message, None);
-            }
-            return;
-        }
-        let (first, last) = (duplicates.first(1).pop(), duplicates.last());
-        let (Some(first), Some(last)) = (first, last) else { return };
-        let message = format!(
-            "duplicate key `{}`: kubectl ignores this one, and {} more duplicate keys of this object, the last on line {}",
-            self.key(&first),
-            duplicates.len() - 1,
-            self.context.location(last.dropped.clone()).start.line
-        );
-        self.duplicate(object, identity, first, message, Some(last));
-    }
-
-    /// Returns the key of a duplicate, to show.
-    fn key(&self, duplicate: &Duplicate) -> String {
-        let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
-        key.trim_matches(['"', '\'']).escape_debug().to_string()
-    }
-
-    fn duplicate(
-        &mut self,
-        object: &Object<'_>,
-        identity: &Arc<ObjectId>,
-        duplicate: Duplicate,
-        message: String,
-        last: Option<Duplicate>,
-    ) {
-        let help = "remove one of the two";
-        let mut finding =
-            checks::finding(DUPLICATE_KEY, Level::Warn, duplicate.pointer.clone(), message, help);
-        finding.part = Part::Key;
-        finding.path = duplicate.pointer.below(&object.at).unwrap_or_default();
-        let by_name = finding.path.by_name(&object.value);
-        let mut related = Vec::new();
-        let here = (duplicate.pointer, duplicate.kept, "this one counts");
-        let there = last.map(|last| (last.pointer, last.dropped, "the last one that is ignored"));
-        for (pointer, span, text) in std::iter::once(here).chain(there) {
-            let text = text.to_owned();
-            finding.labels.push(Label { place: Place::Here(pointer, Part::Key), text: text.clone() });
-            related.push(Related { location: Some(self.context.location(span)), object: None, text });
-        }
-        let located = self.context.located(self.index, finding, duplicate.dropped);
-        let object = Some(Arc::clone(identity));
-        self.judged.findings.push(Located { object, related, by_name, ..located });
     }
 
     pub(super) fn not_an_object(&mut self, value: &Value) {

@@ -1,0 +1,73 @@
+//! The duplicate keys of an object.
+
+use std::sync::Arc;
+
+use super::object::View;
+use crate::judge::checks::{self, DUPLICATE_KEY};
+use crate::judge::finding::{Label, Level, Part, Place};
+use crate::local::lint::objects::Object;
+use crate::report::{Located, ObjectId, Related};
+use crate::text::yaml::Duplicate;
+
+/// Above so many duplicate keys of an object, one finding is about them all.
+const MANY_DUPLICATES: usize = 16;
+
+impl View<'_> {
+    /// Reports duplicate keys. kubectl silently ignores the first. More than [`MANY_DUPLICATES`] are one finding,
+    /// at the first of them.
+    pub(super) fn duplicates(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>) {
+        if !self.context.options.selects(DUPLICATE_KEY) {
+            return;
+        }
+        let duplicates = self.document.duplicates_within(&object.at);
+        if duplicates.len() <= MANY_DUPLICATES {
+            for duplicate in duplicates.first(MANY_DUPLICATES) {
+                let message = format!("duplicate key `{}`: kubectl ignores this one", self.key(&duplicate));
+                self.duplicate(object, identity, duplicate, message, None);
+            }
+            return;
+        }
+        let (first, last) = (duplicates.first(1).pop(), duplicates.last());
+        let (Some(first), Some(last)) = (first, last) else { return };
+        let message = format!(
+            "duplicate key `{}`: kubectl ignores this one, and {} more duplicate keys of this object, the last on line {}",
+            self.key(&first),
+            duplicates.len() - 1,
+            self.context.location(last.dropped.clone()).start.line
+        );
+        self.duplicate(object, identity, first, message, Some(last));
+    }
+
+    /// Returns the key of a duplicate, to show.
+    fn key(&self, duplicate: &Duplicate) -> String {
+        let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
+        key.trim_matches(['"', '\'']).escape_debug().to_string()
+    }
+
+    fn duplicate(
+        &mut self,
+        object: &Object<'_>,
+        identity: &Arc<ObjectId>,
+        duplicate: Duplicate,
+        message: String,
+        last: Option<Duplicate>,
+    ) {
+        let help = "remove one of the two";
+        let mut finding =
+            checks::finding(DUPLICATE_KEY, Level::Warn, duplicate.pointer.clone(), message, help);
+        finding.part = Part::Key;
+        finding.path = duplicate.pointer.below(&object.at).unwrap_or_default();
+        let by_name = finding.path.by_name(&object.value);
+        let mut related = Vec::new();
+        let here = (duplicate.pointer, duplicate.kept, "this one counts");
+        let there = last.map(|last| (last.pointer, last.dropped, "the last one that is ignored"));
+        for (pointer, span, text) in std::iter::once(here).chain(there) {
+            let text = text.to_owned();
+            finding.labels.push(Label { place: Place::Here(pointer, Part::Key), text: text.clone() });
+            related.push(Related { location: Some(self.context.location(span)), object: None, text });
+        }
+        let located = self.context.located(self.index, finding, duplicate.dropped);
+        let object = Some(Arc::clone(identity));
+        self.judged.findings.push(Located { object, related, by_name, ..located });
+    }
+}
