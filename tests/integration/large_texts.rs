@@ -20,7 +20,7 @@ fn found(text: &str, rule: &str) -> (i32, Vec<(String, u64)>) {
 fn many_duplicate_keys_of_an_object_are_one_finding() {
     // A mapping of labels, in which each key but the last is dropped.
     let job = |count: usize| {
-        JOB.replacen("\nspec:\n", &format!("\n  labels:\n{}spec:\n", "    a: b\n".repeat(count)))
+        JOB.replace("\nspec:\n", &format!("\n  labels:\n{}spec:\n", "    a: b\n".repeat(count)))
     };
     let (_, few) = found(&job(17), "duplicate-key");
     assert_eq!(few.len(), 16, "{few:?}");
