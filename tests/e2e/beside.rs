@@ -18,7 +18,7 @@ use crate::kinds::{ANYBODY, problems};
 use crate::kubelet::Scenario;
 use crate::kubelet::script::Script;
 use crate::kubelet::timeline::{Seen, Timeline};
-use crate::manifests::{asking, gpu_job, over};
+use crate::manifests::over;
 use crate::operator::{self, user_of};
 use crate::packages::{WAYS, Way};
 use crate::process::eventually;
@@ -50,16 +50,6 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
             trials.push(Trial::test(name("tells_who_made_it_that_its_child_was_denied"), move || {
                 run(&ensemble, |ensemble| a_denied_child_is_seen(ensemble, charge))
             }));
-        }
-    }
-    if has("lws") {
-        for order in ORDERS {
-            let ensemble = Arc::clone(ensemble);
-            let when = if order == ORDERS[0] { "before" } else { "after" };
-            trials.push(Trial::test(
-                format!("beside_lws_is_left_alone_when_jobgate_is_called_{when}"),
-                move || run(&ensemble, |ensemble| is_left_alone(ensemble, order)),
-            ));
         }
     }
     if has("jobset") {
@@ -362,39 +352,4 @@ fn defaults_make_no_difference(ensemble: &Ensemble) {
         let own = object.pointer(POD_OF_SET).and_then(|pod| pod.get("restartPolicy")).cloned();
         is(made, &format!("{POD_OF_SET}/restartPolicy"), own.unwrap_or_else(|| json!("OnFailure")));
     }
-}
-
-/// LeaderWorkerSets serve and have no end: Jobgate is not asked about them, and their pods run.
-fn is_left_alone(ensemble: &Ensemble, order: &'static str) {
-    let place = ensemble.place(order);
-    let scenario = take(ensemble, &place, &serde_json::json!([{"start": 0.3, "run": null}]));
-    let pod = json!({"spec": {"containers": asking("nvidia.com/gpu")}});
-    let set = json!({
-        "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": "s"},
-        "spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": pod}},
-    });
-    place.apply(&set).ok();
-    let what = "leaderworkersets.leaderworkerset.x-k8s.io/s";
-    let stored = place.stored(what);
-    eventually(Duration::from_secs(120), || {
-        let object = place.stored(what);
-        if has_come_to(&object, "Available") {
-            Ok(())
-        } else {
-            Err(format!("{object:#}\n{:#?}", scenario.timeline()))
-        }
-    })
-    .expect("all groups run");
-    place.apply(&set).ok();
-    let after = place.stored(what);
-    assert_eq!((&after["spec"], &after["metadata"]["generation"]), (&stored["spec"], &json!(1)));
-    is(&after, "/spec/leaderWorkerTemplate/workerTemplate/spec/tolerations", json!(null));
-    let timeline = scenario.timeline();
-    assert!(timeline.pods.len() == 4 && timeline.refused.is_empty(), "{timeline:#?}");
-    let writes = ensemble.writes(&place.namespace);
-    assert!(writes.iter().any(|write| write.resource == "leaderworkersets" && write.status == 201));
-    assert!(writes.iter().all(|write| write.changed_by(order).is_none()), "Jobgate was asked");
-    // It is there, and looks after the namespace.
-    let job = place.dry_run(&gpu_job("j", json!({}))).json();
-    are_filled(&job, &[("/spec/ttlSecondsAfterFinished", Filled::Ttl)]);
 }

@@ -38,12 +38,14 @@ pub(super) static CHARGES: &[Charge] = &[
         operator: "kuberay",
         resource: "rayjobs.ray.io",
         make: |_| {
-            let head = json!({"rayStartParams": {}, "template": {"spec": {
-                "containers": [{"name": "head", "image": "registry.example.com/ray:2"}],
+            // With the empty fields that KubeRay writes into every RayJob when it adds its finalizer.
+            let head = json!({"rayStartParams": {}, "template": {"metadata": {}, "spec": {
+                "containers": [{"name": "head", "image": "registry.example.com/ray:2", "resources": {}}],
             }}});
             let workers = json!({
                 "groupName": "worker", "replicas": 2, "minReplicas": 2, "maxReplicas": 2, "rayStartParams": {},
-                "template": {"spec": {"containers": gpu_containers("worker")}},
+                "priority": 0, "scaleStrategy": {},
+                "template": {"metadata": {}, "spec": {"containers": gpu_containers("worker")}},
             });
             json!({"apiVersion": "ray.io/v1", "kind": "RayJob", "spec": {
                 "entrypoint": "python train.py", "activeDeadlineSeconds": 3600,

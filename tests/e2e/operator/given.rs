@@ -70,28 +70,4 @@ pub(super) static OPERATORS: &[Operator] = &[
         own_certificate: None,
         then: &[],
     },
-    Operator {
-        name: "lws",
-        namespace: "lws-system",
-        account: "lws-controller-manager",
-        manifests: &["manifests/default"],
-        without: &[],
-        programs: &[Program {
-            path: "lws",
-            arguments: |at| vec![at.configuration()],
-            configuration: Some(|at| {
-                json!({
-                    "apiVersion": "config.lws.x-k8s.io/v1alpha1", "kind": "Configuration",
-                    "leaderElection": {"leaderElect": false}, "internalCertManagement": {"enable": false},
-                    "webhook": {"port": at.webhook, "certDir": at.certificates()},
-                    "metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": at.probes()},
-                })
-            }),
-            fixed_port: None,
-            ready: "/readyz",
-            answered_by: None,
-        }],
-        own_certificate: None,
-        then: &[],
-    },
 ];
