@@ -11,7 +11,7 @@ use jobgate::text::value::{Value, json};
 use libtest_mimic::Trial;
 
 use crate::api::list_of;
-use crate::charges::{CHARGES, Charge, Filled};
+use crate::charges::{Charge, Filled, charges};
 use crate::ensemble::{Ensemble, Lazy, ORDERS, own_gate, run};
 use crate::gate::unregister;
 use crate::kinds::{ANYBODY, problems};
@@ -19,7 +19,7 @@ use crate::kubelet::Scenario;
 use crate::kubelet::script::Script;
 use crate::kubelet::timeline::{Seen, Timeline};
 use crate::manifests::over;
-use crate::operator::{self, OPERATORS};
+use crate::operator::{self, user_of};
 use crate::packages::{WAYS, Way};
 use crate::process::eventually;
 use crate::scenario::{Place, is};
@@ -31,7 +31,7 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
     let has = |operator: &str| chosen.iter().any(|(known, _)| known.name == operator);
     let runs =
         |charge: &Charge| has(charge.operator) && charge.children.iter().all(|(_, operator)| has(operator));
-    for charge in CHARGES.iter().filter(|charge| runs(charge)) {
+    for charge in charges().filter(|charge| runs(charge)) {
         let name = |what: &str| format!("beside_{}_{what}", charge.name);
         for order in ORDERS {
             let ensemble = Arc::clone(ensemble);
@@ -65,8 +65,11 @@ fn take(ensemble: &Ensemble, place: &Place<'_>, script: &serde_json::Value) -> S
     ensemble.kubelet.take(&place.namespace, Script::parse(script).expect("a script"))
 }
 
-/// Tells whether a condition of an object is true.
-fn has_condition(object: &Value, kind: &str) -> bool {
+/// Tells whether a condition of an object is true, or it is in this state.
+fn has_come_to(object: &Value, kind: &str) -> bool {
+    if object["status"]["jobDeploymentStatus"] == kind {
+        return true;
+    }
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
@@ -76,11 +79,6 @@ fn are_filled(stored: &Value, fills: &[(&str, Filled)]) {
     for (place, fill) in fills {
         is(stored, place, fill.value());
     }
-}
-
-/// Returns the user of an operator.
-fn user_of(operator: &str) -> String {
-    OPERATORS.iter().find(|known| known.name == operator).expect("a known operator").user()
 }
 
 fn runs_to_its_end(ensemble: &Ensemble, charge: &Charge, order: &'static str) {
@@ -96,7 +94,7 @@ fn runs_to_its_end(ensemble: &Ensemble, charge: &Charge, order: &'static str) {
 
     let ended = eventually(Duration::from_secs(120), || {
         let object = place.stored(&charge.what("j"));
-        if has_condition(&object, charge.ends) {
+        if has_come_to(&object, charge.ends) {
             Ok(object)
         } else {
             Err(format!("{object:#}\n{:#?}", scenario.timeline()))
@@ -104,7 +102,19 @@ fn runs_to_its_end(ensemble: &Ensemble, charge: &Charge, order: &'static str) {
     })
     .expect("it must end");
     // Nobody had to write again what was filled in.
-    assert_eq!((&ended["spec"], &ended["metadata"]["generation"]), (&stored["spec"], &json!(1)));
+    assert_eq!(charge.written(&ended), charge.written(&stored));
+    if charge.sets.is_empty() {
+        is(&ended, "/metadata/generation", json!(1));
+    }
+    if charge.is_queued() {
+        is(&ended, "/spec/suspend", json!(false));
+    }
+    if let Some((resource, condition)) = charge.never {
+        let list = place.kubectl(&["get", resource, "-o", "json"]).json();
+        let items = list["items"].as_array().expect("a list");
+        assert!(!items.is_empty(), "no {resource}");
+        assert!(!items.iter().any(|item| has_come_to(item, condition)), "{condition}: {list:#}");
+    }
     // Those that serve are told to end when the object has ended.
     eventually(Duration::from_secs(30), || pods_ran(charge, &scenario.timeline()))
         .expect("its pods run and end");
@@ -137,6 +147,9 @@ fn children_are_admitted_as_they_are(
     let ours = made.iter().find(|write| charge.resource.starts_with(&write.resource) && write.name == "j");
     let ours = ours.expect("its creation is written down");
     assert_eq!(ours.changed_by(order), Some(!charge.fills.is_empty()), "{}", charge.name);
+    if charge.is_queued() {
+        is(&ours.stored, "/spec/suspend", json!(true));
+    }
     for (resource, operator) in charge.children {
         let user = user_of(operator);
         let children: Vec<_> =
@@ -146,13 +159,16 @@ fn children_are_admitted_as_they_are(
             assert_eq!(child.changed_by(order), Some(false), "{} {resource}/{}", child.verb, child.name);
         }
     }
-    // Whoever writes an object a second time does not change what is in it.
-    let mut specs: Vec<(&str, &str, &Value)> = Vec::new();
+    // Whoever writes an object a second time does not change what is in it, nor does Jobgate then.
+    let mut specs: Vec<(&str, &str, Value)> = Vec::new();
     for write in &made {
         let of = (write.resource.as_str(), write.name.as_str());
         match specs.iter().find(|(resource, name, _)| (*resource, *name) == of) {
-            None => specs.push((of.0, of.1, &write.stored["spec"])),
-            Some((_, _, spec)) => assert_eq!(&write.stored["spec"], *spec, "{of:?} by {}", write.user),
+            None => specs.push((of.0, of.1, charge.written(&write.stored))),
+            Some((_, _, spec)) => {
+                assert_eq!(&charge.written(&write.stored), spec, "{of:?} by {}", write.user);
+                assert_ne!(write.changed_by(order), Some(true), "{of:?} by {}", write.user);
+            }
         }
     }
     // Nobody but the operators and whoever made the object writes at all.
@@ -260,7 +276,11 @@ fn a_denied_child_is_seen(ensemble: &Ensemble, charge: &Charge) {
     })
     .expect("an event says why");
     println!("{} tells: {told}", charge.name);
-    assert!(scenario.timeline().pods.iter().all(|pod| pod.role == "worker"), "{:#?}", scenario.timeline());
+    assert!(
+        scenario.timeline().pods.iter().all(|pod| matches!(pod.role.as_str(), "worker" | "head")),
+        "{:#?}",
+        scenario.timeline()
+    );
     drop(gate);
     unregister(&ensemble.cluster, &setup.name);
     place.kubectl(&["delete", charge.resource, "--all", "--wait=false"]).ok();
@@ -287,7 +307,7 @@ const POD_OF_SET: &str = "/spec/replicatedJobs/0/template/spec/template/spec";
 /// The verdict and the object are the same whichever webhook is called first, and the object has what both of
 /// them write.
 fn defaults_make_no_difference(ensemble: &Ensemble) {
-    let charge = CHARGES.iter().find(|charge| charge.name == "jobset").expect("a JobSet");
+    let charge = charges().find(|charge| charge.name == "jobset").expect("a JobSet");
     let job = |change: Value| {
         let mut object = charge.object("j");
         let job = &mut object["spec"]["replicatedJobs"][0]["template"]["spec"];

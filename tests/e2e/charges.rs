@@ -1,6 +1,8 @@
 //! What real operators are given to run: an object of each kind, what Jobgate fills into it, and what the
 //! operator makes of it.
 
+mod given;
+
 use jobgate::text::value::{Value, json};
 
 use crate::manifests::{asking, over, toleration};
@@ -20,8 +22,12 @@ pub(crate) struct Charge {
     pub(crate) fills: &'static [(&'static str, Filled)],
     /// What is filled into what it needs.
     pub(crate) fills_before: &'static [(&'static str, Filled)],
-    /// The condition that is true in the end.
+    /// The condition that is true in the end, or the state that it is then in.
     pub(crate) ends: &'static str,
+    /// The places of what its operator itself writes into it while it runs.
+    pub(crate) sets: &'static [&'static str],
+    /// A condition that no object of a resource may come to.
+    pub(crate) never: Option<(&'static str, &'static str)>,
     /// What its pods do; all others run for a second.
     pub(crate) script: fn() -> serde_json::Value,
     /// How many pods it has.
@@ -42,6 +48,7 @@ pub(crate) enum Filled {
     Ttl,
     Clean,
     Replacement,
+    Shutdown,
     Tolerations,
 }
 
@@ -51,6 +58,7 @@ impl Filled {
             Self::Ttl => json!(86400),
             Self::Clean => json!("Running"),
             Self::Replacement => json!("Failed"),
+            Self::Shutdown => json!(true),
             Self::Tolerations => json!([toleration("nvidia.com/gpu")]),
         }
     }
@@ -68,6 +76,23 @@ impl Charge {
     /// Returns all objects in the order in which they are made.
     pub(crate) fn all(&self, name: &str) -> Vec<Value> {
         self.needed(name).into_iter().chain([self.object(name)]).collect()
+    }
+
+    /// Returns the spec of an object without what its operator writes into it.
+    pub(crate) fn written(&self, object: &Value) -> Value {
+        let mut spec = object["spec"].clone();
+        for place in self.sets {
+            let (parent, key) = place.rsplit_once('/').expect("a place");
+            if let Some(parent) = spec.pointer_mut(parent).and_then(Value::as_object_mut) {
+                parent.remove(key);
+            }
+        }
+        spec
+    }
+
+    /// Tells whether its operator suspends it when it is made, and lets it run later.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.sets.contains(&"/suspend")
     }
 
     /// Returns it as kubectl names it: `jobsets.jobset.x-k8s.io/j`.
@@ -107,7 +132,12 @@ fn a_second() -> serde_json::Value {
     serde_json::json!([{"start": 0.3, "run": 1}])
 }
 
-pub(crate) const CHARGES: &[Charge] = &[
+/// Returns all charges.
+pub(crate) fn charges() -> impl Iterator<Item = &'static Charge> {
+    CHARGES.iter().chain(given::CHARGES)
+}
+
+static CHARGES: &[Charge] = &[
     Charge {
         name: "jobset",
         operator: "jobset",
@@ -125,6 +155,8 @@ pub(crate) const CHARGES: &[Charge] = &[
         ],
         fills_before: &[],
         ends: "Completed",
+        sets: &[],
+        never: None,
         script: a_second,
         pods: 4,
         children: &[("jobs", "jobset")],
@@ -148,6 +180,8 @@ pub(crate) const CHARGES: &[Charge] = &[
         ],
         fills_before: &[],
         ends: "Succeeded",
+        sets: &[],
+        never: None,
         script: a_second,
         pods: 3,
         children: &[],
@@ -171,6 +205,8 @@ pub(crate) const CHARGES: &[Charge] = &[
         ],
         fills_before: &[],
         ends: "Succeeded",
+        sets: &[],
+        never: None,
         // A parameter server serves until it is told to end.
         script: || serde_json::json!([{"role": "ps", "run": null}, {"start": 0.3, "run": 1}]),
         pods: 3,
@@ -206,6 +242,8 @@ pub(crate) const CHARGES: &[Charge] = &[
             ),
         ],
         ends: "Complete",
+        sets: &[],
+        never: None,
         script: a_second,
         pods: 2,
         children: &[("jobsets", "trainer"), ("jobs", "jobset")],
@@ -232,6 +270,8 @@ pub(crate) const CHARGES: &[Charge] = &[
         ],
         fills_before: &[],
         ends: "Succeeded",
+        sets: &[],
+        never: None,
         // Workers run until the launcher has ended.
         script: || serde_json::json!([{"role": "worker", "run": null}, {"start": 0.6, "run": 1}]),
         pods: 3,

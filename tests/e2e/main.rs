@@ -23,6 +23,7 @@ mod claims;
 mod closed;
 mod cluster;
 mod cron_jobs;
+mod dashboard;
 mod definitions;
 #[path = "../support/deploy.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it serves the tests of the manifests, too")]
@@ -179,6 +180,9 @@ fn beside_operators(mut arguments: Arguments, servers: Servers) -> bool {
     if let Err(missing) = ensemble.find() {
         println!("not run: {} end-to-end scenarios beside real operators: {missing}", trials.len());
         return programs::in_ci();
+    }
+    if let Some(line) = operator::not_run() {
+        println!("{line}");
     }
     // Each waits for pods to run, all of them on one cluster.
     arguments.test_threads = Some(available_parallelism().map_or(2, usize::from) * 2);

@@ -5,6 +5,8 @@
 //! this machine; it gets its certificate from us where it would have one made; and it does not ask who else
 //! leads where that can be switched off.
 
+mod given;
+
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
@@ -33,18 +35,22 @@ pub(crate) struct Operator {
     account: &'static str,
     /// The folders of manifests that are put together, below its own folder.
     manifests: &'static [&'static str],
-    /// Definitions that are left to another operator: a cluster has one of each resource.
+    /// Objects that are not made, such as definitions that are left to another operator: a cluster has one of
+    /// each resource.
     without: &'static [&'static str],
     programs: &'static [Program],
     /// How it makes its own certificate, if that cannot be switched off.
     own_certificate: Option<OwnCertificate>,
+    /// What an administrator makes once it is ready.
+    then: &'static [fn() -> Value],
 }
 
 /// A certificate that an operator makes, into a Secret of its namespace.
 struct OwnCertificate {
     secret: &'static str,
-    /// Where it wants to see a file before it starts, whatever it reads. In production this is the Secret.
-    looks_at: &'static str,
+    /// Where it wants to see a file before it starts, if that is not where it reads. In production this is the
+    /// Secret.
+    looks_at: Option<&'static str>,
 }
 
 /// One of the programs of an operator.
@@ -58,6 +64,8 @@ pub(crate) struct Program {
     fixed_port: Option<u16>,
     /// The path that says whether it is ready.
     ready: &'static str,
+    /// Who answers what it asks over plain HTTP, at a port of this machine.
+    answered_by: Option<fn() -> Result<u16, String>>,
 }
 
 /// Where a program has its files and listens.
@@ -89,7 +97,7 @@ impl At {
 }
 
 /// The operators whose programs are Go modules, in the order in which they start.
-pub(crate) static OPERATORS: &[Operator] = &[
+static OPERATORS: &[Operator] = &[
     Operator {
         name: "jobset",
         namespace: "jobset-system",
@@ -109,8 +117,10 @@ pub(crate) static OPERATORS: &[Operator] = &[
             }),
             fixed_port: None,
             ready: "/readyz",
+            answered_by: None,
         }],
         own_certificate: None,
+        then: &[],
     },
     Operator {
         name: "trainer",
@@ -133,8 +143,10 @@ pub(crate) static OPERATORS: &[Operator] = &[
             }),
             fixed_port: None,
             ready: "/readyz",
+            answered_by: None,
         }],
         own_certificate: None,
+        then: &[],
     },
     Operator {
         name: "training-operator",
@@ -157,11 +169,13 @@ pub(crate) static OPERATORS: &[Operator] = &[
             configuration: None,
             fixed_port: None,
             ready: "/readyz",
+            answered_by: None,
         }],
         own_certificate: Some(OwnCertificate {
             secret: "training-operator-webhook-cert",
-            looks_at: "/tmp/k8s-webhook-server/serving-certs",
+            looks_at: Some("/tmp/k8s-webhook-server/serving-certs"),
         }),
+        then: &[],
     },
     Operator {
         name: "mpi-operator",
@@ -175,10 +189,35 @@ pub(crate) static OPERATORS: &[Operator] = &[
             configuration: None,
             fixed_port: Some(8080),
             ready: "/healthz",
+            answered_by: None,
         }],
         own_certificate: None,
+        then: &[],
     },
 ];
+
+/// Returns all operators, in the order in which they start.
+fn known() -> impl Iterator<Item = &'static Operator> {
+    OPERATORS.iter().chain(given::OPERATORS)
+}
+
+/// Returns the user of an operator.
+pub(crate) fn user_of(name: &str) -> String {
+    known().find(|operator| operator.name == name).expect("a known operator").user()
+}
+
+/// Says which operators are not run because their programs were not given; none if some were.
+pub(crate) fn not_run() -> Option<String> {
+    if env::var("JOBGATE_OPERATORS").is_ok_and(|given| !given.is_empty()) {
+        return None;
+    }
+    let names: Vec<&str> = given::OPERATORS.iter().map(|operator| operator.name).collect();
+    let example = names.first()?;
+    Some(format!(
+        "not run: scenarios beside {}: `.ci/operators {example}=FOLDER …` runs them with programs in given folders",
+        names.join(", "),
+    ))
+}
 
 /// An operator that runs; it ends when this is dropped.
 pub(crate) struct Installed {
@@ -196,7 +235,7 @@ impl Installed {
 
 impl Operator {
     /// Returns the user that it is to the API server.
-    pub(crate) fn user(&self) -> String {
+    fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.account)
     }
 
@@ -227,6 +266,13 @@ impl Operator {
                 health: program.fixed_port.unwrap_or_else(free_port),
             };
             processes.push(self.start(cluster, program, folder, &at, &pair)?);
+        }
+        for make in self.then {
+            let object = make().to_string();
+            eventually(Duration::from_secs(60), || {
+                let output = cluster.admin.run(&["apply", "-f", "-"], &object);
+                if output.success { Ok(()) } else { Err(output.to_string()) }
+            })?;
         }
         Ok(Installed { operator: self, processes })
     }
@@ -259,7 +305,9 @@ impl Operator {
             })?;
             first.kill();
             at.write_certificate(&made)?;
-            write(&Path::new(own.looks_at).join("tls.crt"), &made.certificate)?;
+            if let Some(folder) = own.looks_at {
+                write(&Path::new(folder).join("tls.crt"), &made.certificate)?;
+            }
         }
         let mut process = self.spawn(program, folder, at)?;
         let ready = eventually(Duration::from_secs(120), || {
@@ -274,16 +322,21 @@ impl Operator {
     }
 
     fn spawn(&self, program: &Program, folder: &Path, at: &At) -> Result<Process, String> {
-        Process::start(
-            Command::new(folder.join(program.path))
-                .args((program.arguments)(at))
-                .env("KUBECONFIG", &at.kubeconfig)
-                .env("TMPDIR", &at.dir)
-                .env("MY_POD_NAMESPACE", self.namespace)
-                .env_remove("KUBERNETES_SERVICE_HOST")
-                .env_remove("KUBEFLOW_NAMESPACE"),
-            &at.dir.join("log"),
-        )
+        // In a checkout it is where its own build puts it.
+        let path = first_of(folder, program.path, &["bin/manager"]);
+        let mut command = Command::new(path);
+        command
+            .args((program.arguments)(at))
+            .env("KUBECONFIG", &at.kubeconfig)
+            .env("TMPDIR", &at.dir)
+            .env("MY_POD_NAMESPACE", self.namespace)
+            .env("POD_NAMESPACE", self.namespace)
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .env_remove("KUBEFLOW_NAMESPACE");
+        if let Some(answer) = program.answered_by {
+            command.env("HTTP_PROXY", format!("http://127.0.0.1:{}", answer()?));
+        }
+        Process::start(&mut command, &at.dir.join("log"))
     }
 
     fn made_certificate(&self, cluster: &Cluster, secret: &str) -> Result<Pair, String> {
@@ -325,7 +378,8 @@ impl Manifests {
         let bases: Vec<String> = operator
             .manifests
             .iter()
-            .map(|base| format!("{up}{}", folder.join(base).display().to_string().trim_start_matches('/')))
+            .map(|base| first_of(folder, base, &[&base.replacen("manifests", "config", 1)]))
+            .map(|base| format!("{up}{}", base.display().to_string().trim_start_matches('/')))
             .collect();
         let kustomization = json!({"namespace": operator.namespace, "resources": bases});
         fs::write(place.join("kustomization.yaml"), kustomization.to_string())
@@ -397,6 +451,12 @@ impl Manifests {
     }
 }
 
+/// Returns the path of what is in a folder under a name, or under one of the names that it has in a checkout.
+fn first_of(folder: &Path, name: &str, in_checkout: &[&str]) -> PathBuf {
+    let paths = [name].into_iter().chain(in_checkout.iter().copied()).map(|name| folder.join(name));
+    paths.clone().find(|path| path.exists()).unwrap_or_else(|| folder.join(name))
+}
+
 /// Writes a file, and makes the folders that it is in.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     let folder = path.parent().expect("a file is in a folder");
@@ -440,11 +500,14 @@ pub(crate) fn chosen() -> Result<Vec<(&'static Operator, Option<PathBuf>)>, Stri
     for entry in given.split_whitespace() {
         let wrong = |why: &str| format!("JOBGATE_OPERATORS: {entry} {why}");
         let (name, folder) = entry.split_once('=').ok_or_else(|| wrong("is not NAME=FOLDER"))?;
-        let place = OPERATORS.iter().position(|operator| operator.name == name);
-        all.push((place.ok_or_else(|| wrong("is of no known operator"))?, PathBuf::from(folder)));
+        let found = known().enumerate().find(|(_, operator)| operator.name == name);
+        let (place, operator) = found.ok_or_else(|| wrong("is of no known operator"))?;
+        // Programs are started elsewhere.
+        let folder = Path::new(folder).canonicalize().map_err(|e| wrong(&format!("cannot be read: {e}")))?;
+        all.push((place, operator, folder));
     }
-    all.sort_by_key(|(place, _)| *place);
-    Ok(all.into_iter().map(|(place, folder)| (&OPERATORS[place], Some(folder))).collect())
+    all.sort_by_key(|(place, ..)| *place);
+    Ok(all.into_iter().map(|(_, operator, folder)| (operator, Some(folder))).collect())
 }
 
 /// Returns the folders of operators' programs, which are made where none is given; or says why there are none.
