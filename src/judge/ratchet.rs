@@ -126,3 +126,72 @@ pub(super) fn level_after_update(rule: &str, old: &Value, new: &Value) -> Option
     let findings = evaluate(&policy, &crate::judge::facts::NoFacts, &request).findings;
     findings.iter().find(|finding| finding.rule == rule).map(|finding| finding.level)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::engine::{Operation, Origin, evaluate};
+    use crate::judge::facts::NoFacts;
+    use crate::text::value::json;
+
+    /// A PyTorchJob with so many roles from a number on, whose pods start again always.
+    fn roles(numbers: std::ops::Range<usize>) -> Value {
+        let role =
+            |nth: usize| (format!("R{nth}"), json!({"restartPolicy": "Always", "template": {"spec": {}}}));
+        let roles: Value = Value::Object(numbers.map(role).collect());
+        json!({
+            "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j"},
+            "spec": {"pytorchReplicaSpecs": roles},
+        })
+    }
+
+    /// Returns how many items the rule denies and warns of.
+    fn after_update(object: &Value, old: &Value) -> [Vec<(String, usize)>; 2] {
+        let policy = Policy::builtin("default").expect("a policy");
+        let (operation, origin) = (Operation::Update, Origin::Admission);
+        let request =
+            Request { operation, origin, object, old: Some(old), namespace: "n", user: None, today: None };
+        let findings = evaluate(&policy, &NoFacts, &request).findings;
+        [Level::Deny, Level::Warn].map(|level| {
+            let of =
+                findings.iter().filter(|finding| finding.rule == "restart-policy" && finding.level == level);
+            of.map(|finding| (finding.path.to_path(), finding.count())).collect()
+        })
+    }
+
+    #[test]
+    fn of_many_items_those_are_denied_that_are_new() {
+        let of = |role: &str| format!("spec.pytorchReplicaSpecs[{role}].restartPolicy");
+        let [denied, warned] = after_update(&roles(10..60), &roles(10..40));
+        assert_eq!((denied, warned), (vec![(of("R40"), 20)], vec![(of("R10"), 30)]));
+        let [denied, warned] = after_update(&roles(10..60), &roles(10..60));
+        assert_eq!((denied, warned), (vec![], vec![(of("R10"), 50)]));
+        // One of many is new.
+        let [denied, warned] = after_update(&roles(10..41), &roles(10..40));
+        assert_eq!((denied, warned), (vec![(of("R40"), 1)], vec![(of("R10"), 30)]));
+        // Few of old, many of new, and the other way around.
+        let [denied, _] = after_update(&roles(10..60), &roles(10..15));
+        assert_eq!(denied, [(of("R15"), 45)]);
+        let [denied, warned] = after_update(&roles(10..15), &roles(10..60));
+        assert_eq!((denied.len(), warned.len()), (0, 5));
+    }
+
+    #[test]
+    fn items_without_pods_are_known_and_new_as_others() {
+        let bare = |count: usize| {
+            let object = json!({
+                "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "j"},
+                "spec": {"replicatedJobs": vec![json!({}); count]},
+            });
+            let policy = Policy::builtin("default").expect("a policy");
+            let request = Request { operation: Operation::Create, ..Request::of_file(&object, None) };
+            let request = Request { origin: Origin::Admission, ..request };
+            let findings = evaluate(&policy, &NoFacts, &request).findings;
+            let of = findings.iter().filter(|finding| finding.items.is_some());
+            of.map(|finding| (finding.rule, finding.count())).collect::<Vec<_>>()
+        };
+        assert!(bare(16).is_empty());
+        let many = bare(5000);
+        assert!(!many.is_empty() && many.iter().all(|(_, count)| *count == 5000), "{many:?}");
+    }
+}
