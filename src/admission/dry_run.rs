@@ -18,7 +18,7 @@ use crate::admission::{self, Doubt, Endpoint};
 use crate::judge::api::{self, apply, defaults::defaulted};
 use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict};
 use crate::judge::facts::Facts;
-use crate::judge::finding::{Finding, Level, Part, Safety};
+use crate::judge::finding::{self, Finding, Level, Part, Safety};
 use crate::judge::policy::Policy;
 use crate::kinds::Kind;
 use crate::text::patch;
@@ -163,14 +163,14 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let written = judge(object, Origin::File);
     let mut findings = told(&mutate, &validate, &written, object);
     // Fills are in the order in which `lint --fix` writes them.
-    engine::sort(&mut findings);
+    finding::sort(&mut findings);
     let edits = if patch.is_empty() { Vec::new() } else { edits(&findings) };
     // A rule that denies the same field says more than the API server does.
     let mut refused = server.findings;
     api::prefer_renames(&mut findings, &mut refused);
     api::prefer_denials(&findings, &mut refused, object);
     findings.append(&mut refused);
-    engine::sort(&mut findings);
+    finding::sort(&mut findings);
     let admitted = outcome.is_allowed().then(|| without_marks(stored, object));
     Prediction {
         outcome,

@@ -4,6 +4,7 @@
 pub mod apply;
 pub mod defaults;
 mod dump;
+mod known;
 mod place;
 pub(crate) mod schema;
 pub mod stored;
@@ -12,7 +13,7 @@ pub mod validate;
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::judge::checks::{
     self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, RAY_OPERATOR, SCHEDULE_NEVER_FIRES,
@@ -26,6 +27,8 @@ use crate::text::patch::Op;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
+pub(crate) use known::prefer_denials;
+use known::{Known, keep_items};
 use stored::Stored;
 use validate::{Cause, Reason};
 
@@ -255,161 +258,6 @@ fn add_findings(
         known.reported.insert(cause);
         found.push(finding);
     }
-}
-
-/// A set of places, by their hashes.
-#[derive(Default)]
-struct Places {
-    places: HashSet<u64>,
-    /// What is around them.
-    around: HashSet<u64>,
-}
-
-impl Places {
-    fn add(&mut self, place: &Walk<'_>) {
-        self.places.insert(place.hash());
-        for around in place.around().rev() {
-            // What is around it is there already.
-            if !self.around.insert(around) {
-                break;
-            }
-        }
-    }
-
-    fn contains(&self, place: &Walk<'_>) -> bool {
-        !self.places.is_empty() && self.places.contains(&place.hash())
-    }
-
-    /// Tells whether one of the places is at a place, inside it, or around it.
-    fn has(&self, place: &Walk<'_>) -> bool {
-        if self.places.is_empty() {
-            return false;
-        }
-        let at = place.hash();
-        self.places.contains(&at)
-            || self.around.contains(&at)
-            || place.around().any(|around| self.places.contains(&around))
-    }
-}
-
-/// An index of the findings so far: a hostile object has thousands of causes.
-#[derive(Default)]
-struct Known {
-    /// The places of wrong types and placeholders.
-    unread: Places,
-    /// Those of images, on which nothing else depends.
-    images: Places,
-    /// The places of other errors of the API server.
-    refused: Places,
-    reported: HashSet<Cause>,
-}
-
-impl Known {
-    fn of(found: &[Finding], object: &Value) -> Self {
-        let mut known = Self::default();
-        found.iter().for_each(|finding| known.add(finding, object));
-        known
-    }
-
-    fn add(&mut self, finding: &Finding, object: &Value) {
-        let places = match finding.rule {
-            PLACEHOLDER if is_of_image(finding) => &mut self.images,
-            FIELD_TYPE | PLACEHOLDER => &mut self.unread,
-            API_SERVER => {
-                let places = &mut self.refused.places;
-                return each_place(
-                    &finding.path,
-                    finding.items.as_deref(),
-                    (object, Way::Exact),
-                    &mut |place| {
-                        places.insert(place.hash());
-                    },
-                );
-            }
-            _ => return,
-        };
-        each_place(&finding.path, finding.items.as_deref(), (object, Way::Exact), &mut |place| {
-            places.add(place);
-        });
-    }
-
-    /// Tells whether a cause was reported, or follows from a wrong type, a placeholder or a missing required
-    /// field. Of many items, those for which it does are left out.
-    fn imply(&self, cause: &mut Cause, object: &Value) -> bool {
-        if self.reported.contains(cause) {
-            return true;
-        }
-        if [&self.images, &self.unread, &self.refused].iter().all(|places| places.places.is_empty()) {
-            return false;
-        }
-        // If the server names the mapping around a value, go by the value: there may be others in it.
-        let is_named = !cause.pointer.is_within(&cause.path);
-        // What must not change may be the same once the image is known.
-        let is_change = cause.message.ends_with("immutable");
-        let is_missing = cause.reason == Reason::Required;
-        let is_implied = |pointer: &Walk<'_>, path: &Walk<'_>| {
-            self.images.contains(pointer)
-                || self.images.contains(path)
-                || is_change && self.images.has(pointer)
-                || self.unread.has(pointer)
-                || is_named && self.unread.has(path)
-                || is_missing && self.refused.contains(path)
-        };
-        let is_one = cause.path == cause.pointer;
-        let mut pointer = Walk::new(&cause.pointer, object, Way::Exact);
-        let Some(items) = &cause.items else {
-            let mut implied = false;
-            pointer.go(&[], 0);
-            each_place(&cause.path, None, (object, Way::Exact), &mut |path| {
-                implied = is_implied(&pointer, path);
-            });
-            return implied;
-        };
-        let kept = items.kept(&cause.path, (object, Way::Exact), &mut |path, item, shared| {
-            if is_one {
-                return !is_implied(path, path);
-            }
-            pointer.go(item, shared);
-            !is_implied(&pointer, path)
-        });
-        cause.keep(kept)
-    }
-}
-
-/// Leaves only those items to a finding of which a condition holds; tells whether some are left.
-fn keep_items(finding: &mut Finding, object: &Value, wants: &mut dyn FnMut(&Walk<'_>) -> bool) -> bool {
-    let here = (object, Way::Exact);
-    let Some(items) = &finding.items else {
-        let mut wanted = false;
-        each_place(&finding.path, None, here, &mut |place| wanted = wants(place));
-        return wanted;
-    };
-    let count = items.count;
-    let Some((items, path)) = items.kept(&finding.path, here, &mut |place, _, _| wants(place)) else {
-        return false;
-    };
-    if items.count < count {
-        finding.pointer = items.of_first(&path, &finding.pointer);
-        finding.path = path;
-        finding.fix = None;
-        finding.items = Some(Box::new(items));
-    }
-    true
-}
-
-/// Removes findings about places that others deny: a rule has the better message.
-pub(crate) fn prefer_denials(findings: &[Finding], refused: &mut Vec<Finding>, object: &Value) {
-    let mut denied = Places::default();
-    for finding in findings.iter().filter(|finding| finding.level == Level::Deny) {
-        each_place(&finding.path, finding.items.as_deref(), (object, Way::Exact), &mut |place| {
-            denied.add(place);
-        });
-    }
-    refused.retain_mut(|refusal| {
-        let left = keep_items(refusal, object, &mut |place| !denied.contains(place));
-        refusal.tell_items();
-        left
-    });
 }
 
 /// Returns the place and text of the placeholder that a cause is about.

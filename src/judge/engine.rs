@@ -6,7 +6,7 @@ use jiff::civil::Date;
 
 use crate::judge::checks;
 use crate::judge::facts::Facts;
-use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::finding::{Finding, Level, Safety, sort};
 use crate::judge::fold::Folded;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, trusted_controllers};
 use crate::judge::ranks::Reading;
@@ -492,13 +492,6 @@ fn fills_nothing(
         }
     }
     kept
-}
-
-/// Puts findings into their total order: place in the object, rule, message.
-pub fn sort(findings: &mut [Finding]) {
-    findings.sort_by(|a, b| {
-        (&a.pointer, a.rule, &a.path, &a.message).cmp(&(&b.pointer, b.rule, &b.path, &b.message))
-    });
 }
 
 #[cfg(test)]

@@ -323,3 +323,10 @@ pub(crate) fn listed(words: &[String], conjunction: &str) -> String {
         _ => words.concat(),
     }
 }
+
+/// Puts findings into their total order: place in the object, rule, message.
+pub fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        (&a.pointer, a.rule, &a.path, &a.message).cmp(&(&b.pointer, b.rule, &b.path, &b.message))
+    });
+}

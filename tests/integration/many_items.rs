@@ -1,5 +1,5 @@
 //! Problems of many items of one list, which are one finding. The files in `tests/golden/many` beside the
-//! manifests were made by version 0.1 (98487a0), which had a finding for each item.
+//! manifests were made by version 0.1 (98487a0), which had a finding for each item; two keys of the summary are newer.
 
 use std::path::Path;
 

@@ -7,6 +7,7 @@ use crate::judge::checks::{self, DUPLICATE_KEY};
 use crate::judge::finding::{Label, Level, Part, Place};
 use crate::local::lint::objects::Object;
 use crate::report::{Located, ObjectId, Related};
+use crate::text::number::thousands;
 use crate::text::yaml::Duplicate;
 
 /// Above so many duplicate keys of an object, one finding is about them all.
@@ -32,7 +33,7 @@ impl View<'_> {
         let message = format!(
             "duplicate key `{}`: kubectl ignores this one, and {} more duplicate keys of this object, the last on line {}",
             self.key(&first),
-            duplicates.len() - 1,
+            thousands(duplicates.len() - 1),
             self.context.location(last.dropped.clone()).start.line
         );
         self.duplicate(object, identity, first, message, Some(last));

@@ -1,0 +1,86 @@
+//! The defaults of custom resources.
+
+use std::sync::Arc;
+
+use super::super::schema::{Id, Schema, Shape};
+use super::super::stored::{Entries, Stored};
+use super::{each, existing, set};
+use crate::kinds::{EACH, Kind};
+
+/// Sets the defaults of a CustomResourceDefinition's schema. Those of the operator are never written.
+pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<'a>) {
+    if !schema.has_defaults(id) {
+        return;
+    }
+    match (schema.shape(id), value) {
+        (Shape::Object(fields), Stored::Mapping(entries)) => {
+            for (name, default) in &fields.defaults {
+                // `null` is dropped before defaults are set.
+                if entries.get(name).is_none_or(Stored::is_null) {
+                    entries.insert(&**name, Stored::of(default));
+                }
+            }
+            for name in fields.names() {
+                if let (Some(id), Some(value)) = (fields.get(name), entries.get_mut(name)) {
+                    of_schema(schema, id, value);
+                }
+            }
+        }
+        (Shape::List(item), Stored::List(items)) => {
+            let mut shared: Option<Arc<Entries<'a>>> = None;
+            for value in items.iter_mut() {
+                let is_empty = value.as_mapping().is_some_and(Entries::is_empty);
+                match shared.as_ref().filter(|_| is_empty) {
+                    Some(same) => *value = Stored::Shared(Arc::clone(same)),
+                    None => {
+                        of_schema(schema, *item, value);
+                        if let Stored::Mapping(fields) = value
+                            && is_empty
+                        {
+                            let same = Arc::new(std::mem::take(fields));
+                            *value = Stored::Shared(Arc::clone(shared.insert(same)));
+                        }
+                    }
+                }
+            }
+        }
+        (Shape::Map(item), Stored::Mapping(entries)) => {
+            entries.values_mut().for_each(|value| of_schema(schema, *item, value));
+        }
+        _ => {}
+    }
+}
+
+/// Sets the only default that the schemas of pod templates have in custom resources.
+pub(super) fn ports(kind: Kind, object: &mut Stored<'_>) {
+    for form in kind.pods {
+        each_around(object, form.at, &mut |around| {
+            let template = existing(around, form.template);
+            let Some(pod) = template.and_then(|template| existing(template, "spec")) else { return };
+            for list in ["initContainers", "containers", "ephemeralContainers"] {
+                each(pod, list).for_each(|container| {
+                    each(container, "ports").for_each(|port| set(port, "protocol", "TCP"));
+                });
+            }
+        });
+    }
+}
+
+/// Calls a function with each mapping around a pod template.
+fn each_around<'a>(value: &mut Stored<'a>, path: &[&str], found: &mut dyn FnMut(&mut Entries<'a>)) {
+    match (path.split_first(), value) {
+        (None, Stored::Mapping(entries)) => found(entries),
+        (Some((&EACH, below)), Stored::List(items)) => {
+            items.iter_mut().for_each(|item| each_around(item, below, found));
+        }
+        (Some((&EACH, below)), Stored::Mapping(entries)) => {
+            entries.values_mut().for_each(|entry| each_around(entry, below, found));
+        }
+        (Some((key, below)), Stored::Mapping(entries)) => {
+            if let Some(value) = entries.get_mut(key) {
+                each_around(value, below, found);
+            }
+        }
+        _ => {}
+    }
+}

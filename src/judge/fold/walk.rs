@@ -1,0 +1,131 @@
+//! From item to item of a set: their values, and hashes of their places.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+
+use super::{Items, Step, step, steps};
+use crate::text::meter;
+use crate::text::pointer::{Pointer, Token};
+use crate::text::value::Value;
+
+/// Calls a function with each place that a problem is about.
+pub(crate) fn each_place(
+    path: &Pointer,
+    items: Option<&Items>,
+    (root, way): (&Value, Way),
+    found: &mut dyn FnMut(&Walk<'_>),
+) {
+    let first = steps(path);
+    let mut walk = Walk::new(path, root, way);
+    match items {
+        None => {
+            walk.go(&first, 0);
+            found(&walk);
+        }
+        Some(items) => items.set.each(first.len(), &mut |item, shared| {
+            walk.go(item, shared);
+            found(&walk);
+        }),
+    }
+}
+
+/// What tells places apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Their steps.
+    Exact,
+    /// What does not change when list items move: items with a name are called by it, as Kubernetes does when
+    /// it merges lists. A claim is identified by its name, whichever volume or template uses it.
+    ByName,
+}
+
+/// Goes from item to item of a set: their values, and hashes of their places.
+#[allow(missing_debug_implementations, reason = "it lives while a set is walked")]
+pub(crate) struct Walk<'v> {
+    pub(super) path: Vec<Token>,
+    /// The positions of the steps that differ, in the path.
+    pub(super) wild: Vec<usize>,
+    /// The value and the hash at each step of the path, the root first.
+    pub(super) stack: Vec<(Option<&'v Value>, DefaultHasher)>,
+    way: Way,
+}
+
+impl<'v> Walk<'v> {
+    pub(crate) fn new(path: &Pointer, root: &'v Value, way: Way) -> Self {
+        let path: Vec<Token> = path.tokens().into_iter().cloned().collect();
+        let wild = (0..path.len()).filter(|at| step(&path[*at]).is_some()).collect();
+        Self { path, wild, stack: vec![(Some(root), DefaultHasher::new())], way }
+    }
+
+    /// Goes to an item of which the first `shared` steps are those of the one before.
+    pub(crate) fn go(&mut self, item: &[Step<'_>], shared: usize) {
+        meter::spend(1);
+        for (at, step) in self.wild.iter().zip(item).skip(shared) {
+            self.path[*at] = step.token();
+        }
+        // What is before the first step that differs is where it was.
+        let from = self.wild.get(shared).copied().unwrap_or(self.path.len()).min(self.stack.len() - 1);
+        self.stack.truncate(from + 1);
+        for token in &self.path[from..] {
+            let Some((here, hasher)) = self.stack.last().cloned() else { break };
+            self.stack.push(below(here, hasher, token, self.way));
+        }
+    }
+
+    /// Returns the hash of the place.
+    pub(crate) fn hash(&self) -> u64 {
+        let Some((here, hasher)) = self.stack.last() else { return 0 };
+        let is_claim = || matches!(self.path.last(), Some(Token::Key(key)) if **key == *"claimName");
+        match here.and_then(Value::as_str).filter(|_| self.way == Way::ByName && is_claim()) {
+            Some(claim) => {
+                let mut hasher = DefaultHasher::new();
+                (1_u8, claim).hash(&mut hasher);
+                hasher.finish()
+            }
+            None => hasher.finish(),
+        }
+    }
+
+    /// Returns the hashes of the places around it, from the root.
+    pub(crate) fn around(&self) -> impl DoubleEndedIterator<Item = u64> {
+        self.stack.iter().take(self.path.len()).map(|(_, hasher)| hasher.finish())
+    }
+
+    /// Returns the value there, or that of the nearest place around it.
+    pub(crate) fn nearest(&self) -> Option<&'v Value> {
+        self.stack.iter().rev().find_map(|(here, _)| *here)
+    }
+
+    /// Returns the value there.
+    pub(crate) fn here(&self) -> Option<&'v Value> {
+        self.stack.last().and_then(|(here, _)| *here)
+    }
+
+    pub(super) fn pointer(&self) -> Pointer {
+        self.path.iter().cloned().fold(Pointer::root(), Pointer::then)
+    }
+}
+
+fn below<'v>(
+    here: Option<&'v Value>,
+    mut hasher: DefaultHasher,
+    token: &Token,
+    way: Way,
+) -> (Option<&'v Value>, DefaultHasher) {
+    let here = match token {
+        Token::Key(key) => {
+            key.hash(&mut hasher);
+            here.and_then(|value| value.get(&**key))
+        }
+        Token::Index(index) => {
+            let item = here.and_then(|value| value.get(*index));
+            let name = || item.and_then(|item| item.get("name")?.as_str());
+            match name().filter(|_| way == Way::ByName) {
+                Some(name) => name.hash(&mut hasher),
+                None => index.hash(&mut hasher),
+            }
+            item
+        }
+    };
+    (here, hasher)
+}
