@@ -355,10 +355,12 @@ pub(crate) fn words(text: &str, path: &Pointer, hasher: &mut DefaultHasher) {
 mod tests {
     use proptest::prelude::*;
 
+    use super::items::Set;
     use super::*;
     use crate::judge::checks;
     use crate::judge::finding::{Finding, Level, Safety};
     use crate::text::patch::Op;
+    use crate::text::value::Value;
     use crate::text::value::json;
 
     fn at(container: usize, variable: usize) -> Pointer {

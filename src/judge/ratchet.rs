@@ -149,8 +149,16 @@ mod tests {
     fn after_update(object: &Value, old: &Value) -> [Vec<(String, usize)>; 2] {
         let policy = Policy::builtin("default").expect("a policy");
         let (operation, origin) = (Operation::Update, Origin::Admission);
-        let request =
-            Request { operation, origin, object, old: Some(old), namespace: "n", user: None, today: None };
+        let request = Request {
+            operation,
+            origin,
+            object,
+            old: Some(old),
+            same_spec: None,
+            namespace: "n",
+            user: None,
+            today: None,
+        };
         let findings = evaluate(&policy, &NoFacts, &request).findings;
         [Level::Deny, Level::Warn].map(|level| {
             let of =
