@@ -507,9 +507,8 @@ fn the_charts_options_agree_with_the_components() {
         "components": [at("components/service-monitor"), at("components/alerts"), at("components/dashboard")],
     });
     std::fs::write(folder.path().join("kustomization.yaml"), all.to_string()).unwrap();
-    match (deploy::kustomize(folder.path()), deploy::chart(&values)) {
-        (Some(overlay), Some(chart)) => same(&overlay, &chart),
-        _ => {}
+    if let (Some(overlay), Some(chart)) = (deploy::kustomize(folder.path()), deploy::chart(&values)) {
+        same(&overlay, &chart);
     }
 }
 
