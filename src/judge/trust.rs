@@ -72,11 +72,8 @@ pub fn advice(policy: &Policy, object: &Value, user: &str) -> Option<String> {
     }
     // One that is listed makes children of other kinds: to list it would not help.
     (!is_listed(policy, user)).then(|| {
-        format!(
-            "if `{user}` is the operator that makes the {child} of the {parent} `{name}`, add it to \
-             `trustedControllers` in Jobgate's policy: what it makes of a {parent} that was judged is then not \
-             judged again"
-        )
+        // An operator may put the answers for all its children into one event, of 1,024 characters at most.
+        format!("if `{user}` is the operator of {parent}, add it to `trustedControllers`")
     })
 }
 

