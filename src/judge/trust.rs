@@ -73,7 +73,7 @@ pub fn advice(policy: &Policy, object: &Value, user: &str) -> Option<String> {
     // One that is listed makes children of other kinds: to list it would not help.
     (!is_listed(policy, user)).then(|| {
         // An operator may put the answers for all its children into one event, of 1,024 characters at most.
-        format!("if `{user}` is the operator of {parent} `{name}`, add it to `trustedControllers`")
+        format!("add `{user}` to `trustedControllers` if it operates {parent} `{name}`")
     })
 }
 

@@ -60,6 +60,8 @@ const MAX_ALLOCATED_PER_BYTE: f64 = 1500.0;
 const MAX_HELD_PER_BYTE: f64 = 85.0;
 
 /// The most bytes held at once, and allocated, for a byte of a file that is linted.
+/// Steps of the linter, which also reads API checks' places; it has no deadline.
+const MAX_LINT_STEPS_PER_BYTE: f64 = 12.0;
 const MAX_LINT_HELD_PER_BYTE: f64 = 130.0;
 const MAX_LINT_ALLOCATED_PER_BYTE: f64 = 4000.0;
 /// What a file of any size may hold.
@@ -399,7 +401,7 @@ impl<'b> Search<'b> {
         #[allow(clippy::cast_precision_loss, reason = "sizes of test objects")]
         let growth = |of: fn(&Cost) -> usize| of(&large) as f64 / of(&small).max(1) as f64;
         let (input, grown) = (growth(|cost| cost.bytes), growth(|cost| cost.allocated));
-        if steps > MAX_STEPS_PER_BYTE
+        if steps > MAX_LINT_STEPS_PER_BYTE
             || allocated > MAX_LINT_ALLOCATED_PER_BYTE
             || held > MAX_LINT_HELD_PER_BYTE
             || grown > GROWTH_WITH_DOUBLING * input
