@@ -59,9 +59,9 @@ const MAX_ALLOCATED_PER_BYTE: f64 = 1500.0;
 /// The most bytes held at once for a byte of a review: 3 MiB of object come to 256 MiB.
 const MAX_HELD_PER_BYTE: f64 = 85.0;
 
-/// The most bytes held at once, and allocated, for a byte of a file that is linted.
-/// Steps of the linter, which also reads API checks' places; it has no deadline.
+/// The most steps for a byte of a file that is linted: places are looked up, too, and nobody waits two seconds.
 const MAX_LINT_STEPS_PER_BYTE: f64 = 12.0;
+/// The most bytes held at once, and allocated, for a byte of a file that is linted.
 const MAX_LINT_HELD_PER_BYTE: f64 = 130.0;
 const MAX_LINT_ALLOCATED_PER_BYTE: f64 = 4000.0;
 /// What a file of any size may hold.
