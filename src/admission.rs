@@ -819,7 +819,7 @@ mod tests {
         assert_eq!(
             (&response["allowed"], answer.meta.outcome),
             (&json!(true), Outcome::Warned),
-            "it is mended"
+            "it is fixed"
         );
         // A CronJob is filled on UPDATE, but not over what nobody has read.
         let of = |job: &Value| json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "n"}, "spec": {"jobTemplate": {"spec": job["spec"]}}});

@@ -66,7 +66,7 @@ impl Application for Obedient {
     }
 
     fn estimate<'b>(&self, body: &'b [u8]) -> Estimate<'b> {
-        Estimate { weight: 5 * body.len(), ..admission::estimate(body) }
+        Estimate { weight: self.weight(body), ..admission::estimate(body) }
     }
 
     fn too_heavy(&self, _: Endpoint, body: &[u8]) -> Option<Answer> {

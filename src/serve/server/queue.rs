@@ -9,7 +9,7 @@
 //! take all turns, so that there is always one for a light review soon.
 //!
 //! A user is a string in a body, which anybody who reaches the port can write. Made-up users and namespaces
-//! share what their source is given, and only so many of them are told apart.
+//! share what their source is given, and only so many of them are counted by name.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// How many users, and how many namespaces, of a source are told apart while they have had more than others,
+/// How many users, and how many namespaces, of a source are counted by name while they have had more than others,
 /// and how many pairs of them while they wait. The others count as one.
 const MAX_NAMES: usize = 256;
 /// How many sources are remembered to have had more than others.

@@ -71,11 +71,10 @@ impl<A: Application> Site<A> {
         let weighing = spawn_blocking(move || {
             let _turn = turn;
             let bytes = &body.bytes;
-            let weight = app.weight(bytes);
+            let Estimate { weight, user, namespace, dry_run, .. } = app.estimate(bytes);
             if weight > all {
                 return (Err(app.too_heavy(endpoint, bytes)), body);
             }
-            let Estimate { user, namespace, dry_run, .. } = app.estimate(bytes);
             let names = (bytes.slice_ref(user), bytes.slice_ref(namespace), dry_run);
             (Ok((weight, names)), body)
         });
