@@ -127,9 +127,9 @@ pub enum Gap {
     /// There are none.
     #[default]
     None,
-    /// Their programs are [`IDLE`], and they stand alone at the top of the script.
+    /// Their programs are those of `IDLE`, and they stand alone at the top of the script.
     Quiet,
-    /// Their programs are [`IDLE`].
+    /// Their programs are those of `IDLE`.
     Idle,
     /// Anything that no rule looks for.
     Other,

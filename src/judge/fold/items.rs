@@ -4,7 +4,7 @@ use super::{Kept, Step, Walk, Way, steps, with_steps};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
-/// The items that a problem is about, if there are more than [`MOST_APART`].
+/// The items that a problem is about, if there are more than [`MOST_APART`](super::MOST_APART).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Items {
     /// How often the problem was found.
