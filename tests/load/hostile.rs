@@ -9,14 +9,16 @@
 //! Items that are empty, null, of the wrong type or invalid are searched as well, and cost the linter no more
 //! than the webhook.
 //!
-//! `JOBGATE_HOSTILE=time` times the costliest shapes at 64 KiB and 3 MiB instead; it wants a release build.
-//! `.ci/hostile` runs that.
+//! `JOBGATE_HOSTILE=time` measures whole processes, too, with 64 KiB, 1 MiB and 3 MiB: `jobgate review` of each
+//! shape by itself and of the costliest pairs, and `jobgate lint`. It wants a release build. `.ci/hostile` runs
+//! that.
 mod objects;
 #[path = "../support/generate/places.rs"]
 #[allow(dead_code, reason = "it serves the property test, too")]
 mod places;
 mod shapes;
 mod texts;
+mod whole;
 
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
@@ -37,6 +39,7 @@ use peak_alloc::PeakAlloc;
 
 use objects::Base;
 use shapes::Shape;
+use whole::Table;
 
 /// Counts what is held at once.
 static HELD: PeakAlloc = PeakAlloc;
@@ -71,19 +74,8 @@ const MAX_REPORT: usize = 2 << 20;
 /// How many of the shapes of wrong items are tried for each kind in the gate.
 const WRONG: usize = 40;
 
-/// The most bytes held at once for any review.
-const MAX_HELD: usize = 256 << 20;
 /// The largest answer, in bytes.
 const MAX_ANSWER: usize = 1 << 20;
-/// How long a review of so many bytes may take.
-const TIMES: [(usize, Duration); 2] =
-    [(64 << 10, Duration::from_millis(100)), (3 << 20, Duration::from_secs(1))];
-/// How long it may take to lint a file of so many bytes.
-const LINT_TIMES: [(usize, Duration); 3] = [
-    (64 << 10, Duration::from_millis(100)),
-    (512 << 10, Duration::from_millis(500)),
-    (2 << 20, Duration::from_millis(1500)),
-];
 /// The most time for each byte, as a multiple of the median over all shapes. What is found in text takes
 /// longer than what is skipped, and what is read as a script still longer.
 const MAX_PACE: f64 = 100.0;
@@ -233,6 +225,16 @@ impl Trial<'_> {
         measure(policy, self.endpoint, self.base.review(object, self.update).as_bytes())
     }
 
+    /// Measures whole processes with it, for each size of which something is promised.
+    fn whole(&self, table: &mut Table) {
+        for bounds in whole::REVIEW {
+            // A review of an update has both objects.
+            let size = if self.update { bounds.0 / 2 } else { bounds.0 };
+            let body = self.base.review(&self.shape.of_size(self.base, size), self.update);
+            table.measure(self.name(), bounds, || whole::review(self.endpoint, &body));
+        }
+    }
+
     fn name(&self) -> String {
         let operation = if self.update { "UPDATE" } else { "CREATE" };
         format!("{} {operation} {}: {}", self.endpoint.path(), self.base.name, self.shape)
@@ -305,22 +307,23 @@ fn search(bases: &[(usize, &Base)], timed: bool) {
         costly: Vec::new(),
         slow: Vec::new(),
         paces: Vec::new(),
+        whole: Table::default(),
     };
     for (nth, base) in bases {
         search.kind(*nth, base);
         println!("{}: {} trials so far, {:.0?}", base.name, search.trials, began.elapsed());
     }
-    let Search { trials, mut faults, costly, slow, mut paces, .. } = search;
+    let Search { trials, mut faults, costly, slow, mut paces, mut whole, .. } = search;
     println!("{trials} shapes in {:.0?}; the costliest:", began.elapsed());
     for (score, trial) in costly.iter().take(5) {
         println!("  {score:.2} {:?} {}", trial.cost(&policy, 4 * SMALL), trial.name());
     }
     faults.extend(off_the_pace(&slow, &mut paces, &policy));
     if timed {
-        let trials: Vec<&Trial<'_>> = costly.iter().chain(&slow).map(|(_, trial)| trial).collect();
-        for (size, most) in TIMES {
-            faults.extend(too_slow(&trials, &policy, size, most));
+        for (_, trial) in costly.iter().chain(&slow) {
+            trial.whole(&mut whole);
         }
+        faults.extend(whole.print("reviews, and texts that are linted,"));
     }
     println!("{} passed, {} failed", trials - faults.len().min(trials), faults.len());
     for fault in faults.iter().take(MAX_SHOWN) {
@@ -343,6 +346,7 @@ struct Search<'b> {
     costly: Vec<Ranked<'b>>,
     slow: Vec<Ranked<'b>>,
     paces: Vec<f64>,
+    whole: Table,
 }
 
 impl<'b> Search<'b> {
@@ -364,6 +368,13 @@ impl<'b> Search<'b> {
             // What is around other objects may cost something for each of them.
             lean_in_turn = if base.kind.components.is_some() { 1 } else { THREES };
         }
+        if self.timed {
+            for shape in singles.iter().chain(&lean) {
+                for (endpoint, update) in ASKED {
+                    Trial { base, shape: shape.clone(), endpoint, update }.whole(&mut self.whole);
+                }
+            }
+        }
         let shapes = singles.iter().cloned().chain(in_turn(lean, nth, lean_in_turn));
         let shapes = shapes.chain(in_turn(pairs, nth, pairs_in_turn));
         let mut ranked: Vec<(f64, Shape)> =
@@ -379,6 +390,10 @@ impl<'b> Search<'b> {
         let wrong_in_turn = if self.timed { 1 } else { wrong.len().div_ceil(WRONG).max(1) };
         for shape in in_turn(wrong, nth, wrong_in_turn) {
             self.shape(base, &bare, &shape);
+            if self.timed {
+                Trial { base, shape: shape.clone(), endpoint: Endpoint::Validate, update: false }
+                    .whole(&mut self.whole);
+            }
             self.lint(base, &shape);
         }
         for kept in [&mut self.costly, &mut self.slow] {
@@ -409,12 +424,9 @@ impl<'b> Search<'b> {
             self.faults.push(format!("lint {}: {shape}: {small:?} {large:?}", base.name));
         }
         if self.timed {
-            for (size, most) in LINT_TIMES {
-                let cost = measure_lint(self.policy, &shape.of_size(base, size));
-                if cost.took > most || cost.held > MAX_HELD {
-                    self.faults.push(format!("lint {}: {shape}: {cost:?}, at most {most:?}", base.name));
-                }
-            }
+            let object = shape.of_size(base, whole::LINT.0);
+            let name = format!("lint {}: {shape}", base.name);
+            self.whole.measure(name, whole::LINT, || whole::lint("object.json", &object));
         }
     }
 
@@ -503,19 +515,4 @@ fn off_the_pace(slow: &[Ranked<'_>], paces: &mut [f64], policy: &Policy) -> Vec<
     }
     let beyond = paces.iter().filter(|(pace, _)| *pace > MAX_PACE);
     beyond.map(|(pace, trial)| format!("{}: {pace:.0} times the time of others", trial.name())).collect()
-}
-
-/// Times shapes at a size of which the time is promised, best of three, and prints the slowest and the one
-/// that holds most.
-fn too_slow(trials: &[&Trial<'_>], policy: &Policy, size: usize, most: Duration) -> Vec<String> {
-    let timed =
-        |trial: &&Trial<'_>| (0..3).map(|_| trial.cost(policy, size)).min_by_key(|cost| cost.took).unwrap();
-    let timed: Vec<(Cost, String)> = trials.iter().map(|trial| (timed(trial), trial.name())).collect();
-    let slowest = timed.iter().max_by_key(|(cost, _)| cost.took);
-    let largest = timed.iter().max_by_key(|(cost, _)| cost.held);
-    for (what, worst) in [("slowest", slowest), ("largest", largest)] {
-        println!("{what} with objects of {} KiB: {worst:?}", size >> 10);
-    }
-    let beyond = timed.iter().filter(|(cost, _)| cost.took > most || cost.held > MAX_HELD);
-    beyond.map(|(cost, name)| format!("{name}: {cost:?}, at most {most:?} and {MAX_HELD} bytes")).collect()
 }

@@ -5,24 +5,21 @@
 //! grow. A process of its own measures them, since allocations are counted for all of it. Whether what is found
 //! is also said is the business of other tests.
 //!
-//! `JOBGATE_HOSTILE=time` measures a mebibyte of each text instead, and the time; it wants a release build.
+//! `JOBGATE_HOSTILE=time` measures whole processes with a mebibyte of each text instead; it wants a release
+//! build.
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
 
 use jobgate::judge::policy::Policy;
 use jobgate::local::lint::{self, Claims, Input, Options};
 use jobgate::report::{self, Format};
 use jobgate::text::meter::{self, Bounds};
 
+use super::whole::{self, Table};
 use super::{ALL, HELD};
 
 /// Bytes of a text, and of the larger one that it is compared with, in the gate.
 const SIZES: [usize; 2] = [24 << 10, 96 << 10];
-/// Bytes of a text that is timed.
-const LARGE: usize = 1 << 20;
-/// How long such a text may take.
-const MOST_TIME: Duration = Duration::from_millis(500);
 /// The most bytes held at once for a byte of text, besides what short texts may take.
 const MOST_HELD_PER_BYTE: usize = 54;
 /// What a short text may have held at once, whatever is in it: findings up to the bounds of one object.
@@ -324,13 +321,11 @@ struct Cost {
     bytes: usize,
     steps: u64,
     held: usize,
-    took: Duration,
 }
 
 fn cost(policy: &Policy, text: &str) -> Cost {
     let held = HELD.current_usage();
     HELD.reset_peak_usage();
-    let began = Instant::now();
     let work = || {
         let input = Input::text("a.yaml", text.as_bytes());
         let linted = lint::lint(&[input], policy, &Claims::default(), &Options::default());
@@ -338,8 +333,7 @@ fn cost(policy: &Policy, text: &str) -> Cost {
         report::write(&linted.report, Format::Human, &report::Options::default(), &mut out).unwrap();
     };
     let ((), steps) = meter::run(Bounds::default(), work).unwrap();
-    let took = began.elapsed();
-    Cost { bytes: text.len(), steps, held: HELD.peak_usage().saturating_sub(held), took }
+    Cost { bytes: text.len(), steps, held: HELD.peak_usage().saturating_sub(held) }
 }
 
 fn too_much(small: &Cost, large: &Cost) -> Option<String> {
@@ -366,28 +360,28 @@ pub(crate) fn search(timed: bool) {
         .filter(|(nth, _)| timed || nth % IN_TURN == 0)
         .map(|(_, text)| text)
         .collect();
+    if timed {
+        let mut whole = Table::default();
+        for text in &texts {
+            let large = text.of_size(whole::LINT.0);
+            whole.measure(text.name.clone(), whole::LINT, || whole::lint("a.yaml", &large));
+        }
+        let faults = whole.print("texts");
+        faults.iter().for_each(|fault| println!("  {fault}"));
+        assert!(faults.is_empty(), "{} texts cost too much", faults.len());
+        return;
+    }
     let (mut costs, mut faults) = (Vec::new(), Vec::new());
     for text in &texts {
-        if timed {
-            let large = text.of_size(LARGE);
-            let best = (0..3).map(|_| cost(&policy, &large)).min_by_key(|cost| cost.took).unwrap();
-            if best.took > MOST_TIME || best.held > MOST_HELD + MOST_HELD_PER_BYTE * LARGE {
-                faults.push(format!("{}: {best:?}", text.name));
-            }
-            costs.push((best, &text.name));
-        } else {
-            let [small, large] = SIZES.map(|bytes| cost(&policy, &text.of_size(bytes)));
-            faults.extend(too_much(&small, &large).map(|why| format!("{}: {why}", text.name)));
-            costs.push((large, &text.name));
-        }
+        let [small, large] = SIZES.map(|bytes| cost(&policy, &text.of_size(bytes)));
+        faults.extend(too_much(&small, &large).map(|why| format!("{}: {why}", text.name)));
+        costs.push((large, &text.name));
     }
     costs.sort_by_key(|(cost, _)| std::cmp::Reverse(cost.held));
     println!("{} texts; those for which most is held:", costs.len());
     costs.iter().take(5).for_each(|(cost, name)| println!("  {cost:?} {name}"));
-    costs.sort_by_key(|(cost, _)| {
-        std::cmp::Reverse(if timed { cost.took.as_micros() } else { cost.steps.into() })
-    });
-    println!("and those that take longest:");
+    costs.sort_by_key(|(cost, _)| std::cmp::Reverse(cost.steps));
+    println!("and those that take most steps:");
     costs.iter().take(5).for_each(|(cost, name)| println!("  {cost:?} {name}"));
     println!("bytes allocated in all: {}", ALL.total_allocated());
     faults.iter().take(40).for_each(|fault| println!("  {fault}"));
