@@ -78,17 +78,24 @@ fn strange(draws: &mut Draws<'_>, object: &Value) -> Op {
 
 /// The footprint is as good as the object, for operations that were each made for it.
 fn sees_all(object: &Value, ops: &[Op]) {
-    let small = patch::footprint(object, ops);
-    let (whole, part) = (patch::apply(object, ops), patch::apply(&small, ops));
+    let (small, moved) = patch::footprint(object, ops);
+    let (whole, part) = (patch::apply(object, ops), patch::apply(&small, &moved));
     assert_eq!(whole.is_ok(), part.is_ok(), "{ops:?} on {object}, of which they see {small}");
     let (Ok(whole), Ok(part)) = (whole, part) else { return };
-    for op in ops {
+    for (op, moved) in ops.iter().zip(&moved) {
         let at = op.pointer();
         if at.tokens().iter().all(|token| matches!(token, Token::Key(_))) {
             assert_eq!(at.find(&whole), at.find(&part), "{ops:?} on {object}, of which they see {small}");
         }
-        let length = |of: &Value| at.parent().and_then(|list| list.find(of)?.as_array().map(Vec::len));
-        assert_eq!(length(&whole), length(&part), "{ops:?} on {object}, of which they see {small}");
+        let grown = |at: &Pointer, before: &Value, after: &Value| {
+            let length = |of: &Value| at.parent().and_then(|list| list.find(of)?.as_array().map(Vec::len));
+            length(after).zip(length(before)).map(|(after, before)| after.wrapping_sub(before))
+        };
+        assert_eq!(
+            grown(at, object, &whole),
+            grown(moved.pointer(), &small, &part),
+            "{ops:?} on {object}, of which they see {small}"
+        );
     }
 }
 

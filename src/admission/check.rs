@@ -85,14 +85,15 @@ pub(crate) fn checked_patch(
         return Err(Doubt::DoesNotApply);
     }
     // Comparing whole objects would cost as much as reading them; operations change only what they cover.
-    let before = patch::footprint(&object, &ops);
-    let after = patch::apply(&before, &ops).map_err(|_| Doubt::DoesNotApply)?;
-    if !patch::agrees_with_rfc_6902(&before, &ops, &after) {
+    let (before, moved) = patch::footprint(&object, &ops);
+    let after = patch::apply(&before, &moved).map_err(|_| Doubt::DoesNotApply)?;
+    if !patch::agrees_with_rfc_6902(&before, &moved, &after) {
         return Err(Doubt::DoesNotApply);
     }
     if !PATTERNS.allow(&mut Vec::new(), Some(&before), Some(&after)) {
         return Err(Doubt::StraysOutside);
     }
+    drop((before, moved, after));
     patch::apply_in_place(&mut object, &ops).map_err(|_| Doubt::DoesNotApply)?;
     let again = judge(&object);
     if !again.fill_ops().is_empty() {

@@ -30,8 +30,12 @@ use crate::judge::finding::Part as FindingPart;
 use crate::kinds::{Container, ContainerSlot, Part, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
-use crate::text::shell::{After, Place, SPREADS, UNKNOWN, Word};
+use crate::text::shell::{After, Bound, Place, SPREADS, UNKNOWN, Word};
 use crate::text::value::{Text, Value as Json};
+
+/// The most items of `command` and `args` that are read: with what separates them, more are longer than a command
+/// may be (64 KiB).
+const MOST_ITEMS: usize = 64 << 10;
 
 /// Programs that read a script from their arguments.
 pub(crate) const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
@@ -44,16 +48,16 @@ pub struct CommandLine<'a> {
     /// Its variables.
     pub environment: Environment<'a>,
     /// The items of `command` and `args`, with `$(X)` replaced where it is known.
-    pub argv: Vec<Item<'a>>,
+    pub argv: Box<[Item<'a>]>,
     /// The shells that read a script from their arguments, outermost first.
-    pub shells: Vec<Shell>,
+    pub shells: Box<[Shell]>,
     /// The commands, in the order of the text. A command that starts a shell with a script comes before those
     /// of the script.
     ///
     /// Where there is no room for all ([`Self::left_out`]), these are there: the last one of each script, the
     /// first one of a loop at its end, Python, launchers, shells with scripts, and a list of programs that
     /// rules look for, each with the command right behind it. [`Command::gap`] says what is missing.
-    pub commands: Vec<Command>,
+    pub commands: Box<[Command]>,
     /// Whether a script could not be read, or not to its end, or there is no room for a command that rules look
     /// for: there are more of those.
     pub unread: bool,
@@ -206,8 +210,11 @@ impl<'a> PodCommands<'a> {
     #[must_use]
     pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>, room: &Rc<Room>) -> Self {
         let added = workload.kind.variables.and_then(|variables| variables(workload, pod)).map(Rc::from);
-        let main = pod.containers().filter(|container| container.slot == ContainerSlot::Main);
-        Self { containers: main.map(|container| CommandLine::of(container, added.as_ref(), room)).collect() }
+        let main = || pod.containers().filter(|container| container.slot == ContainerSlot::Main);
+        // There may be a hundred thousand: no more room than they need.
+        let mut containers = Vec::with_capacity(main().count());
+        containers.extend(main().map(|container| CommandLine::of(container, added.as_ref(), room)));
+        Self { containers }
     }
 }
 
@@ -218,10 +225,11 @@ impl<'a> CommandLine<'a> {
     pub fn of(container: Container<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
         let environment = Environment::of(&container.part, added, room);
         let lists = ["command", "args"].map(|list| container.part.get(list));
-        let all = lists.iter().map(|list: &Part<'a>| list.values().len()).sum();
-        let mut argv: Vec<Item<'a>> = Vec::with_capacity(all);
+        let all: usize = lists.iter().map(|list: &Part<'a>| list.values().len()).sum();
+        let mut argv: Vec<Item<'a>> = Vec::with_capacity(all.min(MOST_ITEMS));
         for list in lists {
-            let texts = list.values().iter().map(Json::as_str).enumerate();
+            let room = MOST_ITEMS - argv.len();
+            let texts = list.values().iter().map(Json::as_str).enumerate().take(room);
             argv.extend(texts.filter_map(|(index, text)| {
                 let written = text?;
                 Some(Item { list: list.pointer.clone(), index, text: Cow::Borrowed(written), written })
@@ -240,14 +248,13 @@ impl<'a> CommandLine<'a> {
             commands: Vec::new(),
             unread: false,
             left_out: false,
-            beyond: None,
+            beyond: (all > MOST_ITEMS).then_some(Beyond::Bound(Bound::Command)),
         };
         stream.container(script);
-        let Stream { mut shells, mut commands, unread, left_out, beyond, .. } = stream;
+        let Stream { shells, commands, unread, left_out, beyond, .. } = stream;
         // There may be as many containers as bytes of scripts.
-        shells.shrink_to_fit();
-        commands.shrink_to_fit();
-        Self { container, environment, argv, shells, commands, unread, left_out, beyond }
+        let (shells, commands) = (shells.into_boxed_slice(), commands.into_boxed_slice());
+        Self { container, environment, argv: argv.into(), shells, commands, unread, left_out, beyond }
     }
 
     /// Returns something of it that was not judged, if there is something: so far as it was read.

@@ -182,7 +182,7 @@ impl<'a> Reading<'a> {
                     && !environment.adds("MASTER_ADDR")
                     && !environment.adds("PET_RDZV_ENDPOINT");
                 // One program, with nothing around it that may know more.
-                let [program] = line.commands.as_slice() else { continue };
+                let [program] = &*line.commands else { continue };
                 let words = &program.words;
                 let is_script = words.get(1).and_then(Token::known).is_some_and(|one| one.ends_with(".py"));
                 let is_python = is_python(&program.program);

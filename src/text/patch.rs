@@ -10,7 +10,7 @@ use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation
 
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
+use crate::text::value::{Value, make_room};
 pub use joined::{Clash, Joined};
 pub use op::Op;
 
@@ -66,25 +66,34 @@ pub fn merge(target: &mut Value, patch: &Value) {
     *target = merged.into();
 }
 
-/// Returns the part of the object that the operations refer to: the values at their places and the path
-/// there.
+/// Returns the part of the object that the operations refer to, and the operations on that part.
 ///
-/// Mappings on the path keep only the keys of the path, lists keep their length. The operations have the same
-/// effect on it as on the object, which may be much larger.
+/// The part has the values at their places and the path there: of mappings the keys of the path, of lists what
+/// lies between the first and the last item that is touched. The operations have the same effect on it as on the
+/// object, which may be much larger, and whose lists may be much longer.
 #[must_use]
-pub fn footprint(object: &Value, ops: &[Op]) -> Value {
+pub fn footprint(object: &Value, ops: &[Op]) -> (Value, Vec<Op>) {
     let steps: Vec<Vec<&Token>> = ops.iter().map(|op| op.pointer().tokens()).collect();
-    footprint_of(object, &steps.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    let mut moved: Vec<Vec<Token>> =
+        steps.iter().map(|steps| steps.iter().copied().cloned().collect()).collect();
+    let places: Vec<Below<'_>> = steps.iter().map(Vec::as_slice).enumerate().collect();
+    let part = footprint_of(object, &places, 0, &mut moved);
+    let at = |steps: Vec<Token>| steps.into_iter().fold(Pointer::root(), Pointer::then);
+    (part, ops.iter().zip(moved).map(|(op, steps)| op.moved_to(at(steps))).collect())
 }
 
-/// Returns the footprint of operations at places below this value.
-fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
+/// The number of an operation, and its steps from some value on.
+type Below<'a> = (usize, &'a [&'a Token]);
+
+/// Returns the footprint of operations at places below a value, `depth` steps from the root, and moves the steps
+/// in its lists.
+fn footprint_of(value: &Value, places: &[Below<'_>], depth: usize, moved: &mut [Vec<Token>]) -> Value {
     // Group the operations by their first step, or the work could double at every step.
-    let mut below: BTreeMap<&Token, Vec<&[&Token]>> = BTreeMap::new();
-    for place in places {
+    let mut below: BTreeMap<&Token, Vec<Below<'_>>> = BTreeMap::new();
+    for &(op, place) in places {
         meter::spend(1);
         let Some((first, rest)) = place.split_first() else { return value.clone() };
-        below.entry(first).or_default().push(rest);
+        below.entry(first).or_default().push((op, rest));
     }
     match value {
         Value::Object(map) => {
@@ -92,15 +101,27 @@ fn footprint_of(value: &Value, places: &[&[&Token]]) -> Value {
                 Token::Key(key) => map.get_key_value(key).map(|entry| (entry, rest)),
                 Token::Index(_) => None,
             });
-            keys.map(|((key, child), rest)| (key.to_owned(), footprint_of(child, rest))).collect()
+            keys.map(|((key, child), rest)| (key.to_owned(), footprint_of(child, rest, depth + 1, moved)))
+                .collect()
         }
         Value::Array(list) => {
-            let mut items = vec![Value::Null; list.len()];
-            for (token, rest) in &below {
-                if let Token::Index(index) = token
-                    && let (Some(item), Some(child)) = (items.get_mut(*index), list.get(*index))
-                {
-                    *item = footprint_of(child, rest);
+            let touched = || {
+                below.iter().filter_map(|(token, rest)| match token {
+                    Token::Index(index) => Some((*index, rest)),
+                    Token::Key(_) => None,
+                })
+            };
+            let from = touched().map(|(index, _)| index).min().unwrap_or(0).min(list.len());
+            let last = touched().map(|(index, _)| index).max().unwrap_or(0);
+            // Each operation may take one away, and so bring one nearer that was behind the last.
+            let to = last.saturating_add(1 + places.len()).min(list.len());
+            let mut items = vec![Value::Null; to - from];
+            for (index, rest) in touched() {
+                for (op, _) in rest {
+                    moved[*op][depth] = Token::Index(index - from);
+                }
+                if let (Some(item), Some(child)) = (items.get_mut(index - from), list.get(index)) {
+                    *item = footprint_of(child, rest, depth + 1, moved);
                 }
             }
             Value::Array(items)
@@ -130,6 +151,7 @@ fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
             drop(map.insert(key.to_string(), value.clone()));
         }
         (Op::Add(_, value), Value::Array(list), Token::Index(index)) if *index <= list.len() => {
+            make_room(list);
             list.insert(*index, value.clone());
         }
         (Op::Replace(_, value), Value::Object(map), Token::Key(key)) => *map.get_mut(key)? = value.clone(),
@@ -170,9 +192,10 @@ mod tests {
             Op::Replace(item.key("c"), 9.into()),
             Op::Add(Pointer::of(&["spec", "tolerations"]) / 1, json!({})),
         ];
-        let small = footprint(&object, &ops);
-        assert_eq!(small, json!({"spec": {"a": {"b": [null, {"c": 2}, null]}, "tolerations": [null]}}));
-        assert_eq!(apply(&small, &ops).expect("applies")["spec"]["tolerations"], json!([null, {}]));
+        let (small, moved) = footprint(&object, &ops);
+        assert_eq!(small, json!({"spec": {"a": {"b": [{"c": 2}, null]}, "tolerations": []}}));
+        let after = apply(&small, &moved).expect("applies");
+        assert_eq!(after, json!({"spec": {"a": {"b": [{"c": 9}, null]}, "tolerations": [{}], "ttl": 1}}));
         for (place, applies) in [
             (Pointer::of(&["spec", "a", "b"]) / 4, false),
             (Pointer::of(&["spec", "a", "b"]) / 3, true),
@@ -182,8 +205,48 @@ mod tests {
         ] {
             let ops = [Op::Add(place, true.into())];
             assert_eq!(apply(&object, &ops).is_ok(), applies);
-            assert_eq!(apply(&footprint(&object, &ops), &ops).is_ok(), applies);
+            let (small, moved) = footprint(&object, &ops);
+            assert_eq!(apply(&small, &moved).is_ok(), applies);
         }
+    }
+
+    #[test]
+    fn a_footprint_of_a_long_list_is_short() {
+        let list = Pointer::of(&["list"]);
+        let object = json!({"list": vec![0; 10_000]});
+        let add = |index: usize| Op::Add(&list / index, 1.into());
+        for (ops, length, applies) in [
+            (vec![add(10_000), add(10_001)], 0, true),
+            (vec![add(10_001)], 0, false),
+            (vec![Op::Replace(&list / 5_000, 1.into())], 2, true),
+            // The last one is nearer to the front by two then.
+            (
+                vec![
+                    Op::Remove(&list / 9_000),
+                    Op::Remove(&list / 9_000),
+                    Op::Replace(&list / 9_997, 1.into()),
+                ],
+                1_000,
+                true,
+            ),
+            (
+                vec![
+                    Op::Remove(&list / 9_000),
+                    Op::Remove(&list / 9_000),
+                    Op::Replace(&list / 9_998, 1.into()),
+                ],
+                1_000,
+                false,
+            ),
+        ] {
+            let (small, moved) = footprint(&object, &ops);
+            assert_eq!(small["list"].as_array().map(Vec::len), Some(length), "{ops:?}");
+            assert_eq!(apply(&object, &ops).is_ok(), applies, "{ops:?}");
+            assert_eq!(apply(&small, &moved).is_ok(), applies, "{ops:?}");
+        }
+        // Of a value that is replaced as a whole, the steps below it stay.
+        let ops = [add(3), Op::Replace(list.clone(), json!([1]))];
+        assert_eq!(footprint(&object, &ops), (object, ops.to_vec()));
     }
 
     #[test]

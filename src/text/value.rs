@@ -15,6 +15,7 @@ use std::ops::{Index, IndexMut};
 
 pub use compact_str::CompactString as Text;
 pub use convert::json;
+pub(crate) use map::make_room;
 pub use map::{Entries, Fields, Map};
 pub use read::{Select, ValueReader};
 use serde_json::Number;

@@ -13,7 +13,7 @@ use jobgate::text::value::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates::{self, Authority};
-use crate::definitions::Definitions;
+use crate::definitions::{self, Definitions};
 use crate::gate::{Gate, Setup};
 use crate::kubectl::Kubectl;
 use crate::process::{Process, eventually, free_port};
@@ -272,12 +272,7 @@ impl Cluster {
         if definitions.is_empty() {
             return Ok(());
         }
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": definitions});
-        // Definitions are too large for the annotation that client-side apply writes.
-        let output = self.admin.run(&["create", "-f", "-"], &list.to_string());
-        if !output.success {
-            return Err(output.to_string());
-        }
+        definitions::apply(&self.admin, &mut definitions.to_vec())?;
         let names: Vec<&str> =
             definitions.iter().filter_map(|definition| definition["metadata"]["name"].as_str()).collect();
         eventually(Duration::from_secs(60), || {

@@ -8,6 +8,7 @@ use jobgate::kinds::{Api, Kind};
 use jobgate::text::value::{Value, json};
 
 use crate::cluster::shared;
+use crate::kubectl::Kubectl;
 use crate::programs;
 
 /// The definition of MPIJobs of the training operator. A cluster has one definition of a resource.
@@ -115,6 +116,57 @@ pub(crate) fn without_descriptions(value: &mut Value) {
             map.values_mut().for_each(without_descriptions);
         }
         Value::Array(items) => items.iter_mut().for_each(without_descriptions),
+        _ => {}
+    }
+}
+
+/// Applies objects, and definitions among them without the rules that an older API server cannot compile: JobSet
+/// 0.12 reads `metadata.namespace` of a template in one, which 1.30 does not know. What is left out is printed.
+///
+/// # Errors
+/// The API server refuses them.
+pub(crate) fn apply(kubectl: &Kubectl, objects: &mut [Value]) -> Result<(), String> {
+    loop {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+        // Definitions are too large for the annotation that client-side apply writes.
+        let output = kubectl.run(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &list);
+        if output.success {
+            return Ok(());
+        }
+        let mut left_out = false;
+        for object in objects.iter_mut().filter(|object| object["kind"] == "CustomResourceDefinition") {
+            let mut rules = Vec::new();
+            without_rules(object, &output.stderr, &mut rules);
+            left_out |= !rules.is_empty();
+            for rule in rules {
+                println!("{}: this API server cannot compile {rule}", object["metadata"]["name"]);
+            }
+        }
+        if !left_out {
+            return Err(output.to_string());
+        }
+    }
+}
+
+/// Takes out the rules that the API server says it cannot compile.
+fn without_rules(schema: &mut Value, refused: &str, out: &mut Vec<String>) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(Value::Array(rules)) = map.get_mut("x-kubernetes-validations") {
+                rules.retain(|rule| {
+                    let rule = rule["rule"].as_str().unwrap_or_default();
+                    // As Go prints it.
+                    let is_refused = refused.contains("compilation failed")
+                        && refused.contains(&format!("Rule:{}", json!(rule)));
+                    if is_refused {
+                        out.push(rule.to_owned());
+                    }
+                    !is_refused
+                });
+            }
+            map.values_mut().for_each(|value| without_rules(value, refused, out));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| without_rules(item, refused, out)),
         _ => {}
     }
 }

@@ -21,7 +21,7 @@ use jobgate::text::value::{Value, json};
 
 use crate::certificates::{Authority, Pair};
 use crate::cluster::Cluster;
-use crate::definitions::without_descriptions;
+use crate::definitions::{self, without_descriptions};
 use crate::kubectl::Kubectl;
 use crate::process::{Process, eventually, free_port, http_get};
 use crate::programs;
@@ -435,14 +435,8 @@ impl Manifests {
             .filter(|object| object["kind"] == "CustomResourceDefinition")
             .map(|object| text(&object["metadata"]["name"]).to_owned())
             .collect();
-        // Definitions are too large for the annotation that client-side apply writes. A second try finds the
-        // namespace.
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.0}).to_string();
-        eventually(Duration::from_secs(60), || {
-            let output =
-                cluster.admin.run(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &list);
-            if output.success { Ok(()) } else { Err(output.to_string()) }
-        })?;
+        // A second try finds the namespace.
+        eventually(Duration::from_secs(60), || definitions::apply(&cluster.admin, &mut self.0))?;
         let names = definitions.join(",");
         eventually(Duration::from_secs(60), || {
             let output = cluster.admin.run(&["get", &names, "-A"], "");

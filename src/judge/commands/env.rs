@@ -18,15 +18,15 @@ pub type Added = Rc<[(&'static str, Option<String>)]>;
 /// The variables of a container.
 #[derive(Debug, Default)]
 pub struct Environment<'a> {
-    /// The items of `env`, and where the list is.
+    /// The items of `env`, and where the container is.
     items: &'a [Value],
-    list: Pointer,
+    container: Pointer,
     /// What the kind's controller adds.
-    added: Added,
+    added: Option<Added>,
     /// All of them, read once one of them is asked for.
-    variables: OnceCell<BTreeMap<&'a str, Variable<'a>>>,
-    /// How many items were looked at without them.
-    looked_at: Cell<usize>,
+    variables: OnceCell<Box<BTreeMap<&'a str, Variable<'a>>>>,
+    /// How many items were looked at without them, up to a bound.
+    looked_at: Cell<u16>,
     /// The room for what is replaced, and whether it was too little.
     room: Rc<Room>,
     is_beyond: Cell<bool>,
@@ -55,7 +55,7 @@ impl Variable<'_> {
 const MAX_VALUE_BYTES: usize = 4096;
 
 /// So many items are looked at without a table of the variables.
-const FEW: usize = 1024;
+const FEW: u16 = 1024;
 
 /// The longest name of a variable that is looked up, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -64,13 +64,11 @@ impl<'a> Environment<'a> {
     /// Returns the variables of a container, with those of the kind's controller, which come last and win
     /// (training.md §0, fact 8).
     pub(super) fn of(container: &Part<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
-        let env = container.get("env");
         let is_open = added.is_none() || !container.get("envFrom").values().is_empty();
-        let added = added.cloned().unwrap_or_default();
         Self {
-            items: env.values(),
-            list: env.pointer,
-            added,
+            items: container.get("env").values(),
+            container: container.pointer.clone(),
+            added: added.cloned(),
             variables: OnceCell::new(),
             looked_at: Cell::new(0),
             room: Rc::clone(room),
@@ -94,6 +92,10 @@ impl<'a> Environment<'a> {
         fits
     }
 
+    fn added(&self) -> &[(&'static str, Option<String>)] {
+        self.added.as_deref().unwrap_or_default()
+    }
+
     fn variables(&self) -> &BTreeMap<&'a str, Variable<'a>> {
         self.variables.get_or_init(|| {
             let mut all = BTreeMap::new();
@@ -112,11 +114,11 @@ impl<'a> Environment<'a> {
                 };
                 all.insert(name, Variable { value, item: Some(index) });
             }
-            for (name, value) in &*self.added {
+            for (name, value) in self.added() {
                 let value = value.clone().map(Cow::Owned);
                 all.insert(name, Variable { value, item: None });
             }
-            all
+            Box::new(all)
         })
     }
 
@@ -126,14 +128,15 @@ impl<'a> Environment<'a> {
             meter::spend(1);
             item.get("name")?.as_str()
         });
-        own.chain(self.added.iter().map(|(name, _)| *name))
+        own.chain(self.added().iter().map(|(name, _)| *name))
     }
 
     /// Returns a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
         // Most that rules ask for are not there. Of many, or for a script, each question would cost a walk.
-        let looked_at = self.looked_at.get() + self.items.len();
+        let looked_at =
+            u16::try_from(self.items.len()).unwrap_or(u16::MAX).saturating_add(self.looked_at.get());
         if looked_at <= FEW && self.variables.get().is_none() {
             self.looked_at.set(looked_at);
             if !self.names().any(|own| own == name) {
@@ -146,13 +149,13 @@ impl<'a> Environment<'a> {
     /// Tells whether the kind's controller adds a variable.
     #[must_use]
     pub fn adds(&self, name: &str) -> bool {
-        self.added.iter().any(|(added, _)| *added == name)
+        self.added().iter().any(|(added, _)| *added == name)
     }
 
     /// Returns where a variable is; nothing if the kind's controller adds it.
     #[must_use]
     pub fn place(&self, variable: &Variable<'_>) -> Option<Pointer> {
-        variable.item.map(|index| &self.list / index)
+        variable.item.map(|index| &(&self.container / "env") / index)
     }
 
     /// Returns the variables by name.

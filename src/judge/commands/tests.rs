@@ -102,7 +102,7 @@ fn scripts_are_read_wherever_the_shell_is() {
     }
     let container = json!({"command": ["bash"], "args": ["-c", "set -o pipefail; mpirun x | tee y"]});
     with(&container, |line| {
-        let [shell] = line.shells.as_slice() else { panic!("{:?}", line.shells) };
+        let [shell] = &*line.shells else { panic!("{:?}", line.shells) };
         assert!(shell.pipefail && shell.first && !shell.errexit && shell.name == "bash");
         assert_eq!(shell.last, Some(3));
     });
@@ -243,7 +243,7 @@ fn a_long_script_is_read_to_its_end() {
         let launches: Vec<_> = line.launches().collect();
         let [launch] = launches.as_slice() else { panic!("{launches:?}") };
         assert_eq!((launch.value("nnodes"), launch.command.gap), (Given::Known("2"), Gap::Other));
-        let [.., tail, last] = line.commands.as_slice() else { panic!() };
+        let [.., tail, last] = &*line.commands else { panic!() };
         assert_eq!((last.program.as_str(), last.gap, last.before), ("b", Gap::Quiet, Some(After::Next)));
         assert_eq!((tail.program.as_str(), tail.gap), ("echo", Gap::None), "the one behind is kept");
         assert_eq!(line.shells[0].last, Some(line.commands.len() - 1));
@@ -321,7 +321,7 @@ fn an_argument_vector_is_cut_where_a_command_is() {
         assert_eq!(line.beyond(), Some(Beyond::Bound(Bound::Command)));
         let words = &line.commands[0].words;
         assert!(words.len() <= 1 << 15 && words[words.len() - 1].word.spreads());
-        assert_eq!(line.argv.len(), 70_002);
+        assert_eq!(line.argv.len(), 1 << 16);
     });
     let code = "x".repeat(1 << 20);
     with(&json!({"command": ["python", "-c", code, "b"]}), |line| {

@@ -26,12 +26,17 @@ impl Op {
     /// Returns the operation relative to a place around it; nothing if it is not inside that place.
     #[must_use]
     pub fn below(&self, around: &Pointer) -> Option<Self> {
-        let place = self.pointer().below(around)?;
-        Some(match self {
+        self.pointer().below(around).map(|place| self.moved_to(place))
+    }
+
+    /// Returns the operation at another place.
+    #[must_use]
+    pub fn moved_to(&self, place: Pointer) -> Self {
+        match self {
             Self::Add(_, value) => Self::Add(place, value.clone()),
             Self::Replace(_, value) => Self::Replace(place, value.clone()),
             Self::Remove(_) => Self::Remove(place),
-        })
+        }
     }
 
     /// Moves the operation below a place.

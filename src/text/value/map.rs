@@ -187,6 +187,17 @@ pub(super) fn fit<T>(list: &mut Vec<T>) {
     }
 }
 
+/// So many items a list may have before it grows by less than its size.
+const MANY: usize = 4096;
+
+/// Makes room for one more item. A vector that doubles has three times what it needs at worst, while it is
+/// copied; a long list grows by a quarter.
+pub(crate) fn make_room<T>(list: &mut Vec<T>) {
+    if list.len() == list.capacity() && list.len() >= MANY {
+        list.reserve_exact(list.len() / 4);
+    }
+}
+
 /// The entries of a mapping while it is read, in source order.
 #[derive(Debug, Default)]
 pub struct Fields {
@@ -221,6 +232,7 @@ impl Fields {
 
     /// Adds an entry for a new key.
     pub fn push(&mut self, key: Text, value: Value) {
+        make_room(&mut self.entries);
         self.entries.push((key, value));
     }
 
