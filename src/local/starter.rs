@@ -89,7 +89,7 @@ const PARTS: [(&str, &str); 6] = [
 {?spot}podFailurePolicy:
 {?spot}  rules:
 {?spot}  - action: Ignore
-{?spot}    onPodConditions: [{type: DisruptionTarget}]",
+{?spot}    onPodConditions: [{type: DisruptionTarget, status: \"True\"}]",
     ),
     (
         "scheduling",

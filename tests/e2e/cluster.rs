@@ -38,6 +38,15 @@ impl Assets {
     fn command(&self, name: &str) -> Command {
         Command::new(self.0.join(name))
     }
+
+    /// Returns the gates that are on everywhere, for servers of which some have them off: without `managedBy`,
+    /// the Job controller works on Jobs that scenarios keep for themselves.
+    fn gates(&self) -> Option<&'static str> {
+        let output = self.command("kube-apiserver").arg("--version").output().ok()?;
+        let version = String::from_utf8_lossy(&output.stdout);
+        let is_off = ["v1.30.", "v1.31."].iter().any(|minor| version.contains(minor));
+        is_off.then_some("--feature-gates=JobManagedBy=true")
+    }
 }
 
 /// Returns a place in the shared data, if it is there.
@@ -144,6 +153,7 @@ impl Cluster {
                 .command("kube-apiserver")
                 // As envtest has it: without a controller, no namespace gets the account that pods need.
                 .args((!assets.has_controllers()).then_some("--disable-admission-plugins=ServiceAccount"))
+                .args(assets.gates())
                 .args(audit.map(|_| file("audit-policy-file", "audit.json")))
                 .args(audit.map(|_| file("audit-log-path", "audit.log")))
                 .args([
@@ -221,7 +231,7 @@ impl Cluster {
     fn controllers(&self, assets: &Assets) -> Result<Process, String> {
         let file = |flag: &str, name: &str| format!("--{flag}={}", self.dir.path().join(name).display());
         Process::start(
-            assets.command("kube-controller-manager").args([
+            assets.command("kube-controller-manager").args(assets.gates()).args([
                 file("kubeconfig", "system:kube-controller-manager.kubeconfig"),
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--secure-port={}", free_port()),

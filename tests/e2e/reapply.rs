@@ -124,14 +124,20 @@ fn make(place: &Place<'_>) {
         write(place, way.first(), &manifests(way)).expect("the objects are admitted");
         for (list, _) in lists() {
             let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2030-01-01T01:00:00Z"});
-            let status = json!({"status": {
-                "startTime": "2030-01-01T00:00:00Z", "completionTime": "2030-01-01T01:00:00Z", "succeeded": 1,
-                "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
-            }});
             let name = format!("job/finished-{list}-{}", way.name());
-            place
-                .kubectl(&["patch", &name, "--subresource=status", "--type=merge", "-p", &status.to_string()])
-                .ok();
+            let finish = |conditions: &[Value]| {
+                let status = json!({"status": {
+                    "startTime": "2030-01-01T00:00:00Z", "completionTime": "2030-01-01T01:00:00Z", "succeeded": 1,
+                    "conditions": conditions,
+                }});
+                let status = status.to_string();
+                place.kubectl(&["patch", &name, "--subresource=status", "--type=merge", "-p", &status])
+            };
+            // Since 1.31 a Job has the one before the other; before, it has the other only.
+            let (first, last) = (condition("SuccessCriteriaMet"), condition("Complete"));
+            if !finish(&[first, last.clone()]).success {
+                finish(&[last]).ok();
+            }
         }
     }
 }

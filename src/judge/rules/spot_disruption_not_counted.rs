@@ -34,7 +34,7 @@
 //!   podFailurePolicy:
 //!     rules:
 //!     - action: Ignore
-//!       onPodConditions: [{type: DisruptionTarget}]
+//!       onPodConditions: [{type: DisruptionTarget, status: "True"}]
 //!   template:
 //!     spec:
 //!       restartPolicy: Never
@@ -242,7 +242,9 @@ fn of_job(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
 
 /// Returns what lets a Job ignore lost nodes.
 fn ignores(spec: &Part<'_>) -> Option<(Safety, Vec<Op>)> {
-    let rule = json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]});
+    // In a CronJob, Kubernetes before 1.34 has no default for the status and rejects the object without one.
+    let lost = json!({"type": "DisruptionTarget", "status": "True"});
+    let rule = json!({"action": "Ignore", "onPodConditions": [lost]});
     let mut ops = vec![spec.set(POLICY, json!({"rules": [rule]}))?];
     let replacement = spec.get(REPLACEMENT);
     let safety = match replacement.text() {

@@ -31,7 +31,7 @@
 //!   podFailurePolicy:
 //!     rules:
 //!     - action: Ignore
-//!       onPodConditions: [{type: DisruptionTarget}]
+//!       onPodConditions: [{type: DisruptionTarget, status: "True"}]
 //!   template:
 //!     spec:
 //!       restartPolicy: Never
