@@ -102,8 +102,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// publishes them again at each new definition.
 pub(crate) fn definition(path: &Path) -> Value {
     let text = fs::read(path).expect("read a definition");
-    let mut definition =
-        jobgate::text::yaml::documents(&text).next().expect("a document").expect("YAML").value;
+    // Above the first `---` there may be a licence.
+    let mut documents = jobgate::text::yaml::documents(&text).map(|document| document.expect("YAML").value);
+    let mut definition = documents.find(Value::is_object).expect("an object");
     without_descriptions(&mut definition);
     definition
 }
@@ -176,10 +177,14 @@ fn known() -> impl Iterator<Item = Value> {
     Kind::all().filter_map(|kind| {
         let Api::Custom { schema, .. } = kind.api else { return None };
         let mut schema: Value = serde_json::from_str(schema).expect("a schema");
-        let properties = schema["properties"].as_object_mut().expect("properties");
-        properties.remove("metadata");
-        properties.insert("status", json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
-        structural(&mut schema);
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.remove("metadata");
+            properties.insert("status", json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+            structural(&mut schema);
+        } else {
+            // Of some, Jobgate knows the pods only.
+            schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        }
         let scope = if kind.cluster_scoped { "Cluster" } else { "Namespaced" };
         let singular = kind.name.to_lowercase();
         Some(json!({
@@ -208,7 +213,14 @@ fn structural(schema: &mut Value) {
         return;
     }
     match schema {
-        Value::Object(map) => map.values_mut().for_each(structural),
+        Value::Object(map) => {
+            // What Jobgate leaves open, such as an object inside an AppWrapper.
+            let is_open = !["properties", "additionalProperties"].iter().any(|key| map.contains_key(key));
+            if map.get("type").and_then(Value::as_str) == Some("object") && is_open {
+                map.insert("x-kubernetes-preserve-unknown-fields", true.into());
+            }
+            map.values_mut().for_each(structural);
+        }
         Value::Array(items) => items.iter_mut().for_each(structural),
         _ => {}
     }
