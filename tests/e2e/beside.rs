@@ -210,7 +210,8 @@ fn specs(place: &Place<'_>, charge: &Charge) -> Vec<(String, Value, Value)> {
 fn is_applied_again(ensemble: &Ensemble, charge: &Charge) {
     let place = Place::new(&ensemble.cluster, false);
     let (gate, setup) = own_gate(ensemble, &place, ORDERS[0], None);
-    let scenario = take(ensemble, &place, &serde_json::json!([{"start": 0.3, "run": null}]));
+    let for_ever = serde_json::json!([{"start": 0.3, "run": null}, {"program": [0, null], "run": null}]);
+    let scenario = take(ensemble, &place, &for_ever);
     let write = |way: Way| way.write(&place, &ensemble.packagers, &charge.all(way.name()));
     for way in WAYS {
         // The webhook of an operator may not have heard of the runtime before.

@@ -62,7 +62,12 @@ pub(super) static CHARGES: &[Charge] = &[
         sets: &[],
         never: None,
         // Head and workers run until the cluster is deleted.
-        script: || serde_json::json!([{"role": "submitter", "start": 0.3, "run": 1}, {"start": 0.3, "run": null}]),
+        script: || {
+            serde_json::json!([
+                {"role": "submitter", "start": 0.3, "follow": true}, {"program": 0, "run": 1},
+                {"start": 0.3, "run": null},
+            ])
+        },
         pods: 4,
         children: &[("jobs", "kuberay")],
         exempt: &["RayJob"],

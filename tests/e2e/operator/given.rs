@@ -4,12 +4,13 @@
 use jobgate::text::value::json;
 
 use super::{Operator, OwnCertificate, Program};
-use crate::dashboard;
+use crate::kubelet::Kubelet;
 
 /// In the order in which they start.
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "kueue",
+        title: "Kueue",
         namespace: "kueue-system",
         account: "kueue-controller-manager",
         manifests: &["manifests/default"],
@@ -17,6 +18,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         without: &["v1beta1.visibility.kueue.x-k8s.io", "v1beta2.visibility.kueue.x-k8s.io"],
         programs: &[Program {
             path: "kueue",
+            account: None,
             arguments: |at| vec![at.configuration(), "--feature-gates=VisibilityOnDemand=false".to_owned()],
             configuration: Some(|at| {
                 json!({
@@ -30,11 +32,12 @@ pub(super) static OPERATORS: &[Operator] = &[
                 })
             }),
             fixed_port: None,
-            ready: "/readyz",
+            ready: Some("/readyz"),
             answered_by: None,
         }],
         // Without, it reads certificates for its metrics from a folder of the system.
         own_certificate: Some(OwnCertificate { secret: "kueue-webhook-server-cert", looks_at: None }),
+        binds: None,
         then: &[
             || json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "any"}}),
             || {
@@ -49,12 +52,14 @@ pub(super) static OPERATORS: &[Operator] = &[
     },
     Operator {
         name: "kuberay",
+        title: "KubeRay",
         namespace: "default",
         account: "kuberay-operator",
         manifests: &["manifests/default"],
         without: &[],
         programs: &[Program {
             path: "kuberay",
+            account: None,
             arguments: |at| {
                 vec![
                     "--metrics-addr=0".to_owned(),
@@ -64,10 +69,11 @@ pub(super) static OPERATORS: &[Operator] = &[
             },
             configuration: None,
             fixed_port: None,
-            ready: "/readyz",
-            answered_by: Some(dashboard::start),
+            ready: Some("/readyz"),
+            answered_by: Some(Kubelet::dashboards),
         }],
         own_certificate: None,
+        binds: None,
         then: &[],
     },
 ];
