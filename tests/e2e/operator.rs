@@ -72,8 +72,11 @@ pub(crate) struct Program {
     /// The path that says whether it is ready; none: it is when it listens for webhooks.
     ready: Option<&'static str>,
     /// Who answers what it asks over plain HTTP, at a port of this machine.
-    answered_by: Option<fn(&Kubelet) -> Result<u16, String>>,
+    answered_by: Option<Proxy>,
 }
+
+/// Starts whoever answers what a program asks over plain HTTP, and returns the port.
+type Proxy = fn(&Kubelet) -> Result<u16, String>;
 
 /// Where a program has its files and listens.
 pub(crate) struct At {

@@ -110,10 +110,7 @@ fn programs_and_groups_have_rules_of_their_own() {
     let first = script.program(0);
     assert_eq!((first.pending, first.run, first.end), (Duration::from_secs(8), None, End::Succeeded));
     assert_eq!(first.message, "boom");
-    assert_eq!(
-        (script.program(2).end, script.program(2).run),
-        (End::Failed, Some(Duration::from_secs(8)))
-    );
+    assert_eq!((script.program(2).end, script.program(2).run), (End::Failed, Some(Duration::from_secs(8))));
     assert_eq!(script.program(3), ProgramPlan::default());
     assert_eq!((script.group(0), script.group(5)), (Some(Duration::from_secs(6)), None));
     assert_eq!(Script::default().group(0), Some(Duration::from_millis(500)));
