@@ -11,7 +11,7 @@ use jobgate::text::value::{Value, json};
 use libtest_mimic::Trial;
 
 use crate::api::list_of;
-use crate::charges::{Charge, Filled, charges};
+use crate::charges::{Charge, Comes, Filled, charges};
 use crate::ensemble::{Ensemble, Lazy, ORDERS, own_gate, run};
 use crate::gate::unregister;
 use crate::kinds::{ANYBODY, problems};
@@ -30,7 +30,7 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
     let chosen = operator::chosen()?;
     let has = |operator: &str| chosen.iter().any(|(known, _)| known.name == operator);
     let runs =
-        |charge: &Charge| has(charge.operator) && charge.children.iter().all(|(_, operator)| has(operator));
+        |charge: &Charge| has(charge.operator) && charge.children.iter().all(|child| has(child.operator));
     for charge in charges().filter(|charge| runs(charge)) {
         let name = |what: &str| format!("beside_{}_{what}", charge.name);
         for order in ORDERS {
@@ -45,7 +45,7 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
         trials.push(Trial::test(name("is_applied_again_without_a_change"), move || {
             run(&again, |ensemble| is_applied_again(ensemble, charge))
         }));
-        if !charge.children.is_empty() {
+        if !charge.tells.is_empty() {
             let ensemble = Arc::clone(ensemble);
             trials.push(Trial::test(name("tells_who_made_it_that_its_child_was_denied"), move || {
                 run(&ensemble, |ensemble| a_denied_child_is_seen(ensemble, charge))
@@ -55,7 +55,13 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
     if has("jobset") {
         let ensemble = Arc::clone(ensemble);
         trials.push(Trial::test("beside_jobset_defaults_of_its_webhook_make_no_difference", move || {
-            run(&ensemble, defaults_make_no_difference)
+            run(&ensemble, defaults_of_jobset)
+        }));
+    }
+    if has("volcano") {
+        let ensemble = Arc::clone(ensemble);
+        trials.push(Trial::test("beside_volcano_defaults_of_its_webhook_make_no_difference", move || {
+            run(&ensemble, defaults_of_volcano)
         }));
     }
     Ok(trials)
@@ -67,7 +73,8 @@ fn take(ensemble: &Ensemble, place: &Place<'_>, script: &serde_json::Value) -> S
 
 /// Tells whether a condition of an object is true, or it is in this state.
 fn has_come_to(object: &Value, kind: &str) -> bool {
-    if object["status"]["jobDeploymentStatus"] == kind {
+    let status = &object["status"];
+    if status["jobDeploymentStatus"] == kind || status["state"]["phase"] == kind {
         return true;
     }
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
@@ -118,7 +125,10 @@ fn runs_to_its_end(ensemble: &Ensemble, charge: &Charge, order: &'static str) {
     // Those that serve are told to end when the object has ended.
     eventually(Duration::from_secs(30), || pods_ran(charge, &scenario.timeline()))
         .expect("its pods run and end");
-    children_are_admitted_as_they_are(ensemble, &place, charge, order);
+    children_are_admitted(ensemble, &place, charge, order);
+    if charge.serves {
+        place.kubectl(&["delete", charge.resource, "--all", "--wait=false"]).ok();
+    }
 }
 
 fn stored_as(place: &Place<'_>, object: &Value) -> Value {
@@ -127,18 +137,15 @@ fn stored_as(place: &Place<'_>, object: &Value) -> Value {
 }
 
 fn pods_ran(charge: &Charge, timeline: &Timeline) -> Result<(), String> {
-    let ran = |pod: &Seen| pod.started.is_some() && (pod.phase == "Succeeded" || pod.deleting.is_some());
+    let has_ended = |pod: &Seen| pod.phase == "Succeeded" || pod.deleting.is_some();
+    let ran = |pod: &Seen| pod.started.is_some() && has_ended(pod) != charge.serves;
     let all = timeline.pods.len() == charge.pods && timeline.pods.iter().all(ran);
     if all && timeline.refused.is_empty() { Ok(()) } else { Err(format!("{timeline:#?}")) }
 }
 
-/// Children are made under the operator's own account; Jobgate is asked about them, and has nothing to fill in.
-fn children_are_admitted_as_they_are(
-    ensemble: &Ensemble,
-    place: &Place<'_>,
-    charge: &Charge,
-    order: &'static str,
-) {
+/// Children are made under the operator's own account; Jobgate is asked about those that it judges, and has
+/// nothing to fill in where it judged the parent.
+fn children_are_admitted(ensemble: &Ensemble, place: &Place<'_>, charge: &Charge, order: &'static str) {
     let writes = ensemble.writes(&place.namespace);
     let made: Vec<_> = writes
         .iter()
@@ -146,17 +153,26 @@ fn children_are_admitted_as_they_are(
         .collect();
     let ours = made.iter().find(|write| charge.resource.starts_with(&write.resource) && write.name == "j");
     let ours = ours.expect("its creation is written down");
-    assert_eq!(ours.changed_by(order), Some(!charge.fills.is_empty()), "{}", charge.name);
+    assert_eq!(ours.changed_by(order), charge.judged.then_some(!charge.fills.is_empty()), "{}", charge.name);
     if charge.is_queued() {
         is(&ours.stored, "/spec/suspend", json!(true));
     }
-    for (resource, operator) in charge.children {
-        let user = user_of(operator);
+    for child in charge.children {
+        let (user, resource) = (user_of(child.operator), child.resource);
+        let name = resource.split('.').next().unwrap_or_default();
         let children: Vec<_> =
-            made.iter().filter(|write| write.resource == *resource && write.user == user).collect();
+            made.iter().filter(|write| write.resource == name && write.user == user).collect();
         assert!(!children.is_empty(), "no {resource} by {user}");
-        for child in children {
-            assert_eq!(child.changed_by(order), Some(false), "{} {resource}/{}", child.verb, child.name);
+        for write in children {
+            let expected = match child.comes {
+                Comes::Unasked => None,
+                Comes::AsItIs => Some(false),
+                Comes::Filled(fills) => {
+                    are_filled(&write.stored, fills);
+                    Some(write.verb == "create")
+                }
+            };
+            assert_eq!(write.changed_by(order), expected, "{} {resource}/{}", write.verb, write.name);
         }
     }
     // Whoever writes an object a second time does not change what is in it, nor does Jobgate then.
@@ -173,7 +189,7 @@ fn children_are_admitted_as_they_are(
     }
     // Nobody but the operators and whoever made the object writes at all.
     let users: BTreeSet<&str> = made.iter().map(|write| write.user.as_str()).collect();
-    let known: Vec<String> = charge.children.iter().map(|(_, operator)| user_of(operator)).collect();
+    let known: Vec<String> = charge.children.iter().map(|child| user_of(child.operator)).collect();
     let own = user_of(charge.operator);
     for user in users {
         let is_known = user == "admin" || user == own || known.iter().any(|known| known == user);
@@ -184,7 +200,7 @@ fn children_are_admitted_as_they_are(
 /// Specs and generations of what people wrote and of what operators made of it.
 fn specs(place: &Place<'_>, charge: &Charge) -> Vec<(String, Value, Value)> {
     let mut resources: BTreeSet<String> =
-        charge.children.iter().map(|(resource, _)| (*resource).to_owned()).collect();
+        charge.children.iter().map(|child| child.resource.to_owned()).collect();
     resources.insert(charge.resource.to_owned());
     if let Some(needed) = charge.needed("j") {
         resources.insert(needed["kind"].as_str().expect("a kind").to_lowercase());
@@ -210,7 +226,8 @@ fn specs(place: &Place<'_>, charge: &Charge) -> Vec<(String, Value, Value)> {
 fn is_applied_again(ensemble: &Ensemble, charge: &Charge) {
     let place = Place::new(&ensemble.cluster, false);
     let (gate, setup) = own_gate(ensemble, &place, ORDERS[0], None);
-    let scenario = take(ensemble, &place, &serde_json::json!([{"start": 0.3, "run": null}]));
+    let for_ever = serde_json::json!([{"start": 0.3, "run": null}, {"program": [0, null], "run": null}]);
+    let scenario = take(ensemble, &place, &for_ever);
     let write = |way: Way| way.write(&place, &ensemble.packagers, &charge.all(way.name()));
     for way in WAYS {
         // The webhook of an operator may not have heard of the runtime before.
@@ -252,22 +269,25 @@ fn is_applied_again(ensemble: &Ensemble, charge: &Charge) {
 fn a_denied_child_is_seen(ensemble: &Ensemble, charge: &Charge) {
     let place = Place::new(&ensemble.cluster, false);
     let file = ensemble.cluster.dir.path().join(format!("{}.yaml", place.namespace));
-    let exemption = json!({"match": {"kinds": charge.exempt}, "rules": ["deadline"], "reason": "a scenario"});
+    let rules = json!([charge.spoilt.rule]);
+    let exemption = json!({"match": {"kinds": charge.exempt}, "rules": rules, "reason": "a scenario"});
+    let exemptions = if charge.exempt.is_empty() { json!([]) } else { json!([exemption]) };
     let policy = json!({
         "apiVersion": "jobgate.dev/v1alpha1", "kind": "Policy", "metadata": {"name": "distrust"},
-        "spec": {"trustedControllers": [], "exemptions": [exemption]},
+        "spec": {"trustedControllers": [], "exemptions": exemptions},
     });
     fs::write(&file, policy.to_string()).expect("write a policy");
     let (gate, setup) = own_gate(ensemble, &place, ORDERS[0], Some(file));
     let scenario = take(ensemble, &place, &serde_json::json!([]));
-    for object in charge.all("j") {
-        place.create(&without_deadline(object)).ok();
+    for object in charge.all_spoilt("j") {
+        place.create(&object).ok();
     }
     let (kind, name) = charge.tells.split_once('/').expect("KIND/NAME");
     let name = name.replace("{}", "j");
-    let told = eventually(Duration::from_secs(60), || {
+    // Volcano tries for almost three minutes before it says so.
+    let told = eventually(Duration::from_secs(240), || {
         let output = place.kubectl(&["events", "--for", &format!("{kind}/{name}")]).ok();
-        let all = ["denied the request", "deadline: spec.activeDeadlineSeconds"];
+        let all = ["denied the request", charge.spoilt.said];
         if all.iter().all(|part| output.stdout.contains(part)) {
             Ok(output.stdout)
         } else {
@@ -286,27 +306,11 @@ fn a_denied_child_is_seen(ensemble: &Ensemble, charge: &Charge) {
     place.kubectl(&["delete", charge.resource, "--all", "--wait=false"]).ok();
 }
 
-/// Takes every deadline out.
-fn without_deadline(mut object: Value) -> Value {
-    fn remove(value: &mut Value) {
-        match value {
-            Value::Object(map) => {
-                map.retain(|key, _| key != "activeDeadlineSeconds");
-                map.values_mut().for_each(remove);
-            }
-            Value::Array(items) => items.iter_mut().for_each(remove),
-            _ => {}
-        }
-    }
-    remove(&mut object);
-    object
-}
-
 const POD_OF_SET: &str = "/spec/replicatedJobs/0/template/spec/template/spec";
 
 /// The verdict and the object are the same whichever webhook is called first, and the object has what both of
 /// them write.
-fn defaults_make_no_difference(ensemble: &Ensemble) {
+fn defaults_of_jobset(ensemble: &Ensemble) {
     let charge = charges().find(|charge| charge.name == "jobset").expect("a JobSet");
     let job = |change: Value| {
         let mut object = charge.object("j");
@@ -328,6 +332,59 @@ fn defaults_make_no_difference(ensemble: &Ensemble) {
         // These pods must not restart, and the operator lets them.
         (job(over(failing, unset())), denied),
     ];
+    for (object, made) in in_both_orders(ensemble, charge, &cases) {
+        is(&made, "/spec/replicatedJobs/0/template/spec/completionMode", json!("Indexed"));
+        let own = object.pointer(POD_OF_SET).and_then(|pod| pod.get("restartPolicy")).cloned();
+        is(&made, &format!("{POD_OF_SET}/restartPolicy"), own.unwrap_or_else(|| json!("OnFailure")));
+    }
+}
+
+/// The same beside Volcano, which does not take a client-side apply of a manifest without what it writes.
+fn defaults_of_volcano(ensemble: &Ensemble) {
+    let charge = charges().find(|charge| charge.name == "volcano_job").expect("a Job of Volcano");
+    let said = charge.object("j");
+    let defaults = json!({"schedulerName": null, "queue": null, "minAvailable": null, "maxRetry": null});
+    let mut unsaid = over(said.clone(), json!({"spec": defaults}));
+    let task = &mut unsaid["spec"]["tasks"][0];
+    *task = over(task.take(), json!({"name": null, "minAvailable": null, "maxRetry": null}));
+    let policy = |policy: Value| {
+        let mut object = unsaid.clone();
+        let pod = &mut object["spec"]["tasks"][0]["template"]["spec"];
+        *pod = over(pod.take(), json!({"restartPolicy": policy}));
+        object
+    };
+    let denied = Some("restart-policy");
+    let cases = [
+        (said, None),
+        (unsaid.clone(), None),
+        (policy(json!("Always")), denied),
+        (policy(json!(null)), denied),
+    ];
+    for (_, made) in in_both_orders(ensemble, charge, &cases) {
+        for place in ["/spec/minAvailable", "/spec/tasks/0/minAvailable"] {
+            is(&made, place, json!(2));
+        }
+        for place in ["/spec/maxRetry", "/spec/tasks/0/maxRetry"] {
+            is(&made, place, json!(3));
+        }
+        is(&made, "/spec/queue", json!("default"));
+    }
+    let place = ensemble.place(ORDERS[0]);
+    let _scenario = take(ensemble, &place, &serde_json::json!([{"run": null}]));
+    place.apply(&unsaid).ok();
+    let again = place.apply(&unsaid);
+    assert!(!again.success && again.stderr.contains("job updates may not change fields"), "{again}");
+    place.kubectl(&["delete", charge.resource, "--all", "--wait=false"]).ok();
+}
+
+/// Has objects created, as dry runs, with Jobgate called before the operator and after it: both must answer
+/// the same. Each must be denied by the rule beside it, or be filled in; those are returned, and what became
+/// of them.
+fn in_both_orders(
+    ensemble: &Ensemble,
+    charge: &Charge,
+    cases: &[(Value, Option<&str>)],
+) -> Vec<(Value, Value)> {
     let answers = ORDERS.map(|order| {
         let place = ensemble.place(order);
         let created = |object: &Value| {
@@ -336,6 +393,7 @@ fn defaults_make_no_difference(ensemble: &Ensemble) {
         };
         cases.iter().map(|(object, _)| created(object)).collect::<Vec<_>>()
     });
+    let mut admitted = Vec::new();
     for ((object, denied), (first, last)) in cases.iter().zip(answers[0].iter().zip(&answers[1])) {
         let (status, made) = first;
         assert_eq!((status, &made["spec"]), (&last.0, &last.1["spec"]), "{object:#}");
@@ -348,8 +406,7 @@ fn defaults_make_no_difference(ensemble: &Ensemble) {
         }
         assert_eq!(*status, 201, "{made:#}");
         are_filled(made, charge.fills);
-        is(made, "/spec/replicatedJobs/0/template/spec/completionMode", json!("Indexed"));
-        let own = object.pointer(POD_OF_SET).and_then(|pod| pod.get("restartPolicy")).cloned();
-        is(made, &format!("{POD_OF_SET}/restartPolicy"), own.unwrap_or_else(|| json!("OnFailure")));
+        admitted.push((object.clone(), made.clone()));
     }
+    admitted
 }

@@ -28,18 +28,56 @@ pub(crate) struct Charge {
     pub(crate) sets: &'static [&'static str],
     /// A condition that no object of a resource may come to.
     pub(crate) never: Option<(&'static str, &'static str)>,
+    /// Whether it runs until it is deleted: in the end its pods run on.
+    pub(crate) serves: bool,
+    /// Whether Jobgate is asked about it; if not, it is stored as it is written.
+    pub(crate) judged: bool,
     /// What its pods do; all others run for a second.
     pub(crate) script: fn() -> serde_json::Value,
     /// How many pods it has.
     pub(crate) pods: usize,
-    /// The objects of judged kinds that operators make of it, directly or not: the resource, and the operator
-    /// that makes it.
-    pub(crate) children: &'static [(&'static str, &'static str)],
-    /// Its parts that have no deadline: the kinds of the objects that are exempt from `deadline` for a child
-    /// without one to be denied.
+    /// The objects besides pods that operators make of it, directly or not.
+    pub(crate) children: &'static [Child],
+    /// What is taken out of it for a child to be denied.
+    pub(crate) spoilt: Spoilt,
+    /// The kinds that are exempt from the rule that denies the child, so that they get that far.
     pub(crate) exempt: &'static [&'static str],
     /// The object of which an event says that the child was denied; `{}` is its name.
     pub(crate) tells: &'static str,
+}
+
+/// A field that every part of an object has, and what is said of a child without it.
+pub(crate) struct Spoilt {
+    pub(crate) field: &'static str,
+    pub(crate) rule: &'static str,
+    pub(crate) said: &'static str,
+}
+
+const NO_DEADLINE: Spoilt =
+    Spoilt { field: "activeDeadlineSeconds", rule: "deadline", said: "deadline: spec.activeDeadlineSeconds" };
+
+/// What an operator makes of an object, besides pods.
+pub(crate) struct Child {
+    /// The resource, as kubectl has it.
+    pub(crate) resource: &'static str,
+    /// The operator that makes it.
+    pub(crate) operator: &'static str,
+    pub(crate) comes: Comes,
+}
+
+/// What Jobgate does with a child.
+#[derive(Clone, Copy)]
+pub(crate) enum Comes {
+    /// It is not asked about this kind.
+    Unasked,
+    /// It admits what the parent already has everything for.
+    AsItIs,
+    /// It fills this in, since it does not know the kind of the parent.
+    Filled(&'static [(&'static str, Filled)]),
+}
+
+const fn child(resource: &'static str, operator: &'static str) -> Child {
+    Child { resource, operator, comes: Comes::AsItIs }
 }
 
 /// What is filled in.
@@ -93,6 +131,23 @@ impl Charge {
     /// Tells whether its operator suspends it when it is made, and lets it run later.
     pub(crate) fn is_queued(&self) -> bool {
         self.sets.contains(&"/suspend")
+    }
+
+    /// Returns all objects without a field wherever they have it.
+    pub(crate) fn all_spoilt(&self, name: &str) -> Vec<Value> {
+        fn remove(value: &mut Value, field: &str) {
+            match value {
+                Value::Object(map) => {
+                    map.retain(|key, _| key != field);
+                    map.values_mut().for_each(|value| remove(value, field));
+                }
+                Value::Array(items) => items.iter_mut().for_each(|value| remove(value, field)),
+                _ => {}
+            }
+        }
+        let mut objects = self.all(name);
+        objects.iter_mut().for_each(|object| remove(object, self.spoilt.field));
+        objects
     }
 
     /// Returns it as kubectl names it: `jobsets.jobset.x-k8s.io/j`.
@@ -157,9 +212,12 @@ static CHARGES: &[Charge] = &[
         ends: "Completed",
         sets: &[],
         never: None,
+        serves: false,
+        judged: true,
         script: a_second,
         pods: 4,
-        children: &[("jobs", "jobset")],
+        children: &[child("jobs", "jobset")],
+        spoilt: NO_DEADLINE,
         exempt: &["JobSet"],
         tells: "jobset/{}",
     },
@@ -182,9 +240,12 @@ static CHARGES: &[Charge] = &[
         ends: "Succeeded",
         sets: &[],
         never: None,
+        serves: false,
+        judged: true,
         script: a_second,
         pods: 3,
         children: &[],
+        spoilt: NO_DEADLINE,
         exempt: &[],
         tells: "",
     },
@@ -207,10 +268,13 @@ static CHARGES: &[Charge] = &[
         ends: "Succeeded",
         sets: &[],
         never: None,
+        serves: false,
+        judged: true,
         // A parameter server serves until it is told to end.
         script: || serde_json::json!([{"role": "ps", "run": null}, {"start": 0.3, "run": 1}]),
         pods: 3,
         children: &[],
+        spoilt: NO_DEADLINE,
         exempt: &[],
         tells: "",
     },
@@ -244,9 +308,12 @@ static CHARGES: &[Charge] = &[
         ends: "Complete",
         sets: &[],
         never: None,
+        serves: false,
+        judged: true,
         script: a_second,
         pods: 2,
-        children: &[("jobsets", "trainer"), ("jobs", "jobset")],
+        children: &[child("jobsets", "trainer"), child("jobs", "jobset")],
+        spoilt: NO_DEADLINE,
         exempt: &["TrainJob", "TrainingRuntime", "JobSet"],
         tells: "jobset/{}",
     },
@@ -272,10 +339,13 @@ static CHARGES: &[Charge] = &[
         ends: "Succeeded",
         sets: &[],
         never: None,
+        serves: false,
+        judged: true,
         // Workers run until the launcher has ended.
         script: || serde_json::json!([{"role": "worker", "run": null}, {"start": 0.6, "run": 1}]),
         pods: 3,
-        children: &[("jobs", "mpi-operator")],
+        children: &[child("jobs", "mpi-operator")],
+        spoilt: NO_DEADLINE,
         exempt: &["MPIJob"],
         tells: "mpijob/{}",
     },

@@ -241,7 +241,7 @@ impl Cluster {
                 file("service-account-private-key-file", "accounts.key"),
                 file("root-ca-file", "ca.crt"),
                 file("flex-volume-plugin-dir", "plugins"),
-                "--controllers=garbage-collector-controller,job-controller,cronjob-controller,serviceaccount-controller,namespace-controller"
+                "--controllers=garbage-collector-controller,job-controller,cronjob-controller,statefulset-controller,serviceaccount-controller,namespace-controller"
                     .to_owned(),
                 "--concurrent-gc-syncs=4".to_owned(),
             ]),

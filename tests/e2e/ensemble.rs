@@ -34,7 +34,7 @@ const AUDIT: &str = r#"{
             "resources": [
                 {"group": "batch"}, {"group": "jobset.x-k8s.io"}, {"group": "trainer.kubeflow.org"},
                 {"group": "kubeflow.org"}, {"group": "ray.io"}, {"group": "batch.volcano.sh"},
-                {"group": "leaderworkerset.x-k8s.io"}
+                {"group": "flow.volcano.sh"}, {"group": "leaderworkerset.x-k8s.io"}, {"group": "apps"}
             ]
         },
         {"level": "None"}
@@ -122,12 +122,13 @@ impl Ensemble {
         packagers: Packagers,
     ) -> Result<Self, String> {
         let cluster = Cluster::audited(assets, AUDIT)?;
+        let api = Api::admin(&cluster);
+        let binders = folders.iter().filter_map(|(operator, _)| operator.binds);
+        let kubelet = Kubelet::start(&api.handle(), api.client.clone(), binders);
         let installed = folders
             .iter()
-            .map(|(operator, folder)| operator.install(&cluster, folder))
+            .map(|(operator, folder)| operator.install(&cluster, &kubelet, folder))
             .collect::<Result<Vec<_>, _>>()?;
-        let api = Api::admin(&cluster);
-        let kubelet = Kubelet::start(&api.handle(), api.client.clone());
         let ensemble = Self { kubelet, packagers, gates: Mutex::default(), installed, api, cluster };
         for order in ORDERS {
             ensemble.start_gate(order)?;

@@ -23,7 +23,6 @@ mod claims;
 mod closed;
 mod cluster;
 mod cron_jobs;
-mod dashboard;
 mod definitions;
 #[path = "../support/deploy.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it serves the tests of the manifests, too")]

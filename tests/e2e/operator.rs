@@ -10,7 +10,7 @@ mod given;
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use crate::certificates::{Authority, Pair};
 use crate::cluster::Cluster;
 use crate::definitions::{self, without_descriptions};
 use crate::kubectl::Kubectl;
+use crate::kubelet::{Kubelet, NODE};
 use crate::process::{Process, eventually, free_port, http_get};
 use crate::programs;
 
@@ -30,6 +31,8 @@ use crate::programs;
 pub(crate) struct Operator {
     /// Its name: that of the component of `tests/cluster`, or the one in the list of `.ci/operators`.
     pub(crate) name: &'static str,
+    /// What people call it.
+    title: &'static str,
     /// The namespace that it runs in, and its service account.
     namespace: &'static str,
     account: &'static str,
@@ -41,6 +44,8 @@ pub(crate) struct Operator {
     programs: &'static [Program],
     /// How it makes its own certificate, if that cannot be switched off.
     own_certificate: Option<OwnCertificate>,
+    /// The scheduler that it is, by its name in pods: it binds those to the nodes that there are.
+    pub(crate) binds: Option<&'static str>,
     /// What an administrator makes once it is ready.
     then: &'static [fn() -> Value],
 }
@@ -57,16 +62,21 @@ struct OwnCertificate {
 pub(crate) struct Program {
     /// Where it is in the operator's folder.
     path: &'static str,
+    /// Its service account, if it is not that of the operator.
+    account: Option<&'static str>,
     arguments: fn(&At) -> Vec<String>,
     /// Its configuration file, if it has one.
     configuration: Option<fn(&At) -> Value>,
     /// A port that it always listens on.
     fixed_port: Option<u16>,
-    /// The path that says whether it is ready.
-    ready: &'static str,
+    /// The path that says whether it is ready; none: it is when it listens for webhooks.
+    ready: Option<&'static str>,
     /// Who answers what it asks over plain HTTP, at a port of this machine.
-    answered_by: Option<fn() -> Result<u16, String>>,
+    answered_by: Option<Proxy>,
 }
+
+/// Starts whoever answers what a program asks over plain HTTP, and returns the port.
+type Proxy = fn(&Kubelet) -> Result<u16, String>;
 
 /// Where a program has its files and listens.
 pub(crate) struct At {
@@ -74,12 +84,18 @@ pub(crate) struct At {
     kubeconfig: PathBuf,
     webhook: u16,
     health: u16,
+    /// Where somebody answers what it asks over plain HTTP.
+    proxy: Option<u16>,
 }
 
 impl At {
     fn certificates(&self) -> PathBuf {
         // Where controller-runtime looks, below the folder for temporary files.
         self.dir.join("k8s-webhook-server/serving-certs")
+    }
+
+    fn certificate(&self, name: &str) -> String {
+        self.certificates().join(name).display().to_string()
     }
 
     fn write_certificate(&self, pair: &Pair) -> Result<(), String> {
@@ -100,12 +116,14 @@ impl At {
 static OPERATORS: &[Operator] = &[
     Operator {
         name: "jobset",
+        title: "JobSet",
         namespace: "jobset-system",
         account: "jobset-controller-manager",
         manifests: &["manifests/default"],
         without: &[],
         programs: &[Program {
             path: "jobset",
+            account: None,
             arguments: |at| vec![at.configuration()],
             configuration: Some(|at| {
                 json!({
@@ -116,14 +134,16 @@ static OPERATORS: &[Operator] = &[
                 })
             }),
             fixed_port: None,
-            ready: "/readyz",
+            ready: Some("/readyz"),
             answered_by: None,
         }],
         own_certificate: None,
+        binds: None,
         then: &[],
     },
     Operator {
         name: "trainer",
+        title: "Trainer",
         namespace: "kubeflow-system",
         account: "kubeflow-trainer-controller-manager",
         // Without the JobSet that its overlay fetches.
@@ -131,6 +151,7 @@ static OPERATORS: &[Operator] = &[
         without: &[],
         programs: &[Program {
             path: "trainer",
+            account: None,
             arguments: |at| vec![at.configuration()],
             configuration: Some(|at| {
                 json!({
@@ -142,20 +163,23 @@ static OPERATORS: &[Operator] = &[
                 })
             }),
             fixed_port: None,
-            ready: "/readyz",
+            ready: Some("/readyz"),
             answered_by: None,
         }],
         own_certificate: None,
+        binds: None,
         then: &[],
     },
     Operator {
         name: "training-operator",
+        title: "training-operator",
         namespace: "kubeflow",
         account: "training-operator",
         manifests: &["manifests/overlays/standalone"],
         without: &["mpijobs.kubeflow.org"],
         programs: &[Program {
             path: "training-operator",
+            account: None,
             arguments: |at| {
                 let schemes = ["tfjob", "pytorchjob", "xgboostjob", "paddlejob", "jaxjob"];
                 let others = [
@@ -168,30 +192,34 @@ static OPERATORS: &[Operator] = &[
             },
             configuration: None,
             fixed_port: None,
-            ready: "/readyz",
+            ready: Some("/readyz"),
             answered_by: None,
         }],
         own_certificate: Some(OwnCertificate {
             secret: "training-operator-webhook-cert",
             looks_at: Some("/tmp/k8s-webhook-server/serving-certs"),
         }),
+        binds: None,
         then: &[],
     },
     Operator {
         name: "mpi-operator",
+        title: "mpi-operator",
         namespace: "mpi-operator",
         account: "mpi-operator",
         manifests: &["manifests/overlays/standalone"],
         without: &[],
         programs: &[Program {
             path: "mpi-operator",
+            account: None,
             arguments: |_| vec!["-alsologtostderr".to_owned()],
             configuration: None,
             fixed_port: Some(8080),
-            ready: "/healthz",
+            ready: Some("/healthz"),
             answered_by: None,
         }],
         own_certificate: None,
+        binds: None,
         then: &[],
     },
 ];
@@ -211,11 +239,11 @@ pub(crate) fn not_run() -> Option<String> {
     if env::var("JOBGATE_OPERATORS").is_ok_and(|given| !given.is_empty()) {
         return None;
     }
-    let names: Vec<&str> = given::OPERATORS.iter().map(|operator| operator.name).collect();
-    let example = names.first()?;
+    let titles: Vec<&str> = given::OPERATORS.iter().map(|operator| operator.title).collect();
+    let example = given::OPERATORS.first()?.name;
     Some(format!(
         "not run: scenarios beside {}: `.ci/operators {example}=FOLDER …` runs them with programs in given folders",
-        names.join(", "),
+        titles.join(", "),
     ))
 }
 
@@ -240,11 +268,21 @@ impl Operator {
     }
 
     /// Makes its objects and starts its programs, whose folder is given.
-    pub(crate) fn install(&'static self, cluster: &Cluster, folder: &Path) -> Result<Installed, String> {
-        self.try_install(cluster, folder).map_err(|e| format!("{}: {e}", self.name))
+    pub(crate) fn install(
+        &'static self,
+        cluster: &Cluster,
+        kubelet: &Kubelet,
+        folder: &Path,
+    ) -> Result<Installed, String> {
+        self.try_install(cluster, kubelet, folder).map_err(|e| format!("{}: {e}", self.name))
     }
 
-    fn try_install(&'static self, cluster: &Cluster, folder: &Path) -> Result<Installed, String> {
+    fn try_install(
+        &'static self,
+        cluster: &Cluster,
+        kubelet: &Kubelet,
+        folder: &Path,
+    ) -> Result<Installed, String> {
         let ports: Vec<u16> = self.programs.iter().map(|_| free_port()).collect();
         let authority = Authority::new(self.name);
         let webhook = *ports.first().ok_or("it has no program")?;
@@ -254,17 +292,21 @@ impl Operator {
             services.iter().map(|name| format!("{name}.{}.svc", self.namespace)).collect();
         let pair = authority.server_of(&names);
         objects.create(cluster, self, webhook, &authority)?;
+        if self.binds.is_some() {
+            make_node(&cluster.admin)?;
+        }
 
-        let kubeconfig = self.kubeconfig(cluster)?;
         let mut processes = Vec::new();
         for (program, webhook) in self.programs.iter().zip(ports) {
             let name = Path::new(program.path).file_name().unwrap_or_default();
             let at = At {
                 dir: cluster.dir.path().join(self.name).join(name),
-                kubeconfig: kubeconfig.clone(),
+                kubeconfig: self.kubeconfig(cluster, program.account.unwrap_or(self.account))?,
                 webhook,
                 health: program.fixed_port.unwrap_or_else(free_port),
+                proxy: program.answered_by.map(|answer| answer(kubelet)).transpose()?,
             };
+            write(&at.certificates().join("ca.crt"), &authority.certificate())?;
             processes.push(self.start(cluster, program, folder, &at, &pair)?);
         }
         for make in self.then {
@@ -315,7 +357,11 @@ impl Operator {
             if let Err(ended) = process.check() {
                 return Ok(Err(ended));
             }
-            http_get(at.health, program.ready).map(Ok)
+            let ready = match program.ready {
+                Some(path) => http_get(at.health, path).map(drop),
+                None => TcpStream::connect(("127.0.0.1", at.webhook)).map(drop).map_err(|e| e.to_string()),
+            };
+            ready.map(Ok)
         });
         ready.and_then(|ended| ended).map_err(|e| format!("{e}\n{}", process.log()))?;
         Ok(process)
@@ -323,7 +369,7 @@ impl Operator {
 
     fn spawn(&self, program: &Program, folder: &Path, at: &At) -> Result<Process, String> {
         // In a checkout it is where its own build puts it.
-        let path = first_of(folder, program.path, &["bin/manager"]);
+        let path = first_of(folder, program.path, &[&format!("_output/bin/{}", program.path), "bin/manager"]);
         let mut command = Command::new(path);
         command
             .args((program.arguments)(at))
@@ -331,10 +377,11 @@ impl Operator {
             .env("TMPDIR", &at.dir)
             .env("MY_POD_NAMESPACE", self.namespace)
             .env("POD_NAMESPACE", self.namespace)
+            .env("DEBUG_SOCKET_DIR", at.dir.join("sockets"))
             .env_remove("KUBERNETES_SERVICE_HOST")
             .env_remove("KUBEFLOW_NAMESPACE");
-        if let Some(answer) = program.answered_by {
-            command.env("HTTP_PROXY", format!("http://127.0.0.1:{}", answer()?));
+        if let Some(port) = at.proxy {
+            command.env("HTTP_PROXY", format!("http://127.0.0.1:{port}"));
         }
         Process::start(&mut command, &at.dir.join("log"))
     }
@@ -350,16 +397,16 @@ impl Operator {
         Ok(Pair { certificate: file("tls.crt")?, key: file("tls.key")? })
     }
 
-    /// Writes a kubeconfig with a token of its own service account.
-    fn kubeconfig(&self, cluster: &Cluster) -> Result<PathBuf, String> {
-        let token = ["create", "token", self.account, "-n", self.namespace, "--duration=24h"];
+    /// Writes a kubeconfig with a token of one of its service accounts.
+    fn kubeconfig(&self, cluster: &Cluster, account: &str) -> Result<PathBuf, String> {
+        let token = ["create", "token", account, "-n", self.namespace, "--duration=24h"];
         // The account was made a moment ago.
         let output = eventually(Duration::from_secs(20), || {
             let output = cluster.admin.run(&token, "");
             if output.success { Ok(output) } else { Err(output.to_string()) }
         })?;
         // Not its user's name: KUBECONFIG is a list, with colons between the files.
-        let name = format!("operator-{}", self.name);
+        let name = format!("operator-{}-{account}", self.name);
         cluster.write_kubeconfig(&name, output.stdout.trim(), cluster.url())?;
         Ok(cluster.kubeconfig_of(&name))
     }
@@ -369,26 +416,32 @@ impl Operator {
 struct Manifests(Vec<Value>);
 
 impl Manifests {
-    /// Has Kustomize put them together, for the operator's namespace.
+    /// Reads those in files, and has Kustomize put those in folders together, for the operator's namespace.
     fn of(operator: &Operator, folder: &Path, kubectl: &Kubectl, scratch: &Path) -> Result<Self, String> {
         let place = scratch.join(format!("manifests-{}", operator.name));
-        fs::create_dir_all(&place).map_err(|e| format!("make {}: {e}", place.display()))?;
         // Kustomize wants relative paths.
         let up = "../".repeat(place.components().count() - 1);
-        let bases: Vec<String> = operator
-            .manifests
-            .iter()
-            .map(|base| first_of(folder, base, &[&base.replacen("manifests", "config", 1)]))
-            .map(|base| format!("{up}{}", base.display().to_string().trim_start_matches('/')))
-            .collect();
-        let kustomization = json!({"namespace": operator.namespace, "resources": bases});
-        fs::write(place.join("kustomization.yaml"), kustomization.to_string())
-            .map_err(|e| format!("write a kustomization: {e}"))?;
-        let output = kubectl.run(&["kustomize", &place.display().to_string()], "");
-        if !output.success {
-            return Err(output.to_string());
+        let (mut texts, mut bases) = (Vec::new(), Vec::new());
+        for base in operator.manifests {
+            let in_checkout = ["config", "installer"].map(|name| base.replacen("manifests", name, 1));
+            let base = first_of(folder, base, &in_checkout.each_ref().map(String::as_str));
+            if base.is_file() {
+                let text = fs::read_to_string(&base);
+                texts.push(text.map_err(|e| format!("read {}: {e}", base.display()))?);
+            } else {
+                bases.push(format!("{up}{}", base.display().to_string().trim_start_matches('/')));
+            }
         }
-        let documents = jobgate::text::yaml::documents(output.stdout.as_bytes());
+        if !bases.is_empty() {
+            let kustomization = json!({"namespace": operator.namespace, "resources": bases});
+            write(&place.join("kustomization.yaml"), &kustomization.to_string())?;
+            let output = kubectl.run(&["kustomize", &place.display().to_string()], "");
+            if !output.success {
+                return Err(output.to_string());
+            }
+            texts.push(output.stdout);
+        }
+        let documents = texts.iter().flat_map(|text| jobgate::text::yaml::documents(text.as_bytes()));
         let objects: Result<Vec<Value>, String> = documents
             .map(|document| document.map(|document| document.value).map_err(|e| e.to_string()))
             .collect();
@@ -402,7 +455,7 @@ impl Manifests {
         called.map(|client| text(&client["service"]["name"]).to_owned()).collect()
     }
 
-    /// Makes all but its Deployment.
+    /// Makes all but what runs it.
     fn create(
         mut self,
         cluster: &Cluster,
@@ -412,7 +465,8 @@ impl Manifests {
     ) -> Result<(), String> {
         self.0.retain(|object| {
             let is_left = operator.without.iter().any(|name| object["metadata"]["name"] == *name);
-            object["kind"] != "Deployment" && object["kind"] != "Service" && !is_left
+            let is_run = ["Deployment", "Job", "Service"].iter().any(|kind| object["kind"] == *kind);
+            !is_run && !is_left
         });
         for object in &mut self.0 {
             without_descriptions(object);
@@ -443,6 +497,24 @@ impl Manifests {
             if output.success { Ok(()) } else { Err(output.to_string()) }
         })
     }
+}
+
+/// Makes the node that the scripted kubelet is: one that has room for everything.
+fn make_node(kubectl: &Kubectl) -> Result<(), String> {
+    let room = json!({"cpu": "100000", "memory": "100000Gi", "pods": "100000", "nvidia.com/gpu": "100000"});
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
+        "status": {
+            "capacity": room.clone(), "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    });
+    let output = kubectl.run(&["create", "-f", "-"], &node.to_string());
+    if !output.success {
+        return Err(output.to_string());
+    }
+    // The API server gives every new node this taint, and there is no controller that takes it away.
+    let output = kubectl.run(&["taint", "node", NODE, "node.kubernetes.io/not-ready-"], "");
+    if output.success { Ok(()) } else { Err(output.to_string()) }
 }
 
 /// Returns the path of what is in a folder under a name, or under one of the names that it has in a checkout.

@@ -47,6 +47,8 @@ mod lsp;
 mod many_items;
 mod oracle_apiserver;
 mod oracle_cron;
+#[cfg(feature = "serve")]
+mod oracle_failures;
 mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;

@@ -5,7 +5,11 @@
 //! It acts on pods by uid: an operator makes another pod of the same name at once. Pods of namespaces that no
 //! scenario has taken are left alone.
 
-mod pod;
+mod dashboard;
+pub(crate) mod event;
+mod groups;
+pub(crate) mod pod;
+mod ray;
 mod role;
 pub(crate) mod script;
 pub(crate) mod timeline;
@@ -25,20 +29,28 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use self::groups::Groups;
 use self::pod::Pod;
+use self::ray::Ray;
 use self::script::Script;
 use self::timeline::Timeline;
 pub(crate) use self::world::Controllers;
 
-/// The node that all pods are bound to. There is no object of it.
-const NODE: &str = "scripted";
+/// The node that all pods are bound to. There is no object of it, unless somebody makes one.
+pub(crate) const NODE: &str = "scripted";
+
+/// The scenarios by their namespaces.
+type Scenarios = Arc<Mutex<BTreeMap<String, Arc<Running>>>>;
 
 /// The kubelet of a cluster; it stops when this is dropped.
 pub(crate) struct Kubelet {
     server: Server,
     handle: Handle,
-    scenarios: Arc<Mutex<BTreeMap<String, Arc<Running>>>>,
+    scenarios: Scenarios,
+    /// The schedulers that bind pods themselves.
+    binders: Arc<[String]>,
     watching: JoinHandle<()>,
+    watching_groups: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// A scenario in one namespace; its pods are left alone when this is dropped.
@@ -46,15 +58,19 @@ pub(crate) struct Scenario {
     running: Arc<Running>,
     server: Server,
     handle: Handle,
-    scenarios: Arc<Mutex<BTreeMap<String, Arc<Running>>>>,
+    scenarios: Scenarios,
 }
 
 /// What the tasks of a scenario share.
 struct Running {
     namespace: String,
     script: Script,
+    binders: Arc<[String]>,
     began: Mutex<Instant>,
     timeline: Mutex<Timeline>,
+    /// Taken before the timeline by whoever takes both, as are the groups.
+    ray: Mutex<Ray>,
+    groups: Mutex<Groups>,
     /// Whoever looks after a pod learns of its deletion here.
     pods: Mutex<BTreeMap<String, watch::Sender<Fate>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -70,12 +86,34 @@ enum Fate {
 }
 
 impl Kubelet {
-    /// Starts it. The client's user must be allowed to bind, change and delete pods.
-    pub(crate) fn start(handle: &Handle, client: Client) -> Self {
+    /// Starts it. The client's user must be allowed to bind, change and delete pods. The pods of the named
+    /// schedulers live from the moment at which those have bound them.
+    pub(crate) fn start<'a>(
+        handle: &Handle,
+        client: Client,
+        binders: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         let server = Server { client };
-        let scenarios: Arc<Mutex<BTreeMap<String, Arc<Running>>>> = Arc::default();
+        let scenarios = Scenarios::default();
+        let binders = binders.into_iter().map(str::to_owned).collect();
         let watching = handle.spawn(watch_pods(server.clone(), Arc::clone(&scenarios)));
-        Self { server, handle: handle.clone(), scenarios, watching }
+        let handle = handle.clone();
+        Self { server, handle, scenarios, binders, watching, watching_groups: Mutex::default() }
+    }
+
+    /// Also does what Volcano's scheduler does with groups of pods, as far as Volcano waits for it. For a
+    /// cluster with Volcano's definitions and without its scheduler.
+    pub(crate) fn take_groups(&self) {
+        let watch = watch_groups(self.server.clone(), Arc::clone(&self.scenarios));
+        if let Some(before) = lock(&self.watching_groups).replace(self.handle.spawn(watch)) {
+            before.abort();
+        }
+    }
+
+    /// Starts what answers KubeRay in the place of Ray's dashboards: a proxy for plain HTTP on loopback, of
+    /// which this is the port. It answers until the program ends.
+    pub(crate) fn dashboards(&self) -> Result<u16, String> {
+        dashboard::start(Arc::clone(&self.scenarios))
     }
 
     /// Takes a namespace, in which no pod has been made yet.
@@ -83,8 +121,11 @@ impl Kubelet {
         let running = Arc::new(Running {
             namespace: namespace.to_owned(),
             script,
+            binders: Arc::clone(&self.binders),
             began: Mutex::new(Instant::now()),
             timeline: Mutex::default(),
+            ray: Mutex::default(),
+            groups: Mutex::default(),
             pods: Mutex::default(),
             tasks: Mutex::default(),
         });
@@ -97,6 +138,9 @@ impl Kubelet {
 impl Drop for Kubelet {
     fn drop(&mut self) {
         self.watching.abort();
+        if let Some(watching) = lock(&self.watching_groups).take() {
+            watching.abort();
+        }
     }
 }
 
@@ -119,7 +163,11 @@ impl Scenario {
 
     /// Returns what was seen until now.
     pub(crate) fn timeline(&self) -> Timeline {
-        lock(&self.running.timeline).clone()
+        let now = self.running.now();
+        let ray = lock(&self.running.ray);
+        let mut timeline = lock(&self.running.timeline).clone();
+        timeline.programs = ray.programs(&timeline, now);
+        timeline
     }
 }
 
@@ -147,25 +195,24 @@ impl Running {
         lock(&self.timeline).refused.push((at, message));
     }
 
-    /// Takes one event of the watch. The pod is looked after from its first one on.
+    /// Takes one event of the watch of pods. The pod is looked after from its first one on.
     fn seen(self: &Arc<Self>, server: &Server, kind: &str, object: &Value) {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
         let (uid, name) = (text("uid"), text("name"));
         let is_gone = kind == "DELETED";
         let now = self.now();
+        let path = format!("/api/v1/namespaces/{}/pods/{name}", self.namespace);
         if !lock(&self.timeline).knows(uid) {
             if is_gone {
                 return;
             }
-            let path = format!("/api/v1/namespaces/{}/pods/{name}", self.namespace);
-            let named = lock(&self.timeline).created(now, &path, object);
-            let pod = Pod::new(object, self.script.plan(&named), Timestamp::now());
-            let (sender, fate) = watch::channel(Fate::Living);
-            lock(&self.pods).insert(uid.to_owned(), sender);
-            let live = live(server.clone(), Arc::clone(self), pod, path, uid.to_owned(), fate);
-            lock(&self.tasks).push(tokio::spawn(live));
+            lock(&self.timeline).created(now, &path, object);
+        }
+        if !is_gone && !self.waits_for_its_scheduler(object) {
+            self.look_after(server, uid, path, object);
         }
         lock(&self.timeline).changed(now, object, is_gone);
+        self.groups_started(server);
         let fate = match object["metadata"].get("deletionTimestamp") {
             _ if is_gone => Fate::Gone,
             None => return,
@@ -173,6 +220,84 @@ impl Running {
         };
         if let Some(sender) = lock(&self.pods).get(uid) {
             sender.send_replace(fate);
+        }
+    }
+
+    /// Tells whether somebody else is to bind a pod first.
+    fn waits_for_its_scheduler(&self, object: &Value) -> bool {
+        let spec = &object["spec"];
+        let is_bound = spec["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+        !is_bound && self.binders.iter().any(|binder| spec["schedulerName"] == binder.as_str())
+    }
+
+    /// Begins to look after a pod, if nobody does.
+    fn look_after(self: &Arc<Self>, server: &Server, uid: &str, path: String, object: &Value) {
+        let mut pods = lock(&self.pods);
+        let named = lock(&self.timeline).name(uid);
+        let Some(name) = named.filter(|_| !pods.contains_key(uid)) else { return };
+        let pod = Pod::new(object, self.script.plan(&name), Timestamp::now());
+        let (sender, fate) = watch::channel(Fate::Living);
+        pods.insert(uid.to_owned(), sender);
+        let live = live(server.clone(), Arc::clone(self), pod, path, uid.to_owned(), fate);
+        lock(&self.tasks).push(tokio::spawn(live));
+    }
+
+    /// Has the container of a pod that submits a program to Ray act.
+    fn submit(&self, pod: &mut Pod, uid: &str, age: Duration) -> Vec<pod::Request> {
+        let Some((submission, since)) = pod.submission(age) else { return Vec::new() };
+        let now = self.now();
+        let (mut ray, mut timeline) = (lock(&self.ray), lock(&self.timeline));
+        let Some(code) = submission.act((&mut ray, &timeline, &self.script), since, now) else {
+            return Vec::new();
+        };
+        if submission.is_sidecar {
+            timeline.sidecar_ended(now, uid, code);
+        }
+        pod.submission_ended(code, age)
+    }
+
+    /// Takes one event of the watch of Volcano's groups of pods.
+    fn group_seen(self: &Arc<Self>, server: &Server, kind: &str, object: &Value) {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        let least = object["spec"]["minMember"].as_u64().unwrap_or(1);
+        let least = usize::try_from(least).unwrap_or(usize::MAX);
+        let new = lock(&self.groups).seen(text("uid"), text("name"), least, kind == "DELETED");
+        let Some((number, after)) = new.and_then(|number| Some((number, self.script.group(number)?))) else {
+            return;
+        };
+        let (running, server) = (Arc::clone(self), server.clone());
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            let name = lock(&running.groups).enqueue(number).map(str::to_owned);
+            if let Some(name) = name {
+                running.set_group(&server, &name, "Inqueue").await;
+                running.groups_started(&server);
+            }
+        });
+        lock(&self.tasks).push(task);
+    }
+
+    /// Has the groups run of which enough pods run.
+    fn groups_started(self: &Arc<Self>, server: &Server) {
+        let started = lock(&self.groups).started(&lock(&self.timeline));
+        for name in started {
+            let (running, server) = (Arc::clone(self), server.clone());
+            let task = tokio::spawn(async move { running.set_group(&server, &name, "Running").await });
+            lock(&self.tasks).push(task);
+        }
+    }
+
+    /// Returns the path of a group of pods.
+    fn group(&self, name: &str) -> String {
+        format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups/{name}", self.namespace)
+    }
+
+    async fn set_group(&self, server: &Server, name: &str, phase: &str) {
+        let path = self.group(name);
+        // It has no status of its own at the API server.
+        let (status, answer) = server.merge(&path, &json!({"status": {"phase": phase}})).await;
+        if !matches!(status, 200..300 | 404) {
+            self.refused(&path, status, &answer);
         }
     }
 }
@@ -188,7 +313,10 @@ async fn live(
 ) {
     let born = Instant::now();
     loop {
-        for request in pod.act(born.elapsed()) {
+        let age = born.elapsed();
+        let mut requests = pod.act(age);
+        requests.extend(running.submit(&mut pod, &uid, age));
+        for request in requests {
             if *fate.borrow() == Fate::Gone {
                 return;
             }
@@ -198,7 +326,11 @@ async fn live(
                 running.refused(&format!("{request:?}"), status, &answer);
             }
         }
-        let wait = pod.due().map(|due| due.saturating_sub(born.elapsed()));
+        let mut wait = pod.due().map(|due| due.saturating_sub(born.elapsed()));
+        if pod.submission(age).is_some() {
+            // It asks a dashboard again and again.
+            wait = Some(wait.map_or(POLL, |wait| wait.min(POLL)));
+        }
         let changed = async {
             match wait {
                 Some(wait) => tokio::time::timeout(wait, fate.changed()).await.is_ok(),
@@ -215,31 +347,55 @@ async fn live(
     }
 }
 
-/// Watches all pods of the cluster, and looks them up again when a watch breaks off.
-async fn watch_pods(server: Server, scenarios: Arc<Mutex<BTreeMap<String, Arc<Running>>>>) {
+/// How often a container that submits asks its dashboard.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Where Volcano's groups of pods are.
+const GROUPS: &str = "/apis/scheduling.volcano.sh/v1beta1/podgroups";
+
+/// Watches all pods of the cluster.
+async fn watch_pods(server: Server, scenarios: Scenarios) {
+    let each = |running: &Arc<Running>, kind: &str, object: &Value| running.seen(&server, kind, object);
+    watch_all(&server, "/api/v1/pods", &scenarios, each, forget_the_gone).await;
+}
+
+/// Watches all of Volcano's groups of pods.
+async fn watch_groups(server: Server, scenarios: Scenarios) {
+    let each = |running: &Arc<Running>, kind: &str, object: &Value| running.group_seen(&server, kind, object);
+    watch_all(&server, GROUPS, &scenarios, each, |_, _| ()).await;
+}
+
+/// Watches all objects of a resource, and looks them up again when a watch breaks off.
+async fn watch_all(
+    server: &Server,
+    path: &str,
+    scenarios: &Scenarios,
+    each: impl Fn(&Arc<Running>, &str, &Value),
+    listed: impl Fn(&Scenarios, &Value),
+) {
     let dispatch = |kind: &str, object: &Value| {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        let running = lock(&scenarios).get(namespace).cloned();
+        let running = lock(scenarios).get(namespace).cloned();
         if let Some(running) = running {
-            running.seen(&server, kind, object);
+            each(&running, kind, object);
         }
     };
     loop {
-        let (status, list) = server.send(Method::GET, "/api/v1/pods", "", String::new()).await;
+        let (status, list) = server.send(Method::GET, path, "", String::new()).await;
         if status == 200 {
             for object in list["items"].as_array().into_iter().flatten() {
                 dispatch("ADDED", object);
             }
-            forget_the_gone(&scenarios, &list);
+            listed(scenarios, &list);
             let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-            server.follow(&format!("/api/v1/pods?watch=true&resourceVersion={version}"), dispatch).await;
+            server.follow(&format!("{path}?watch=true&resourceVersion={version}"), dispatch).await;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 /// A pod that is in no list any more was removed while nobody watched.
-fn forget_the_gone(scenarios: &Mutex<BTreeMap<String, Arc<Running>>>, list: &Value) {
+fn forget_the_gone(scenarios: &Scenarios, list: &Value) {
     let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     for running in lock(scenarios).values() {
         for (uid, sender) in lock(&running.pods).iter() {

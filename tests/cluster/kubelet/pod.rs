@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jobgate::text::value::{Value, json};
 
+use super::ray::Submission;
 use super::script::{Cause, Exit, Plan};
 
 /// What is asked of the API server, in this order.
@@ -32,6 +33,10 @@ pub(crate) struct Pod {
     conditions: Vec<Condition>,
     started: Option<Duration>,
     restarts: u32,
+    /// The container that submits a program to Ray, until it has ended.
+    submission: Option<Submission>,
+    /// A container that has ended while the pod runs on, and when and how.
+    ended_alone: Option<(String, Duration, i64)>,
     is_bound: bool,
     is_over: bool,
     is_dying: bool,
@@ -71,7 +76,9 @@ enum Stage {
 }
 
 impl Pod {
+    /// Takes a pod as it is when it was created, or when somebody else has bound it.
     pub(crate) fn new(object: &Value, plan: Plan, created: Timestamp) -> Self {
+        let submission = Submission::of(object, &plan);
         let names = |key: &str| object["spec"][key].as_array().cloned().unwrap_or_default();
         let name = |container: &Value| container["name"].as_str().unwrap_or_default().to_owned();
         let mut pod = Self {
@@ -86,7 +93,9 @@ impl Pod {
             conditions: Vec::new(),
             started: None,
             restarts: 0,
-            is_bound: false,
+            submission,
+            ended_alone: None,
+            is_bound: object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty()),
             is_over: false,
             is_dying: false,
         };
@@ -117,7 +126,8 @@ impl Pod {
     }
 
     fn plan_end(&mut self, from: Duration) {
-        if let Some(run) = self.plan.run {
+        // One that follows its program ends with that.
+        if let Some(run) = self.plan.run.filter(|_| !self.plan.submit.follows) {
             self.later(from + run, Step::End);
         }
     }
@@ -178,8 +188,10 @@ impl Pod {
     fn take(&mut self, step: Step, at: Duration, now: Duration, requests: &mut Vec<Request>) {
         match step {
             Step::Bind => {
-                self.is_bound = true;
-                requests.push(Request::Bind);
+                if !self.is_bound {
+                    self.is_bound = true;
+                    requests.push(Request::Bind);
+                }
                 let late = self.plan.start.is_none_or(|start| start > Duration::from_secs(1));
                 if late && !self.plan.reject {
                     self.set("Ready", "False", Some("ContainersNotReady"), now);
@@ -193,7 +205,9 @@ impl Pod {
             Step::Start => {
                 self.started = Some(now);
                 if self.plan.init.is_empty() {
-                    self.set("Ready", "True", None, now);
+                    if !self.plan.never_ready {
+                        self.set("Ready", "True", None, now);
+                    }
                     requests.push(self.status("Running", Some(&Stage::Running), None, now));
                 } else {
                     self.set("Ready", "False", Some("ContainersNotInitialized"), now);
@@ -243,6 +257,30 @@ impl Pod {
             }
             Step::Remove => self.remove(requests),
         }
+    }
+
+    /// Returns the container that submits a program to Ray, and the time since its start; none: there is none,
+    /// or it does not run.
+    pub(super) fn submission(&mut self, now: Duration) -> Option<(&mut Submission, Duration)> {
+        let started = self.started.filter(|_| !self.is_over && !self.is_dying)?;
+        Some((self.submission.as_mut()?, now.saturating_sub(started)))
+    }
+
+    /// Ends the container that submits a program, and with it the pod that is there for it.
+    pub(super) fn submission_ended(&mut self, code: i64, now: Duration) -> Vec<Request> {
+        let Some(submission) = self.submission.take() else { return Vec::new() };
+        let request = if submission.is_sidecar {
+            self.ended_alone = Some((submission.container, now, code));
+            self.set("Ready", "False", Some("ContainersNotReady"), now);
+            self.status("Running", Some(&Stage::Running), None, now)
+        } else {
+            self.set("Ready", "False", None, now);
+            let codes = self.first(code);
+            let request = self.ended(codes, now);
+            self.end();
+            request
+        };
+        vec![request]
     }
 
     fn disrupt(&mut self, now: Duration, requests: &mut Vec<Request>) {
@@ -330,11 +368,20 @@ impl Pod {
 
     fn main_statuses(&self, stage: &Stage, now: Duration) -> Value {
         let one = |(number, name): (usize, &String)| {
+            let alone = self.ended_alone.as_ref().filter(|(ended, ..)| ended == name);
             let state = match stage {
                 Stage::Waiting => waiting("ContainerCreating"),
                 Stage::InitFailed => waiting("PodInitializing"),
-                Stage::Running => self.running(),
-                Stage::Ended(codes) => self.terminated(codes.get(name).copied().unwrap_or_default(), now),
+                Stage::Running => {
+                    alone.map_or_else(|| self.running(), |(_, at, code)| self.terminated(*code, *at))
+                }
+                Stage::Ended(codes) => {
+                    let code = codes.get(name).copied().unwrap_or_default();
+                    alone.map_or_else(
+                        || self.terminated(code, now),
+                        |(_, at, code)| self.terminated(*code, *at),
+                    )
+                }
             };
             container(name, if number == 0 { self.restarts } else { 0 }, state)
         };

@@ -5,12 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jobgate::text::value::{Value, json};
 
-use super::super::script::{Name, Script};
+use super::super::script::{Life, Name, Script};
 use super::{Pod, Request};
 
 fn pod_of(rule: serde_json::Value, spec: Value) -> Pod {
     let script = Script::parse(&serde_json::Value::Array(vec![rule])).expect("a script");
-    let name = Name { role: "worker".to_owned(), index: None, attempt: 0, set: None, job: None };
+    let name =
+        Name { role: "worker".to_owned(), index: None, attempt: 0, set: None, job: None, life: Life::Ends };
     let created = "2030-01-01T00:00:00Z".parse::<Timestamp>().expect("a time");
     Pod::new(&json!({"spec": spec}), script.plan(&name), created)
 }
@@ -266,4 +267,67 @@ fn the_time_of_a_condition_is_that_of_its_last_change() {
     };
     let times: Vec<String> = until(&mut pod, 20.0)[1..].iter().map(since).collect();
     assert_eq!(times, ["00", "03", "03", "12"]);
+}
+
+#[test]
+fn what_somebody_else_has_bound_is_not_bound_again() {
+    let spec = json!({"nodeName": "n", "containers": [{"name": "main"}]});
+    let mut pod = pod_of(serde_json::json!({"run": 1}), spec);
+    let running = (5, "Running, main, Ready=True");
+    is(&until(&mut pod, 9.0), &[running, (15, "Succeeded, main=0, Ready=False")]);
+}
+
+#[test]
+fn a_pod_may_never_be_ready() {
+    let script = Script::parse(&serde_json::json!([{"run": 1}])).expect("a script").never_ready();
+    let name =
+        Name { role: "worker".to_owned(), index: None, attempt: 0, set: None, job: None, life: Life::Ends };
+    let mut pod = Pod::new(&json!({"spec": one_container()}), script.plan(&name), Timestamp::UNIX_EPOCH);
+    let end = (15, "Succeeded, main=0 second=0, Ready=False");
+    is(&until(&mut pod, 9.0), &[(0, "bind"), (5, "Running, main second"), end]);
+}
+
+/// A pod that submits a program to Ray: alone, or as the head with a container for it.
+fn submitting(is_head: bool) -> Pod {
+    let labels = if is_head {
+        json!({"ray.io/node-type": "head", "ray.io/cluster": "j-x"})
+    } else {
+        json!({"ray.io/originated-from-crd": "RayJob", "batch.kubernetes.io/job-name": "j"})
+    };
+    let rule = serde_json::json!([{"run": null, "follow": !is_head}]);
+    let name =
+        Name { role: "any".to_owned(), index: None, attempt: 0, set: None, job: None, life: Life::Ends };
+    let plan = Script::parse(&rule).expect("a script").plan(&name);
+    let containers = json!([{"name": "main"}, {"name": "ray-job-submitter"}]);
+    let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+    let mut pod = Pod::new(&pod, plan, Timestamp::UNIX_EPOCH);
+    assert!(pod.submission(Duration::from_secs(1)).is_none(), "not before it runs");
+    until(&mut pod, 1.0);
+    pod
+}
+
+#[test]
+fn a_pod_that_submits_ends_with_its_program() {
+    let mut pod = submitting(false);
+    assert_eq!(pod.due(), None);
+    assert_eq!(pod.submission(Duration::from_secs(2)).map(|(_, since)| since.as_millis()), Some(1500));
+    let requests = pod.submission_ended(1, Duration::from_secs(2));
+    assert_eq!(
+        requests.iter().map(short).collect::<Vec<_>>(),
+        ["Failed, main=1 ray-job-submitter=0, Ready=False"]
+    );
+    assert!(pod.submission(Duration::from_secs(3)).is_none());
+}
+
+#[test]
+fn a_head_runs_on_without_the_container_that_submits() {
+    let mut pod = submitting(true);
+    let requests = pod.submission_ended(1, Duration::from_secs(2));
+    let seen = requests.iter().map(short).collect::<Vec<_>>();
+    assert_eq!(seen, ["Running, main ray-job-submitter=1, Ready=False/ContainersNotReady"]);
+    assert!(pod.submission(Duration::from_secs(3)).is_none());
+    delete(&mut pod, 3.0);
+    let end = "Failed, main=143 ray-job-submitter=1, Ready=False/ContainersNotReady";
+    let seen = until(&mut pod, 9.0);
+    assert!(short(&seen[0].1).starts_with(end.split(", Ready").next().expect("a part")), "{seen:?}");
 }

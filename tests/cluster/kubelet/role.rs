@@ -2,14 +2,19 @@
 
 use jobgate::text::value::Value;
 
-/// Role, number and restart of the set of a pod, and the Job that it belongs to.
-#[derive(Debug, PartialEq, Eq)]
+use super::script::Life;
+
+/// Role, number and restart of the set of a pod, and the Job or the Ray cluster that it belongs to.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Role {
     pub(crate) role: String,
     pub(crate) index: Option<u64>,
     pub(crate) set: Option<u64>,
     /// The name of its Job, if it is of no operator that numbers its pods.
     pub(crate) job: Option<String>,
+    /// The name of its Ray cluster.
+    pub(crate) cluster: Option<String>,
+    pub(crate) life: Life,
 }
 
 /// Reads the role of a pod.
@@ -19,7 +24,7 @@ pub(crate) fn of(pod: &Value) -> Role {
     let either = |key: &str| label(key).or_else(|| read("annotations", key));
     let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
     let completion = number(read("annotations", "batch.kubernetes.io/job-completion-index"));
-    let role = |role: &str, index, set| Role { role: role.to_owned(), index, set, job: None };
+    let role = |role: &str, index, set| Role { role: role.to_owned(), index, set, ..Role::default() };
     if let Some(name) = label("jobset.sigs.k8s.io/replicatedjob-name") {
         let job = label("jobset.sigs.k8s.io/job-index").unwrap_or("0");
         let set = number(label("jobset.sigs.k8s.io/restart-attempt"));
@@ -40,7 +45,8 @@ pub(crate) fn of(pod: &Value) -> Role {
     }
     if let Some(node) = label("ray.io/node-type") {
         let group = label("ray.io/group").unwrap_or("worker");
-        return role(if node == "head" { node } else { group }, None, None);
+        let role = role(if node == "head" { node } else { group }, None, None);
+        return Role { cluster: label("ray.io/cluster").map(str::to_owned), life: Life::Serves, ..role };
     }
     if let Some(worker) = label("leaderworkerset.sigs.k8s.io/worker-index") {
         let group = label("leaderworkerset.sigs.k8s.io/group-index").unwrap_or("?");
@@ -48,7 +54,7 @@ pub(crate) fn of(pod: &Value) -> Role {
     }
     let job = label("batch.kubernetes.io/job-name");
     if label("ray.io/originated-from-crd") == Some("RayJob") && job.is_some() {
-        return role("submitter", None, None);
+        return Role { life: Life::Follows, ..role("submitter", None, None) };
     }
     Role { job: job.map(str::to_owned), ..role(job.unwrap_or("pod"), completion, None) }
 }
@@ -61,7 +67,7 @@ mod tests {
 
     #[test]
     fn each_operator_names_its_pods_in_its_own_way() {
-        let role = |role: &str, index, set| Role { role: role.to_owned(), index, set, job: None };
+        let role = |role: &str, index, set| Role { role: role.to_owned(), index, set, ..Role::default() };
         let completion = json!({"batch.kubernetes.io/job-completion-index": "3"});
         let set = json!({
             "jobset.sigs.k8s.io/replicatedjob-name": "node", "jobset.sigs.k8s.io/job-index": "1",
@@ -81,9 +87,21 @@ mod tests {
             ),
             (
                 "j-x-head",
-                json!({"ray.io/node-type": "head", "ray.io/group": "headgroup"}),
+                json!({"ray.io/node-type": "head", "ray.io/group": "headgroup", "ray.io/cluster": "j-x"}),
                 json!({}),
-                role("head", None, None),
+                Role { cluster: Some("j-x".to_owned()), life: Life::Serves, ..role("head", None, None) },
+            ),
+            (
+                "j-y",
+                json!({"ray.io/originated-from-crd": "RayJob", "batch.kubernetes.io/job-name": "j"}),
+                json!({}),
+                Role { life: Life::Follows, ..role("submitter", None, None) },
+            ),
+            (
+                "j-0-1",
+                json!({"leaderworkerset.sigs.k8s.io/group-index": "0", "leaderworkerset.sigs.k8s.io/worker-index": "1"}),
+                json!({}),
+                role("g0", Some(1), None),
             ),
             (
                 "j-3-x",

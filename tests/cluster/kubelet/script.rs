@@ -1,18 +1,24 @@
 //! The language of a scenario: what the kubelet and the world do, as JSON.
 //!
-//! A list of rules and events. A rule has no `at`; the first that names a pod is its plan, and a pod that
-//! none names succeeds after five seconds. A key that is not known is an error, so that no rule is silently
-//! without effect.
+//! A list of rules and events. An event has a time (`at`); it is read in `event`. A rule is about pods, about
+//! Volcano's groups of pods (`podgroup`) or about programs of Ray (`program`). The first rule that names
+//! something is its plan; what none names has a plan of its own. A key that is not known is an error, so that
+//! no rule is silently without effect.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::event::Event;
+
 /// What the kubelet and the world do in a scenario.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     rules: Vec<Rule>,
+    groups: Vec<(Span, Option<Duration>)>,
+    programs: Vec<(Span, ProgramPlan)>,
+    never_ready: bool,
     /// What happens at a time, in the order in which it was written.
     pub(crate) events: Vec<Event>,
 }
@@ -27,10 +33,23 @@ pub(crate) struct Name {
     pub(crate) index: Option<u64>,
     /// How many pods of that role and number there were before it.
     pub(crate) attempt: u64,
-    /// The number of the restart of the set that it belongs to.
+    /// The number of the restart of the set, or of the Ray cluster, that it belongs to.
     pub(crate) set: Option<u64>,
     /// The number of its Job among the Jobs of the scenario, in the order of their first pods.
     pub(crate) job: Option<u64>,
+    pub(crate) life: Life,
+}
+
+/// What a pod does that no rule names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Life {
+    /// It succeeds after five seconds.
+    #[default]
+    Ends,
+    /// It runs on, as the pods of a Ray cluster.
+    Serves,
+    /// It submits a program to Ray, and ends with it.
+    Follows,
 }
 
 /// A number, or `[first, last]`, where a last of null is no end.
@@ -105,6 +124,76 @@ pub(crate) struct Plan {
     pub(crate) reject: bool,
     pub(crate) disrupt: Option<Disrupt>,
     pub(crate) term: Term,
+    /// What its own container does that submits a program to Ray, if it has one.
+    pub(crate) submit: Submit,
+    /// The same for the container that submits beside the head of a Ray cluster.
+    pub(crate) submitter: Submitter,
+    /// Whether it is never ready, though it runs.
+    pub(crate) never_ready: bool,
+}
+
+/// How a container submits a program to Ray.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Submit {
+    /// From its start to the first try; none: it never tries.
+    pub(crate) after: Option<Duration>,
+    /// Whether it ends with its program, not after `run`.
+    pub(crate) follows: bool,
+    /// The exit code of one that follows a program of which nothing is known any more.
+    pub(crate) on_loss: i64,
+}
+
+impl Default for Submit {
+    fn default() -> Self {
+        Self { after: Some(Duration::from_millis(500)), follows: false, on_loss: 1 }
+    }
+}
+
+/// The life of a container that submits beside the head of a Ray cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Submitter {
+    pub(crate) submit: Submit,
+    /// From the start of the pod to its end, if it does not follow its program; none: for ever.
+    pub(crate) run: Option<Duration>,
+    pub(crate) exit: i64,
+}
+
+impl Default for Submitter {
+    fn default() -> Self {
+        Self { submit: Submit { follows: true, ..Submit::default() }, run: None, exit: 0 }
+    }
+}
+
+/// What becomes of a program that is submitted to Ray.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ProgramPlan {
+    /// From its submission to its start.
+    pub(crate) pending: Duration,
+    /// From its start to its end; none: it runs on.
+    pub(crate) run: Option<Duration>,
+    pub(crate) end: End,
+    /// What Ray says of it.
+    pub(crate) message: String,
+}
+
+impl Default for ProgramPlan {
+    fn default() -> Self {
+        Self {
+            pending: Duration::ZERO,
+            run: Some(Duration::from_secs(8)),
+            end: End::Succeeded,
+            message: String::new(),
+        }
+    }
+}
+
+/// How a program of Ray ends.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum End {
+    Succeeded,
+    Failed,
+    Stopped,
 }
 
 impl Default for Plan {
@@ -122,6 +211,9 @@ impl Default for Plan {
             reject: false,
             disrupt: None,
             term: Term::default(),
+            submit: Submit::default(),
+            submitter: Submitter::default(),
+            never_ready: false,
         }
     }
 }
@@ -188,41 +280,6 @@ impl Default for Term {
     }
 }
 
-/// Something that happens at a time, whatever the pods do.
-#[derive(Clone, Debug)]
-pub(crate) struct Event {
-    /// Since the main object was created.
-    pub(crate) at: Duration,
-    pub(crate) target: Target,
-    pub(crate) action: Action,
-}
-
-/// To what it happens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// The object that the scenario is about.
-    Main,
-    /// The n-th Job, in the order of their first pods.
-    Job(u64),
-    /// `KIND/NAME`, or `Pod/ROLE/INDEX`: the newest of these.
-    Object(String),
-    /// An object by its path at the API server; `$NS` is the scenario's namespace.
-    Path(String),
-}
-
-/// What happens to it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
-    /// A merge patch.
-    Merge(serde_json::Value),
-    /// A deletion with this propagation policy.
-    Delete(String),
-    /// This object is created.
-    Create(serde_json::Value),
-    /// A controller is stopped or started: which one, and the word.
-    Controller(String, String),
-}
-
 /// A rule as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -255,6 +312,49 @@ struct RuleText {
     disrupt: Option<DisruptText>,
     #[serde(default)]
     term: TermText,
+    #[serde(default = "half_a_second")]
+    submit: Option<f64>,
+    #[serde(default)]
+    follow: bool,
+    #[serde(default = "failure")]
+    on_loss: i64,
+    submitter: Option<SubmitterText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubmitterText {
+    #[serde(default = "half_a_second")]
+    submit: Option<f64>,
+    #[serde(default)]
+    follow: bool,
+    #[serde(default = "failure")]
+    on_loss: i64,
+    run: Option<f64>,
+    #[serde(default)]
+    exit: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProgramText {
+    program: Span,
+    #[serde(default)]
+    pending: f64,
+    #[serde(default = "eight_seconds")]
+    run: Option<f64>,
+    #[serde(default = "succeeded")]
+    end: End,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupText {
+    podgroup: Span,
+    #[serde(default = "half_a_second")]
+    inqueue: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -288,6 +388,18 @@ fn five_seconds() -> Option<f64> {
     Some(5.0)
 }
 
+fn eight_seconds() -> Option<f64> {
+    Some(8.0)
+}
+
+fn failure() -> i64 {
+    1
+}
+
+fn succeeded() -> End {
+    End::Succeeded
+}
+
 fn soon() -> Option<f64> {
     Some(1.4)
 }
@@ -308,21 +420,6 @@ fn terminated() -> i64 {
     143
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EventText {
-    at: f64,
-    on: Option<String>,
-    path: Option<String>,
-    job: Option<u64>,
-    patch: Option<serde_json::Value>,
-    merge: Option<serde_json::Value>,
-    delete: Option<String>,
-    create: Option<serde_json::Value>,
-    controller: Option<String>,
-    which: Option<String>,
-}
-
 impl Script {
     /// Reads a script, and says which entry is wrong and why.
     pub(crate) fn parse(entries: &serde_json::Value) -> Result<Self, String> {
@@ -336,25 +433,61 @@ impl Script {
 
     fn add(&mut self, entry: &serde_json::Value) -> Result<(), String> {
         if entry.get("at").is_some() {
-            self.events.push(Event::read(Deserialize::deserialize(entry).map_err(text)?)?);
+            self.events.push(Event::read(entry)?);
+        } else if entry.get("program").is_some() {
+            let text: ProgramText = Deserialize::deserialize(entry).map_err(text)?;
+            let plan = ProgramPlan {
+                pending: seconds(text.pending)?,
+                run: text.run.map(seconds).transpose()?,
+                end: text.end,
+                message: text.message,
+            };
+            self.programs.push((text.program, plan));
+        } else if entry.get("podgroup").is_some() {
+            let text: GroupText = Deserialize::deserialize(entry).map_err(text)?;
+            self.groups.push((text.podgroup, text.inqueue.map(seconds).transpose()?));
         } else {
             self.rules.push(Rule::read(Deserialize::deserialize(entry).map_err(text)?)?);
         }
         Ok(())
     }
 
+    /// Has no pod report that it is ready.
+    pub(crate) fn never_ready(self) -> Self {
+        Self { never_ready: true, ..self }
+    }
+
     /// Returns the plan of a pod: that of the first rule that names it.
     pub(crate) fn plan(&self, pod: &Name) -> Plan {
         let rule = self.rules.iter().find(|rule| rule.who.names(pod));
-        rule.map(|rule| rule.plan.clone()).unwrap_or_default()
+        let unnamed = || match pod.life {
+            Life::Ends => Plan::default(),
+            Life::Serves => Plan { run: None, ..Plan::default() },
+            Life::Follows => {
+                Plan { submit: Submit { follows: true, ..Submit::default() }, ..Plan::default() }
+            }
+        };
+        Plan { never_ready: self.never_ready, ..rule.map_or_else(unnamed, |rule| rule.plan.clone()) }
+    }
+
+    /// Returns when the n-th group of pods is put into its queue, from its creation; none: never.
+    pub(crate) fn group(&self, number: u64) -> Option<Duration> {
+        let rule = self.groups.iter().find(|(span, _)| span.contains(number));
+        rule.map_or(Some(Duration::from_millis(500)), |(_, inqueue)| *inqueue)
+    }
+
+    /// Returns the plan of the n-th program that is submitted to Ray.
+    pub(crate) fn program(&self, number: u64) -> ProgramPlan {
+        let rule = self.programs.iter().find(|(span, _)| span.contains(number));
+        rule.map(|(_, plan)| plan.clone()).unwrap_or_default()
     }
 }
 
-fn text(error: serde_json::Error) -> String {
+pub(super) fn text(error: serde_json::Error) -> String {
     error.to_string()
 }
 
-fn seconds(number: f64) -> Result<Duration, String> {
+pub(super) fn seconds(number: f64) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|e| format!("{number} seconds: {e}"))
 }
 
@@ -369,6 +502,18 @@ impl Rule {
                 gc: disrupt.gc.map(seconds).transpose()?,
             }),
         };
+        let submitter = match text.submitter {
+            None => Submitter::default(),
+            Some(text) => Submitter {
+                submit: Submit {
+                    after: text.submit.map(seconds).transpose()?,
+                    follows: text.follow,
+                    on_loss: text.on_loss,
+                },
+                run: text.run.map(seconds).transpose()?,
+                exit: text.exit,
+            },
+        };
         let plan = Plan {
             start: text.start.map(seconds).transpose()?,
             unscheduled: text.unscheduled,
@@ -382,6 +527,13 @@ impl Rule {
             reject: text.reject,
             disrupt,
             term: Term { after: text.term.after.map(seconds).transpose()?, code: text.term.code },
+            submit: Submit {
+                after: text.submit.map(seconds).transpose()?,
+                follows: text.follow,
+                on_loss: text.on_loss,
+            },
+            submitter,
+            never_ready: false,
         };
         if plan.every.is_zero() && plan.restarts.is_none() {
             return Err("restarts without end need a time between them".to_owned());
@@ -390,115 +542,6 @@ impl Rule {
     }
 }
 
-impl Event {
-    fn read(text: EventText) -> Result<Self, String> {
-        let target = match (text.on, text.path, text.job) {
-            (None, None, None) => Target::Main,
-            (Some(on), None, None) => Target::Object(on),
-            (None, Some(path), None) => Target::Path(path),
-            (None, None, Some(job)) => Target::Job(job),
-            _ => return Err("an event has one of on, path and job".to_owned()),
-        };
-        let which = text.which.unwrap_or_else(|| "job".to_owned());
-        let mut actions = [
-            text.patch.map(|spec| Action::Merge(serde_json::json!({"spec": spec}))),
-            text.merge.map(Action::Merge),
-            text.delete.map(Action::Delete),
-            text.create.map(Action::Create),
-            text.controller.map(|word| Action::Controller(which, word)),
-        ]
-        .into_iter()
-        .flatten();
-        match (actions.next(), actions.next()) {
-            (Some(action), None) => Ok(Self { at: seconds(text.at)?, target, action }),
-            _ => Err("an event does one thing: patch, merge, delete, create or controller".to_owned()),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn name(role: &str, index: Option<u64>, attempt: u64) -> Name {
-        Name { role: role.to_owned(), index, attempt, set: None, job: None }
-    }
-
-    fn run_of(script: &Script, pod: &Name) -> Option<Duration> {
-        script.plan(pod).run
-    }
-
-    #[test]
-    fn the_first_rule_that_names_a_pod_is_its_plan() {
-        let script = Script::parse(&json!([
-            {"role": "worker", "index": [1, 2], "attempt": 0, "run": 1},
-            {"role": "worker", "attempt": [1, null], "run": 2},
-            {"role": "worker", "run": 3},
-        ]))
-        .expect("a script");
-        let seconds = |number| Some(Duration::from_secs(number));
-        assert_eq!(run_of(&script, &name("worker", Some(0), 0)), seconds(3));
-        assert_eq!(run_of(&script, &name("worker", Some(1), 0)), seconds(1));
-        assert_eq!(run_of(&script, &name("worker", Some(2), 0)), seconds(1));
-        assert_eq!(run_of(&script, &name("worker", Some(3), 0)), seconds(3));
-        assert_eq!(run_of(&script, &name("worker", Some(2), 7)), seconds(2));
-        assert_eq!(script.plan(&name("master", Some(0), 0)), Plan::default());
-        // A rule that asks for a number does not name a pod that has none.
-        assert_eq!(run_of(&script, &name("worker", None, 0)), seconds(3));
-    }
-
-    #[test]
-    fn rules_name_pods_by_set_and_job() {
-        let script =
-            Script::parse(&json!([{"set": 1, "run": 1}, {"job": [2, null], "run": 2}])).expect("a script");
-        let pod = |set, job| Name { set, job, ..name("worker", None, 0) };
-        assert_eq!(run_of(&script, &pod(Some(1), None)), Some(Duration::from_secs(1)));
-        assert_eq!(run_of(&script, &pod(Some(0), Some(3))), Some(Duration::from_secs(2)));
-        assert_eq!(run_of(&script, &pod(None, Some(1))), Some(Duration::from_secs(5)));
-    }
-
-    #[test]
-    fn null_is_never_and_what_is_not_written_is_the_default() {
-        let script =
-            Script::parse(&json!([{"start": null, "run": null, "restarts": null, "term": {"after": null}}]))
-                .expect("a script");
-        let plan = script.plan(&name("worker", None, 0));
-        assert_eq!((plan.start, plan.run, plan.restarts, plan.term.after), (None, None, None, None));
-        assert_eq!((plan.every, plan.term.code), (Duration::from_secs(5), 143));
-        let plan = Script::parse(&json!([{}])).expect("a script").plan(&name("worker", None, 0));
-        assert_eq!(plan, Plan::default());
-    }
-
-    #[test]
-    fn what_cannot_be_carried_out_is_an_error_that_names_the_entry() {
-        for (entry, said) in [
-            (json!({"runs": 3}), "unknown field `runs`"),
-            (json!({"disrupt": {"after": 1, "cause": "fire"}}), "unknown variant `fire`"),
-            (json!({"start": -1}), "-1 seconds"),
-            (json!({"at": 1}), "an event does one thing"),
-            (json!({"at": 1, "patch": {}, "delete": "Orphan"}), "an event does one thing"),
-            (json!({"at": 1, "on": "Job/j", "path": "/api", "patch": {}}), "one of on, path and job"),
-            (json!({"restarts": null, "every": 0}), "need a time between them"),
-        ] {
-            let error = Script::parse(&json!([{}, entry])).expect_err("it must be rejected");
-            assert!(error.contains(said) && error.contains("entry 1"), "{error}");
-        }
-    }
-
-    #[test]
-    fn events_say_when_to_what_and_what() {
-        let script = Script::parse(&json!([
-            {"at": 5, "patch": {"suspend": true}},
-            {"at": 1.5, "job": 1, "delete": "Foreground"},
-            {"at": 2, "which": "cron", "controller": "stop"},
-        ]))
-        .expect("a script");
-        let [first, second, third] = script.events.as_slice() else { panic!("three events") };
-        assert_eq!((first.at, &first.target), (Duration::from_secs(5), &Target::Main));
-        assert_eq!(first.action, Action::Merge(json!({"spec": {"suspend": true}})));
-        assert_eq!(second.target, Target::Job(1));
-        assert_eq!(third.action, Action::Controller("cron".to_owned(), "stop".to_owned()));
-    }
-}
+#[path = "script_tests.rs"]
+mod tests;

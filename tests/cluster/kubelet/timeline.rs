@@ -7,7 +7,7 @@ use jobgate::text::value::Value;
 use serde::Serialize;
 
 use super::role::{self, Role};
-use super::script::Name;
+use super::script::{Life, Name};
 
 /// The pods of a scenario in the order of their creation.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -15,8 +15,28 @@ pub(crate) struct Timeline {
     pub(crate) pods: Vec<Seen>,
     /// What could not be carried out: a request that the API server refused, and when.
     pub(crate) refused: Vec<(f64, String)>,
+    /// The programs that were submitted to Ray.
+    pub(crate) programs: Vec<Program>,
     #[serde(skip)]
     jobs: Vec<String>,
+    /// Ray clusters, in the order of their first pods.
+    #[serde(skip)]
+    clusters: Vec<String>,
+}
+
+/// One program. Times are as those of pods.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub(crate) struct Program {
+    /// The number of its cluster.
+    pub(crate) cluster: u64,
+    pub(crate) id: String,
+    /// Who submitted it: `submitter`, `sidecar` or `operator`.
+    pub(crate) by: &'static str,
+    pub(crate) submitted: f64,
+    pub(crate) stopped: Option<f64>,
+    /// As Ray has it, or `LOST` with the head of its cluster.
+    pub(crate) state: &'static str,
+    pub(crate) ended: Option<f64>,
 }
 
 /// One pod. Times are in seconds since the scenario began; none: it did not happen.
@@ -26,6 +46,14 @@ pub(crate) struct Seen {
     pub(crate) uid: String,
     #[serde(skip)]
     pub(crate) path: String,
+    #[serde(skip)]
+    pub(crate) life: Life,
+    /// The name of its Ray cluster.
+    #[serde(skip)]
+    pub(crate) cluster: Option<String>,
+    /// The name of its group of pods.
+    #[serde(skip)]
+    pub(crate) group: Option<String>,
     pub(crate) role: String,
     pub(crate) index: Option<u64>,
     pub(crate) attempt: u64,
@@ -39,6 +67,8 @@ pub(crate) struct Seen {
     pub(crate) exit: BTreeMap<String, i64>,
     pub(crate) reason: Option<String>,
     pub(crate) restarts: u64,
+    /// When the container beside it that submits a program to Ray ended, and how.
+    pub(crate) sidecar: Option<(f64, i64)>,
     pub(crate) deleting: Option<f64>,
     pub(crate) gone: Option<f64>,
 }
@@ -52,37 +82,72 @@ impl Seen {
 }
 
 impl Timeline {
-    /// Notes a pod that was not seen before, and returns its name.
-    pub(crate) fn created(&mut self, at: Duration, path: &str, pod: &Value) -> Name {
-        let Role { role, index, set, job } = role::of(pod);
-        let job = job.map(|name| self.number(name));
+    /// Notes a pod that was not seen before.
+    pub(crate) fn created(&mut self, at: Duration, path: &str, pod: &Value) {
+        let Role { role, index, set, job, cluster, life } = role::of(pod);
+        let job = job.map(|name| number(&mut self.jobs, &name));
+        let set = cluster.as_ref().map(|name| number(&mut self.clusters, name)).or(set);
         let is_one = |other: &&Seen| {
             other.role == role && other.index == index && other.job == job && !other.is_blink()
         };
         let attempt = u64::try_from(self.pods.iter().filter(is_one).count()).unwrap_or_default();
-        let name = Name { role, index, attempt, set, job };
+        let group = &pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"];
         self.pods.push(Seen {
             uid: text(&pod["metadata"]["uid"]).to_owned(),
             path: path.to_owned(),
-            role: name.role.clone(),
+            life,
+            cluster,
+            group: group.as_str().map(str::to_owned),
+            role,
             index,
-            attempt: name.attempt,
+            attempt,
             set,
             job,
             created: tenths(at),
             phase: "Pending".to_owned(),
             ..Seen::default()
         });
-        name
     }
 
-    fn number(&mut self, job: String) -> u64 {
-        let place = self.jobs.iter().position(|known| *known == job);
-        let place = place.unwrap_or_else(|| {
-            self.jobs.push(job);
-            self.jobs.len() - 1
-        });
-        u64::try_from(place).unwrap_or_default()
+    /// Returns the name of a pod, as rules have it.
+    pub(crate) fn name(&self, uid: &str) -> Option<Name> {
+        let seen = self.pods.iter().find(|seen| seen.uid == uid)?;
+        let Seen { role, index, attempt, set, job, life, .. } = seen.clone();
+        Some(Name { role, index, attempt, set, job, life })
+    }
+
+    /// Returns the newest Ray cluster that is meant by the name of a Service of it, and its number; the newest
+    /// of all if there is none.
+    pub(crate) fn cluster(&self, service: &str) -> Option<(u64, &str)> {
+        let all = || self.clusters.iter().enumerate().rev();
+        let (place, name) = all().find(|(_, name)| service.starts_with(*name)).or_else(|| all().next())?;
+        Some((u64::try_from(place).ok()?, name))
+    }
+
+    /// Returns the newest head of a Ray cluster that runs and is not being deleted.
+    pub(crate) fn head(&self, cluster: &str) -> Option<&Seen> {
+        let is_it = |pod: &&Seen| {
+            pod.role == "head"
+                && pod.cluster.as_deref() == Some(cluster)
+                && pod.phase == "Running"
+                && pod.deleting.is_none()
+                && pod.gone.is_none()
+        };
+        self.pods.iter().rev().find(is_it)
+    }
+
+    /// Returns how many pods of a group run.
+    pub(crate) fn running_in(&self, group: &str) -> usize {
+        let runs =
+            |pod: &&Seen| pod.group.as_deref() == Some(group) && pod.phase == "Running" && pod.gone.is_none();
+        self.pods.iter().filter(runs).count()
+    }
+
+    /// Notes the end of a container that submitted beside a pod.
+    pub(crate) fn sidecar_ended(&mut self, at: Duration, uid: &str, code: i64) {
+        if let Some(seen) = self.pods.iter_mut().find(|seen| seen.uid == uid) {
+            seen.sidecar = Some((tenths(at), code));
+        }
     }
 
     /// Returns the name of the n-th Job.
@@ -125,6 +190,15 @@ impl Timeline {
     }
 }
 
+/// Returns the place of a name in a list, at the end of which it is put if it is new.
+fn number(names: &mut Vec<String>, name: &str) -> u64 {
+    let place = names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    });
+    u64::try_from(place).unwrap_or_default()
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
@@ -150,7 +224,7 @@ fn reason(status: &Value) -> Option<String> {
 }
 
 /// Returns a time in seconds, to a tenth.
-fn tenths(at: Duration) -> f64 {
+pub(super) fn tenths(at: Duration) -> f64 {
     (at.as_secs_f64() * 10.0).round() / 10.0
 }
 
@@ -174,11 +248,16 @@ mod tests {
         Duration::from_secs_f64(number)
     }
 
+    fn named(timeline: &mut Timeline, uid: &str, pod: &Value) -> Name {
+        timeline.created(seconds(1.0), "/p", pod);
+        timeline.name(uid).expect("it was created")
+    }
+
     #[test]
     fn attempts_count_pods_of_a_role_and_number() {
         let mut timeline = Timeline::default();
         let attempts = [("a", "0"), ("b", "1"), ("c", "0"), ("d", "0")]
-            .map(|(uid, index)| timeline.created(seconds(1.0), "/p", &pod(uid, index, json!({}))).attempt);
+            .map(|(uid, index)| named(&mut timeline, uid, &pod(uid, index, json!({}))).attempt);
         assert_eq!(attempts, [0, 0, 1, 2]);
         assert!(timeline.knows("c") && !timeline.knows("e"));
     }
@@ -189,7 +268,7 @@ mod tests {
         timeline.created(seconds(1.0), "/p", &pod("a", "0", json!({})));
         let dying = json!({"metadata": {"uid": "a", "deletionTimestamp": "2030-01-01T00:00:00Z"}});
         timeline.changed(seconds(1.4), &dying, true);
-        assert_eq!(timeline.created(seconds(1.5), "/p", &pod("b", "0", json!({}))).attempt, 0);
+        assert_eq!(named(&mut timeline, "b", &pod("b", "0", json!({}))).attempt, 0);
     }
 
     #[test]
@@ -219,8 +298,56 @@ mod tests {
         let mut timeline = Timeline::default();
         let of = |uid: &str, job: &str| json!({"metadata": {"uid": uid, "labels": {"batch.kubernetes.io/job-name": job}}});
         let names = [("a", "run-1"), ("b", "run-2"), ("c", "run-1")]
-            .map(|(uid, job)| timeline.created(seconds(0.0), "/p", &of(uid, job)));
+            .map(|(uid, job)| named(&mut timeline, uid, &of(uid, job)));
         assert_eq!(names.map(|name| (name.job, name.attempt)), [(Some(0), 0), (Some(1), 0), (Some(0), 1)]);
         assert_eq!((timeline.job(1), timeline.job(2)), (Some("run-2"), None));
+    }
+
+    #[test]
+    fn ray_clusters_are_numbered_and_have_a_head_while_it_runs() {
+        let mut timeline = Timeline::default();
+        let of = |uid: &str, node: &str, cluster: &str| {
+            let labels = json!({"ray.io/node-type": node, "ray.io/group": "g", "ray.io/cluster": cluster});
+            json!({"metadata": {"uid": uid, "labels": labels}})
+        };
+        let sets = [("a", "head", "j-x"), ("b", "worker", "j-x"), ("c", "head", "j-y")]
+            .map(|(uid, node, cluster)| named(&mut timeline, uid, &of(uid, node, cluster)).set);
+        assert_eq!(sets, [Some(0), Some(0), Some(1)]);
+        assert_eq!(timeline.cluster("j-x-head-svc"), Some((0, "j-x")));
+        assert_eq!(timeline.cluster("other"), Some((1, "j-y")));
+        assert!(timeline.head("j-x").is_none());
+        let change = |uid: &str, more: Value| {
+            let mut pod = of(uid, "head", "j-x");
+            pod["status"] = json!({"phase": "Running"});
+            for (key, value) in more.as_object().expect("a mapping").iter() {
+                pod["metadata"][key] = value.clone();
+            }
+            pod
+        };
+        timeline.changed(seconds(2.0), &change("a", json!({})), false);
+        assert_eq!(timeline.head("j-x").map(|head| head.uid.as_str()), Some("a"));
+        timeline.changed(
+            seconds(3.0),
+            &change("a", json!({"deletionTimestamp": "2030-01-01T00:00:00Z"})),
+            false,
+        );
+        assert!(timeline.head("j-x").is_none());
+    }
+
+    #[test]
+    fn running_pods_of_a_group_are_counted() {
+        let mut timeline = Timeline::default();
+        for (uid, group) in [("a", "g"), ("b", "g"), ("c", "h")] {
+            let annotations = json!({"scheduling.k8s.io/group-name": group});
+            let pod = json!({"metadata": {"uid": uid, "annotations": annotations}});
+            timeline.created(seconds(0.0), "/p", &pod);
+            timeline.changed(
+                seconds(1.0),
+                &json!({"metadata": {"uid": uid}, "status": {"phase": "Running"}}),
+                false,
+            );
+        }
+        timeline.changed(seconds(2.0), &json!({"metadata": {"uid": "b"}, "status": {}}), true);
+        assert_eq!((timeline.running_in("g"), timeline.running_in("h")), (1, 1));
     }
 }

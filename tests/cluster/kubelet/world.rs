@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use http::Method;
 use jobgate::kinds::Kind;
-use jobgate::text::value::Value;
+use jobgate::text::value::{Value, json};
 
-use super::script::{Action, Event, Target};
+use super::event::{Action, Event, OTHER_KINDS, Target, Word};
 use super::{Running, Server, lock};
 
 /// Whoever can stop and start the controllers of the cluster.
 pub(crate) trait Controllers: Send + Sync {
-    /// Carries out the word, `stop` or `start`, on a controller.
-    fn carry_out(&self, which: &str, word: &str) -> Result<(), String>;
+    /// Carries out the word on a controller.
+    fn carry_out(&self, which: &str, word: Word) -> Result<(), String>;
 }
 
 /// A cluster whose controllers nobody stops.
 impl Controllers for () {
-    fn carry_out(&self, which: &str, word: &str) -> Result<(), String> {
-        Err(format!("{word} {which}: nobody can"))
+    fn carry_out(&self, which: &str, word: Word) -> Result<(), String> {
+        Err(format!("{word:?} {which}: nobody can"))
     }
 }
 
@@ -38,21 +38,28 @@ pub(super) async fn happen(
     };
     if let Action::Controller(which, word) = &event.action {
         // It waits for processes.
-        let (which, word) = (which.clone(), word.clone());
-        let done = tokio::task::spawn_blocking(move || controllers.carry_out(&which, &word)).await;
+        let (which, word) = (which.clone(), *word);
+        let done = tokio::task::spawn_blocking(move || controllers.carry_out(&which, word)).await;
         if let Err(error) = done.unwrap_or_else(|e| Err(e.to_string())) {
             refused(&error);
         }
         return;
     }
-    let path = match path_of(&running, &event.target, &main) {
+    if let Action::Dashboard(what) = event.action {
+        return lock(&running.ray).happen(what, running.now());
+    }
+    let path = match path_of(&server, &running, &event.target, &main).await {
         Ok(path) => path,
         Err(error) => return refused(&error),
     };
     let (status, answer) = match event.action {
         Action::Merge(patch) => server.merge(&path, &in_namespace(&running, &patch)).await,
+        Action::Status(patch) => {
+            let of_its_own = if event.target == Target::PodGroup { "" } else { "/status" };
+            server.merge(&format!("{path}{of_its_own}"), &in_namespace(&running, &patch)).await
+        }
         Action::Delete(policy) => {
-            let path = format!("{path}?propagationPolicy={policy}");
+            let path = format!("{path}?propagationPolicy={policy:?}");
             server.send(Method::DELETE, &path, "", String::new()).await
         }
         Action::Create(object) => {
@@ -65,7 +72,21 @@ pub(super) async fn happen(
                 (_, None) => return refused("create: say the path of this kind"),
             }
         }
-        Action::Controller(..) => return,
+        Action::Command(action) => {
+            let (_, job) = server.send(Method::GET, &path, "", String::new()).await;
+            let commands = format!("/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands", running.namespace);
+            let name = &job["metadata"]["name"];
+            let target = json!({
+                "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": name.clone(),
+                "uid": job["metadata"]["uid"].clone(), "controller": true,
+            });
+            let command = json!({
+                "apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "action": format!("{action:?}"),
+                "metadata": {"generateName": format!("{}-", name.as_str().unwrap_or("none"))}, "target": target,
+            });
+            server.json(Method::POST, &commands, &command).await
+        }
+        Action::Controller(..) | Action::Dashboard(_) => return,
     };
     if status >= 300 || status == 0 {
         running.refused(&path, status, &answer);
@@ -83,7 +104,7 @@ fn collection(namespace: &str, kind: &Kind) -> String {
     format!("/apis/{}/{}/{within}{}", kind.group, kind.version, kind.resource)
 }
 
-fn path_of(running: &Running, target: &Target, main: &str) -> Result<String, String> {
+async fn path_of(server: &Server, running: &Running, target: &Target, main: &str) -> Result<String, String> {
     let namespace = &running.namespace;
     match target {
         Target::Main => Ok(main.to_owned()),
@@ -93,29 +114,47 @@ fn path_of(running: &Running, target: &Target, main: &str) -> Result<String, Str
             let name = timeline.job(*number).ok_or(format!("there was no Job {number}"))?;
             Ok(format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}"))
         }
-        Target::Object(on) => match on.split('/').collect::<Vec<_>>().as_slice() {
-            ["Pod", role] => newest(running, role, None),
-            ["Pod", role, index] => newest(running, role, Some(index)),
-            [kind, name] => {
-                // Of two kinds of one name, the one of the main object.
-                let named = |known: &Kind| known.name == *kind;
-                let ours =
-                    |known: &Kind| named(known) && main.starts_with(&format!("/apis/{}/", known.group));
-                let kind = Kind::all().find(ours).or_else(|| Kind::all().find(named));
-                let kind = kind.ok_or(format!("{on}: say the path of this kind"))?;
-                Ok(format!("{}/{name}", collection(namespace, &kind)))
+        Target::Pod(role, index) => newest(running, role, *index),
+        Target::Named(kind, name) => {
+            // Of two kinds of one name, the one of the main object.
+            let named = |known: &Kind| known.name == *kind;
+            let ours = |known: &Kind| named(known) && main.starts_with(&format!("/apis/{}/", known.group));
+            if let Some(kind) = Kind::all().find(ours).or_else(|| Kind::all().find(named)) {
+                return Ok(format!("{}/{name}", collection(namespace, &kind)));
             }
-            _ => Err(format!("{on} is not KIND/NAME or Pod/ROLE/INDEX")),
-        },
+            let other = OTHER_KINDS.iter().find(|(known, ..)| known == kind);
+            let (_, group, resource) = other.ok_or(format!("{kind}/{name}: say the path of this kind"))?;
+            Ok(format!("/apis/{group}/namespaces/{namespace}/{resource}/{name}"))
+        }
+        Target::PodGroup => {
+            let groups = lock(&running.groups);
+            Ok(running.group(groups.newest().ok_or("there is no PodGroup")?))
+        }
+        Target::RayCluster => {
+            let timeline = lock(&running.timeline);
+            let (_, name) = timeline.cluster("").ok_or("there was no RayCluster with a pod")?;
+            Ok(format!("/apis/ray.io/v1/namespaces/{namespace}/rayclusters/{name}"))
+        }
+        Target::Queue => Ok(format!("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{namespace}")),
+        Target::Workload => {
+            let all = format!("/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads");
+            let (_, list) = server.send(Method::GET, &all, "", String::new()).await;
+            let owner = main.rsplit('/').next().unwrap_or_default();
+            let is_owned = |workload: &&Value| {
+                let owners = workload["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+                owners.into_iter().any(|reference| reference["name"] == owner)
+            };
+            let workload = list["items"].as_array().into_iter().flatten().find(is_owned);
+            let name = workload.and_then(|workload| workload["metadata"]["name"].as_str());
+            Ok(format!("{all}/{}", name.ok_or(format!("there is no Workload of {owner}"))?))
+        }
     }
 }
 
-fn newest(running: &Running, role: &str, index: Option<&&str>) -> Result<String, String> {
+fn newest(running: &Running, role: &str, index: Option<u64>) -> Result<String, String> {
     let timeline = lock(&running.timeline);
-    let number = |index: Option<u64>| index.map(|index| index.to_string()).unwrap_or_default();
-    let is_it = |pod: &&super::timeline::Seen| {
-        pod.role == role && index.is_none_or(|index| number(pod.index) == **index)
-    };
+    let is_it =
+        |pod: &&super::timeline::Seen| pod.role == role && index.is_none_or(|index| pod.index == Some(index));
     let pod = timeline.pods.iter().rev().find(is_it).ok_or(format!("there was no pod of role {role}"))?;
     Ok(pod.path.clone())
 }

@@ -4,12 +4,13 @@
 use jobgate::text::value::json;
 
 use super::{Operator, OwnCertificate, Program};
-use crate::dashboard;
+use crate::kubelet::Kubelet;
 
 /// In the order in which they start.
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "kueue",
+        title: "Kueue",
         namespace: "kueue-system",
         account: "kueue-controller-manager",
         manifests: &["manifests/default"],
@@ -17,6 +18,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         without: &["v1beta1.visibility.kueue.x-k8s.io", "v1beta2.visibility.kueue.x-k8s.io"],
         programs: &[Program {
             path: "kueue",
+            account: None,
             arguments: |at| vec![at.configuration(), "--feature-gates=VisibilityOnDemand=false".to_owned()],
             configuration: Some(|at| {
                 json!({
@@ -30,11 +32,12 @@ pub(super) static OPERATORS: &[Operator] = &[
                 })
             }),
             fixed_port: None,
-            ready: "/readyz",
+            ready: Some("/readyz"),
             answered_by: None,
         }],
         // Without, it reads certificates for its metrics from a folder of the system.
         own_certificate: Some(OwnCertificate { secret: "kueue-webhook-server-cert", looks_at: None }),
+        binds: None,
         then: &[
             || json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "any"}}),
             || {
@@ -49,12 +52,14 @@ pub(super) static OPERATORS: &[Operator] = &[
     },
     Operator {
         name: "kuberay",
+        title: "KubeRay",
         namespace: "default",
         account: "kuberay-operator",
         manifests: &["manifests/default"],
         without: &[],
         programs: &[Program {
             path: "kuberay",
+            account: None,
             arguments: |at| {
                 vec![
                     "--metrics-addr=0".to_owned(),
@@ -64,10 +69,127 @@ pub(super) static OPERATORS: &[Operator] = &[
             },
             configuration: None,
             fixed_port: None,
-            ready: "/readyz",
-            answered_by: Some(dashboard::start),
+            ready: Some("/readyz"),
+            answered_by: Some(Kubelet::dashboards),
         }],
         own_certificate: None,
+        binds: None,
+        then: &[],
+    },
+    Operator {
+        name: "leaderworkerset",
+        title: "LeaderWorkerSet",
+        namespace: "lws-system",
+        account: "lws-controller-manager",
+        manifests: &["manifests/default"],
+        without: &[],
+        programs: &[Program {
+            path: "leaderworkerset",
+            account: None,
+            arguments: |at| vec![at.configuration(), "--zap-log-level=info".to_owned()],
+            configuration: Some(|at| {
+                json!({
+                    "apiVersion": "config.lws.x-k8s.io/v1alpha1", "kind": "Configuration",
+                    "leaderElection": {"leaderElect": false}, "internalCertManagement": {"enable": false},
+                    "webhook": {"port": at.webhook, "certDir": at.certificates()},
+                    "metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": at.probes()},
+                })
+            }),
+            fixed_port: None,
+            ready: Some("/readyz"),
+            answered_by: None,
+        }],
+        own_certificate: None,
+        binds: None,
+        then: &[],
+    },
+    Operator {
+        name: "volcano",
+        title: "Volcano",
+        namespace: "volcano-system",
+        account: "volcano-controllers",
+        manifests: &["manifests/volcano-development.yaml"],
+        without: &["volcano-monitoring"],
+        programs: &[
+            // First, since the scheduler makes queues, which its webhooks are asked about.
+            Program {
+                path: "vc-webhook-manager",
+                account: Some("volcano-admission"),
+                arguments: |at| {
+                    vec![
+                        format!("--kubeconfig={}", at.kubeconfig.display()),
+                        "--enabled-admission=/jobs/mutate,/jobs/validate,/podgroups/validate,/queues/mutate,/queues/validate,/hypernodes/validate,/cronjobs/validate".to_owned(),
+                        format!("--tls-cert-file={}", at.certificate("tls.crt")),
+                        format!("--tls-private-key-file={}", at.certificate("tls.key")),
+                        format!("--ca-cert-file={}", at.certificate("ca.crt")),
+                        "--webhook-namespace=volcano-system".to_owned(),
+                        "--webhook-service-name=volcano-admission-service".to_owned(),
+                        "--listen-address=127.0.0.1".to_owned(),
+                        format!("--port={}", at.webhook),
+                        "--logtostderr".to_owned(),
+                    ]
+                },
+                configuration: None,
+                fixed_port: None,
+                // Its page of health is for those who speak TLS.
+                ready: None,
+                answered_by: None,
+            },
+            Program {
+                path: "vc-scheduler",
+                account: Some("volcano-scheduler"),
+                arguments: |at| {
+                    vec![
+                        format!("--kubeconfig={}", at.kubeconfig.display()),
+                        format!("--scheduler-conf={}", at.dir.join("configuration.yaml").display()),
+                        format!("--cache-dump-dir={}", at.dir.display()),
+                        "--enable-healthz=true".to_owned(),
+                        format!("--healthz-address={}", at.probes()),
+                        "--leader-elect=false".to_owned(),
+                        "--kube-api-qps=2000".to_owned(),
+                        "--kube-api-burst=2000".to_owned(),
+                        "--logtostderr".to_owned(),
+                    ]
+                },
+                // As its release has it.
+                configuration: Some(|_| {
+                    let plugin = |name: &str| json!({"name": name});
+                    let whole = |name: &str| json!({"name": name, "enablePreemptable": false});
+                    json!({"actions": "enqueue, allocate, backfill", "tiers": [
+                        {"plugins": [plugin("priority"), whole("gang"), plugin("conformance")]},
+                        {"plugins": [
+                            plugin("overcommit"), whole("drf"), plugin("predicates"), plugin("proportion"),
+                            plugin("nodeorder"), plugin("binpack"),
+                        ]},
+                    ]})
+                }),
+                fixed_port: None,
+                ready: Some("/healthz"),
+                answered_by: None,
+            },
+            Program {
+                path: "vc-controller-manager",
+                account: None,
+                arguments: |at| {
+                    vec![
+                        format!("--kubeconfig={}", at.kubeconfig.display()),
+                        "--enable-healthz=true".to_owned(),
+                        format!("--healthz-address={}", at.probes()),
+                        "--leader-elect=false".to_owned(),
+                        "--worker-threads=3".to_owned(),
+                        "--worker-threads-for-gc=5".to_owned(),
+                        "--worker-threads-for-podgroup=5".to_owned(),
+                        "--logtostderr".to_owned(),
+                    ]
+                },
+                configuration: None,
+                fixed_port: None,
+                ready: Some("/healthz"),
+                answered_by: None,
+            },
+        ],
+        own_certificate: None,
+        binds: Some("volcano"),
         then: &[],
     },
 ];
