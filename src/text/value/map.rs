@@ -180,18 +180,19 @@ impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
     }
 }
 
-/// Gives back what a list has room for and does not need: an object may be nothing but small lists.
+/// Gives back what a list has room for and does not need: an object may be nothing but small lists. The room of a
+/// long one has never been written to, and so takes no memory; a copy would.
 pub(super) fn fit<T>(list: &mut Vec<T>) {
-    if list.capacity() > list.len() + list.len() / 4 {
+    if list.len() < MANY && list.capacity() > list.len() + list.len() / 4 {
         list.shrink_to_fit();
     }
 }
 
-/// So many items a list may have before it grows by less than its size.
+/// So many items make a list long.
 const MANY: usize = 4096;
 
-/// Makes room for one more item. A vector that doubles has three times what it needs at worst, while it is
-/// copied; a long list grows by a quarter.
+/// Makes room for one more item in a list that is copied as it is. A vector would double; a long list grows by a
+/// quarter.
 pub(crate) fn make_room<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() && list.len() >= MANY {
         list.reserve_exact(list.len() / 4);
@@ -232,7 +233,6 @@ impl Fields {
 
     /// Adds an entry for a new key.
     pub fn push(&mut self, key: Text, value: Value) {
-        make_room(&mut self.entries);
         self.entries.push((key, value));
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::map::{fit, make_room};
+use super::map::fit;
 use super::{Fields, Value};
 use crate::text::meter;
 
@@ -72,7 +72,6 @@ impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element_seed(Self(self.0.item()))? {
             meter::spend(1);
-            make_room(&mut items);
             items.push(item);
         }
         fit(&mut items);
