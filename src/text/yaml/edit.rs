@@ -13,6 +13,7 @@ mod pieces;
 mod remove;
 mod replace;
 mod style;
+mod tail;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -168,6 +169,11 @@ impl<'d> Draft<'d> {
             at = splice.span.end;
         }
         text.push_str(&self.text[at..]);
+        let open = tail::open_end(&self.text, &self.document);
+        let covers = |tail: &Range<usize>| {
+            splices.iter().any(|splice| splice.span.start <= tail.start && tail.end <= splice.span.end)
+        };
+        let is_replaced = open.as_ref().is_some_and(covers);
         pieces.splice(splices);
         let splits = self.document.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
         if splits || starts_with_brace(&text) != self.has_brace {
@@ -177,6 +183,14 @@ impl<'d> Draft<'d> {
             .read(&text)
             .filter(|document| same(&document.value, wanted))
             .ok_or_else(|| Withheld::Differs(first(ops)))?;
+        let is_kept = match (&open, tail::open_end(&text, &document)) {
+            (Some(before), Some(after)) => self.text[before.clone()] == text[after],
+            (Some(_), None) => is_replaced,
+            (None, after) => after.is_none(),
+        };
+        if !is_kept {
+            return Err(Withheld::Layout(first(ops)));
+        }
         let Self { ref span, has_brace, at_line_start, newline, .. } = *self;
         Ok(Draft {
             text: text.into(),
@@ -238,6 +252,7 @@ impl<'d> Draft<'d> {
             at_line_start: self.at_line_start,
             newline: self.newline,
             earlier,
+            is_open: tail::open_end(&self.text, &self.document).is_some(),
         }
     }
 
