@@ -125,10 +125,13 @@ pub static CHECKS: &[Check] = &[
         summary: "Batch kinds have the `kind` and `apiVersion` of the API server",
         page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is \
                missing or misspelled (case, plural, typo), its `apiVersion` names a group without this \
-               kind, or its version is not served. The API server rejects such an object. Jobgate did not \
-               check it, unless it is a Job or CronJob of an unknown version: its fields are then read as \
-               those of `batch/v1`. A CronJob of an older version has the same fields, and `--unsafe-fixes` \
-               writes `batch/v1`; an older PyTorchJob has other fields.",
+               kind, or its version is not served. The API server rejects such an object, so it is an \
+               error; in a patch of a kustomization, which may leave things out, it is a note. So are a \
+               deprecated version, a retired kind, and a version of an operator's kind that Jobgate does \
+               not know: a later release may have it. Jobgate did not check the object, unless it is a Job \
+               or CronJob of an unknown version: its fields are then read as those of `batch/v1`. A CronJob \
+               of an older version has the same fields, and `--unsafe-fixes` writes `batch/v1`; an older \
+               PyTorchJob has other fields.",
     },
     Check {
         id: PLACEHOLDER,
