@@ -280,7 +280,7 @@ fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
     arguments.speak_of(inputs, &trees);
     report.unjudged.extend(trees);
     if options.render.is_some() {
-        rendered.explain(&mut report.unjudged);
+        rendered.explain(report);
         rendered.join(inputs, report);
     }
     report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));

@@ -73,7 +73,9 @@ impl Unjudged {
             (Reason::InCluster(kind, None), _) => kind.to_string(),
             (Reason::Claim(claim), Some(object)) => format!("claim {claim} of {object}"),
             (Reason::Runtime(runtime), Some(object)) => format!("runtime {runtime} of {object}"),
-            (Reason::Chart(dir) | Reason::ChartParts(dir), _) => dir.to_string(),
+            (Reason::Chart(dir) | Reason::ChartParts(dir) | Reason::Dependencies(dir, _), _) => {
+                dir.to_string()
+            }
             (Reason::Kustomization(kustomized), _) => kustomized.dir().to_owned(),
             (Reason::NotRendered(not), _) => not.dir.to_string(),
             (_, Some(object)) if object.kind.is_empty() => {
@@ -118,6 +120,11 @@ impl Unjudged {
             Reason::NotRendered(not) => {
                 format!("the {} in {} is not rendered: {}", not.thing.word(), not.dir, clean(&not.why)).into()
             }
+            Reason::Dependencies(dir, names) => format!(
+                "the chart in {dir} is rendered without its dependencies, which are missing: {}",
+                clean(names)
+            )
+            .into(),
             Reason::NoOutput(_) => "this template renders to nothing with the values that were used".into(),
             Reason::Template => "this template is not rendered".into(),
             Reason::Placeholder(field) => {
@@ -152,6 +159,7 @@ impl Unjudged {
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
             Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
             Reason::NotRendered(not) => not.help.to_string().into(),
+            Reason::Dependencies(dir, _) => helm_dependencies(dir).into(),
             Reason::NoOutput(_) => {
                 "name a file of values that turns it on under `render.values` in jobgate.yaml".into()
             }
@@ -185,6 +193,7 @@ impl Unjudged {
                 | Reason::ChartParts(_)
                 | Reason::Kustomization(_)
                 | Reason::NotRendered(_)
+                | Reason::Dependencies(..)
                 | Reason::NoOutput(_)
                 | Reason::Nothing
                 | Reason::TooLarge,
@@ -409,6 +418,7 @@ mod tests {
             Reason::Kustomization(kustomized),
             Reason::Chart("x".into()),
             Reason::ChartParts("x".into()),
+            Reason::Dependencies("x".into(), "y".into()),
             Reason::Template,
             Reason::Placeholder("x".into()),
             Reason::Inside("x".into()),
