@@ -1,6 +1,7 @@
 //! Checks an object against the API's schema: wrong types, placeholders, missing and unknown fields.
 
 mod home;
+mod meant;
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher as _};
@@ -265,6 +266,7 @@ impl Walk<'_> {
         };
         if let Some(announced) = announced {
             let help = "remove it, or check its name".to_owned();
+            let (level, begin) = self.of_release(key).unwrap_or((level, begin));
             self.announced(announced, (UNKNOWN_FIELD, level), pointer, (begin, help)).at_key();
             return;
         }
@@ -313,15 +315,18 @@ impl Walk<'_> {
             }
             return;
         }
-        let help = sibling.map_or_else(
-            || "remove it, or check its name".to_owned(),
-            |name| format!("did you mean `{name}`?"),
-        );
-        let taken = sibling
-            .is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
-        let target = sibling.map(|name| parent.key(name));
+        let Some(name) = sibling else {
+            let (level, begin) = self.of_release(key).unwrap_or((level, begin));
+            let help = "remove it, or check its name".to_owned();
+            self.report(UNKNOWN_FIELD, level, pointer, begin, help).at_key();
+            return;
+        };
+        let help = format!("did you mean `{name}`?");
+        let taken = parent.find(self.object).is_some_and(|parent| parent.get(name).is_some());
+        let renames = !taken && self.may_be_renamed(key, value, (name, fields));
+        let target = parent.key(name);
         let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, help).at_key();
-        if let Some(target) = target.filter(|_| !taken) {
+        if renames {
             finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
         }
     }
