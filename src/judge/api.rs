@@ -5,6 +5,7 @@ pub mod apply;
 pub mod defaults;
 mod dump;
 mod known;
+mod once;
 mod place;
 pub(crate) mod schema;
 pub mod stored;
@@ -233,6 +234,7 @@ fn report_causes(
         (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
         (validate::pods_refused(stored), PODS),
     ] {
+        let causes = once::once(causes, object);
         let applying = causes.into_iter().filter_map(|mut cause| applies(&mut cause).then_some(cause));
         add_findings(object, applying, rule, found);
     }
@@ -318,7 +320,10 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     };
     let help: Cow<'_, str> = match cause.message.ends_with("field is immutable") {
         true => "delete and recreate the object, or use another name".into(),
-        false => format!("{verb} `{}`", cause.pointer).into(),
+        false => match once::meant(cause, object) {
+            Some(word) => format!("did you mean `{word}`?").into(),
+            None => format!("{verb} `{}`", cause.pointer).into(),
+        },
     };
     let at = cause.pointer.nearest(object);
     let whole = at == cause.pointer && cause.reason != Reason::Required;

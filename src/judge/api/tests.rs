@@ -43,6 +43,25 @@ fn one_field_is_spoken_of_once() {
     assert_eq!(said(&job(json!([]))), ["deny field-type spec"]);
 }
 
+/// The volume is there, whatever its class will be called.
+#[test]
+fn a_mount_of_a_volume_with_a_placeholder_is_found() {
+    let pod = |class: &str| {
+        let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}});
+        let volume = json!({"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}});
+        let mount = json!({"name": "v", "mountPath": "/v"});
+        job(json!({"template": {"spec": {"restartPolicy": "Never", "volumes": [volume], "containers": [
+            {"name": "c", "image": "i", "volumeMounts": [mount]}]}}}))
+    };
+    for class in ["{{ .Values.class }}", "$CLASS", "<CLASS>"] {
+        let found = said(&pod(class));
+        assert!(found.len() == 1 && found[0].starts_with("warn placeholder"), "{class} {found:?}");
+    }
+    let wrong = said(&pod("No Class"));
+    assert!(wrong.iter().any(|found| found.ends_with("volumeMounts[0].name")), "{wrong:?}");
+    assert_eq!(said(&pod("fast")), [""; 0]);
+}
+
 #[test]
 fn a_part_of_an_object_lacks_nothing() {
     assert_eq!(said(&job(json!({"template": {"spec": {"nodeSelector": {"a": "b"}}}}))), [""; 0]);
