@@ -56,14 +56,23 @@ fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> b
     })
 }
 
+/// Tells whether unreadable text names a batch kind or its group, at any place.
+pub(super) fn names_batch(text: &[u8]) -> bool {
+    let text = without_zeros(text);
+    let text = String::from_utf8_lossy(&text);
+    let is_named = |kind: &str| kind.split(|c: char| !c.is_alphanumeric()).any(is_kind);
+    values(&text, "kind").any(is_named)
+        || values(&text, "apiVersion").any(|version| is_batch_group(group(version)))
+}
+
+/// Returns text without the zero bytes that UTF-16 has for each second one of the words here.
+fn without_zeros(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.contains(&0) { text.iter().copied().filter(|byte| *byte != 0).collect() } else { text.into() }
+}
+
 /// Tells whether unreadable text may be a manifest of batch work, from its fields at any place.
 pub(super) fn may_be_manifest(text: &[u8]) -> bool {
-    // In UTF-16, each second byte of these words is zero.
-    let text: Cow<'_, [u8]> = if text.contains(&0) {
-        text.iter().copied().filter(|byte| *byte != 0).collect()
-    } else {
-        text.into()
-    };
+    let text = without_zeros(text);
     let text = String::from_utf8_lossy(&text);
     let mut versions = values(&text, "apiVersion").peekable();
     let has = |key: &str| values(&text, key).next().is_some();
