@@ -97,6 +97,8 @@ pub struct Draft<'d> {
     at_line_start: bool,
     /// The first line break of the source.
     newline: &'static str,
+    /// See [`tail::open_end`].
+    open: Option<Range<usize>>,
 }
 
 impl<'d> Draft<'d> {
@@ -114,6 +116,7 @@ impl<'d> Draft<'d> {
             pieces: Pieces::whole(text.len()),
             has_brace: starts_with_brace(text),
             newline: newline(text),
+            open: tail::open_end(text, document),
             at_line_start: span.start == 0 || matches!(source[span.start - 1], b'\n' | b'\r'),
             span,
         })
@@ -169,11 +172,10 @@ impl<'d> Draft<'d> {
             at = splice.span.end;
         }
         text.push_str(&self.text[at..]);
-        let open = tail::open_end(&self.text, &self.document);
         let covers = |tail: &Range<usize>| {
             splices.iter().any(|splice| splice.span.start <= tail.start && tail.end <= splice.span.end)
         };
-        let is_replaced = open.as_ref().is_some_and(covers);
+        let is_replaced = self.open.as_ref().is_some_and(covers);
         pieces.splice(splices);
         let splits = self.document.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
         if splits || starts_with_brace(&text) != self.has_brace {
@@ -183,8 +185,9 @@ impl<'d> Draft<'d> {
             .read(&text)
             .filter(|document| same(&document.value, wanted))
             .ok_or_else(|| Withheld::Differs(first(ops)))?;
-        let is_kept = match (&open, tail::open_end(&text, &document)) {
-            (Some(before), Some(after)) => self.text[before.clone()] == text[after],
+        let open = tail::open_end(&text, &document);
+        let is_kept = match (&self.open, &open) {
+            (Some(before), Some(after)) => self.text[before.clone()] == text[after.clone()],
             (Some(_), None) => is_replaced,
             (None, after) => after.is_none(),
         };
@@ -200,6 +203,7 @@ impl<'d> Draft<'d> {
             has_brace,
             at_line_start,
             newline,
+            open,
         })
     }
 
@@ -252,7 +256,7 @@ impl<'d> Draft<'d> {
             at_line_start: self.at_line_start,
             newline: self.newline,
             earlier,
-            is_open: tail::open_end(&self.text, &self.document).is_some(),
+            is_open: self.open.is_some(),
         }
     }
 
