@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::is_of_image;
+use super::structure::short;
 use super::validate::{Cause, Reason};
+use crate::judge::checks::PLACEHOLDER;
+use crate::judge::finding::Finding;
 use crate::text::pointer::Pointer;
 use crate::text::suggest;
 use crate::text::value::Value;
@@ -43,6 +47,39 @@ pub(super) fn meant<'c>(cause: &'c Cause, object: &Value) -> Option<&'c str> {
     suggest::closest(written, list.split(", ").map(|value| value.trim_matches('"')))
 }
 
+/// How many other placeholders of an object are listed.
+const MOST_LISTED: usize = 3;
+
+/// Merges the findings for placeholders: what is rendered into an object is one thing to do, however many values it
+/// has. The first that is no image stays, since images decide nothing.
+pub(super) fn one_placeholder(mut found: Vec<Finding>, object: &Value) -> Vec<Finding> {
+    let is_one = |finding: &Finding| finding.rule == PLACEHOLDER;
+    let others = found.iter().filter(|finding| is_one(finding)).count().saturating_sub(1);
+    let first = found.iter().position(|finding| is_one(finding) && !is_of_image(finding));
+    let Some(first) = first.or_else(|| found.iter().position(is_one)).filter(|_| others > 0) else {
+        return found;
+    };
+    let mut listed: Vec<String> = Vec::new();
+    let mut nth = 0;
+    found.retain_mut(|finding| {
+        nth += 1;
+        let stays = nth == first + 1 || !is_one(finding);
+        if !stays && listed.len() < MOST_LISTED {
+            let value = finding.path.find(object).and_then(Value::as_str);
+            let text = value.map_or_else(|| finding.path.to_string(), short);
+            listed.push(format!("`{text}`"));
+        }
+        stays
+    });
+    let at = found.iter().position(is_one).unwrap_or_default();
+    let more = others - listed.len();
+    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let are = if others == 1 { "another placeholder is" } else { "other placeholders are" };
+    let message = format!("{}; {are} {}{rest}", found[at].message, listed.join(", "));
+    found[at].message = message.into();
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use crate::judge::api::check;
@@ -59,6 +96,25 @@ mod tests {
     fn a_copied_label_is_wrong_where_it_is_written() {
         let found = found(json!({"app": "x y"}), "Never");
         assert!(found.len() == 1 && found[0].starts_with("spec.template.metadata.labels"), "{found:?}");
+    }
+
+    #[test]
+    fn the_placeholders_of_an_object_are_one_finding() {
+        let job = |fields: Value| {
+            let mut job =
+                json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": fields});
+            job["spec"]["template"] = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "YOUR_IMAGE"}]}});
+            check(&job).into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            job(json!({"parallelism": "$A", "completions": "$A"})),
+            [
+                "`parallelism` contains the placeholder `$A`, here and at 1 more place; another placeholder is `YOUR_IMAGE`"
+            ]
+        );
+        let many =
+            job(json!({"parallelism": "$A", "completions": "$B", "backoffLimit": "$C", "suspend": "$D"}));
+        assert!(many.len() == 1 && many[0].ends_with(" and 1 more"), "{many:?}");
     }
 
     #[test]

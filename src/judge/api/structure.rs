@@ -140,7 +140,12 @@ impl Walk<'_> {
             (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => {
                 self.placeholder(path, text);
             }
-            (shape, _) => self.wrong_type(shape, value, path),
+            // `[[size]]` of a template is a list in a list to YAML.
+            (Shape::List(_), _) => self.wrong_type(schema.shape(id), value, path),
+            (shape, _) => match bracketed(value) {
+                Some(name) => self.placeholder(path, &format!("[[{name}]]")),
+                None => self.wrong_type(shape, value, path),
+            },
         }
     }
 
@@ -338,6 +343,13 @@ pub(crate) fn held(pointer: Pointer, text: &str) -> Finding {
     checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(text))
 }
 
+/// Returns the name of a placeholder in double brackets.
+fn bracketed(value: &Value) -> Option<&str> {
+    let [inner] = value.as_array()?.as_slice() else { return None };
+    let [name] = inner.as_array()?.as_slice() else { return None };
+    name.as_str()
+}
+
 /// The most fields of an extra level that are proposed to move up.
 const MAX_MOVED_FIELDS: usize = 3;
 
@@ -375,7 +387,7 @@ fn name_of(pointer: &Pointer) -> String {
 }
 
 /// Returns a text escaped and shortened to fit on one line.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     const MAX_CHARS: usize = 60;
     let mut out: String = text.chars().take(MAX_CHARS).collect::<String>().escape_debug().to_string();
     if text.chars().nth(MAX_CHARS).is_some() {

@@ -198,7 +198,14 @@ fn what_a_pytorch_job_asks_of_its_pods() {
     let volumes = json!([{"name": "data", "emptyDir": {}}]);
     let found =
         check(&worker(json!({"containers": [container, {"name": "b", "image": "i"}], "volumes": volumes})));
-    assert!(found.len() == 1 && found[0].fix.is_none(), "{found:#?}");
+    assert!(found.len() == 1 && found[0].fix.is_none() && found[0].level == Level::Deny, "{found:#?}");
+    let mut object = worker(json!({"containers": [{"name": "pytorch", "image": "i"}]}));
+    let replicas = &mut object["spec"]["pytorchReplicaSpecs"];
+    replicas["Master"] = replicas["Worker"].clone();
+    let found = fixable(&object);
+    assert!(found.len() == 1 && found[0].help == "write `replicas: 1`", "{found:#?}");
+    let fixed = crate::text::patch::apply(&object, &found[0].fix.as_ref().unwrap().ops).unwrap();
+    assert_eq!(check(&fixed), []);
     let found = check(&worker(
         json!({"containers": [{"name": "pytorch", "image": "i", "volumeMounts": [{"name": "$DATA", "mountPath": "/d"}]}]}),
     ));
