@@ -7,6 +7,7 @@ use memchr::memmem::{self, Finder};
 use super::objects;
 use crate::kinds::accelerator::TAINTS;
 use crate::kinds::{Kind, is_batch_group, is_no_batch, is_other, looks_like_batch, others};
+use crate::text::lines::character_at;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Limits};
 
@@ -15,6 +16,9 @@ const WORDS: [&str; 2] = ["Job", "job"];
 /// Kubernetes kinds that are not batch work whatever their `restartPolicy`; a Pod belongs to its creator.
 const RESTARTING: [&str; 7] =
     ["DaemonSet", "Deployment", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"];
+
+/// How much of a value is looked at, in bytes.
+const MOST_OF_VALUE: usize = 256;
 
 /// Tells whether a text may be about batch work: about a judged or another known kind.
 pub(super) fn mentions(text: &[u8]) -> bool {
@@ -92,6 +96,8 @@ fn values<'t>(text: &'t str, key: &'t str) -> impl Iterator<Item = &'t str> {
             .trim_start_matches(' ')
             .strip_prefix(':')
             .filter(|_| !is_part)?;
+        // A line may be the whole text, and have the key any number of times.
+        let rest = &rest[..character_at(rest, rest.len().min(MOST_OF_VALUE))];
         let line = rest.split(['\n', ',', '}']).next().unwrap_or_default();
         Some(line.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']))
     })
@@ -415,11 +421,12 @@ mod tests {
 
     #[test]
     fn a_template_is_read_once() {
-        for part in ["{{", "{{/*", "{{ a", "}}", "{%", "kind", "{{ if }}", "/*"] {
+        for part in ["kind:", "apiVersion: ", "{{", "{{/*", "{{ a", "}}", "{%", "kind", "{{ if }}", "/*"] {
             let text = part.repeat(200_000);
             let start = std::time::Instant::now();
             is_in_template(text.as_bytes(), true);
             may_be_manifest(text.as_bytes());
+            names_batch(text.as_bytes());
             assert!(start.elapsed().as_secs() < 10, "{part}");
         }
     }

@@ -75,7 +75,7 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
         );
         let help = format!("Jobgate checks `{version}` {name}, whose fields may differ");
         let finding = checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&["apiVersion"]), message, help);
-        return Some((Reason::Kind, finding));
+        return Some((Reason::NotServed, finding));
     }
     if of.is_some_and(|group| is_other(group, kind)) {
         return None;
