@@ -78,6 +78,10 @@ impl Unjudged {
             }
             (Reason::Kustomization(kustomized), _) => kustomized.dir().to_owned(),
             (Reason::NotRendered(not), _) => not.dir.to_string(),
+            // A kind of another group than the one that is judged is named with it.
+            (Reason::Kind, Some(object)) if !object.kind.is_empty() => {
+                format!("{} {}", full_kind(object), object.full_name())
+            }
             (_, Some(object)) if object.kind.is_empty() => {
                 object.name.clone().unwrap_or_else(|| "no kind, no name".to_owned())
             }
@@ -403,6 +407,14 @@ mod tests {
                 .contains("`kubectl kustomize --enable-helm k8s/prod |")
         );
         assert!(!help("part/kustomization.yaml", Render::ByAnother).contains("kubectl"));
+    }
+
+    #[test]
+    fn a_kind_of_another_group_is_named_with_it() {
+        let other = at("a", Some(("training.kubedl.io/v1alpha1", "MPIJob")), Reason::Kind);
+        assert!(other.name().starts_with("MPIJob.training.kubedl.io "), "{}", other.name());
+        let flux = at("a", Some(("flux-framework.org/v1alpha2", "MiniCluster")), Reason::Kind);
+        assert!(flux.name().starts_with("MiniCluster "), "{}", flux.name());
     }
 
     #[test]

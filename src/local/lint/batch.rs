@@ -18,7 +18,9 @@ const RESTARTING: [&str; 7] =
     ["DaemonSet", "Deployment", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"];
 
 /// How much of a value is looked at, in bytes.
-const MOST_OF_VALUE: usize = 256;
+const MOST_OF_VALUE: usize = 128;
+/// How many words of it: a template may have one kind or another.
+const MOST_WORDS: usize = 16;
 
 /// Tells whether a text may be about batch work: about a judged or another known kind.
 pub(super) fn mentions(text: &[u8]) -> bool {
@@ -64,7 +66,7 @@ fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> b
 pub(super) fn names_batch(text: &[u8]) -> bool {
     let text = without_zeros(text);
     let text = String::from_utf8_lossy(&text);
-    let is_named = |kind: &str| kind.split(|c: char| !c.is_alphanumeric()).any(is_kind);
+    let is_named = |kind: &str| kind.split(|c: char| !c.is_alphanumeric()).take(MOST_WORDS).any(is_kind);
     values(&text, "kind").any(is_named)
         || values(&text, "apiVersion").any(|version| is_batch_group(group(version)))
 }
@@ -98,7 +100,8 @@ fn values<'t>(text: &'t str, key: &'t str) -> impl Iterator<Item = &'t str> {
             .filter(|_| !is_part)?;
         // A line may be the whole text, and have the key any number of times.
         let rest = &rest[..character_at(rest, rest.len().min(MOST_OF_VALUE))];
-        let line = rest.split(['\n', ',', '}']).next().unwrap_or_default();
+        let end = memchr::memchr3(b'\n', b',', b'}', rest.as_bytes()).unwrap_or(rest.len());
+        let line = &rest[..end];
         Some(line.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']))
     })
 }

@@ -44,9 +44,12 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     let held = |key: &'static str, text: &str| {
         Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)))
     };
-    let misspelled = |key: &'static str, message: String, help: String| {
+    let misspelled_at = |level: Level, key: &'static str, message: String, help: String| {
         Some((Reason::Misspelled, checks::finding(KNOWN_KIND, level, Pointer::of(&[key]), message, help)))
     };
+    let misspelled = |key, message, help| misspelled_at(level, key, message, help);
+    // Other tools have Jobs, too (`apiVersion: v1alpha`), but not with pods.
+    let of_other_tool = || if has_pod(object) { level } else { Level::Note };
     let shown = |text: &str| text.escape_debug().to_string();
     let Some(kind) = kind else {
         let help = if of == Some("batch") { OF_BATCH } else { "write its `kind`" };
@@ -113,9 +116,10 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
                 shown(kind),
                 shown(version)
             );
-            misspelled("apiVersion", message, help(meant))
+            misspelled_at(of_other_tool(), "apiVersion", message, help(meant))
         }
-        (None, _, Some(meant)) if is_ours || has_pod(object) => misspelled(
+        (None, _, Some(meant)) if is_ours || has_pod(object) => misspelled_at(
+            of_other_tool(),
             "kind",
             format!("this `{}` has no `apiVersion`; it was not checked", shown(kind)),
             help(meant),
