@@ -222,6 +222,12 @@ pub(crate) fn helm(dir: &str) -> String {
     format!("lint the rendered manifests: `helm template {} | jobgate lint -`", quoted(dir))
 }
 
+/// Returns the command that shows all of what is wrong with a chart that does not render.
+#[must_use]
+pub(crate) fn helm_again(dir: &str) -> String {
+    format!("`helm template {}` shows all of it", quoted(dir))
+}
+
 /// Returns the command that fetches the dependencies of a chart.
 #[must_use]
 pub(crate) fn helm_dependencies(dir: &str) -> String {

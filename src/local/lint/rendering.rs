@@ -30,7 +30,9 @@ use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::Level;
 use crate::local::files::Tree;
 use crate::local::render::{Origin, Renderer, TIMEOUT, Tools, of_chart};
-use crate::report::{Kustomized, Located, NotRendered, Reason, Render, Rendered, Report, Unjudged, helm};
+use crate::report::{
+    Kustomized, Located, NotRendered, Reason, Render, Rendered, Report, Unjudged, helm_again,
+};
 use crate::text::yaml::{self, Chunk};
 use explain::Missing;
 use harmless::harmless;
@@ -379,7 +381,7 @@ fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, No
             let text = match plan::missing_dependencies(of, run.options) {
                 None => renderer
                     .chart(of, values, namespace)
-                    .map_err(|why| failed(why.to_string(), helm(&dir)))?,
+                    .map_err(|why| failed(why.to_string(), helm_again(&dir)))?,
                 Some(missing) => {
                     let lacks = |why: String| {
                         let missing = missing.join(", ");
@@ -398,12 +400,12 @@ fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, No
         }
         Of::Kustomization(tree) => {
             let render = if tree.with_helm { Render::WithHelm } else { Render::Build };
-            let help = Kustomized { path: Arc::clone(&input.path), render }.help();
+            let kustomized = Kustomized { path: Arc::clone(&input.path), render };
             let failed = |why: String| NotRendered {
                 thing: Rendered::Kustomization,
                 dir: Arc::clone(&dir),
                 why: why.into(),
-                help: help.clone().into(),
+                help: kustomized.again().into(),
                 failed: true,
             };
             match &tree.absent {
@@ -411,7 +413,8 @@ fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, No
                 Some(Absent::Remote(address)) if !renderer.uses_network() => {
                     // Nobody has asked for it.
                     let not = failed(format!("`{address}` is not here, and nothing is fetched"));
-                    return Err(NotRendered { failed: false, ..not });
+                    let help = kustomized.help().into();
+                    return Err(NotRendered { failed: false, help, ..not });
                 }
                 _ => {}
             }

@@ -122,6 +122,13 @@ impl Kustomized {
         self.path.rsplit_once('/').map_or(".", |(dir, _)| dir)
     }
 
+    /// Returns the command that shows what is wrong with one that does not render.
+    pub(crate) fn again(&self) -> String {
+        let dir = quoted(self.dir());
+        let flag = if self.render == Render::WithHelm { "--enable-helm " } else { "" };
+        format!("`kubectl kustomize {flag}{dir}` shows all of it")
+    }
+
     /// Returns what to do to have what it renders to judged.
     pub(crate) fn help(&self) -> String {
         let dir = quoted(self.dir());
