@@ -137,9 +137,9 @@ pub static CHECKS: &[Check] = &[
         id: PLACEHOLDER,
         problem: "Placeholder instead of a value",
         summary: "Fields have values, not placeholders",
-        page: "The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}`, `[[size]]`, \
-               `__MONTH__` or `YOUR_IMAGE` instead of a value. It is reported if a rule reads the field, if it is an \
-               image, or if the API server rejects it. A word in capitals with a `_` (`NUM_NODES`) counts \
+        page: "The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
+               `YOUR_IMAGE` instead of a value. It is reported if a rule reads the field, if it is an \
+               image, or if the API server rejects it. `[[size]]` and `__MONTH__` are placeholders, too. A word in capitals with a `_` (`NUM_NODES`) counts \
                as a placeholder only where it cannot be a value, as in a number, a name, or the name of a \
                claim. Rules that need the value are skipped, and the API server's answer is unknown, so the \
                object is also reported as not judged, unless only an image is a placeholder. All \

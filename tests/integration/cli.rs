@@ -2207,8 +2207,8 @@ fn a_kind_of_an_operator_that_is_gone_is_no_green_answer() {
             ["reason"]
             .clone()
     };
-    assert_eq!(of("xgboostjob.kubeflow.org/v1", "XGBoostJob"), "kind");
-    assert_eq!(of("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"), "kind");
+    assert_eq!(of("xgboostjob.kubeflow.org/v1", "XGBoostJob"), "not-served");
+    assert_eq!(of("xgboostjob.kubeflow.org/v1alpha1", "XGBoostJob"), "not-served");
     assert_eq!(of("example.com/v1", "SomeJob"), "lookalike");
 }
 

@@ -95,7 +95,8 @@ mod tests {
     #[test]
     fn a_copied_label_is_wrong_where_it_is_written() {
         let found = found(json!({"app": "x y"}), "Never");
-        assert!(found.len() == 1 && found[0].starts_with("spec.template.metadata.labels"), "{found:?}");
+        // The server names the field so.
+        assert_eq!(found, ["spec.template.labels: fix `spec.template.metadata.labels[app]`"]);
     }
 
     #[test]
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(
             job(json!({"parallelism": "$A", "completions": "$A"})),
             [
-                "`parallelism` contains the placeholder `$A`, here and at 1 more place; another placeholder is `YOUR_IMAGE`"
+                "`completions` contains the placeholder `$A`, here and at 1 more place; another placeholder is `YOUR_IMAGE`"
             ]
         );
         let many =

@@ -20,7 +20,7 @@ const RESTARTING: [&str; 7] =
 /// How much of a value is looked at, in bytes.
 const MOST_OF_VALUE: usize = 128;
 /// How many words of it: a template may have one kind or another.
-const MOST_WORDS: usize = 16;
+const MOST_WORDS: usize = 8;
 
 /// Tells whether a text may be about batch work: about a judged or another known kind.
 pub(super) fn mentions(text: &[u8]) -> bool {
@@ -67,7 +67,7 @@ pub(super) fn names_batch(text: &[u8]) -> bool {
     let text = without_zeros(text);
     let text = String::from_utf8_lossy(&text);
     let is_named = |kind: &str| kind.split(|c: char| !c.is_alphanumeric()).take(MOST_WORDS).any(is_kind);
-    values(&text, "kind").any(is_named)
+    mentions(text.as_bytes()) && values(&text, "kind").any(is_named)
         || values(&text, "apiVersion").any(|version| is_batch_group(group(version)))
 }
 
