@@ -49,7 +49,8 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     };
     let misspelled = |key, message, help| misspelled_at(level, key, message, help);
     // Other tools have Jobs, too (`apiVersion: v1alpha`), but not with pods.
-    let of_other_tool = || if has_pod(object) { level } else { Level::Note };
+    let is_of_kubernetes = version == Some("v1") || matches!(of, Some("apps" | "extensions" | "policy"));
+    let of_other_tool = || if is_of_kubernetes || has_pod(object) { level } else { Level::Note };
     let shown = |text: &str| text.escape_debug().to_string();
     let Some(kind) = kind else {
         let help = if of == Some("batch") { OF_BATCH } else { "write its `kind`" };
