@@ -45,6 +45,7 @@ pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at
 pub use variables::Variables;
 
 use crate::text::pointer::{Pointer, Token};
+use crate::text::suggest;
 use crate::text::value::{Map, Value};
 
 macro_rules! kinds {
@@ -234,8 +235,10 @@ impl<'a> Workload<'a> {
 
     /// Tells whether the object is partial, such as a kustomize patch: what it lacks is unknown.
     ///
-    /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs). Only for
-    /// files: an API server sends whole objects, and accepts a PyTorchJob without images.
+    /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs), nor a field
+    /// that is `image` with a typo, nor a command in pods that have a `restartPolicy`: who writes these has
+    /// forgotten the image. Only for files: an API server sends whole objects, and accepts a PyTorchJob
+    /// without images.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         if self.kind.whole.iter().any(|field| self.object.at(field).is_set()) {
@@ -244,6 +247,7 @@ impl<'a> Workload<'a> {
         let mut containers = self.pods.iter().flat_map(PodTemplate::container_values);
         !containers.any(|(_, _, container)| container.as_object().is_some_and(has_image))
             && !self.has_images_elsewhere()
+            && !self.pods.iter().any(lacks_image)
     }
 
     /// Tells whether containers with images are in the wrong place, so that the object is not partial. In
@@ -332,10 +336,43 @@ fn annotation<'a>(object: &Part<'a>, key: &str) -> Option<&'a str> {
     object.value?.get("metadata")?.get("annotations")?.get(key)?.as_str()
 }
 
+/// Tells whether a container of a pod was meant to have an image.
+fn lacks_image(pod: &PodTemplate<'_>) -> bool {
+    let is_typo = |key: &str| (4..=6).contains(&key.len()) && suggest::is_slip(key, "image");
+    let ends = pod.spec.get("restartPolicy").value.is_some_and(Value::is_string);
+    let mut containers = pod.container_values().filter_map(|(_, _, container)| container.as_object());
+    containers.any(|container| {
+        ends && (container.get("command").is_some() || container.get("args").is_some())
+            || container.keys().any(is_typo)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::text::value::json;
+
+    #[test]
+    fn who_forgets_an_image_has_written_a_whole_object() {
+        let is_partial = |container: Value, policy: Value| {
+            let pod = json!({"restartPolicy": policy, "containers": [container]});
+            let object =
+                json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}});
+            Workload::of(&object).expect("a Job").is_partial()
+        };
+        let never = || json!("Never");
+        for (container, policy, partial) in [
+            (json!({"name": "a", "imgae": "i"}), Value::Null, false),
+            (json!({"name": "a", "images": "i"}), never(), false),
+            (json!({"name": "a", "command": ["x"]}), never(), false),
+            (json!({"name": "a", "args": ["x"]}), Value::Null, true),
+            (json!({"name": "a", "env": []}), never(), true),
+            (json!({"name": "a"}), never(), true),
+            (json!({"name": "a", "stage": 1, "lifecycle": {}}), Value::Null, true),
+        ] {
+            assert_eq!(is_partial(container.clone(), policy), partial, "{container}");
+        }
+    }
 
     #[test]
     fn an_item_without_a_job_spec_has_no_job() {

@@ -52,7 +52,7 @@ pub(crate) use place::{first_line, span};
 pub(crate) use summary::taken_away;
 pub(crate) use text::{clean, clean_lines, plural};
 pub use unjudged::{Kustomized, NotRendered, Reason, Render, Rendered, Unjudged};
-pub(crate) use unjudged::{helm, helm_dependencies, order as unjudged_order};
+pub(crate) use unjudged::{helm, helm_again, helm_dependencies, order as unjudged_order};
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

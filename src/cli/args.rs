@@ -70,7 +70,7 @@ pub enum Command {
     },
     /// Look at a repository and write a configuration for it
     Init(Init),
-    /// Print a manifest to start from, which every rule accepts
+    /// Print a manifest to start from, which no rule denies or warns of
     New(Box<New>),
     /// Check policies, or print the built-in ones
     #[command(subcommand)]

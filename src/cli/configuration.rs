@@ -93,6 +93,8 @@ pub struct Render {
     pub timeout: Option<Duration>,
     /// Whether what is not here is fetched.
     pub network: bool,
+    /// The directories whose rendering may fail.
+    allow_failures: Vec<String>,
 }
 
 /// Files of values for some charts.
@@ -301,6 +303,10 @@ impl Configuration {
         if self.within.is_some() {
             rendering.timeout = rendering.timeout.min(LONGEST);
             rendering.timeout_of_all = (rendering.timeout * lint::TIMEOUTS).min(LONGEST_OF_ALL);
+        }
+        if !render.allow_failures.is_empty() {
+            let allowed = render.allow_failures.iter().map(String::as_str);
+            rendering.allowed = Some(Patterns::new(&self.directory, current, allowed)?);
         }
         for Values { charts, files } in &render.values {
             rendering.values.push(lint::Values {

@@ -222,7 +222,7 @@ fn next(inventory: &Inventory, policy: &str, directory: &Path, out: &mut dyn Wri
     if let Some(chart) = inventory.charts.first() {
         line(&format!("helm template {} | jobgate dry-run -", clean(chart)), "lint a chart by hand")?;
     }
-    line("git add jobgate.yaml", "docs/ci.md shows how to run it in CI")
+    line("git add jobgate.yaml", "then run `jobgate lint` in CI")
 }
 
 /// Returns the part of a configuration that is about charts and kustomizations.

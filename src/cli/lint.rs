@@ -289,7 +289,19 @@ pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
     for error in &linted.unwritten {
         say(&error.to_string())?;
     }
-    Ok(inputs.unreadable.is_empty() && linted.unreadable.is_empty() && linted.unwritten.is_empty())
+    let failed: Vec<_> =
+        linted.report.unjudged.iter().filter(|unjudged| unjudged.reason.has_failed()).collect();
+    for unjudged in &failed {
+        say(&format!("error: {}; {}", unjudged.message(), unjudged.help()))?;
+    }
+    let paths = if failed.len() == 1 { "its directory" } else { "their directories" };
+    if !failed.is_empty() {
+        say(&format!("to go on without it, add {paths} to `render.allowFailures` in jobgate.yaml"))?;
+    }
+    Ok(failed.is_empty()
+        && inputs.unreadable.is_empty()
+        && linted.unreadable.is_empty()
+        && linted.unwritten.is_empty())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::kinds::Kind;
 use crate::local::starter::{self, Asked};
 use crate::text::suggest::closest;
 
-/// Writes a manifest that every rule accepts.
+/// Writes a manifest that no rule denies or warns of.
 ///
 /// # Errors
 /// There is no such kind to start from, a value is not valid, or `out` cannot be written.

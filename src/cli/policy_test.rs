@@ -1,6 +1,6 @@
 //! `jobgate policy test`: judges the cases of a policy, and shows what is not as they expect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,9 @@ pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Resul
                     for difference in &differences {
                         let what = if difference.new.is_some() { "wrote" } else { "removed" };
                         writeln!(out, "{what} {}", difference.shown())?;
+                        for line in no_longer_expected(difference) {
+                            writeln!(out, "  no longer expected: {line}")?;
+                        }
                     }
                 }
                 Err(problem) => problems.push(problem),
@@ -201,6 +204,21 @@ fn show(color: bool, differences: &[Difference], told: &[String], out: &mut dyn 
         writeln!(out, "{line}")?;
     }
     writeln!(out)
+}
+
+/// Returns what a case expected and, once it is updated, does not: a policy that finds less may be a mistake.
+fn no_longer_expected(difference: &Difference) -> Vec<String> {
+    let expectations = |text: &Option<Vec<u8>>| -> Vec<String> {
+        let text = String::from_utf8_lossy(text.as_deref().unwrap_or_default());
+        let lines = text.lines().filter_map(|line| line.strip_prefix("# expect:"));
+        lines.map(|line| clean(line.trim()).into_owned()).collect()
+    };
+    if difference.follows || difference.new.is_none() {
+        return Vec::new();
+    }
+    let now: BTreeSet<String> = expectations(&difference.new).into_iter().collect();
+    let before = expectations(&difference.old).into_iter();
+    before.filter(|line| line != "nothing" && !now.contains(line)).collect()
 }
 
 /// Writes the files of a case, each completely or not at all; the case itself last, so that one that is half

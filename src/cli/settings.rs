@@ -192,7 +192,7 @@ impl Settings {
         let mut render =
             configuration.map_or_else(|| Ok(Rendering::default()), |file| file.rendering(current))?;
         if judging.render {
-            (render.charts, render.kustomizations) = (true, true);
+            (render.charts, render.kustomizations, render.required) = (true, true, true);
         }
         let exclusions = Exclusions::from(exclusions);
         render.exclusions = exclusions.clone();

@@ -5,6 +5,7 @@ pub mod apply;
 pub mod defaults;
 mod dump;
 mod known;
+mod once;
 mod place;
 pub(crate) mod schema;
 pub mod stored;
@@ -22,7 +23,7 @@ use crate::judge::checks::{
 use crate::judge::finding::{Finding, Level, Part, Safety};
 use crate::judge::fold::{Folded, Walk, Way, each_place};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{self, Kind, Workload};
+use crate::kinds::{self, Api, Kind, Operator, Workload};
 use crate::text::patch::Op;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
@@ -122,7 +123,7 @@ fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
         let message = format!("{}, here and at {more} more {place}", kept[first].message);
         kept[first].message = message.into();
     }
-    kept
+    once::one_placeholder(kept, object)
 }
 
 /// Tells whether a finding is about an image.
@@ -159,6 +160,12 @@ pub(crate) fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Find
 /// Returns the findings of [`check`] that may have a fix, in a fraction of the time.
 #[must_use]
 pub fn fixable(object: &Value) -> Vec<Finding> {
+    // What its operator rejects has fixes, too.
+    let is_training =
+        |kind: &Kind| matches!(kind.api, Api::Custom { operator: Some(Operator::Training { .. }), .. });
+    if Kind::of(object).is_some_and(|kind| is_training(&kind)) {
+        return check(object);
+    }
     let mut found = structure::check(object, Reading::Manifest);
     found.extend(of_components(object, |inner| structure::check(inner, Reading::Inside)));
     found.iter_mut().for_each(Finding::tell_items);
@@ -233,6 +240,7 @@ fn report_causes(
         (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
         (validate::pods_refused(stored), PODS),
     ] {
+        let causes = once::once(causes, object);
         let applying = causes.into_iter().filter_map(|mut cause| applies(&mut cause).then_some(cause));
         add_findings(object, applying, rule, found);
     }
@@ -306,7 +314,7 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         PODS => ("the API server rejects the pods of this job", Level::Warn),
         RAY_OPERATOR => ("KubeRay rejects this", Level::Warn),
         APP_WRAPPER_OPERATOR => ("AppWrapper rejects this", Level::Warn),
-        _ => ("the training operator rejects this", Level::Warn),
+        _ => ("the training operator rejects this", Level::Deny),
     };
     let message = format!("{what}: {}: {}", cause.path, cause.message);
     let rule = if rule == PODS { API_SERVER } else { rule };
@@ -318,7 +326,10 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     };
     let help: Cow<'_, str> = match cause.message.ends_with("field is immutable") {
         true => "delete and recreate the object, or use another name".into(),
-        false => format!("{verb} `{}`", cause.pointer).into(),
+        false => match once::meant(cause, object) {
+            Some(word) => format!("did you mean `{word}`?").into(),
+            None => format!("{verb} `{}`", cause.pointer).into(),
+        },
     };
     let at = cause.pointer.nearest(object);
     let whole = at == cause.pointer && cause.reason != Reason::Required;
@@ -336,6 +347,11 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         && let Some((_, name)) = cause.message.split_once("container with name ")
     {
         rename(&mut finding, object, name);
+    }
+    if rule == TRAINING_OPERATOR && cause.reason == Reason::Required && cause.message.ends_with("must be 1") {
+        // The operator took it for 1 while it accepted such a job.
+        let fix = Op::Add(cause.path.clone(), 1.into());
+        finding.help("write `replicas: 1`".to_owned()).fix(Safety::Safe, vec![fix]);
     }
     finding
 }

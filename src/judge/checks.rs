@@ -125,10 +125,13 @@ pub static CHECKS: &[Check] = &[
         summary: "Batch kinds have the `kind` and `apiVersion` of the API server",
         page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is \
                missing or misspelled (case, plural, typo), its `apiVersion` names a group without this \
-               kind, or its version is not served. The API server rejects such an object. Jobgate did not \
-               check it, unless it is a Job or CronJob of an unknown version: its fields are then read as \
-               those of `batch/v1`. A CronJob of an older version has the same fields, and `--unsafe-fixes` \
-               writes `batch/v1`; an older PyTorchJob has other fields.",
+               kind, or its version is not served. The API server rejects such an object, so it is an \
+               error; in a patch of a kustomization, which may leave things out, it is a note. So are a \
+               deprecated version, a retired kind, and a version of an operator's kind that Jobgate does \
+               not know: a later release may have it. Jobgate did not check the object, unless it is a Job \
+               or CronJob of an unknown version: its fields are then read as those of `batch/v1`. A CronJob \
+               of an older version has the same fields, and `--unsafe-fixes` writes `batch/v1`; an older \
+               PyTorchJob has other fields.",
     },
     Check {
         id: PLACEHOLDER,
@@ -136,11 +139,11 @@ pub static CHECKS: &[Check] = &[
         summary: "Fields have values, not placeholders",
         page: "The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
                `YOUR_IMAGE` instead of a value. It is reported if a rule reads the field, if it is an \
-               image, or if the API server rejects it. A word in capitals with a `_` (`NUM_NODES`) counts \
+               image, or if the API server rejects it. `[[size]]` and `__MONTH__` are placeholders, too. A word in capitals with a `_` (`NUM_NODES`) counts \
                as a placeholder only where it cannot be a value, as in a number, a name, or the name of a \
                claim. Rules that need the value are skipped, and the API server's answer is unknown, so the \
-               object is also reported as not judged, unless only an image is a placeholder. Each \
-               placeholder is reported once per object. Replace it with a value, or lint the rendered \
+               object is also reported as not judged, unless only an image is a placeholder. All \
+               placeholders of an object are one finding, which lists some. Replace it with a value, or lint the rendered \
                template: `envsubst < job.yaml | jobgate lint -`.",
     },
     Check {
@@ -177,7 +180,8 @@ pub static CHECKS: &[Check] = &[
         problem: "Not valid YAML or JSON",
         summary: "Files are valid YAML or JSON for kubectl",
         page: "kubectl refuses this document, or it exceeds one of Jobgate's limits. If it cannot be read, \
-               none of its objects were checked; other documents and files still were.",
+               none of its objects were checked; other documents and files still were. A file that was \
+               found in a directory and names no batch kind is not reported, but listed as not judged.",
     },
     Check {
         id: TRAINING_OPERATOR,
@@ -186,7 +190,7 @@ pub static CHECKS: &[Check] = &[
         page: "The API server accepts this object, but the webhook of the Kubeflow training operator (1.8 \
                and later) rejects it: replica types are `Master` and `Worker`, `Master.replicas` is set to \
                1, and one container is named `pytorch`. Older versions mark such a job as failed, or run \
-               it.",
+               it. `--fix` writes `Master.replicas: 1` where it is not set.",
     },
     Check {
         id: UNKNOWN_FIELD,
@@ -195,7 +199,8 @@ pub static CHECKS: &[Check] = &[
         page: "The API does not know a field at this place and drops it silently, so it has no effect: a \
                deadline at the wrong level is no deadline. kubectl requests strict validation by default, \
                and the object is then rejected; controllers, GitOps tools and older clients do not request \
-               it.",
+               it. A field of a custom resource that is like no known one is a warning, which names the \
+               release of the operator whose schema Jobgate has: the one in the cluster may have the field.",
     },
     Check {
         id: UNKNOWN_RULE,
@@ -210,7 +215,8 @@ pub static CHECKS: &[Check] = &[
         problem: "Template that is not rendered",
         summary: "Files are manifests, not templates",
         page: "The file is a template (Helm, Jinja) and no YAML until it is rendered, so nothing in it was \
-               checked. Lint the rendered manifests: `helm template … | jobgate lint -`.",
+               checked. Lint the rendered manifests: `helm template … | jobgate lint -`. A template that was \
+               found in a directory and names no batch kind is not reported, but listed as not judged.",
     },
 ];
 

@@ -11,6 +11,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 
 use super::go::quoted;
+use crate::text::meter;
 
 /// Why a text is not a schedule, with the message of `robfig/cron`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -190,6 +191,7 @@ impl Schedule {
             Self::Every(delay) => return u64::try_from(*delay).ok(),
             Self::Fields(fields) => fields,
         };
+        meter::spend(SEARCH_STEPS);
         let mut minutes =
             (0..24 * 60).filter(|minute| has(fields.hour, minute / 60) && has(fields.minute, minute % 60));
         let first = minutes.next()?;
@@ -213,6 +215,9 @@ impl Schedule {
         (best < u64::MAX).then_some(best * 60)
     }
 }
+
+/// Steps of the search for the shortest time between two runs, which looks at the days of 28 years.
+const SEARCH_STEPS: u64 = 500;
 
 fn has(bits: u64, value: u64) -> bool {
     bits >> value & 1 == 1

@@ -20,6 +20,7 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     deadline: Deadline::OfOthers { of_job: None },
     attempts,
     queued_by_kueue: true,
+    schema_of: "AppWrapper 1.2",
     api: Api::Custom {
         schema: include_str!("app_wrapper.schema.json"),
         operator: Some(Operator::AppWrapper),

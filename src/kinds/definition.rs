@@ -65,6 +65,9 @@ pub struct Definition {
     pub schedule: Option<Path>,
     /// How objects get defaults and are validated.
     pub api: Api,
+    /// The release of the operator whose schema [`Self::api`] has: those before and after it may have other
+    /// fields. Empty for kinds of Kubernetes, and where no schema is known.
+    pub schema_of: &'static str,
     /// Fields that earlier releases of its schema have, so that they are not unknown.
     pub older_fields: &'static [Path],
     /// Whether the operator adds volumes to pods, so that a mount may be of one that is not in the template.
@@ -308,6 +311,7 @@ pub const CUSTOM: Definition = Definition {
     pods: &[],
     schedule: None,
     api: Api::Custom { schema: "{}", operator: None },
+    schema_of: "",
     older_fields: &[],
     adds_volumes: true,
     variables: None,

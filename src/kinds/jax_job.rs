@@ -25,6 +25,7 @@ pub(super) static JAX_JOB: Definition = Definition {
         count: Count::Replicas { unset: |_| 1, elastic: None },
         restart: RESTART,
     }],
+    schema_of: "training-operator 1.9",
     api: Api::Custom { schema: include_str!("jax_job.schema.json"), operator: None },
     adds_volumes: false,
     variables: Some(variables::of_jax_job),

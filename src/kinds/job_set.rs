@@ -60,6 +60,7 @@ pub(super) static JOB_SET: Definition = Definition {
         restart: RESTART,
     }],
     claims: &[own_claims(&["spec", "volumeClaimPolicies", "*", "templates", "*"])],
+    schema_of: "JobSet 0.12",
     api: Api::Custom { schema: include_str!("job_set.schema.json"), operator: None },
     finished: Finished::Conditions(&["Completed", "Failed"]),
     // But for a suspended set.

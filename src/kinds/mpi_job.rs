@@ -74,6 +74,7 @@ pub(super) static MPI_JOB: Definition = Definition {
             ignored: Some("the operator ignores a job with any other word than `Never` and `OnFailure`"),
         },
     }],
+    schema_of: "mpi-operator 0.8",
     api: Api::Custom { schema: include_str!("mpi_job.schema.json"), operator: None },
     ranks: Ranks::Hosts(Hosts {
         launcher_too: Some(&["spec", "runLauncherAsWorker"]),

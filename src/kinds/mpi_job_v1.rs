@@ -25,6 +25,7 @@ pub(super) static MPI_JOB_V1: Definition = Definition {
         count: Count::Replicas { unset, elastic: None },
         restart: RESTART,
     }],
+    schema_of: "training-operator 1.9",
     api: Api::Custom { schema: include_str!("mpi_job_v1.schema.json"), operator: None },
     ranks: Ranks::Hosts(HOSTS),
     ..CUSTOM

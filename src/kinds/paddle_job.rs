@@ -31,6 +31,7 @@ pub(super) static PADDLE_JOB: Definition = Definition {
         },
         restart: RESTART,
     }],
+    schema_of: "training-operator 1.9",
     api: Api::Custom { schema: include_str!("paddle_job.schema.json"), operator: None },
     adds_volumes: false,
     scale: Some(&["spec", "paddleReplicaSpecs", "Worker", "replicas"]),

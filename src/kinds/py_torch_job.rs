@@ -82,6 +82,7 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
         },
         restart: RESTART,
     }],
+    schema_of: "training-operator 1.9",
     api: Api::Custom {
         schema: include_str!("py_torch_job.schema.json"),
         operator: Some(Operator::Training { container: "pytorch" }),

@@ -63,6 +63,7 @@ pub(super) static RAY_JOB: Definition = Definition {
             },
         },
     ],
+    schema_of: "KubeRay 1.7",
     api: Api::Custom { schema: include_str!("ray_job.schema.json"), operator: Some(Operator::Ray) },
     finished: Finished::Field(
         &["status", "jobDeploymentStatus"],

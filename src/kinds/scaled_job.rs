@@ -27,6 +27,7 @@ pub(super) static SCALED_JOB: Definition = Definition {
             ends_run: None,
         },
     }],
+    schema_of: "KEDA (commit 8b4f083c)",
     api: Api::Custom { schema: include_str!("scaled_job.schema.json"), operator: None },
     finished: Finished::Never,
     // By default KEDA deletes all Jobs of an earlier generation, also those that run.

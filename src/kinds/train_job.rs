@@ -15,6 +15,7 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     ],
     queued_by_kueue: true,
     // No release of the trainer has a TTL.
+    schema_of: "Trainer 2.3",
     api: Api::Custom { schema: include_str!("train_job.schema.json"), operator: None },
     finished: Finished::Conditions(&["Complete", "Failed"]),
     whole: &[&["spec", "runtimeRef"]],

@@ -36,6 +36,7 @@ pub(super) const RUNTIME: Definition = Definition {
         restart: RESTART,
     }],
     claims: &[own_claims(&["spec", "template", "spec", "volumeClaimPolicies", "*", "templates", "*"])],
+    schema_of: "Trainer 2.3",
     api: Api::Custom { schema: include_str!("training_runtime.schema.json"), operator: None },
     older_fields: &[
         &["spec", "mlPolicy", "torch", "elasticPolicy"],

@@ -48,6 +48,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         spec: "volumeClaim",
         mounted: Mounted::Everywhere("mountPath"),
     }],
+    schema_of: "Volcano 1.15",
     api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: None },
     finished: Finished::Field(&["status", "state", "phase"], &["Completed", "Failed", "Terminated"]),
     on_update: OnUpdate::TemplateImmutable,

@@ -25,6 +25,7 @@ pub(super) static XG_BOOST_JOB: Definition = Definition {
         count: Count::Replicas { unset: |_| 1, elastic: None },
         restart: RESTART,
     }],
+    schema_of: "training-operator 1.9",
     api: Api::Custom { schema: include_str!("xg_boost_job.schema.json"), operator: None },
     adds_volumes: false,
     variables: Some(variables::of_xg_boost_job),

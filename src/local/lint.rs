@@ -6,6 +6,7 @@
 //! findings, with their places. Files, and the documents of a large file, are spread over the current rayon
 //! pool; the report does not depend on the number of threads.
 
+mod after;
 mod answers;
 mod arguments;
 mod batch;
@@ -206,8 +207,11 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
 /// Judges files, and reports on them together.
 fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
     let Run { kustomizations, options, .. } = run;
-    let files: Vec<Result<File, Unreadable>> =
+    let mut files: Vec<Result<File, Unreadable>> =
         inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
+    if options.fix.is_some() {
+        after::drop_fixed(inputs, &mut files, run);
+    }
     let mut linted = Linted::default();
     let Linted { report, diffs, unreadable, unwritten } = &mut linted;
     let mut moved = Moved::default();
@@ -280,7 +284,7 @@ fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
     arguments.speak_of(inputs, &trees);
     report.unjudged.extend(trees);
     if options.render.is_some() {
-        rendered.explain(&mut report.unjudged);
+        rendered.explain(report);
         rendered.join(inputs, report);
     }
     report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));

@@ -328,6 +328,7 @@ impl<'r> Writer<'r, '_> {
                         format!("{name}{}of {}", if name.is_empty() { "" } else { " " }, clean(&by.path))
                     }
                     Reason::NotRendered(not) => clean(&not.why).into_owned(),
+                    Reason::Dependencies(_, names) => clean(names).into_owned(),
                     Reason::NoOutput(_) => String::new(),
                     Reason::Unknown(what) => clean(what).into_owned(),
                     Reason::Excluded(why) => format!("{name}: {}", clean(why)),

@@ -44,7 +44,9 @@ impl Identity {
     /// unreadable files, a cluster.
     #[must_use]
     pub fn of_unjudged(unjudged: &Unjudged) -> Option<Self> {
-        if unjudged.location.is_none() || unjudged.reason.is_error() || unjudged.reason == Reason::Nothing {
+        // A baseline may accept a rendering that fails.
+        let is_of_run = unjudged.reason.is_error() && !unjudged.reason.has_failed();
+        if unjudged.location.is_none() || is_of_run || unjudged.reason == Reason::Nothing {
             return None;
         }
         let path = match &unjudged.reason {

@@ -73,9 +73,15 @@ impl Unjudged {
             (Reason::InCluster(kind, None), _) => kind.to_string(),
             (Reason::Claim(claim), Some(object)) => format!("claim {claim} of {object}"),
             (Reason::Runtime(runtime), Some(object)) => format!("runtime {runtime} of {object}"),
-            (Reason::Chart(dir) | Reason::ChartParts(dir), _) => dir.to_string(),
+            (Reason::Chart(dir) | Reason::ChartParts(dir) | Reason::Dependencies(dir, _), _) => {
+                dir.to_string()
+            }
             (Reason::Kustomization(kustomized), _) => kustomized.dir().to_owned(),
             (Reason::NotRendered(not), _) => not.dir.to_string(),
+            // A kind of another group than the one that is judged is named with it.
+            (Reason::Kind, Some(object)) if !object.kind.is_empty() => {
+                format!("{} {}", full_kind(object), object.full_name())
+            }
             (_, Some(object)) if object.kind.is_empty() => {
                 object.name.clone().unwrap_or_else(|| "no kind, no name".to_owned())
             }
@@ -118,6 +124,11 @@ impl Unjudged {
             Reason::NotRendered(not) => {
                 format!("the {} in {} is not rendered: {}", not.thing.word(), not.dir, clean(&not.why)).into()
             }
+            Reason::Dependencies(dir, names) => format!(
+                "the chart in {dir} is rendered without its dependencies, which are missing: {}",
+                clean(names)
+            )
+            .into(),
             Reason::NoOutput(_) => "this template renders to nothing with the values that were used".into(),
             Reason::Template => "this template is not rendered".into(),
             Reason::Placeholder(field) => {
@@ -152,6 +163,7 @@ impl Unjudged {
             Reason::Patch(kustomized) | Reason::Kustomization(kustomized) => kustomized.help().into(),
             Reason::Chart(dir) | Reason::ChartParts(dir) => helm(dir).into(),
             Reason::NotRendered(not) => not.help.to_string().into(),
+            Reason::Dependencies(dir, _) => helm_dependencies(dir).into(),
             Reason::NoOutput(_) => {
                 "name a file of values that turns it on under `render.values` in jobgate.yaml".into()
             }
@@ -185,6 +197,7 @@ impl Unjudged {
                 | Reason::ChartParts(_)
                 | Reason::Kustomization(_)
                 | Reason::NotRendered(_)
+                | Reason::Dependencies(..)
                 | Reason::NoOutput(_)
                 | Reason::Nothing
                 | Reason::TooLarge,
@@ -207,6 +220,12 @@ fn path_of(location: &Location) -> Cow<'_, str> {
 #[must_use]
 pub(crate) fn helm(dir: &str) -> String {
     format!("lint the rendered manifests: `helm template {} | jobgate lint -`", quoted(dir))
+}
+
+/// Returns the command that shows all of what is wrong with a chart that does not render.
+#[must_use]
+pub(crate) fn helm_again(dir: &str) -> String {
+    format!("`helm template {}` shows all of it", quoted(dir))
 }
 
 /// Returns the command that fetches the dependencies of a chart.
@@ -397,6 +416,14 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_of_another_group_is_named_with_it() {
+        let other = at("a", Some(("training.kubedl.io/v1alpha1", "MPIJob")), Reason::Kind);
+        assert!(other.name().starts_with("MPIJob.training.kubedl.io "), "{}", other.name());
+        let flux = at("a", Some(("flux-framework.org/v1alpha2", "MiniCluster")), Reason::Kind);
+        assert!(flux.name().starts_with("MiniCluster "), "{}", flux.name());
+    }
+
+    #[test]
     fn every_reason_says_why_in_one_line() {
         let kustomized = Kustomized { path: "x".into(), render: Render::Build };
         let all = [
@@ -409,6 +436,7 @@ mod tests {
             Reason::Kustomization(kustomized),
             Reason::Chart("x".into()),
             Reason::ChartParts("x".into()),
+            Reason::Dependencies("x".into(), "y".into()),
             Reason::Template,
             Reason::Placeholder("x".into()),
             Reason::Inside("x".into()),

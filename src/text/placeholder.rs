@@ -5,11 +5,14 @@ use crate::text::meter;
 /// Tells whether a scalar contains a placeholder.
 ///
 /// Known forms: `$NAME` and `${NAME}` (envsubst), `$(NAME)` (kustomize, kubelet), `<NAME>` (prose), `{{ … }}`
-/// (Helm, Argo, Jinja).
+/// (Helm, Argo, Jinja), `[[name]]` (Go templates with other brackets), `__NAME__` (sed).
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     meter::spend_text(text);
     let bytes = text.as_bytes();
+    if memchr::memchr2(b'_', b'[', bytes).is_some() && (is_underlined(bytes) || is_bracketed(bytes)) {
+        return true;
+    }
     if memchr::memchr3(b'$', b'{', b'<', bytes).is_none() {
         return false;
     }
@@ -35,6 +38,27 @@ pub fn is_placeholder(text: &str) -> bool {
     })
 }
 
+/// Tells whether a text has capitals between pairs of `_`.
+fn is_underlined(text: &[u8]) -> bool {
+    memchr::memmem::find_iter(text, b"__").any(|at| {
+        let rest = &text[at + 2..];
+        let is_name = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+        let name = &rest[..rest.iter().take_while(|byte| is_name(byte)).count()];
+        name.first().is_some_and(u8::is_ascii_uppercase) && memchr::memmem::find(name, b"__").is_some()
+    })
+}
+
+/// Tells whether a text has one word in double brackets. More than one is a test of a shell.
+fn is_bracketed(text: &[u8]) -> bool {
+    memchr::memmem::find_iter(text, b"[[").any(|at| {
+        let rest = text[at + 2..].trim_ascii_start();
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+        let word = rest.iter().take_while(|byte| is_word(byte)).count();
+        rest.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'.')
+            && rest[word..].trim_ascii_start().starts_with(b"]]")
+    })
+}
+
 /// Tells whether an image is certainly a placeholder: a reference has no brackets, no `$`, and no capital
 /// letters in its repository. A host before the first `/` may have them, but is not all capitals and has no
 /// `_`.
@@ -53,10 +77,11 @@ pub fn is_no_image(text: &str) -> bool {
 }
 
 /// Tells whether a text is a placeholder where a number or a name without capital letters is required:
-/// `NUM_NODES`.
+/// `NUM_NODES`, also as a part of it (`train-JOB_NAME`).
 #[must_use]
 pub fn is_to_replace(text: &str) -> bool {
-    text.contains('_') && is_shouted(text)
+    let is_one = |part: &str| part.contains('_') && is_shouted(part);
+    is_one(text) || !text.starts_with('-') && text.split(['-', '.']).any(is_one)
 }
 
 /// Returns the help for a placeholder: tools replace some, people the others.
@@ -118,6 +143,8 @@ mod tests {
         assert!(
             is_to_replace("NUM_NODES")
                 && !is_to_replace("TRUE")
+                && is_to_replace("debug-TARGET_NODE_NAME")
+                && !is_to_replace("my_Name-a")
                 && !is_to_replace("-A_B")
                 && !is_to_replace("num_nodes")
         );
@@ -142,10 +169,36 @@ mod tests {
             "<your claim>",
             "{{ .Values.n }}",
             "a-${B}-c",
+            "__MONTH__",
+            "report-__YEAR_2__",
+            "[[size]]",
+            "a-[[ .Values.size ]]",
         ] {
             assert!(is_placeholder(text), "{text}");
         }
-        for text in ["", "4", "$", "$5", "a < b", "<>", "{}", "{{", "x$", "never", "1 > 0 < 2"] {
+        for text in [
+            "",
+            "4",
+            "$",
+            "$5",
+            "a < b",
+            "<>",
+            "{}",
+            "{{",
+            "x$",
+            "never",
+            "1 > 0 < 2",
+            "__main__",
+            "__",
+            "A__B",
+            "__A",
+            "__A_",
+            "[[]]",
+            "[[ -f x ]]",
+            "[[a b]]",
+            "[a]",
+            "[[",
+        ] {
             assert!(!is_placeholder(text), "{text}");
         }
     }

@@ -308,7 +308,7 @@ fn init_looks_at_a_repository_and_writes_a_configuration() {
       jobgate lint --policy default                           show what would be denied
       jobgate lint --policy default --write-baseline FILE     baseline it, so that only new findings fail
       helm template chart | jobgate dry-run -                 lint a chart by hand
-      git add jobgate.yaml                                    docs/ci.md shows how to run it in CI
+      git add jobgate.yaml                                    then run `jobgate lint` in CI
     ");
     let text = fs::read_to_string(place.path().join("jobgate.yaml")).unwrap();
     assert!(

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::place::{JOB, Place, code, good, json, stderr, stdout};
 use insta::assert_snapshot;
-use jobgate::text::value::json;
+use jobgate::text::value::{Value, json};
 
 /// Lacks two values that are filled in.
 fn open() -> String {
@@ -441,4 +441,90 @@ fn a_misspelled_field_is_renamed_and_not_written_anew() {
         typos,
         "the safe fixes do not write it anew either"
     );
+}
+
+/// A template of a chart that is YAML by itself, and a manifest with an action in it: what is applied is what they
+/// render to.
+#[test]
+fn templates_are_fixed_only_where_they_are_named() {
+    let action = JOB.replace("name: train\n", "name: train\n  labels: {app: '{{ .Values.app }}'}\n");
+    let place = Place::with(&[
+        ("chart/Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n"),
+        ("chart/templates/job.yaml", JOB),
+        ("k8s/action.yaml", &action),
+        ("k8s/job.yaml", JOB),
+    ]);
+    let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    let fix = ["lint", "--fix", "--unsafe-fixes", "--no-render", "--format", "json"];
+    let report = json(&place.run(&[&fix[..], &["."]].concat()));
+    assert_eq!(
+        (&report["summary"]["fixed"], &report["summary"]["withheld"]),
+        (&1.into(), &2.into()),
+        "{report}"
+    );
+    assert_eq!((read("chart/templates/job.yaml"), read("k8s/action.yaml")), (JOB.to_owned(), action.clone()));
+    assert!(read("k8s/job.yaml").contains("activeDeadlineSeconds"));
+    let why: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|found| found["withheld"].as_str())
+        .collect();
+    assert!(
+        why.len() == 2
+            && why[0].starts_with("it is a template of a chart")
+            && why[1].starts_with("it may be a template"),
+        "{why:?}"
+    );
+    place.run(&[&fix[..], &["chart/templates/job.yaml", "k8s/action.yaml"]].concat());
+    assert!(read("chart/templates/job.yaml").contains("activeDeadlineSeconds"));
+    assert!(read("k8s/action.yaml").contains("activeDeadlineSeconds"));
+}
+
+/// A runtime, and a job of it that asks for the accelerators itself.
+const RUNTIME: &str = "\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: ours}
+spec:
+  mlPolicy: {numNodes: 2}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          spec:
+            template:
+              spec:
+                containers:
+                - name: node
+                  image: registry.example.com/train:v1
+                  resources: {limits: {nvidia.com/gpu: 8}}
+";
+const TRAIN_JOB: &str = "\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: one, namespace: team-a}
+spec:
+  activeDeadlineSeconds: 3600
+  runtimeRef: {name: ours, kind: ClusterTrainingRuntime}
+  trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}
+";
+
+#[test]
+fn what_the_fix_of_a_runtime_does_away_with_is_not_reported_of_its_jobs() {
+    // A cluster has one runtime of the name, so it is found wherever it is.
+    let place =
+        Place::with(&[("platform/base/runtimes/r.yaml", RUNTIME), ("teams/a/jobs/j.yaml", TRAIN_JOB)]);
+    let before = json(&place.run(&["lint", "--format", "json"]));
+    let rules = |report: &Value| {
+        let found = report["findings"].as_array().unwrap().iter();
+        found.map(|found| format!("{} {}", found["file"], found["rule"])).collect::<Vec<_>>()
+    };
+    assert!(rules(&before).contains(&"\"teams/a/jobs/j.yaml\" \"gpu-toleration\"".to_owned()), "{before}");
+    assert!(before.get("unjudged").is_none(), "{before}");
+    for arguments in [&["lint", "--fix", "--format", "json"][..], &["lint", "--format", "json"]] {
+        let after = json(&place.run(arguments));
+        assert_eq!(rules(&after), [""; 0], "{arguments:?}");
+    }
 }

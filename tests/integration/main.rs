@@ -12,6 +12,7 @@ mod laws;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod another_reader;
 #[cfg(feature = "serve")]
 mod audit;
 #[cfg(feature = "serve")]

@@ -111,6 +111,8 @@ fn an_update_writes_what_was_found_and_then_the_case_passes() {
     assert!(stdout(&output).contains("cases/week.fixed.yaml should not exist: there is nothing to fix\n"));
     let output = place.run(&["policy", "test", "--update", "cases"]);
     assert!(stdout(&output).contains("removed cases/week.fixed.yaml\n"), "{output:?}");
+    let lost = "  no longer expected: note ttl-after-finished train spec.ttlSecondsAfterFinished\n";
+    assert!(stdout(&output).contains(lost), "{output:?}");
     assert!(!place.path().join("cases/week.fixed.yaml").exists());
     assert_eq!(code(&place.run(&["policy", "test", "cases"])), 0);
 }

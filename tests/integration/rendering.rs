@@ -244,15 +244,114 @@ fn a_tool_that_fails_hangs_or_floods_leaves_the_chart_unjudged() {
         );
         assert!(report["unjudged"][0]["help"].as_str().unwrap().contains("helm template charts/train"));
         let output = run(&place, &["lint", "--max-file-size", "1M", "--fail-on-unjudged"]);
-        assert_eq!(code(&output), 1, "{}", stderr(&output));
-        assert_eq!(code(&run(&place, &["lint", "--max-file-size", "1M"])), 0);
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        let output = run(&place, &["lint", "--max-file-size", "1M"]);
+        // Said once, with the way out.
+        assert_eq!((code(&output), stderr(&output).matches(expected).count()), (2, 1), "{}", stderr(&output));
+        assert!(!stdout(&output).contains(expected) && !stdout(&output).contains("unrendered-template"));
+        assert!(stderr(&output).contains("add its directory to `render.allowFailures` in jobgate.yaml"));
+        // What else there is, is judged.
+        fs::write(place.path().join("job.yaml"), JOB).unwrap();
+        let output = run(&place, &["lint", "--max-file-size", "1M"]);
+        assert_eq!(code(&output), 2);
+        assert!(stdout(&output).contains("job.yaml:6:1"), "{}", stdout(&output));
+        fs::remove_file(place.path().join("job.yaml")).unwrap();
     }
     let left: Vec<_> = fs::read_dir(place.path().join("tmp")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// By the configuration or a baseline, and each by its name.
 #[test]
-fn a_chart_without_its_dependencies_and_one_that_serves_others_are_not_rendered() {
+fn a_rendering_that_fails_can_be_accepted() {
+    let place =
+        with_chart(&[("charts/old/Chart.yaml", CHART), ("charts/old/templates/job.yaml", &template())]);
+    tool(&place, "helm", "exit 1");
+    assert_eq!(code(&run(&place, &["lint"])), 2);
+    let configure = |allowed: &str| {
+        let head = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\n";
+        let text = format!("{head}render: {{allowFailures: {allowed}}}\n");
+        fs::write(place.path().join("jobgate.yaml"), text).unwrap();
+        run(&place, &["lint"])
+    };
+    let one = configure("[charts/old]");
+    assert_eq!(
+        (code(&one), stderr(&one).contains("charts/old"), stderr(&one).contains("charts/train")),
+        (2, false, true)
+    );
+    let both = configure("[charts/*]");
+    assert_eq!(code(&both), 0, "{}", stderr(&both));
+    assert!(stdout(&both).contains("charts that could not be rendered"), "{}", stdout(&both));
+    assert_eq!(code(&run(&place, &["lint", "--fail-on-unjudged"])), 1);
+    fs::remove_file(place.path().join("jobgate.yaml")).unwrap();
+    run(&place, &["lint", "--write-baseline", "known.json"]);
+    let known = run(&place, &["lint", "--baseline", "known.json"]);
+    assert_eq!(code(&known), 0, "{}", stderr(&known));
+}
+
+/// What was asked for by name.
+#[test]
+fn to_render_without_the_tool_is_an_error() {
+    let place = with_chart(&[]);
+    let output = run(&place, &["lint", "--render", "charts/train"]);
+    assert_eq!(code(&output), 2, "{}", stdout(&output));
+    assert!(stderr(&output).contains("`helm` is not on the PATH; install Helm"), "{}", stderr(&output));
+    let asked_nothing = run(&place, &["lint", "charts/train"]);
+    assert_eq!(code(&asked_nothing), 0);
+    let text = stdout(&asked_nothing);
+    assert_eq!(text.matches("`helm` is not on the PATH: install Helm").count(), 1, "{text}");
+    // Nothing needs it.
+    let job = Place::with(&[("job.yaml", JOB)]);
+    assert_eq!(code(&run(&job, &["lint", "--render"])), 1);
+}
+
+#[test]
+fn a_kustomization_that_names_what_is_not_there_is_an_error() {
+    let place =
+        Place::with(&[("job.yaml", JOB), ("kustomization.yaml", "resources: [job.yaml, nojob.yaml]\n")]);
+    tool(&place, "kubectl", "exit 1");
+    let output = run(&place, &["lint"]);
+    assert_eq!(code(&output), 2, "{}", stdout(&output));
+    assert!(stderr(&output).contains("`nojob.yaml` does not exist"), "{}", stderr(&output));
+}
+
+/// Helm renders no chart whose dependencies are not in `charts/`, so a copy does not ask for them.
+#[test]
+fn a_chart_is_rendered_without_the_dependencies_that_are_missing() {
+    let dependencies = "dependencies: [{name: common, version: 1.x}, {name: here, version: 1.x}]\n";
+    let place = with_chart(&[
+        ("charts/train/Chart.yaml", &format!("{CHART}{dependencies}")),
+        ("charts/train/charts/here/Chart.yaml", "apiVersion: v2\nname: here\nversion: 1.0.0\n"),
+    ]);
+    let text = place.path().join("rendered");
+    fs::write(&text, rendered("our-chart/templates/job.yaml")).unwrap();
+    // As Helm does.
+    tool(
+        &place,
+        "helm",
+        &format!(
+            "grep -q common \"$3/Chart.yaml\" && {{ echo 'Error: missing in charts/' >&2; exit 1; }}\n\
+             grep -q here \"$3/Chart.yaml\" || exit 1\ncat '{}'",
+            text.display()
+        ),
+    );
+    let report = lint(&place, &[]);
+    assert_eq!(findings(&report), ["charts/train/templates/job.yaml:6 deadline"]);
+    assert_eq!(
+        unjudged(&report),
+        [
+            "charts/train/Chart.yaml: the chart in charts/train is rendered without its dependencies, which are missing: `common`"
+        ]
+    );
+    assert_eq!(report["unjudged"][0]["reason"], "chart-dependencies");
+    let left: Vec<_> = fs::read_dir(place.path().join("tmp")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    let chart = fs::read_to_string(place.path().join("charts/train/Chart.yaml")).unwrap();
+    assert!(chart.contains("common"), "the chart itself is not touched");
+}
+
+#[test]
+fn a_chart_that_needs_its_dependencies_fails_and_one_that_serves_others_is_not_rendered() {
     let place = with_chart(&[
         ("charts/train/Chart.yaml", &format!("{CHART}dependencies: [{{name: common, version: 1.x}}]\n")),
         ("charts/lib/Chart.yaml", "apiVersion: v2\nname: lib\nversion: 1.0.0\ntype: library\n"),
@@ -262,12 +361,15 @@ fn a_chart_without_its_dependencies_and_one_that_serves_others_are_not_rendered(
     let report = lint(&place, &[]);
     assert_eq!(
         unjudged(&report),
-        [
-            "charts/train/templates/job.yaml: the chart in charts/train is not rendered: dependencies are missing: common"
-        ]
+        ["charts/train/templates/job.yaml: the chart in charts/train is not rendered: \
+             dependencies are missing (common), and without them `helm template` fails"]
     );
     assert_eq!(report["unjudged"][0]["help"], "run `helm dependency build charts/train`, and lint again");
-    assert_eq!(calls_of(&place), [""; 0]);
+    assert_eq!(calls_of(&place).len(), 1, "only a copy without the dependencies was tried");
+    // Also where Helm is missing.
+    fs::remove_file(place.path().join("bin/helm")).unwrap();
+    let report = lint(&place, &[]);
+    assert!(unjudged(&report).iter().all(|unjudged| !unjudged.contains("charts/lib")), "{report}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 /// How a generated document is written; drawn anew at every node from these bits.
 #[derive(Clone, Debug)]
-struct Ink {
+pub(crate) struct Ink {
     bits: Vec<u8>,
     at: usize,
     newline: &'static str,
@@ -142,7 +142,7 @@ impl Ink {
         format!("{}:{}", self.text(key, true), self.value(value, column, false))
     }
 
-    fn document(&mut self, map: &Map) -> String {
+    pub(crate) fn document(&mut self, map: &Map) -> String {
         let mut out = String::new();
         for (key, value) in map {
             if self.draw(4) == 0 {
@@ -168,7 +168,7 @@ fn string() -> impl Strategy<Value = String> {
     ]
 }
 
-fn value() -> impl Strategy<Value = Value> {
+pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -185,11 +185,11 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn object() -> impl Strategy<Value = Map> {
+pub(crate) fn object() -> impl Strategy<Value = Map> {
     prop::collection::btree_map(string(), value(), 1..5).prop_map(|map| map.into_iter().collect())
 }
 
-fn ink() -> impl Strategy<Value = Ink> {
+pub(crate) fn ink() -> impl Strategy<Value = Ink> {
     (
         prop::collection::vec(any::<u8>(), 16),
         prop::sample::select(vec!["\n", "\r\n"]),
@@ -211,7 +211,7 @@ fn places(value: &Value, at: &Pointer, out: &mut Vec<Pointer>) {
 }
 
 /// Draws operations that apply one after the other.
-fn ops(value: &Value, draws: &[(u16, u8, Value)]) -> Vec<Op> {
+pub(crate) fn ops(value: &Value, draws: &[(u16, u8, Value)]) -> Vec<Op> {
     let mut current = value.clone();
     let mut ops = Vec::new();
     for (place, what, new) in draws {
@@ -233,7 +233,7 @@ fn ops(value: &Value, draws: &[(u16, u8, Value)]) -> Vec<Op> {
     ops
 }
 
-fn only(source: &str) -> Document {
+pub(crate) fn only(source: &str) -> Document {
     let mut documents = yaml::documents(source.as_bytes());
     let document =
         documents.next().unwrap().unwrap_or_else(|error| panic!("{error} at {:?} of {source}", error.span));
@@ -241,7 +241,7 @@ fn only(source: &str) -> Document {
     document
 }
 
-fn edited(source: &str, document: &Document, ops: &[Op]) -> Result<String, Withheld> {
+pub(crate) fn edited(source: &str, document: &Document, ops: &[Op]) -> Result<String, Withheld> {
     let edits = yaml::edit(source.as_bytes(), document, ops)?;
     assert!(edits.windows(2).all(|pair| pair[0].span.end <= pair[1].span.start), "{edits:?}");
     let mut out = source.to_owned();

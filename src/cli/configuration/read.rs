@@ -30,7 +30,7 @@ pub(super) mod keys {
     ];
     pub(in super::super) const OVERRIDE: &[&str] = &["paths", "policy", "namespace"];
     pub(in super::super) const RENDER: &[&str] =
-        &["charts", "kustomizations", "values", "timeout", "network"];
+        &["charts", "kustomizations", "values", "timeout", "allowFailures", "network"];
     pub(in super::super) const VALUES: &[&str] = &["charts", "files"];
 }
 
@@ -103,6 +103,7 @@ fn rendering<'s>(reader: &mut Reader<'s>, field: &Field<'s>) -> Option<Render> {
         values: sets.iter().map(|set| values(reader, set)).collect(),
         timeout: seconds,
         network: reader.boolean(&fields.get("network"), "`network`").unwrap_or(false),
+        allow_failures: patterns(reader, &fields.get("allowFailures"), "`allowFailures`", true),
     })
 }
 
@@ -211,6 +212,7 @@ render:
   - {charts: ['*'], files: []}
   timeout: 2m
   network: true
+  allowFailures: [overlays/old]
 ";
         let read = Configuration::parse(&format!("{HEAD}{source}"), "c").unwrap();
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
@@ -250,6 +252,7 @@ render:
                 ],
                 timeout: Some(Duration::from_secs(120)),
                 network: true,
+                allow_failures: texts(&["overlays/old"]),
             }),
         };
         assert_eq!(read, expected);

@@ -108,6 +108,10 @@ fn render(key: &str) -> Value {
             "pattern": "^[0-9]+[smh]?$",
             "default": "30s",
         }),
+        "allowFailures" => texts(
+            "The directories of charts and kustomizations that may fail to render, in the syntax of .gitignore.",
+            0,
+        ),
         _ => flag("Whether what a kustomization takes in from elsewhere is fetched.", false),
     }
 }

@@ -1,6 +1,7 @@
 //! Checks an object against the API's schema: wrong types, placeholders, missing and unknown fields.
 
 mod home;
+mod meant;
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher as _};
@@ -139,7 +140,12 @@ impl Walk<'_> {
             (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => {
                 self.placeholder(path, text);
             }
-            (shape, _) => self.wrong_type(shape, value, path),
+            // `[[size]]` of a template is a list in a list to YAML.
+            (Shape::List(_), _) => self.wrong_type(schema.shape(id), value, path),
+            (shape, _) => match bracketed(value) {
+                Some(name) => self.placeholder(path, &format!("[[{name}]]")),
+                None => self.wrong_type(shape, value, path),
+            },
         }
     }
 
@@ -265,6 +271,7 @@ impl Walk<'_> {
         };
         if let Some(announced) = announced {
             let help = "remove it, or check its name".to_owned();
+            let (level, begin) = self.of_release(key).unwrap_or((level, begin));
             self.announced(announced, (UNKNOWN_FIELD, level), pointer, (begin, help)).at_key();
             return;
         }
@@ -313,15 +320,18 @@ impl Walk<'_> {
             }
             return;
         }
-        let help = sibling.map_or_else(
-            || "remove it, or check its name".to_owned(),
-            |name| format!("did you mean `{name}`?"),
-        );
-        let taken = sibling
-            .is_none_or(|name| parent.find(self.object).is_some_and(|parent| parent.get(name).is_some()));
-        let target = sibling.map(|name| parent.key(name));
+        let Some(name) = sibling else {
+            let (level, begin) = self.of_release(key).unwrap_or((level, begin));
+            let help = "remove it, or check its name".to_owned();
+            self.report(UNKNOWN_FIELD, level, pointer, begin, help).at_key();
+            return;
+        };
+        let help = format!("did you mean `{name}`?");
+        let taken = parent.find(self.object).is_some_and(|parent| parent.get(name).is_some());
+        let renames = !taken && self.may_be_renamed(key, value, (name, fields));
+        let target = parent.key(name);
         let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, help).at_key();
-        if let Some(target) = target.filter(|_| !taken) {
+        if renames {
             finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
         }
     }
@@ -331,6 +341,13 @@ impl Walk<'_> {
 pub(crate) fn held(pointer: Pointer, text: &str) -> Finding {
     let message = format!("`{}` contains the placeholder `{}`", name_of(&pointer), short(text));
     checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(text))
+}
+
+/// Returns the name of a placeholder in double brackets.
+fn bracketed(value: &Value) -> Option<&str> {
+    let [inner] = value.as_array()?.as_slice() else { return None };
+    let [name] = inner.as_array()?.as_slice() else { return None };
+    name.as_str()
 }
 
 /// The most fields of an extra level that are proposed to move up.
@@ -370,7 +387,7 @@ fn name_of(pointer: &Pointer) -> String {
 }
 
 /// Returns a text escaped and shortened to fit on one line.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     const MAX_CHARS: usize = 60;
     let mut out: String = text.chars().take(MAX_CHARS).collect::<String>().escape_debug().to_string();
     if text.chars().nth(MAX_CHARS).is_some() {

@@ -43,6 +43,25 @@ fn one_field_is_spoken_of_once() {
     assert_eq!(said(&job(json!([]))), ["deny field-type spec"]);
 }
 
+/// The volume is there, whatever its class will be called.
+#[test]
+fn a_mount_of_a_volume_with_a_placeholder_is_found() {
+    let pod = |class: &str| {
+        let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}});
+        let volume = json!({"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}});
+        let mount = json!({"name": "v", "mountPath": "/v"});
+        job(json!({"template": {"spec": {"restartPolicy": "Never", "volumes": [volume], "containers": [
+            {"name": "c", "image": "i", "volumeMounts": [mount]}]}}}))
+    };
+    for class in ["{{ .Values.class }}", "$CLASS", "<CLASS>"] {
+        let found = said(&pod(class));
+        assert!(found.len() == 1 && found[0].starts_with("warn placeholder"), "{class} {found:?}");
+    }
+    let wrong = said(&pod("No Class"));
+    assert!(wrong.iter().any(|found| found.ends_with("volumeMounts[0].name")), "{wrong:?}");
+    assert_eq!(said(&pod("fast")), [""; 0]);
+}
+
 #[test]
 fn a_part_of_an_object_lacks_nothing() {
     assert_eq!(said(&job(json!({"template": {"spec": {"nodeSelector": {"a": "b"}}}}))), [""; 0]);
@@ -54,7 +73,7 @@ fn a_part_of_an_object_lacks_nothing() {
     );
     // What it says itself, it says.
     assert_eq!(said(&job(Value::Null)).len(), 2);
-    assert_eq!(said(&job(json!({"template": {"spec": {"restartPolicy": "Sometimes"}}}))).len(), 2);
+    assert_eq!(said(&job(json!({"template": {"spec": {"restartPolicy": "Sometimes"}}}))).len(), 1);
     assert_eq!(said(&job(json!({"paralelism": 2}))), [format!("deny {UNKNOWN_FIELD} spec.paralelism")]);
 }
 
@@ -75,10 +94,10 @@ fn schedules_without_a_date_are_told() {
 }
 
 #[test]
-fn the_operator_only_warns() {
+fn the_operator_rejects_what_the_server_accepts() {
     let template = json!({"spec": {"containers": [{"name": "pytorch", "image": "i"}]}});
     let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "p"}, "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}}}});
-    assert_eq!(said(&object), ["warn training-operator spec.pytorchReplicaSpecs[Master].replicas"]);
+    assert_eq!(said(&object), ["deny training-operator spec.pytorchReplicaSpecs[Master].replicas"]);
     // A placeholder for an image hides nothing else, and one for the name may be right.
     let with = |name: &str, image: &str| {
         let template = json!({"spec": {"containers": [{"name": name, "image": image}]}});
@@ -90,7 +109,7 @@ fn the_operator_only_warns() {
     let containers = "spec.pytorchReplicaSpecs[Worker].template.spec.containers";
     let image = format!("warn placeholder {containers}[0].image");
     assert_eq!(with("pytorch", "<ACCOUNT>/i:1"), std::slice::from_ref(&image));
-    assert_eq!(with("trainer", "<ACCOUNT>/i:1"), [image, format!("warn training-operator {containers}")]);
+    assert_eq!(with("trainer", "<ACCOUNT>/i:1"), [image, format!("deny training-operator {containers}")]);
     assert_eq!(with("$NAME", "i:1"), [""; 0]);
 }
 
@@ -179,7 +198,14 @@ fn what_a_pytorch_job_asks_of_its_pods() {
     let volumes = json!([{"name": "data", "emptyDir": {}}]);
     let found =
         check(&worker(json!({"containers": [container, {"name": "b", "image": "i"}], "volumes": volumes})));
-    assert!(found.len() == 1 && found[0].fix.is_none(), "{found:#?}");
+    assert!(found.len() == 1 && found[0].fix.is_none() && found[0].level == Level::Deny, "{found:#?}");
+    let mut object = worker(json!({"containers": [{"name": "pytorch", "image": "i"}]}));
+    let replicas = &mut object["spec"]["pytorchReplicaSpecs"];
+    replicas["Master"] = replicas["Worker"].clone();
+    let found = fixable(&object);
+    assert!(found.len() == 1 && found[0].help == "write `replicas: 1`", "{found:#?}");
+    let fixed = crate::text::patch::apply(&object, &found[0].fix.as_ref().unwrap().ops).unwrap();
+    assert_eq!(check(&fixed), []);
     let found = check(&worker(
         json!({"containers": [{"name": "pytorch", "image": "i", "volumeMounts": [{"name": "$DATA", "mountPath": "/d"}]}]}),
     ));
@@ -200,7 +226,8 @@ fn what_is_refused_and_looks_like_a_placeholder_is_called_one() {
         (json!({"metadata": {"generateName": "<name>-", "name": null}}), &["metadata.generateName"]),
         (
             json!({"metadata": {"labels": {"a": "$A", "b": "{{ b }}"}}}),
-            &["metadata.labels[a]", "metadata.labels[b]"],
+            // One for the object; the other is listed.
+            &["metadata.labels[a]"],
         ),
         (pod(json!({"serviceAccountName": "V_KSA"})), &["spec.template.spec.serviceAccountName"]),
         (json!({"spec": {"parallelism": "NUM_NODES"}}), &["spec.parallelism"]),

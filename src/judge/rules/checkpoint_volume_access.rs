@@ -387,6 +387,17 @@ fn report<'c>(
     let finding =
         cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit} {users}", shared.name));
     finding.help(help);
+    if sure == Sure::Likely && !counts {
+        // The same is an error for another name.
+        let name = cut(shared.name, MAX_NAME_BYTES, "…").escape_debug().to_string();
+        let chance = match claim.has("ReadWriteOncePod") {
+            true => "the pods may run one after another",
+            false => "the pods may fit on one node",
+        };
+        finding.help =
+            format!("{help} (a warning: {chance}, and `{name}` does not look like a claim for checkpoints)")
+                .into();
+    }
     // With ReadOnlyMany the volume is attached everywhere; whether a write fails is up to its driver.
     if !counts || claim.has("ReadOnlyMany") {
         finding.at_most(Level::Warn);

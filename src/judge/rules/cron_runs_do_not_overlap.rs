@@ -82,7 +82,6 @@ use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::k8s::cron::Schedule;
 use crate::kinds::{Field, Part, PodTemplate, Workload};
 use crate::text::lines::cut;
-use crate::text::meter;
 use crate::text::patch::Op;
 
 pub(super) static RULE: Rule = Rule {
@@ -103,9 +102,6 @@ const POLICY: &str = "concurrencyPolicy";
 
 /// The controller looks at schedules so often, in seconds.
 const POLL_SECONDS: i64 = 10;
-
-/// Steps of the search for the shortest time between two runs, which looks at the days of 28 years.
-const SEARCH_STEPS: u64 = 500;
 
 /// The longest name of a claim or schedule to repeat.
 const MAX_NAME_BYTES: usize = 60;
@@ -157,7 +153,6 @@ fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
     if is_allowed && shared.is_none() {
         return;
     }
-    meter::spend(SEARCH_STEPS);
     let Some(period) = schedule.shortest_period_seconds() else { return };
     for run in &workload.runs {
         let deadline = run.limits.get("activeDeadlineSeconds");

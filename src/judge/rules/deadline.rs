@@ -37,7 +37,8 @@
 //!
 //! ## Fix
 //!
-//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` if that is shorter. Only the
+//! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` if that is shorter, and in a
+//! CronJob less than the shortest time between two runs, so that none overlaps or skips the next. Only the
 //! author knows how long a run may take, so the webhook never fills in this field. Where the pods hold
 //! accelerators and would outlive the deadline, it also writes what releases them: `cleanPodPolicy: Running`,
 //! or `shutdownAfterJobFinishes: true` in a RayJob.
@@ -118,6 +119,7 @@ use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::kueue::{self, Kueue};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Measure, Number, Ratchet, Rule};
+use crate::k8s::cron::Schedule;
 use crate::kinds::{Attempts, Deadline, Field, Harm, Part, PodTemplate, Run, Ttl, Workload};
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
@@ -272,12 +274,13 @@ fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempt
         Field::Set(_) if bound_by_kueue => keeps_pods(cx, index, run),
         Field::Set(value) if !is_short(value) => {
             let most = maximum.unwrap_or(value);
+            let below = below_period(cx.workload);
             let cost = Cost::of_run(cx.workload, index, (Some(value), attempts));
             let cost = cost.map(|cost| format!("; {cost}")).unwrap_or_default();
             let message = format!("`{FIELD}` is {value}, above the policy's maximum of {most}{cost}");
             let finding = cx.report(&field.pointer, message);
             finding.help(format!("write at most {most}, or ask for an exemption"));
-            rewrite(finding, &field, most);
+            rewrite(finding, &field, below.map_or(most, |below| most.min(below)));
         }
         Field::Set(_) => keeps_pods(cx, index, run),
         Field::Unset if bound_by_kueue => {}
@@ -297,10 +300,21 @@ fn set_help(finding: &mut Finding, field: &Part<'_>, maximum: Option<i64>) {
 
 /// Returns the seconds that a fix writes.
 fn suggestion(cx: &Cx<'_>) -> i64 {
-    match cx.number(&MAXIMUM) {
+    let seconds = match cx.number(&MAXIMUM) {
         most if most > 0 => cx.number(&SUGGESTION).min(most),
         _ => cx.number(&SUGGESTION),
-    }
+    };
+    below_period(cx.workload).map_or(seconds, |below| seconds.min(below))
+}
+
+/// Returns how long a run of a CronJob may take so that the next can start in time: a tenth less than the
+/// shortest time between two, at most an hour less.
+fn below_period(workload: &Workload<'_>) -> Option<i64> {
+    const MOST_LESS: i64 = 3600;
+    let schedule = workload.schedule.as_ref()?.get("schedule");
+    let period = Schedule::parse(schedule.text().set()?).ok()?.shortest_period_seconds()?;
+    let period = i64::try_from(period).ok()?;
+    Some((period - (period / 10).clamp(1, MOST_LESS)).max(1))
 }
 
 /// Lets a finding replace a deadline that is none, or too long.

@@ -7,6 +7,7 @@ use memchr::memmem::{self, Finder};
 use super::objects;
 use crate::kinds::accelerator::TAINTS;
 use crate::kinds::{Kind, is_batch_group, is_no_batch, is_other, looks_like_batch, others};
+use crate::text::lines::character_at;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Limits};
 
@@ -15,6 +16,11 @@ const WORDS: [&str; 2] = ["Job", "job"];
 /// Kubernetes kinds that are not batch work whatever their `restartPolicy`; a Pod belongs to its creator.
 const RESTARTING: [&str; 7] =
     ["DaemonSet", "Deployment", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"];
+
+/// How much of a value is looked at, in bytes.
+const MOST_OF_VALUE: usize = 128;
+/// How many words of it: a template may have one kind or another.
+const MOST_WORDS: usize = 8;
 
 /// Tells whether a text may be about batch work: about a judged or another known kind.
 pub(super) fn mentions(text: &[u8]) -> bool {
@@ -56,14 +62,23 @@ fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> b
     })
 }
 
+/// Tells whether unreadable text names a batch kind or its group, at any place.
+pub(super) fn names_batch(text: &[u8]) -> bool {
+    let text = without_zeros(text);
+    let text = String::from_utf8_lossy(&text);
+    let is_named = |kind: &str| kind.split(|c: char| !c.is_alphanumeric()).take(MOST_WORDS).any(is_kind);
+    mentions(text.as_bytes()) && values(&text, "kind").any(is_named)
+        || values(&text, "apiVersion").any(|version| is_batch_group(group(version)))
+}
+
+/// Returns text without the zero bytes that UTF-16 has for each second one of the words here.
+fn without_zeros(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.contains(&0) { text.iter().copied().filter(|byte| *byte != 0).collect() } else { text.into() }
+}
+
 /// Tells whether unreadable text may be a manifest of batch work, from its fields at any place.
 pub(super) fn may_be_manifest(text: &[u8]) -> bool {
-    // In UTF-16, each second byte of these words is zero.
-    let text: Cow<'_, [u8]> = if text.contains(&0) {
-        text.iter().copied().filter(|byte| *byte != 0).collect()
-    } else {
-        text.into()
-    };
+    let text = without_zeros(text);
     let text = String::from_utf8_lossy(&text);
     let mut versions = values(&text, "apiVersion").peekable();
     let has = |key: &str| values(&text, key).next().is_some();
@@ -83,7 +98,10 @@ fn values<'t>(text: &'t str, key: &'t str) -> impl Iterator<Item = &'t str> {
             .trim_start_matches(' ')
             .strip_prefix(':')
             .filter(|_| !is_part)?;
-        let line = rest.split(['\n', ',', '}']).next().unwrap_or_default();
+        // A line may be the whole text, and have the key any number of times.
+        let rest = &rest[..character_at(rest, rest.len().min(MOST_OF_VALUE))];
+        let end = memchr::memchr3(b'\n', b',', b'}', rest.as_bytes()).unwrap_or(rest.len());
+        let line = &rest[..end];
         Some(line.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']))
     })
 }
@@ -406,11 +424,12 @@ mod tests {
 
     #[test]
     fn a_template_is_read_once() {
-        for part in ["{{", "{{/*", "{{ a", "}}", "{%", "kind", "{{ if }}", "/*"] {
+        for part in ["kind:", "apiVersion: ", "{{", "{{/*", "{{ a", "}}", "{%", "kind", "{{ if }}", "/*"] {
             let text = part.repeat(200_000);
             let start = std::time::Instant::now();
             is_in_template(text.as_bytes(), true);
             may_be_manifest(text.as_bytes());
+            names_batch(text.as_bytes());
             assert!(start.elapsed().as_secs() < 10, "{part}");
         }
     }

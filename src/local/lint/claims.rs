@@ -335,8 +335,11 @@ impl Facts for Claims {
 
 /// Returns the namespace of a runtime: a `ClusterTrainingRuntime` has none.
 fn namespace_of<'n>(kind: &str, namespace: &'n str) -> &'n str {
-    if kind == "ClusterTrainingRuntime" { "" } else { namespace }
+    if kind == CLUSTER_RUNTIME { "" } else { namespace }
 }
+
+/// The kind of runtime that has no namespace.
+const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
 
 /// Returns the runtime that all candidates are alike to; unknown if they differ.
 fn one_of(candidates: Vec<&Runtime>) -> Fact<Runtime> {
@@ -391,7 +394,10 @@ impl Facts for Scope<'_> {
             Fact::Unknown => {
                 let key = (kind.to_owned(), name.to_owned());
                 let near = |entries: &'_ Near<Runtime>| {
-                    one_of(entries.nearest(&self.file.path, namespace_of(kind, namespace)))
+                    let near = entries.nearest(&self.file.path, namespace_of(kind, namespace));
+                    // A cluster has one of that name, wherever its file is.
+                    let is_of_cluster = near.is_empty() && kind == CLUSTER_RUNTIME;
+                    one_of(if is_of_cluster { entries.of("") } else { near })
                 };
                 self.linted.runtimes.get(&key).map_or(Fact::Unknown, near)
             }

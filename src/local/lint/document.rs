@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
+use super::chart::{self, Role};
 use super::claims::Scope;
 use super::input::Input;
 use super::kustomization::Patch;
@@ -54,6 +55,8 @@ pub(super) struct Context<'a> {
     lines: Lines<'a>,
     /// The kustomization that lists the file as a patch.
     patch: Option<&'a Patch>,
+    /// Whether the file is a template of a chart that nobody has named.
+    is_template: bool,
 }
 
 /// Returns how much there may be in a text of some bytes: objects, findings and what is not judged.
@@ -144,7 +147,10 @@ impl<'a> Context<'a> {
         input: &'a Input,
         source: &'a [u8],
     ) -> Self {
-        Self { policy, namespace, scope, options, input, source, lines: Lines::new(source), patch: None }
+        let is_of_chart = || chart::of(input).is_some_and(|dir| chart::role(&dir, input) == Role::Template);
+        let is_template = options.fix.is_some() && !input.named && is_of_chart();
+        let lines = Lines::new(source);
+        Self { policy, namespace, scope, options, input, source, lines, patch: None, is_template }
     }
 
     /// Treats the documents as patches of a kustomization.
@@ -182,7 +188,7 @@ impl<'a> Context<'a> {
                 };
                 judged.broken.push(error.kind, self.broken(index, &error));
             }
-            Some(refused) if self.input.named || batch::may_be_manifest(self.text(&document)) => {
+            Some(refused) if self.input.named || batch::names_batch(self.text(&document)) => {
                 let help = "other tools may accept this document, so it was checked anyway";
                 let finding = checks::of_document(SYNTAX, Level::Warn, refused.message.clone(), help);
                 let span = now(refused.span.start)..now(refused.span.end);
@@ -211,7 +217,8 @@ impl<'a> Context<'a> {
             .map(|at| at + 1)
             .find(|at| text.get(at + 3).is_none_or(u8::is_ascii_whitespace))?;
         let start = document.span.start + at;
-        batch::may_be_manifest(&text[at..]).then_some(start..start + 3)
+        let may_be = if self.input.named { batch::may_be_manifest } else { batch::names_batch };
+        may_be(&text[at..]).then_some(start..start + 3)
     }
 
     fn text(&self, document: &Document) -> &[u8] {
@@ -248,7 +255,10 @@ impl<'a> Context<'a> {
                 view.json_patch(items);
             }
             // A directory may also have playbooks and package lists.
-            other if self.input.named || is_list_of_manifests(other) => view.not_an_object(other),
+            other if self.input.named => view.not_an_object(other),
+            other if is_list_of_manifests(other) && batch::names_batch(self.text(document)) => {
+                view.not_an_object(other);
+            }
             _ => view.inside_list(),
         }
         if !view.fills.is_empty() {
@@ -259,8 +269,33 @@ impl<'a> Context<'a> {
         judged
     }
 
+    /// Returns why a document is not fixed, if it may be a template: its text is not what is applied, and what
+    /// the template writes there may be the value that seems to be missing.
+    fn not_to_fix(&self, document: &Document) -> Option<&'static str> {
+        if self.is_template {
+            return Some("it is a template of a chart; name the file on the command line to change it");
+        }
+        let has_action = || memmem::find(self.text(document), b"{{").is_some();
+        (!self.input.named && has_action())
+            .then_some("it may be a template (`{{`); name the file on the command line to change it")
+    }
+
+    /// Returns the findings of a document that is not fixed, with the reason.
+    fn leave(&self, index: usize, document: &Document, fixing: Fixing<'_>, why: &'static str) -> Judged {
+        let mut found = self.read(index, document, Depth::All);
+        let fixes: Vec<usize> = fixing.fixes(&found.report.findings).into_iter().map(|(at, _)| at).collect();
+        found.report.withheld = fixes.len();
+        for at in fixes {
+            found.report.findings[at].withheld = Some(why.into());
+        }
+        found
+    }
+
     /// Fixes a document and returns the findings that are left.
     fn fix(&self, index: usize, document: &Document, fixing: Fixing<'_>) -> Judged {
+        if let Some(why) = self.not_to_fix(document) {
+            return self.leave(index, document, fixing, why);
+        }
         let mut found = self.read(index, document, Depth::Fixes);
         let has_fixes = !fixing.fixes(&found.report.findings).is_empty();
         let draft = has_fixes.then(|| Draft::new(self.source, document).ok()).flatten();

@@ -4,11 +4,13 @@
 //! What is rendered from a file takes the place of what the file says by itself: a base lacks what an overlay
 //! adds. A finding that both have is the file's, which knows its place exactly and how to fix it.
 
+mod explain;
 mod harmless;
 mod outline;
 mod place;
 mod plan;
 mod told;
+mod without;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,8 +30,11 @@ use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::Level;
 use crate::local::files::Tree;
 use crate::local::render::{Origin, Renderer, TIMEOUT, Tools, of_chart};
-use crate::report::{Kustomized, NotRendered, Reason, Render, Rendered, Report, Unjudged, helm};
+use crate::report::{
+    Kustomized, Located, NotRendered, Reason, Render, Rendered, Report, Unjudged, helm_again,
+};
 use crate::text::yaml::{self, Chunk};
+use explain::Missing;
 use harmless::harmless;
 use plan::Of;
 use told::Telling;
@@ -49,6 +54,10 @@ pub struct Rendering {
     pub timeout_of_all: Duration,
     /// Whether what is not here is fetched.
     pub network: bool,
+    /// Whether the run fails without a tool that something needs: it was asked for by name.
+    pub required: bool,
+    /// The directories whose rendering may fail.
+    pub allowed: Option<Patterns>,
     /// Where the files of values must be, if nobody has named them.
     pub within: Option<Tree>,
     /// The programs.
@@ -75,6 +84,8 @@ impl Default for Rendering {
             timeout: TIMEOUT,
             timeout_of_all: TIMEOUT * TIMEOUTS,
             network: false,
+            required: false,
+            allowed: None,
             within: None,
             tools: Tools::default(),
             exclusions: Exclusions::default(),
@@ -110,6 +121,10 @@ pub(super) struct Outcome {
     spoken: BTreeSet<PathBuf>,
     /// What could not be rendered, by the path of its file.
     failed: BTreeMap<PathBuf, NotRendered>,
+    /// The charts that were rendered without dependencies, with the names of these.
+    without: BTreeMap<PathBuf, Vec<String>>,
+    /// What is not rendered because its tool is not there.
+    missing: Missing,
 }
 
 /// What a file is to what is rendered from it.
@@ -133,6 +148,8 @@ struct Judged {
     says: bool,
     /// The chart that a document comes from, where it is packed.
     packed: BTreeMap<usize, String>,
+    /// The dependencies that the chart was rendered without.
+    without: Vec<String>,
     file: File,
 }
 
@@ -146,7 +163,8 @@ impl Outcome {
         kustomizations: &Kustomizations,
         taking: &Taking<'_>,
     ) -> Self {
-        let mut outcome = Self::default();
+        let missing = Missing::of(rendering);
+        let mut outcome = Self { missing, ..Self::default() };
         let renderer = Renderer::new(
             &rendering.tools,
             [rendering.timeout, rendering.timeout_of_all],
@@ -174,7 +192,12 @@ impl Outcome {
                         }
                         done.push(judged);
                     }
-                    Err(not) => _ = outcome.failed.insert(normal(job.file()), not),
+                    Err(mut not) => {
+                        let dir = job.file().parent().unwrap_or(Path::new(""));
+                        let allowed = rendering.allowed.as_ref();
+                        not.failed &= !allowed.is_some_and(|allowed| allowed.matches(dir, true));
+                        outcome.failed.insert(normal(job.file()), not);
+                    }
                 }
             }
         };
@@ -206,6 +229,9 @@ impl Outcome {
             match &judged.of {
                 Of::Chart { dir, .. } => {
                     charts.insert(dir);
+                    if !judged.without.is_empty() {
+                        outcome.without.insert(normal(judged.of.file()), judged.without.clone());
+                    }
                     outcome.charts.insert(normal(dir));
                     let templates = judged.origins.iter().flatten().cloned();
                     outcome.covered.extend(templates.map(|file| (file, Cover::Template)));
@@ -304,25 +330,6 @@ impl Outcome {
         !self.charts.is_empty() && normal(Path::new(dir)).ancestors().any(|dir| self.charts.contains(dir))
     }
 
-    /// Says why things were not rendered, where that was tried.
-    pub(super) fn explain(&self, unjudged: &mut Vec<Unjudged>) {
-        let mut said: BTreeSet<PathBuf> = BTreeSet::new();
-        for unjudged in &mut *unjudged {
-            let file = match &unjudged.reason {
-                Reason::Chart(dir) | Reason::ChartParts(dir) => Path::new(&**dir).join(super::chart::CHART),
-                Reason::Kustomization(kustomized) => PathBuf::from(&*kustomized.path),
-                _ => continue,
-            };
-            if let Some((file, not)) = self.failed.get_key_value(&normal(&file)) {
-                unjudged.reason = Reason::NotRendered(not.clone());
-                said.insert(file.clone());
-            }
-        }
-        let left = self.failed.iter().filter(|(file, _)| !said.contains(*file));
-        unjudged
-            .extend(left.map(|(file, not)| whole_file(shown(file).into(), Reason::NotRendered(not.clone()))));
-    }
-
     /// Puts what was rendered into a report, in the order of its files.
     pub(super) fn join(&mut self, inputs: &[Input], report: &mut Report) {
         if self.report.charts + self.report.kustomizations == 0 {
@@ -345,7 +352,7 @@ fn forget_sources(report: &mut Report) {
     }
 }
 
-fn key(located: &crate::report::Located) -> Key {
+fn key(located: &Located) -> Key {
     (
         Arc::clone(&located.location.file),
         located.document,
@@ -360,6 +367,7 @@ fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, No
     let path = job.file();
     let input = Input { path: shown(path).into(), named: false, ..Input::named(path) };
     let dir: Arc<str> = shown(path.parent().unwrap_or(Path::new(""))).into();
+    let mut lacking = Vec::new();
     let (text, origins) = match job {
         Of::Chart { dir: of, values, .. } => {
             let failed = |why: String, help: String| NotRendered {
@@ -367,29 +375,46 @@ fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, No
                 dir: Arc::clone(&dir),
                 why: why.into(),
                 help: help.into(),
+                failed: true,
             };
-            if let Some(missing) = plan::missing_dependencies(of, run.options) {
-                let why = format!("dependencies are missing: {}", missing.join(", "));
-                return Err(failed(why, crate::report::helm_dependencies(&dir)));
-            }
             let namespace = run.options.namespace_of(&input);
-            let text =
-                renderer.chart(of, values, namespace).map_err(|why| failed(why.to_string(), helm(&dir)))?;
+            let text = match plan::missing_dependencies(of, run.options) {
+                None => renderer
+                    .chart(of, values, namespace)
+                    .map_err(|why| failed(why.to_string(), helm_again(&dir)))?,
+                Some(missing) => {
+                    let lacks = |why: String| {
+                        let missing = missing.join(", ");
+                        let why = format!("dependencies are missing ({missing}), and without them {why}");
+                        failed(why, crate::report::helm_dependencies(&dir))
+                    };
+                    let copy = without::copy(of, &missing, run.options)
+                        .map_err(|error| lacks(format!("it cannot be copied: {error}")))?;
+                    let text = renderer.chart(&copy.path().join(without::CHART_COPY), values, namespace);
+                    let text = text.map_err(|why| lacks(why.to_string()))?;
+                    lacking = missing;
+                    text
+                }
+            };
             (text, Vec::new())
         }
         Of::Kustomization(tree) => {
             let render = if tree.with_helm { Render::WithHelm } else { Render::Build };
-            let help = Kustomized { path: Arc::clone(&input.path), render }.help();
+            let kustomized = Kustomized { path: Arc::clone(&input.path), render };
             let failed = |why: String| NotRendered {
                 thing: Rendered::Kustomization,
                 dir: Arc::clone(&dir),
                 why: why.into(),
-                help: help.clone().into(),
+                help: kustomized.again().into(),
+                failed: true,
             };
             match &tree.absent {
                 Some(Absent::Path(path)) => return Err(failed(format!("`{path}` does not exist"))),
                 Some(Absent::Remote(address)) if !renderer.uses_network() => {
-                    return Err(failed(format!("`{address}` is not here, and nothing is fetched")));
+                    // Nobody has asked for it.
+                    let not = failed(format!("`{address}` is not here, and nothing is fetched"));
+                    let help = kustomized.help().into();
+                    return Err(NotRendered { failed: false, help, ..not });
                 }
                 _ => {}
             }
@@ -409,7 +434,7 @@ fn judged(job: &Of, renderer: &Renderer<'_>, run: &Run<'_>) -> Result<Judged, No
     let options = super::Options { fix: None, keep_sources: false, ..*run.options };
     let (file, _) = run.documents(&input, &text, &options, Some(&own));
     let says = origins.iter().any(Option::is_some);
-    Ok(Judged { of: job.clone(), input, text, chunks, origins, says, packed, file })
+    Ok(Judged { of: job.clone(), input, text, chunks, origins, says, packed, without: lacking, file })
 }
 
 /// Returns the template of each document, and the dependency of those whose template is packed.

@@ -56,6 +56,8 @@ pub(super) struct File {
     pub(super) diff: Option<String>,
     pub(super) unwritten: Option<Unwritten>,
     pub(super) moved: Moved,
+    /// The fixed text, if others refer to what is in it, or it to what is in others.
+    pub(super) text: Option<Loaded>,
 }
 
 impl Run<'_> {
@@ -138,6 +140,8 @@ impl Run<'_> {
                 .insert(Arc::clone(&input.path), Arc::new(String::from_utf8_lossy(&new).into_owned()));
         }
         file.report.changed = 1;
+        let refers = file.report.findings.iter().any(|located| !located.related.is_empty());
+        file.text = (refers || self.claims.file(&input.path).is_some()).then(|| Loaded::new(new));
         file
     }
 
@@ -288,6 +292,10 @@ impl Run<'_> {
                 _ => Reason::Unreadable,
             };
             report.unjudged.push(unjudged(located, reason));
+        }
+        // What names no batch kind is not what this linter is for: it is said, and no more.
+        if !is_ours && !batch::names_batch(text) {
+            broken.first.clear();
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum Reason {
     ChartParts(Arc<str>),
     /// A chart or kustomization that could not be rendered.
     NotRendered(NotRendered),
+    /// A chart in this directory that was rendered without these dependencies, which are not there.
+    Dependencies(Arc<str>, Box<str>),
     /// A template of a chart that was rendered, from which nothing came.
     NoOutput(Arc<str>),
     /// A template of something else.
@@ -91,6 +93,8 @@ pub struct NotRendered {
     pub why: Box<str>,
     /// What to do.
     pub help: Box<str>,
+    /// Whether the run fails for it: it was tried, or asked for by name, and nothing allows that.
+    pub failed: bool,
 }
 
 /// What is rendered.
@@ -116,6 +120,13 @@ impl Kustomized {
     /// Returns the directory that kustomize is called with.
     pub(crate) fn dir(&self) -> &str {
         self.path.rsplit_once('/').map_or(".", |(dir, _)| dir)
+    }
+
+    /// Returns the command that shows what is wrong with one that does not render.
+    pub(crate) fn again(&self) -> String {
+        let dir = quoted(self.dir());
+        let flag = if self.render == Render::WithHelm { "--enable-helm " } else { "" };
+        format!("`kubectl kustomize {flag}{dir}` shows all of it")
     }
 
     /// Returns what to do to have what it renders to judged.
@@ -152,6 +163,7 @@ impl Reason {
             Self::Chart(_) => "chart",
             Self::ChartParts(_) => "chart-parts",
             Self::NotRendered(not) => not.thing.word(),
+            Self::Dependencies(..) => "chart-dependencies",
             Self::NoOutput(_) => "no-output",
             Self::Template => "template",
             Self::Placeholder(_) => "placeholder",
@@ -174,6 +186,13 @@ impl Reason {
     #[must_use]
     pub fn is_error(&self) -> bool {
         matches!(self, Self::UnreadablePath(_) | Self::NotWritten(_) | Self::NotListed(_))
+            || self.has_failed()
+    }
+
+    /// Tells whether it is a rendering for which the run fails.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Self::NotRendered(not) if not.failed)
     }
 
     /// Returns the prefix of the message.
@@ -211,6 +230,7 @@ impl Reason {
                 Rendered::Chart => "charts that could not be rendered",
                 Rendered::Kustomization => "kustomizations that could not be rendered",
             },
+            Self::Dependencies(..) => "charts that were rendered without their dependencies",
             Self::NoOutput(_) => "templates from which nothing is rendered",
             Self::Template => "templates that are not rendered",
             Self::Placeholder(_) => "placeholders for required values",
@@ -245,6 +265,7 @@ impl Reason {
             Self::Kustomization(_) => ("kustomization", "not rendered"),
             Self::Chart(_) | Self::ChartParts(_) => ("chart", "not rendered"),
             Self::NotRendered(not) => (not.thing.word(), "not rendered"),
+            Self::Dependencies(..) => ("chart", "without dependencies"),
             Self::NoOutput(_) => ("template", "without output"),
             Self::Template => ("template", "not rendered"),
             Self::Placeholder(_) => ("object", "with placeholders"),
@@ -266,6 +287,7 @@ impl Reason {
             Self::Kustomization(_) => 0,
             Self::Chart(_) | Self::ChartParts(_) => 1,
             Self::NotRendered(not) => usize::from(not.thing == Rendered::Chart),
+            Self::Dependencies(..) => 1,
             Self::Template | Self::NoOutput(_) => 2,
             Self::Placeholder(_) => 8,
             Self::Unreadable => 3,

@@ -13,6 +13,7 @@ mod pieces;
 mod remove;
 mod replace;
 mod style;
+mod tail;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -96,6 +97,8 @@ pub struct Draft<'d> {
     at_line_start: bool,
     /// The first line break of the source.
     newline: &'static str,
+    /// See [`tail::open_end`].
+    open: Option<Range<usize>>,
 }
 
 impl<'d> Draft<'d> {
@@ -113,6 +116,7 @@ impl<'d> Draft<'d> {
             pieces: Pieces::whole(text.len()),
             has_brace: starts_with_brace(text),
             newline: newline(text),
+            open: tail::open_end(text, document),
             at_line_start: span.start == 0 || matches!(source[span.start - 1], b'\n' | b'\r'),
             span,
         })
@@ -168,6 +172,10 @@ impl<'d> Draft<'d> {
             at = splice.span.end;
         }
         text.push_str(&self.text[at..]);
+        let covers = |tail: &Range<usize>| {
+            splices.iter().any(|splice| splice.span.start <= tail.start && tail.end <= splice.span.end)
+        };
+        let is_replaced = self.open.as_ref().is_some_and(covers);
         pieces.splice(splices);
         let splits = self.document.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
         if splits || starts_with_brace(&text) != self.has_brace {
@@ -177,6 +185,15 @@ impl<'d> Draft<'d> {
             .read(&text)
             .filter(|document| same(&document.value, wanted))
             .ok_or_else(|| Withheld::Differs(first(ops)))?;
+        let open = tail::open_end(&text, &document);
+        let is_kept = match (&self.open, &open) {
+            (Some(before), Some(after)) => self.text[before.clone()] == text[after.clone()],
+            (Some(_), None) => is_replaced,
+            (None, after) => after.is_none(),
+        };
+        if !is_kept {
+            return Err(Withheld::Layout(first(ops)));
+        }
         let Self { ref span, has_brace, at_line_start, newline, .. } = *self;
         Ok(Draft {
             text: text.into(),
@@ -186,6 +203,7 @@ impl<'d> Draft<'d> {
             has_brace,
             at_line_start,
             newline,
+            open,
         })
     }
 
@@ -238,6 +256,7 @@ impl<'d> Draft<'d> {
             at_line_start: self.at_line_start,
             newline: self.newline,
             earlier,
+            is_open: self.open.is_some(),
         }
     }
 

@@ -41,7 +41,7 @@ impl Walk<'_> {
     }
 
     /// Tells whether a value has the shape of a field, and no other keys than it may have.
-    fn fits(&self, id: Id, value: &Value) -> bool {
+    pub(super) fn fits(&self, id: Id, value: &Value) -> bool {
         meter::spend(1);
         match (self.schema.shape(id), value) {
             (Shape::List(item), Value::Array(items)) => items.iter().all(|value| self.fits(*item, value)),

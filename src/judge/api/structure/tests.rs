@@ -139,6 +139,10 @@ fn one_finding_for_each_placeholder() {
     ));
     assert_eq!(found.len(), 3, "{found:#?}");
     assert!(found.iter().all(|line| line.starts_with("placeholder ")), "{found:#?}");
+    let found = said(&job(json!({"parallelism": "__NODES__", "completions": [["size"]]})));
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found.iter().all(|line| line.starts_with("placeholder ")), "{found:#?}");
+    assert!(found.iter().any(|line| line.contains("`[[size]]`")), "{found:#?}");
 }
 
 #[test]
@@ -156,12 +160,9 @@ fn one_finding_for_each_placeholder_however_often() {
         .filter(|finding| finding.path.to_string() != "spec.template.spec.restartPolicy")
         .map(|finding| finding.message.into_owned())
         .collect();
-    assert_eq!(found.len(), 5, "{found:#?}");
-    assert!(found.iter().any(|line| line.contains("`$NODES`, here and at 2 more places")), "{found:#?}");
-    assert!(
-        found.iter().any(|line| line.contains("`name` contains the placeholder `TARGET_NODE_NAME`")),
-        "{found:#?}"
-    );
+    // One for the object, which lists some.
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("other placeholders are ") && found[0].ends_with(" and 1 more"), "{found:#?}");
 }
 
 #[test]
@@ -219,6 +220,54 @@ fn names_the_field_that_was_meant() {
     assert!(found[0].ends_with("(replace `source` with `resourceClaimTemplateName`)"), "{found:#?}");
     let found = said(&with_container(json!({"colour": "red"})));
     assert!(found[0].ends_with("(remove it, or check its name)"), "{found:#?}");
+}
+
+/// A name that is like another is no reason to put a value of another type or form under it.
+#[test]
+fn only_a_misspelled_name_is_replaced() {
+    let fixes = |object: &Value| {
+        let found = check(object, Reading::Manifest);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        (found[0].help.starts_with("did you mean"), found[0].fix.is_some())
+    };
+    let ray = |fields: Value| {
+        let mut object = json!({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r"}, "spec": {
+            "rayClusterSpec": {"headGroupSpec": {"rayStartParams": {}, "template": {"spec": {"containers": [
+                {"name": "c", "image": "i:1"}]}}}}}});
+        for (key, value) in fields.as_object().unwrap() {
+            object["spec"][key] = value.clone();
+        }
+        object
+    };
+    assert_eq!(fixes(&ray(json!({"runtimeEnv": "cGlwOiBbXQ=="}))), (true, false));
+    assert_eq!(fixes(&ray(json!({"runtimeEnv": {"pip": ["a"]}}))), (true, false));
+    assert_eq!(fixes(&ray(json!({"entryPoint": "python a.py"}))), (true, true));
+    assert_eq!(fixes(&job(json!({"podReplacmentPolicy": "Failed"}))), (true, true));
+    assert_eq!(fixes(&job(json!({"paralelism": "two"}))), (true, false));
+    assert_eq!(fixes(&job(json!({"paralelism": 2}))), (true, true));
+}
+
+#[test]
+fn a_field_that_a_release_lacks_is_a_warning_and_a_misspelled_one_an_error() {
+    let set = |field: &str| {
+        let template =
+            json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}}});
+        let mut object = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "j"},
+               "spec": {"replicatedJobs": [{"name": "w", "template": template}]}});
+        object["spec"][field] = json!({"a": 1});
+        let found = check(&object, Reading::Manifest);
+        let one = found.iter().find(|finding| finding.rule == UNKNOWN_FIELD).unwrap();
+        (one.level, one.message.to_string())
+    };
+    let (level, message) = set("gangWindow");
+    assert_eq!(level, Level::Warn);
+    assert_eq!(
+        message,
+        "unknown field `gangWindow`: JobSet 0.12 does not have it, so the API server rejects it unless the cluster's release does"
+    );
+    assert_eq!(set("failurePolcy").0, Level::Deny);
+    // Kubernetes' own fields are all known.
+    assert_eq!(check(&with_container(json!({"colour": "red"})), Reading::Manifest)[0].level, Level::Deny);
 }
 
 #[test]

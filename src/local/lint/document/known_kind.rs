@@ -15,8 +15,9 @@ const OF_BATCH: &str = "write `kind: Job` or `kind: CronJob`";
 
 /// Returns why an object that resembles a batch kind was not judged, and the finding for it.
 ///
-/// Only objects with `spec` or `metadata` count: a Helm values file may have a `kind: CronJob`, too.
-pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
+/// Only objects with `spec` or `metadata` count: a Helm values file may have a `kind: CronJob`, too. `level` is
+/// that of an object which no API server accepts.
+pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Finding)> {
     let fields = object.as_object()?;
     if !fields.contains_key("spec") && !fields.contains_key("metadata") {
         return None;
@@ -43,13 +44,13 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
     let held = |key: &'static str, text: &str| {
         Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)))
     };
-    // A note: another API group may have a kind of this name.
-    let misspelled = |key: &'static str, message: String, help: String| {
-        Some((
-            Reason::Misspelled,
-            checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&[key]), message, help),
-        ))
+    let misspelled_at = |level: Level, key: &'static str, message: String, help: String| {
+        Some((Reason::Misspelled, checks::finding(KNOWN_KIND, level, Pointer::of(&[key]), message, help)))
     };
+    let misspelled = |key, message, help| misspelled_at(level, key, message, help);
+    // Other tools have Jobs, too (`apiVersion: v1alpha`), but not with pods.
+    let is_of_kubernetes = version == Some("v1") || matches!(of, Some("apps" | "extensions" | "policy"));
+    let of_other_tool = || if is_of_kubernetes || has_pod(object) { level } else { Level::Note };
     let shown = |text: &str| text.escape_debug().to_string();
     let Some(kind) = kind else {
         let help = if of == Some("batch") { OF_BATCH } else { "write its `kind`" };
@@ -72,10 +73,13 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
         return if meant(None, kind).is_some() { held("apiVersion", version) } else { None };
     }
     if let Some((version, name)) = of.and_then(|group| successor(group, kind)) {
-        let message = format!("no maintained operator has this `{kind}`; it was not checked");
-        let help = format!("write `apiVersion: {version}` and `kind: {name}`, whose fields may differ");
+        let message = format!(
+            "`{}` {kind} is retired: no maintained operator has it; it was not checked",
+            shown(version_of(object))
+        );
+        let help = format!("Jobgate checks `{version}` {name}, whose fields may differ");
         let finding = checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&["apiVersion"]), message, help);
-        return Some((Reason::Kind, finding));
+        return Some((Reason::NotServed, finding));
     }
     if of.is_some_and(|group| is_other(group, kind)) {
         return None;
@@ -90,12 +94,21 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
         None if of == Some(group) => format!("write `kind: {name}`"),
         None => format!("write an `apiVersion` of the group `{group}`, and `kind: {name}`"),
     };
+    let home = || Kind::all().find(|known| known.name == kind);
     match (version, of, meant) {
         (_, Some("batch"), None) if kind.ends_with("List") => None,
         (_, Some(group), meant) if meant.is_some() && of_batch || group == "batch" => {
             let message =
                 format!("there is no kind `{}` in `{group}`; this object was not checked", shown(kind));
             misspelled("kind", message, meant.map_or_else(|| OF_BATCH.to_owned(), help))
+        }
+        // One of the groups whose kinds are known does not have it: a `JobSet` of `kubeflow.org`.
+        (Some(version), _, None) if of_batch && let Some(home) = home() => {
+            let message = format!(
+                "there is no `{kind}` in `apiVersion: {}`; this object was not checked",
+                shown(version)
+            );
+            misspelled("apiVersion", message, help((home.group, home.name)))
         }
         // Other tools have kinds and specs, too, so other names count only with pods.
         (Some(version), _, Some(meant)) if is_ours || has_pod(object) => {
@@ -104,9 +117,10 @@ pub(super) fn unknown_kind(object: &Value) -> Option<(Reason, Finding)> {
                 shown(kind),
                 shown(version)
             );
-            misspelled("apiVersion", message, help(meant))
+            misspelled_at(of_other_tool(), "apiVersion", message, help(meant))
         }
-        (None, _, Some(meant)) if is_ours || has_pod(object) => misspelled(
+        (None, _, Some(meant)) if is_ours || has_pod(object) => misspelled_at(
+            of_other_tool(),
             "kind",
             format!("this `{}` has no `apiVersion`; it was not checked", shown(kind)),
             help(meant),
@@ -137,10 +151,13 @@ pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Op
         adapter.name,
         version.escape_debug()
     );
-    Some((
-        None,
-        checks::finding(KNOWN_KIND, Level::Note, at, message, format!("write `apiVersion: {known}`")),
-    ))
+    // A later release of an operator may have the version; Kubernetes' own are all known.
+    let level = if adapter.is_built_in() { Level::Deny } else { Level::Note };
+    Some((None, checks::finding(KNOWN_KIND, level, at, message, format!("write `apiVersion: {known}`"))))
+}
+
+fn version_of(object: &Value) -> &str {
+    object.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Reports a version that API servers no longer serve.

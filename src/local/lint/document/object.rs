@@ -180,7 +180,9 @@ impl View<'_> {
         if kind == Some("PersistentVolumeClaim") {
             return self.duplicates(object, &Arc::new(ObjectId::of(value)));
         }
-        if let Some((reason, finding)) = unknown_kind(value) {
+        // What a patch lacks is in the object that it patches.
+        let level = if self.context.patch.is_some() { Level::Note } else { Level::Deny };
+        if let Some((reason, finding)) = unknown_kind(value, level) {
             let identity = Arc::new(ObjectId::of(value));
             self.unjudged(object, &identity, reason);
             return self.add(object, &identity, finding);

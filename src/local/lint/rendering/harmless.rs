@@ -24,6 +24,7 @@ pub(super) fn harmless(job: &Of, rendering: &Rendering, trees: &Tree) -> Result<
         dir: shown(dir).into(),
         why: why.into(),
         help: helm(&shown(dir)).into(),
+        failed: false,
     };
     let (own, more) = (Tree::of([&**dir]), rendering.within.as_ref());
     for file in values {
@@ -64,5 +65,6 @@ fn own_kustomization(tree: &kustomization::Tree, trees: &Tree) -> Result<(), Not
         dir: shown(tree.path.parent().unwrap_or(Path::new(""))).into(),
         why: format!("`{}` is outside the repository", shown(outside)).into(),
         help: Kustomized { path, render }.help().into(),
+        failed: false,
     })
 }

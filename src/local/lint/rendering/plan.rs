@@ -49,12 +49,15 @@ pub(super) fn charts(
     files: &[Option<&Report>],
 ) -> (Vec<Of>, Vec<PathBuf>) {
     let (mut jobs, mut libraries) = (Vec::new(), Vec::new());
-    if !rendering.charts || !rendering.tools.has_helm() {
+    if !rendering.charts {
         return (jobs, libraries);
     }
     for dir in directories(inputs, files, run.options) {
         if is_library(&dir, run.options) {
             libraries.push(dir);
+            continue;
+        }
+        if !rendering.tools.has_helm() {
             continue;
         }
         let matching = rendering.values.iter().filter(|values| values.charts.matches(&dir, true));
@@ -141,6 +144,9 @@ fn is_part(dir: &str, input: &Input) -> bool {
     })
 }
 
+/// Where charts of the first version of the format say what they depend on.
+pub(super) const REQUIREMENTS: &str = "requirements.yaml";
+
 /// Tells whether a chart only serves others.
 pub(super) fn is_library(dir: &Path, options: &Options<'_>) -> bool {
     let value = read(&dir.join(chart::CHART), options);
@@ -150,7 +156,7 @@ pub(super) fn is_library(dir: &Path, options: &Options<'_>) -> bool {
 /// Returns the dependencies of a chart that are not in its directory `charts`, if there are any.
 pub(super) fn missing_dependencies(dir: &Path, options: &Options<'_>) -> Option<Vec<String>> {
     let mut wanted = BTreeSet::new();
-    for file in [chart::CHART, "requirements.yaml"] {
+    for file in [chart::CHART, REQUIREMENTS] {
         let value = read(&dir.join(file), options);
         let listed = value.as_ref().and_then(|value| value.get("dependencies")).and_then(Value::as_array);
         let names = listed.into_iter().flatten().filter_map(|dependency| dependency.get("name")?.as_str());
@@ -176,7 +182,7 @@ pub(super) fn missing_dependencies(dir: &Path, options: &Options<'_>) -> Option<
     (!wanted.is_empty()).then(|| wanted.into_iter().collect())
 }
 
-fn read(file: &Path, options: &Options<'_>) -> Option<Value> {
+pub(super) fn read(file: &Path, options: &Options<'_>) -> Option<Value> {
     let text = source::load(&Input::named(file), options.max_file_size).ok()?.ok()?;
     Some(first(text.bytes(), &options.limits())?.value)
 }

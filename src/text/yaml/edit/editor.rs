@@ -19,6 +19,8 @@ pub(super) struct Editor<'e> {
     pub(super) newline: &'static str,
     /// The operations before it that are applied together with it.
     pub(super) earlier: &'e [Op],
+    /// Whether nothing may be written below the last value: see [`super::tail`].
+    pub(super) is_open: bool,
 }
 
 pub(super) type Splices = Result<Vec<Splice>, Withheld>;
@@ -147,10 +149,4 @@ impl<'e> Editor<'e> {
         }
         owner
     }
-
-    // Text.
-
-    // Style.
-
-    // Operations.
 }

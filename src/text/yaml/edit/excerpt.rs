@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::pieces::Pieces;
-use super::{Draft, Edit, Withheld, same, starts_with_brace};
+use super::{Draft, Edit, Withheld, same, starts_with_brace, tail};
 use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
@@ -67,6 +67,7 @@ impl Draft<'_> {
         let indentation = || self.editor(item, &[]).indentation();
         let _ = document.tree.indentation.set(*tree.indentation.get_or_init(indentation));
         let draft = Draft {
+            open: tail::open_end(&short, &document),
             has_brace: starts_with_brace(&short),
             pieces: Pieces::whole(short.len()),
             span: 0..short.len(),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::editor::Splices;
-use super::{Editor, Splice, splice};
+use super::{Editor, Splice, splice, tail};
 use crate::text::value::Value;
 use crate::text::yaml::tree::{Kind, Style};
 
@@ -16,7 +16,9 @@ impl Editor<'_> {
             let inside = node.content as usize + 1..self.clamp(node.end as usize) - 1;
             return Ok(vec![splice(self.blank(inside), look.entry(key, value))]);
         };
-        let place = self.above(mapping, value);
+        let at_end = self.is_open && tail::is_last(self.tree, last_value);
+        let place =
+            self.above(mapping, value).or_else(|| at_end.then_some(Above { behind: None, large: last }));
         if node.style == Style::Flow {
             let print = |spread: Option<(&str, &str)>| match spread {
                 Some((indent, step)) => {
@@ -81,6 +83,9 @@ impl Editor<'_> {
         let item = format!("- {}", look.block(value, column + 2));
         if index == 0 {
             return Ok(vec![splice(start..start, item + &look.line(column))]);
+        }
+        if self.is_open && tail::is_last(self.tree, items[index - 1]) {
+            return Err(self.layout());
         }
         let end = self.with_comments(
             self.end_of_line(self.clamp(self.tree.node(items[index - 1]).end as usize))?,
@@ -167,16 +172,14 @@ struct Above {
 }
 
 impl Editor<'_> {
-    /// Returns where to insert a short value, such as a limit, in a mapping that has a long one, such as a
-    /// pod template: above the long one, after the scalars there if it is a scalar itself.
+    /// Returns where to insert a value, such as a limit or a failure policy, in a mapping that has a long one,
+    /// such as a pod template: above the long one, after the scalars there if it is a scalar itself. Lists,
+    /// such as tolerations, go to the end.
     fn above(&self, mapping: usize, value: &Value) -> Option<Above> {
-        let is_collection = |value: &Value| value.is_object() || value.is_array();
-        let is_mapping = match value {
-            Value::Object(entries) if entries.iter().any(|(_, value)| is_collection(value)) => return None,
-            Value::Object(_) => true,
-            Value::Array(_) => return None,
-            _ => false,
-        };
+        if value.is_array() {
+            return None;
+        }
+        let is_mapping = value.is_object();
         let mut behind = None;
         for (key, value) in self.tree.entries(mapping) {
             if self.is_long(value) {

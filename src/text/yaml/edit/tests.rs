@@ -94,7 +94,13 @@ fn what_is_short_goes_above_what_is_long() {
         json!({"x": 1}),
         &with(&format!("  a: 1\n  b:\n    c: 1\n  l:\n    x: 1\n{comment}"), ""),
     );
-    // A scalar stays with the scalars; something long goes to the end.
+    add(
+        &with("  a: 1\n", ""),
+        "/spec/l",
+        json!({"rules": [{"x": 1}]}),
+        &with("  a: 1\n", "  l:\n    rules:\n    - x: 1\n"),
+    );
+    // A scalar stays with the scalars; a list goes to the end.
     add(
         &with("  a: 1\n  b:\n    c: 1\n", ""),
         "/spec/l",
@@ -115,6 +121,33 @@ fn what_is_short_goes_above_what_is_long() {
         json!(2),
         &format!("\u{FEFF}{}", with("", "  l: 2\n").replace('\n', "\r\n")),
     );
+}
+
+/// kubectl adds a line break to the last line, other clients do not: for both the value stays.
+#[test]
+fn nothing_is_written_below_a_text_that_ends_with_the_file() {
+    let open = "a: 1\nb:\n- n: x\n  v: |\n    one\n    two";
+    add(open, "/c", json!(2), "a: 1\nc: 2\nb:\n- n: x\n  v: |\n    one\n    two");
+    add(open, "/b/0/c", json!(2), "a: 1\nb:\n- n: x\n  c: 2\n  v: |\n    one\n    two");
+    add("a: >\n  one", "/l", json!([1]), "l:\n  - 1\na: >\n  one");
+    add("# of a\na: |+\n  one\n\n  ", "/b", json!(1), "b: 1\n# of a\na: |+\n  one\n\n  ");
+    let list = "- |\n  one";
+    assert_eq!(try_make(list, &[Op::Add(p("/1", list), json!(1))]), Err(Withheld::Layout(p("/1", list))));
+    check(list, &[Op::Add(p("/0", list), json!(1))], "- 1\n- |\n  one");
+    // What follows would end with the file.
+    let before = "a: |\n  one\nb: 1";
+    assert_eq!(try_make(before, &[Op::Remove(p("/b", before))]), Err(Withheld::Layout(p("/b", before))));
+    // Removed or replaced on purpose, and texts about which all agree.
+    remove("a: 1\nb: |\n  one", "/b", "a: 1");
+    replace("a: 1\nb: |\n  one", "/b", json!(2), "a: 1\nb: 2");
+    add("a: |-\n  one", "/b", json!(1), "a: |-\n  one\nb: 1");
+    add(
+        "a: |\n  one\n  # no text\n# a comment",
+        "/b",
+        json!(1),
+        "a: |\n  one\n  # no text\nb: 1\n# a comment",
+    );
+    add("a: |\n  one\n", "/b", json!(1), "a: |\n  one\nb: 1\n");
 }
 
 #[test]
