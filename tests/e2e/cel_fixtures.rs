@@ -187,7 +187,7 @@ fn inside(place: &Place<'_>) {
     let no_run_policy = |change: Value| over(pytorch_job("p", json!({"spec": {"runPolicy": null}})), change);
     let ignored = json!({"metadata": {"annotations": {"jobgate.dev/ignore": "deadline"}}});
     let volcano = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v"}, "spec": {}});
-    let mut cases = vec![
+    let cases = [
         (wrapped("good", [good(), good()]), false),
         (wrapped("second", [good(), endless("b")]), true),
         (wrapped("exempt", [endless("b")]), false),
@@ -199,6 +199,13 @@ fn inside(place: &Place<'_>) {
         (wrapped("zero", [deadline(0.into())]), true),
         (wrapped("own", [over(endless("b"), ignored.clone())]), false),
         (over(wrapped("outer", [endless("b")]), ignored), false),
+        (
+            wrapped(
+                "no-mapping",
+                [json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "n"}, "spec": "x"})],
+            ),
+            false,
+        ),
         (
             wrapped("no-spec", [json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "n"}})]),
             false,
@@ -213,24 +220,16 @@ fn inside(place: &Place<'_>) {
     assert_eq!(policies.errors(), [""; 0]);
     // What cannot be evaluated hides nothing beside it.
     let errors = |name: &str| policies.errors().iter().filter(|line| line.contains(name)).count();
-    let broken = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "n"}, "spec": "x"});
-    cases = vec![
-        (wrapped("broken", [broken.clone(), endless("b")]), true),
-        (wrapped("last", [endless("b"), broken]), true),
-    ];
-    for (object, denies) in &cases {
-        let (_, said) = api.dry_run(&place.namespace, object);
-        assert_eq!(policies.says(&said, "deadline") == Some(Level::Deny), *denies, "{object:#}: {said}");
+    let mut broken = pytorch_job("broken", json!({}));
+    broken["spec"]["pytorchReplicaSpecs"] = "x".into();
+    let mut always = pytorch_job("always", json!({}));
+    always["spec"]["pytorchReplicaSpecs"]["Master"]["restartPolicy"] = "Always".into();
+    for objects in [[broken.clone(), always.clone()], [always, broken.clone()]] {
+        let object = wrapped("beside", objects);
+        let (_, said) = api.dry_run(&place.namespace, &object);
+        assert_eq!(policies.says(&said, "restart-policy"), Some(Level::Deny), "{object:#}: {said}");
     }
-    let (status, said) = api.dry_run(
-        &place.namespace,
-        &wrapped(
-            "alone",
-            [json!({
-                "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "n"}, "spec": "x",
-            })],
-        ),
-    );
+    let (status, said) = api.dry_run(&place.namespace, &wrapped("alone", [broken]));
     assert!(status < 300, "{said}");
-    assert_eq!(errors("jobgate-deadline-in-appwrapper"), 1, "and where it passes, that is counted");
+    assert_eq!(errors("jobgate-restart-policy-in-appwrapper"), 1, "where it passes, that is counted");
 }

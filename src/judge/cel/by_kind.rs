@@ -25,7 +25,7 @@ pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
 /// Returns an expression for the places of an object that is called `o`, or none where it has no spec: then it
 /// runs nothing.
 pub(super) fn where_something_runs(kinds: Kinds, places: &str) -> String {
-    format!("!{}.hasValue() ? [] :\n{places}", choose(kinds, |kind| value(kind.body)))
+    format!("type({}.orValue(null)) != map ? [] :\n{places}", choose(kinds, |kind| value(kind.body)))
 }
 
 /// Returns whether what is called `o` is of one of the kinds, in a version that is read.
