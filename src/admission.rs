@@ -144,6 +144,12 @@ pub struct Meta {
     pub namespace: String,
     /// The name; empty if it is generated.
     pub name: String,
+    /// What was asked for, in the API's word; empty where it is nothing that is judged.
+    pub operation: &'static str,
+    /// Who asked for it.
+    pub user: String,
+    /// Whether nothing is stored, whatever the answer is.
+    pub dry_run: bool,
     /// How it was answered.
     pub outcome: Outcome,
     /// How many findings there are of each rule and level: an object may have too many to list.
@@ -455,6 +461,9 @@ impl Meta {
             kind: Kind::named(&head.group, &head.kind),
             namespace: head.namespace.to_string(),
             name: head.name.to_string(),
+            operation: review::concern(head).map_or("", |(operation, _)| operation.as_str()),
+            user: head.user.to_string(),
+            dry_run: head.dry_run,
             ..Self::default()
         }
     }

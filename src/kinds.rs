@@ -31,6 +31,7 @@ pub use held::{Held, Unit};
 pub use kind::Kind;
 #[doc(hidden)]
 pub use kind::add_for_testing;
+pub(crate) use kind::titles;
 pub use lifecycle::{
     Attempts, Choice, Deadline, Disruption, Harm, History, Leak, Release, Released, Retries, Ttl, Wait,
 };

@@ -46,7 +46,7 @@ use crate::judge::fold::Named;
 use crate::text::lines::Position;
 pub use holdings::Holdings;
 pub use identity::{Identity, Name};
-pub use impact::{Filled, Impact, LeftOut, Reapply, Tally};
+pub use impact::{Filled, Impact, LeftOut, Reapply, Stuck, StuckPod, Tally};
 pub use object::ObjectId;
 pub(crate) use place::{first_line, span};
 pub(crate) use summary::taken_away;

@@ -70,6 +70,7 @@ impl<'a> Envelope<'a> {
             "namespace" => head.namespace = text(value),
             "name" => head.name = text(value),
             "subResource" => head.subresource = text(value),
+            "dryRun" => head.dry_run = value.get() == "true",
             "kind" => {
                 let mut fields = fields(value);
                 head.group = fields.remove("group").map(text).unwrap_or_default();

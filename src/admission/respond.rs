@@ -273,9 +273,16 @@ fn clauses_that_fit(line: &Line) -> Option<String> {
         .flat_map(|end| bare[message..].match_indices(end))
         .map(|(at, _)| message + at);
     // An odd number of backticks is the inside of a name or value.
-    let whole = |end: &usize| bare[message..*end].matches('`').count().is_multiple_of(2);
+    let is_whole = |end: usize| bare[message..end].matches('`').count().is_multiple_of(2);
+    // What comes before a message's main clause says nothing alone.
+    let opening = OPENING.iter().any(|word| bare[message..].starts_with(word));
+    let first = bare[message..].match_indices(", ").map(|(at, _)| message + at).find(|end| is_whole(*end));
+    let whole = |end: &usize| is_whole(*end) && !(opening && Some(*end) <= first);
     clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(|text| fits(text)).max_by_key(String::len)
 }
+
+/// How messages begin whose main clause comes after the first comma.
+const OPENING: [&str; 6] = ["after ", "if ", "in ", "where ", "with ", "without "];
 
 /// Returns a text as one warning: one line, not too long.
 #[must_use]
@@ -456,6 +463,16 @@ mod tests {
         let finding = finding(Level::Warn, &at, &message, "add it");
         let expected = format!("deadline: …[Worker].template.spec.tolerations: lacks `{}`", "x".repeat(58));
         assert_eq!(warnings(&[finding]), [expected]);
+    }
+
+    #[test]
+    fn a_warning_is_not_cut_to_what_comes_before_its_main_clause() {
+        let at = Pointer::of(&["spec", "template", "spec", "containers"]) / 0_usize / "command" / 2_usize;
+        let message =
+            "without `--node-rank` and an address, `torchrun` is rank 0 in each of 4 pods, and each waits";
+        let line = warnings(&[finding(Level::Warn, &at, message, "write it")]).remove(0);
+        assert!(line.ends_with("`torchrun` is rank 0 in each of 4 pods"), "{line}");
+        assert!(line.chars().count() <= LONGEST_WARNING, "{line}");
     }
 
     #[test]

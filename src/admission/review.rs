@@ -60,6 +60,8 @@ pub struct Head<'a> {
     pub subresource: Cow<'a, str>,
     /// The user of the request.
     pub user: Cow<'a, str>,
+    /// Whether nothing is stored, whatever the answers are.
+    pub dry_run: bool,
 }
 
 impl Head<'_> {
@@ -76,6 +78,7 @@ impl Head<'_> {
             name: own(self.name),
             subresource: own(self.subresource),
             user: own(self.user),
+            dry_run: self.dry_run,
         }
     }
 

@@ -287,7 +287,7 @@ fn print_instructions(out: &mut dyn Write, server: &Server, development: &Develo
     writeln!(
         out,
         "# For an API server on this machine, which then sends it every {}:\n#",
-        Kind::titles().join(", ")
+        Kind::registered_titles().join(", ")
     )?;
     writeln!(out, "kubectl apply -f - <<'EOF'")?;
     for configuration in configurations {

@@ -15,6 +15,7 @@ mod filled;
 mod judge;
 mod part;
 mod scaled;
+mod terminating;
 mod unjudged;
 
 use std::collections::{BTreeSet, HashSet};
@@ -112,6 +113,7 @@ pub async fn audit(
         parents: HashSet::new(),
         all_parents: options.selector.is_none(),
     };
+    let mut candidates = Vec::new();
     let everywhere = [String::new()];
     // Parents first: their children are recognized by the uids.
     let mut kinds: Vec<Kind> = Kind::all().filter(|kind| !kind.untested).collect();
@@ -124,8 +126,9 @@ pub async fn audit(
         }
         for namespace in if namespaces.is_empty() { &everywhere[..] } else { &namespaces } {
             match list(connection, kind, namespace, &judge, progress).await {
-                Ok(part) => {
+                Ok(mut part) => {
                     served.push(kind);
+                    candidates.append(&mut part.terminating);
                     part.join(&mut report, &mut impact, &mut judge.parents);
                 }
                 Err(Failure::NotFound | Failure::Foreign) if !kind.is_built_in() => {
@@ -138,6 +141,9 @@ pub async fn audit(
             }
         }
     }
+    let (stuck, notices) = terminating::stuck(&connection.client, candidates, jiff::Timestamp::now()).await;
+    impact.terminating = stuck;
+    impact.notices.extend(notices);
     // Another version of it may be served.
     unserved.retain(|kind| !served.iter().any(|other| other.is_same(*kind)));
     impact.unserved = unserved.into_iter().map(Kind::title).collect();

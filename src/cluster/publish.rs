@@ -91,7 +91,10 @@ pub async fn publish(
         }
         match apply(client, api, &namespace, &document).await {
             Ok(()) => published.written += 1,
-            Err(failure) => published.problems.push(explain("write", api, &namespace, &failure)),
+            Err(failure) => {
+                let list = path(api, &namespace);
+                published.problems.push(explain("write", api, &list, &namespace, &failure));
+            }
         }
         // One that could not be written is not one to delete.
         written.insert(namespace);
@@ -175,7 +178,7 @@ async fn prune(
         let found = match names(client, &list).await {
             Ok(found) => found,
             Err(failure) => {
-                published.problems.push(explain("list", api, &namespace, &failure));
+                published.problems.push(explain("list", api, &list, &namespace, &failure));
                 continue;
             }
         };
@@ -186,7 +189,10 @@ async fn prune(
             match answered(client, request).await {
                 Ok(_) => published.deleted += 1,
                 Err(Failure::NotFound) => {}
-                Err(failure) => published.problems.push(explain("delete", api, &namespace, &failure)),
+                Err(failure) => {
+                    let list = path(api, &namespace);
+                    published.problems.push(explain("delete", api, &list, &namespace, &failure));
+                }
             }
             if published.problems.len() >= MAX_PROBLEMS {
                 return published.problems.push("and more: the rest was not tried".to_owned());
@@ -199,7 +205,9 @@ async fn prune(
 struct List {
     #[serde(default)]
     metadata: ListMetadata,
-    items: Vec<Item>,
+    /// Null in the answer of a real API server that has none.
+    #[serde(default)]
+    items: Option<Vec<Item>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -232,7 +240,7 @@ async fn names(client: &Client, path: &str) -> Result<Vec<String>, Failure> {
         }
         let request = Request::get(uri).header(http::header::ACCEPT, NAMES).body(Body::empty());
         let list: List = serde_json::from_slice(&answered(client, request).await?)?;
-        let ours = list.items.into_iter().filter(|item| item.metadata.name == NAME);
+        let ours = list.items.into_iter().flatten().filter(|item| item.metadata.name == NAME);
         found.extend(ours.map(|item| item.metadata.namespace));
         next = list.metadata.next;
         if next.is_empty() {
@@ -241,9 +249,9 @@ async fn names(client: &Client, path: &str) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// Explains a request that failed, and its remedy.
-fn explain(verb: &str, api: &PolicyReports, namespace: &str, failure: &Failure) -> String {
-    let resource = if namespace.is_empty() && verb != "list" { api.cluster.1 } else { api.namespaced.1 };
+/// Explains a request for reports of a list that failed, and its remedy.
+fn explain(verb: &str, api: &PolicyReports, list: &str, namespace: &str, failure: &Failure) -> String {
+    let resource = if list.ends_with(api.cluster.1) { api.cluster.1 } else { api.namespaced.1 };
     let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace `{namespace}`") };
     let help = match (failure, verb) {
         (Failure::Forbidden, "write") => "; requires permission to `create` and `patch` them",

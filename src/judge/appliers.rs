@@ -4,7 +4,8 @@
 //! Each mark names the file of the tool's source that writes it. Tools without a mark, and files that have
 //! not been applied yet, cannot be recognized.
 
-use crate::kinds::{Field, Workload};
+use crate::judge::engine::Origin;
+use crate::kinds::{Field, Part, Workload};
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 
@@ -175,17 +176,38 @@ pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-config
 ///
 /// An entry of `managedFields` counts only if it may own a part of the spec, not just labels or status.
 pub(crate) fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
-    let applies = || {
-        workload.object.at(&["metadata", "managedFields"]).items().any(|entry| {
-            let fields = entry.get("fieldsV1");
-            let own = entry.get("subresource").text();
-            entry.get("operation").text() == Field::Set("Apply")
-                && matches!(own, Field::Unset | Field::Set(""))
-                && (!fields.is_set() || fields.get("f:spec").is_set())
-        })
-    };
     let by_kubectl = || workload.annotation(LAST_APPLIED).map(|_| "`kubectl apply`");
-    tracker(workload).or_else(by_kubectl).or_else(|| applies().then_some("server-side apply"))
+    tracker(workload).or_else(by_kubectl).or_else(|| applies(workload).then_some("server-side apply"))
+}
+
+/// Tells whether a server-side apply may own a part of the spec.
+fn applies(workload: &Workload<'_>) -> bool {
+    workload.object.at(&["metadata", "managedFields"]).items().any(|entry| {
+        let fields = entry.get("fieldsV1");
+        let own = entry.get("subresource").text();
+        entry.get("operation").text() == Field::Set("Apply")
+            && matches!(own, Field::Unset | Field::Set(""))
+            && (!fields.is_set() || fields.get("f:spec").is_set())
+    })
+}
+
+/// Tells whether a server-side apply owns a part of the spec, and nobody owns a field of it.
+pub(crate) fn is_left_out(workload: &Workload<'_>, field: &Pointer) -> bool {
+    let field = owned(field);
+    let entries = workload.object.at(&["metadata", "managedFields"]);
+    let owns = |entry: Part<'_>| entry.get("fieldsV1").value.is_some_and(|set| field.find(set).is_some());
+    applies(workload) && !entries.items().any(owns)
+}
+
+/// Tells whether Helm has sent the object, and will again, and leaves its manifest nowhere in it.
+///
+/// helm/helm 3: pkg/kube/client.go merges the manifests of two releases, which are in a Secret; pkg/action/validate.go
+/// marks all objects of a release. A hook is created anew on each release. Helm 4 applies on the server's side.
+pub(crate) fn applies_unseen(origin: Origin, workload: &Workload<'_>) -> bool {
+    let by_helm = workload.label("app.kubernetes.io/managed-by") == Some("Helm")
+        || workload.annotation("meta.helm.sh/release-name").is_some();
+    let seen = || workload.annotation(LAST_APPLIED).is_some() || applies(workload);
+    origin == Origin::Admission && by_helm && !seen() && hook(workload).is_none()
 }
 
 /// Returns a field as `fieldsV1` of managedFields names it; none of the steps may be an item of a list.

@@ -232,7 +232,14 @@ impl Subject<'_> {
         *self.accelerators.get_or_init(|| {
             let taints: Vec<(&str, &str)> =
                 self.taints.iter().map(|(resource, key)| (resource.as_str(), key.as_str())).collect();
-            self.workload.pods.iter().any(|pod| accelerator::requests(pod, &taints).next().is_some())
+            let by_pods =
+                || self.workload.pods.iter().any(|pod| accelerator::requests(pod, &taints).next().is_some());
+            // What it requests for the pods of another object is its own.
+            let for_others = self.workload.kind.runs_in.map(|of| self.workload.object.at(of.resources));
+            by_pods()
+                || for_others.is_some_and(|resources| {
+                    accelerator::requested(resources.value, &taints).next().is_some()
+                })
         })
     }
 }

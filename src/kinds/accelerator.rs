@@ -120,15 +120,28 @@ pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [
 /// Reads both limits and requests: in a Job template, limits are not copied to requests (kubernetes.md §1.1).
 pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl Iterator<Item = Request<'a>> {
     pod.container_values().flat_map(move |(slot, index, container)| {
-        let resources = container.get("resources");
-        ["limits", "requests"].into_iter().flat_map(move |list| {
-            let entries = resources.and_then(|resources| resources.get(list)?.as_object());
-            entries.into_iter().flatten().filter_map(move |(resource, value)| {
-                meter::spend(1);
-                let taint = taint_of(resource, taints)?;
-                let asked = Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive());
-                asked.then_some(Request { resource, taint, container: (slot, index), list })
-            })
+        requested(container.get("resources"), taints).map(move |(list, resource, taint)| Request {
+            resource,
+            taint,
+            container: (slot, index),
+            list,
+        })
+    })
+}
+
+/// Returns the accelerators in the `resources` of a container that are above zero: the list, the resource and the
+/// taint of each.
+pub(crate) fn requested<'a>(
+    resources: Option<&'a Value>,
+    taints: &[(&str, &'a str)],
+) -> impl Iterator<Item = (&'static str, &'a str, &'a str)> {
+    ["limits", "requests"].into_iter().flat_map(move |list| {
+        let entries = resources.and_then(|resources| resources.get(list)?.as_object());
+        entries.into_iter().flatten().filter_map(move |(resource, value)| {
+            meter::spend(1);
+            let taint = taint_of(resource, taints)?;
+            let asked = Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive());
+            asked.then_some((list, resource, taint))
         })
     })
 }

@@ -81,6 +81,9 @@ pub struct Definition {
     pub finished: Finished,
     /// What may change on UPDATE.
     pub on_update: OnUpdate,
+    /// Fields that the schema lets nobody change once they are set (`self == oldSelf`), and what the API server
+    /// says of each.
+    pub immutable: &'static [(Path, &'static str)],
     /// Fields of which a whole object has one, if it need not have a container with an image.
     pub whole: &'static [Path],
     /// The object of another kind that has its pods.
@@ -318,6 +321,7 @@ pub const CUSTOM: Definition = Definition {
     ranks: Ranks::Unknown,
     finished: Finished::Conditions(&["Succeeded", "Failed"]),
     on_update: OnUpdate::Restarts,
+    immutable: &[],
     whole: &[],
     runs_in: None,
     claims: &[],

@@ -17,6 +17,9 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
     ends_run: None,
 };
 
+/// What the API server says of a field that may not change.
+const IMMUTABLE: &str = "Value is immutable";
+
 /// The strategy that restarts pods where they are: JobSet accepts it only for Jobs that replace no pod that
 /// still runs.
 pub(super) const IN_PLACE: &str = "InPlaceRestart";
@@ -63,6 +66,13 @@ pub(super) static JOB_SET: Definition = Definition {
     schema_of: "JobSet 0.12",
     api: Api::Custom { schema: include_str!("job_set.schema.json"), operator: None },
     finished: Finished::Conditions(&["Completed", "Failed"]),
+    immutable: &[
+        (&["spec", "failurePolicy"], IMMUTABLE),
+        (&["spec", "network"], IMMUTABLE),
+        (&["spec", "startupPolicy"], IMMUTABLE),
+        (&["spec", "successPolicy"], IMMUTABLE),
+        (&["spec", "volumeClaimPolicies"], IMMUTABLE),
+    ],
     // But for a suspended set.
     on_update: OnUpdate::TemplateImmutable,
     children: &[Children { group: "batch", name: "Job", by_hand: None }],

@@ -37,13 +37,13 @@ impl Kind {
     /// Returns the titles of all kinds, each once.
     #[must_use]
     pub fn titles() -> Vec<&'static str> {
-        let mut titles: Vec<&str> = Vec::new();
-        for title in Self::all().map(Self::title) {
-            if !titles.contains(&title) {
-                titles.push(title);
-            }
-        }
-        titles
+        titles(Self::all())
+    }
+
+    /// Returns the titles of the kinds that the webhook registers for, each once.
+    #[must_use]
+    pub fn registered_titles() -> Vec<&'static str> {
+        titles(Self::all().filter(|kind| !kind.untested))
     }
 
     /// Returns the name by which people and policies call it.
@@ -118,6 +118,17 @@ impl Kind {
         };
         Self::all().flat_map(made)
     }
+}
+
+/// Returns the titles of kinds, each once.
+pub(crate) fn titles(kinds: impl Iterator<Item = Kind>) -> Vec<&'static str> {
+    let mut titles: Vec<&str> = Vec::new();
+    for title in kinds.map(Kind::title) {
+        if !titles.contains(&title) {
+            titles.push(title);
+        }
+    }
+    titles
 }
 
 impl Kind {

@@ -69,6 +69,10 @@ pub(super) static RAY_JOB: Definition = Definition {
         &["status", "jobDeploymentStatus"],
         &["Complete", "Failed", "ValidationFailed"],
     ),
+    immutable: &[
+        (&["spec", "managedBy"], "the managedBy field is immutable"),
+        (&["spec", "rayClusterSpec", "managedBy"], "the managedBy field is immutable"),
+    ],
     whole: &[&["spec", "clusterSelector"]],
     children: &[Children { group: "batch", name: "Job", by_hand: None }],
     makers: &["system:serviceaccount:default:kuberay-operator"],

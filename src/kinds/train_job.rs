@@ -2,6 +2,9 @@
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, Reference};
 
+/// What the API server says of a field that may not change.
+const IMMUTABLE: &str = "field is immutable";
+
 pub(super) static TRAIN_JOB: Definition = Definition {
     group: "trainer.kubeflow.org",
     version: "v1alpha1",
@@ -18,6 +21,13 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     schema_of: "Trainer 2.3",
     api: Api::Custom { schema: include_str!("train_job.schema.json"), operator: None },
     finished: Finished::Conditions(&["Complete", "Failed"]),
+    immutable: &[
+        (&["spec", "activeDeadlineSeconds"], IMMUTABLE),
+        (&["spec", "initializer"], IMMUTABLE),
+        (&["spec", "managedBy"], IMMUTABLE),
+        (&["spec", "runtimeRef"], IMMUTABLE),
+        (&["spec", "trainer"], IMMUTABLE),
+    ],
     whole: &[&["spec", "runtimeRef"]],
     runs_in: Some(Reference {
         at: &["spec", "runtimeRef"],

@@ -79,8 +79,9 @@ fn head(report: &Report) -> String {
         impact.and_then(|impact| impact.still_holding()),
         report.holdings.in_short().map(|line| format!("accelerators: {line}")),
     ];
-    for line in lines.into_iter().flatten() {
-        let _ = writeln!(html, "<p class=\"dim\">{}</p>", sentence(&line));
+    let stuck = impact.into_iter().flat_map(|impact| impact.do_not_end(true));
+    for line in lines.into_iter().flatten().chain(stuck) {
+        let _ = writeln!(html, "<p class=\"dim\">{}</p>", sentence(line.trim_start()));
     }
     html.push_str("<ul class=\"cards\">\n");
     let noun = |number: usize, noun: &str| format!("{noun}{}", if number == 1 { "" } else { "s" });

@@ -369,6 +369,9 @@ impl<'r> Writer<'r, '_> {
         if let Some(holding) = self.report.impact.as_ref().and_then(Impact::still_holding) {
             writeln!(self.out, "{}", self.prose(&holding))?;
         }
+        for line in self.report.impact.iter().flat_map(|impact| impact.do_not_end(self.full)) {
+            writeln!(self.out, "{}", self.prose(&line))?;
+        }
         let mut holdings = Vec::new();
         self.report.holdings.write(self.full, &mut holdings)?;
         for line in String::from_utf8_lossy(&holdings).lines() {

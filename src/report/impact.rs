@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::ops::AddAssign;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Report;
@@ -36,8 +37,42 @@ pub struct Impact {
     pub notices: Vec<String>,
     /// Finished objects that do not release their accelerators, by `kind/namespace/name`.
     pub holding: BTreeSet<std::sync::Arc<str>>,
+    /// Jobs with pods that have been terminating for more than ten minutes, by namespace and name.
+    pub terminating: Vec<Stuck>,
     /// Kinds that the API server does not serve.
     pub unserved: Vec<&'static str>,
+}
+
+/// A Job with pods that do not end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stuck {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// How many of its pods are terminating, as its status says.
+    pub terminating: i64,
+    /// Since when, at least.
+    #[serde(serialize_with = "as_text")]
+    pub since: Timestamp,
+    /// The pods, the oldest first; none where they could not be listed.
+    pub pods: Vec<StuckPod>,
+}
+
+/// A pod that does not end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StuckPod {
+    /// Its name.
+    pub name: String,
+    /// The node that it is on.
+    pub node: String,
+    /// When its deletion was asked for.
+    #[serde(serialize_with = "as_text")]
+    pub since: Timestamp,
+}
+
+fn as_text<S: serde::Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(time)
 }
 
 /// A value of a live object that its author did not write, and that Jobgate fills in.
@@ -213,6 +248,39 @@ impl Impact {
     }
 }
 
+impl Impact {
+    /// Returns a line for each Job with pods that do not end, and one before them, if there are any.
+    pub(super) fn do_not_end(&self, full: bool) -> Vec<String> {
+        if self.terminating.is_empty() {
+            return Vec::new();
+        }
+        let mut lines = vec![format!(
+            "{} with pods that have been terminating for more than ten minutes, as on a node that stopped \
+             answering (docs/operate.md says how to get out)",
+            plural(self.terminating.len(), "Job")
+        )];
+        let shown = if full { self.terminating.len() } else { self.terminating.len().min(ROWS) };
+        for Stuck { namespace, name, terminating, since, pods } in &self.terminating[..shown] {
+            let pods: Vec<String> = pods
+                .iter()
+                .map(|pod| format!("{} on {} since {}", clean(&pod.name), clean(&pod.node), pod.since))
+                .collect();
+            let what = match pods.is_empty() {
+                true => format!(
+                    "{} since {since} or earlier",
+                    plural(usize::try_from(*terminating).unwrap_or_default(), "pod")
+                ),
+                false => pods.join(", "),
+            };
+            lines.push(format!("  job/{}/{}: {what}", clean(namespace), clean(name)));
+        }
+        if shown < self.terminating.len() {
+            lines.push(format!("  … and {} more (`--full`)", thousands(self.terminating.len() - shown)));
+        }
+        lines
+    }
+}
+
 /// Returns how many objects each rule alone would have denied, patched and warned of, worst first.
 fn by_rule(report: &Report) -> Vec<(&'static str, Tally)> {
     type Objects<'r> = [BTreeSet<&'r str>; 3];
@@ -348,6 +416,7 @@ pub(super) struct Document<'r> {
     problems: &'r [String],
     notices: &'r [String],
     holding: Vec<&'r str>,
+    terminating: &'r [Stuck],
     unserved: &'r [&'static str],
 }
 
@@ -397,6 +466,7 @@ impl<'r> Document<'r> {
             problems: &impact.problems,
             notices: &impact.notices,
             holding: impact.holding.iter().map(|name| &**name).collect(),
+            terminating: &impact.terminating,
             unserved: &impact.unserved,
         }
     }

@@ -124,6 +124,9 @@ fn head(report: &Report, options: &Options) -> String {
     if let Some(holding) = impact.and_then(|impact| impact.still_holding()) {
         let _ = writeln!(text, "{}\n", prose(&holding, TEXT));
     }
+    for line in impact.into_iter().flat_map(|impact| impact.do_not_end(false)) {
+        let _ = writeln!(text, "{}\n", prose(line.trim_start(), TEXT));
+    }
     text
 }
 

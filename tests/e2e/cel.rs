@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::Method;
 use jobgate::judge::cel;
 use jobgate::judge::engine::{self, Origin, Request};
 use jobgate::judge::facts::NoFacts;
@@ -15,16 +16,13 @@ use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 use jobgate::text::yaml;
 
-use crate::api::Api;
-use crate::cluster::shared;
+use crate::api::{Api, list_of};
+use crate::kinds::ANYBODY;
 use crate::manifests::{asking, cron_job, endless, job, over, pytorch_job};
 use crate::process::eventually;
 use crate::scenario::{Needs, Place, Scenario};
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    Scenario::new("policies_in_the_api_server_agree_on_fixtures_and_corpus", default_policy)
-        .ungated()
-        .needs(Needs::CustomResources),
     Scenario::new("policies_in_the_api_server_know_overrides_and_exemptions", own_policy)
         .ungated()
         .needs(Needs::CustomResources),
@@ -53,10 +51,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         .needs(Needs::CustomResources),
 ];
 
-const RULES: [&str; 2] = ["deadline", "restart-policy"];
+pub(crate) const RULES: [&str; 2] = ["deadline", "restart-policy"];
 
 /// Policies in force in one namespace, until this is dropped.
-struct InForce<'p> {
+pub(crate) struct InForce<'p> {
     place: &'p Place<'p>,
     policy: Policy,
     objects: String,
@@ -71,7 +69,7 @@ impl Drop for InForce<'_> {
 impl<'p> InForce<'p> {
     /// Applies what is exported of a policy, for this scenario's namespace only and by names of its own;
     /// nothing where the API server knows no such policies.
-    fn of(place: &'p Place<'p>, policy: Policy) -> Option<Self> {
+    pub(crate) fn of(place: &'p Place<'p>, policy: Policy) -> Option<Self> {
         let served = place
             .cluster
             .admin
@@ -86,7 +84,7 @@ impl<'p> InForce<'p> {
         let only =
             json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [place.namespace]});
         let mut objects = Vec::new();
-        let mut names = Vec::new();
+        let mut names: Vec<(String, bool)> = Vec::new();
         for [mut judging, mut binding] in cel::export(&policy, "jobgate", None).objects {
             let name = format!("{}-{}", judging["metadata"]["name"].as_str()?, place.namespace);
             mark(&mut judging["spec"], &format!("probe-{name}"));
@@ -96,8 +94,9 @@ impl<'p> InForce<'p> {
             binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
                 .as_array_mut()?
                 .push(only.clone());
+            let is_inside = name.contains("-in-appwrapper");
             objects.extend([judging, binding]);
-            names.push(name);
+            names.push((name, is_inside));
         }
         let objects = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
         place.cluster.admin.run(&["apply", "--validate=strict", "-f", "-"], &objects).quiet();
@@ -118,9 +117,10 @@ impl<'p> InForce<'p> {
             }
         };
         // Each comes into force by itself, in no order: one that is judged by tells nothing of the others.
-        for name in names {
-            // The one kind that every policy here is about.
+        for (name, is_inside) in names {
+            // The one kind that every policy here is about, but for those of what is inside another object.
             let probe = pytorch_job(&format!("probe-{name}"), json!({}));
+            let probe = if is_inside { wrapped(&format!("probe-{name}"), [probe]) } else { probe };
             let told = format!("ValidatingAdmissionPolicy '{name}'");
             let in_force = || {
                 if policies.place.dry_run(&probe).stderr.contains(&told) {
@@ -136,30 +136,75 @@ impl<'p> InForce<'p> {
     }
 
     /// Returns what the API server says of an object by a rule.
-    fn says(&self, text: &str, rule: &str) -> Option<Level> {
+    pub(crate) fn says(&self, text: &str, rule: &str) -> Option<Level> {
         let by = |level: &str| {
-            format!("ValidatingAdmissionPolicy 'jobgate-{rule}{level}-{}'", self.place.namespace)
+            ["", "-in-appwrapper"].iter().any(|of| {
+                text.contains(&format!(
+                    "ValidatingAdmissionPolicy 'jobgate-{rule}{of}{level}-{}'",
+                    self.place.namespace
+                ))
+            })
         };
-        let denied = text.contains(&by("")).then_some(Level::Deny);
-        denied.or_else(|| text.contains(&by("-warn")).then_some(Level::Warn))
+        let denied = by("").then_some(Level::Deny);
+        denied.or_else(|| by("-warn").then_some(Level::Warn))
     }
 
     /// Returns what Jobgate says of an object by a rule, if the policies have the rule for its kind.
-    fn ours(&self, object: &Value, rule: &str) -> Option<Level> {
+    pub(crate) fn ours(&self, object: &Value, rule: &str) -> Option<Level> {
+        self.judged(&self.policy, object, rule)
+    }
+
+    /// Returns the same by another policy.
+    pub(crate) fn judged(&self, policy: &Policy, object: &Value, rule: &str) -> Option<Level> {
+        let Exportable::Cel(exported) = &rules::find(rule)?.rule.export else { return None };
+        let is_exported = |kind: Kind| kind.is_built_in() || exported.kinds.contains(kind);
         let kind = Kind::of(object)?;
-        let is_exported =
-            |export: &Exportable| matches!(export, Exportable::Cel(cel) if cel.kinds.contains(kind));
-        if !kind.is_built_in() && !is_exported(&rules::find(rule)?.rule.export) {
+        if kind.components.is_none() && !is_exported(kind) {
             return None;
         }
+        // The objects inside that are judged by nobody but Jobgate.
+        let components = object["spec"]["components"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let templates = components.iter().map(|component| Kind::of(&component["template"]));
+        let others: Vec<String> = templates
+            .enumerate()
+            .filter(|(_, kind)| !kind.is_some_and(|kind| exported.kinds.contains(kind)))
+            .map(|(at, _)| format!("spec.components[{at}]."))
+            .collect();
+        let is_ours =
+            |place: String| kind.components.is_none() || !others.iter().any(|other| place.starts_with(other));
         let request = Request {
             namespace: &self.place.namespace,
             origin: Origin::Admission,
             ..Request::of_file(object, None)
         };
-        let verdict = engine::evaluate(&self.policy, &NoFacts, &request);
-        verdict.findings.iter().filter(|finding| finding.rule == rule).map(|finding| finding.level).max()
+        let verdict = engine::evaluate(policy, &NoFacts, &request);
+        let findings = verdict.findings.iter().filter(|finding| finding.rule == rule);
+        findings.filter(|finding| is_ours(finding.path.to_string())).map(|finding| finding.level).max()
     }
+
+    /// Returns how often the API server could not evaluate a policy, as its metrics have it.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let metrics = self.place.cluster.admin.run(&["get", "--raw", "/metrics"], "").quiet().stdout;
+        let of_policies = |line: &&str| {
+            line.contains(&format!("-{}\"", self.place.namespace))
+                && (line.starts_with("apiserver_admission_match_condition_evaluation_errors_total")
+                    || line.starts_with("apiserver_validating_admission_policy_check_total")
+                        // Denials are counted as errors, too.
+                        && line.contains("enforcement_action=\"allow\"")
+                        && !line.contains("error_type=\"no_error\""))
+        };
+        metrics.lines().filter(of_policies).map(str::to_owned).collect()
+    }
+}
+
+/// An `AppWrapper` of some objects.
+pub(crate) fn wrapped(name: &str, objects: impl IntoIterator<Item = Value>) -> Value {
+    let components: Vec<Value> =
+        objects.into_iter().map(|object| json!({"template": object, "podSets": []})).collect();
+    json!({
+        "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "metadata": {"name": name},
+        "spec": {"components": components},
+    })
 }
 
 /// Lets a policy reject an object of this name whatever its conditions are, and judge all others as before.
@@ -193,44 +238,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn default_policy(place: &Place<'_>) {
-    let Some(policies) = InForce::of(place, Policy::default()) else { return };
-    let api = Api::admin(place.cluster);
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules")];
-    folders.extend(shared("corpus"));
-    let (mut denied, mut admitted, mut refused) = ([0; 2], 0, 0);
-    for file in folders.iter().flat_map(|folder| files(folder)) {
-        for mut object in documents(&file) {
-            let Some(kind) = Kind::of(&object) else { continue };
-            let adapter = kind;
-            if object["apiVersion"] != format!("{}/{}", adapter.group, adapter.version)
-                || !object["metadata"].is_object()
-            {
-                continue;
-            }
-            object["metadata"]["namespace"] = place.namespace.as_str().into();
-            let (status, said) = api.dry_run(&place.namespace, &object);
-            let theirs = RULES.map(|rule| policies.says(&said, rule) == Some(Level::Deny));
-            let ours = RULES.map(|rule| policies.ours(&object, rule) == Some(Level::Deny));
-            if status >= 300 && theirs == [false; 2] {
-                // What is not valid is rejected before any policy is asked.
-                refused += 1;
-                continue;
-            }
-            assert_eq!(theirs.contains(&true), ours.contains(&true), "{}: {status} {said}", file.display());
-            for (index, rule) in RULES.iter().enumerate() {
-                // The first policy that denies is in the answer, and the API server asks in no order.
-                assert!(ours[index] || !theirs[index], "{}: {rule}: {said}", file.display());
-                denied[index] += usize::from(theirs[index]);
-            }
-            admitted += usize::from(theirs == [false; 2]);
-        }
-    }
-    println!("denied {denied:?}, admitted {admitted}, not valid {refused}");
-    assert!(denied[0] >= 5 && denied[1] >= 1 && admitted >= 5, "{denied:?} denied and {admitted} admitted");
-}
-
-const OWN: &str = r#"
+pub(crate) const OWN: &str = r#"
 apiVersion: jobgate.dev/v1alpha1
 kind: Policy
 metadata: {name: own}
@@ -409,10 +417,25 @@ fn updates(place: &Place<'_>) {
     place.create(&endless_cron("old")).ok();
     place.create(&over(endless("bounded"), label("60".into()))).ok();
     place.create(&cron_job("good", json!({}))).ok();
+    place.create(&wrapped("old", [endless("one"), job("two", json!({}))])).ok();
     let always = |name: &str| json!({"spec": {"pytorchReplicaSpecs": {name: {"restartPolicy": "Always"}}}});
     place.create(&pytorch_job("old", always("Master"))).ok();
     let Some(policies) = InForce::of(place, Policy::default()) else { return };
     let denied = |text: &str, rule: &str| assert_eq!(policies.says(text, rule), Some(Level::Deny), "{text}");
+
+    place.patch("appwrapper/old", "merge", &json!({"metadata": {"labels": {"team": "b"}}})).ok();
+    place.patch("appwrapper/old", "merge", &json!({"spec": {"suspend": false}})).ok();
+    // Kueue writes this beside each object when it starts them.
+    let started = json!([{"op": "add", "path": "/spec/components/0/podSetInfos", "value": [{"nodeSelector": {"a": "b"}}]}]);
+    place.patch("appwrapper/old", "json", &started).ok();
+    let still_endless =
+        json!([{"op": "add", "path": "/spec/components/0/template/spec/parallelism", "value": 2}]);
+    place.patch("appwrapper/old", "json", &still_endless).ok();
+    let another =
+        json!([{"op": "add", "path": "/spec/components/-", "value": {"template": endless("another")}}]);
+    denied(&place.patch("appwrapper/old", "json", &another).stderr, "deadline");
+    let no_more = json!([{"op": "remove", "path": "/spec/components/1/template/spec/activeDeadlineSeconds"}]);
+    denied(&place.patch("appwrapper/old", "json", &no_more).stderr, "deadline");
 
     place.patch("cronjob/old", "merge", &json!({"metadata": {"labels": {"team": "b"}}})).ok();
     place.patch("cronjob/old", "merge", &json!({"spec": {"schedule": "7 7 * * *"}})).ok();
@@ -469,18 +492,36 @@ fn grown(place: &Place<'_>) {
 
 fn trusted(place: &Place<'_>) {
     let Some(policies) = InForce::of(place, Policy::default()) else { return };
-    let uid = "00000000-0000-4000-8000-000000000000";
-    let owner =
-        json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": uid, "controller": true}]);
-    let run = over(endless("run"), json!({"metadata": {"ownerReferences": owner}}));
+    let denied = |text: &str| assert_eq!(policies.says(text, "deadline"), Some(Level::Deny), "{text}");
+    let owned = |object: Value, version: &str, kind: &str| {
+        let uid = "00000000-0000-4000-8000-000000000000";
+        let owner =
+            json!([{"apiVersion": version, "kind": kind, "name": "c", "uid": uid, "controller": true}]);
+        over(object, json!({"metadata": {"ownerReferences": owner}}))
+    };
+    let of_cron_job = |name: &str| owned(endless(name), "batch/v1", "CronJob");
     let controller = "system:serviceaccount:kube-system:cronjob-controller";
-    place.create_as(controller, &run).ok();
-    assert_eq!(
-        policies.says(&place.create_as(controller, &endless("bare")).stderr, "deadline"),
-        Some(Level::Deny)
-    );
-    assert_eq!(
-        policies.says(&place.dry_run(&over(run, json!({"metadata": {"name": "forged"}}))).stderr, "deadline"),
-        Some(Level::Deny)
-    );
+    let all_in_one = "system:kube-controller-manager";
+    let api = Api::admin(place.cluster);
+    // As somebody who may create it.
+    let create_as = |user: &str, object: Value| {
+        let (status, answer) = api.send_as(user, Method::POST, &list_of(&place.namespace, &object), &object);
+        (status < 300, answer.to_string())
+    };
+    let made = |user: &str, object: Value| {
+        let (made, said) = create_as(user, object);
+        assert!(made, "{said}");
+    };
+    let refused = |user: &str, object: Value| denied(&create_as(user, object).1);
+    made(controller, of_cron_job("run"));
+    refused(controller, endless("bare"));
+    refused(ANYBODY, of_cron_job("forged"));
+    // An account is trusted with the children of its own kinds.
+    refused(controller, owned(endless("of-another"), "apps/v1", "Deployment"));
+    refused(controller, owned(endless("of-a-set"), "jobset.x-k8s.io/v1alpha2", "JobSet"));
+    // One without a kind of its own, with those of any that is not known.
+    made(all_in_one, owned(endless("unknown"), "apps/v1", "Deployment"));
+    made(all_in_one, of_cron_job("known"));
+    let no_deadline = json!({"spec": {"jobTemplate": {"spec": {"activeDeadlineSeconds": null}}}});
+    refused(all_in_one, owned(cron_job("by-a-cron-job", no_deadline), "batch/v1", "CronJob"));
 }

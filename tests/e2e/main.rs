@@ -17,6 +17,7 @@ mod attack;
 mod audit;
 mod beside;
 mod cel;
+mod cel_fixtures;
 mod certificates;
 mod charges;
 mod claims;
@@ -144,6 +145,7 @@ const BESIDE_EACH_OTHER: &[&[Scenario]] = &[
     claims::SCENARIOS,
     runtimes::SCENARIOS,
     cel::SCENARIOS,
+    cel_fixtures::SCENARIOS,
     mutated::SCENARIOS,
     failures::SCENARIOS,
     install::SCENARIOS,

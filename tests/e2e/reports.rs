@@ -194,6 +194,13 @@ fn published(place: &Place<'_>) {
     is(two, "/results/0/resources/0/name", json!("endless"));
     is(two, "/metadata/annotations/jobgate.dev~1policy", json!("default"));
 
+    // Where there is no report yet, the API server answers a list of them with null.
+    says(
+        &audit(&cluster, "watcher", &["-n", "three"]),
+        0,
+        "published 0 reports of openreports.io/v1alpha1\n",
+    );
+
     // The same findings write nothing.
     audit(&cluster, "watcher", &[]);
     let versions = |reports: &[(String, Value)]| -> Vec<Value> {

@@ -13,6 +13,7 @@ use crate::scenario::{Needs, Place, Scenario, is};
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("reapply_client_side_of_an_unchanged_gpu_job", reapply_client_side),
     Scenario::new("reapply_server_side_of_an_unchanged_gpu_job", reapply_server_side),
+    Scenario::new("reapply_server_side_of_a_job_applied_before", from_client_to_server),
     Scenario::new("own_list_of_tolerations_is_left_alone_with_a_warning", own_list),
     Scenario::new("own_list_of_tolerations_is_filled_and_restored_where_the_policy_says_so", own_list_filled)
         .ungated(),
@@ -47,6 +48,22 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 
 fn template(place: &Place<'_>, what: &str) -> Value {
     place.stored(what)["spec"]["template"]["spec"].clone()
+}
+
+/// kubectl hands what `kubectl apply` wrote to the new owner, the API server's defaults among it.
+fn from_client_to_server(place: &Place<'_>) {
+    let object = job("a", json!({}));
+    place.apply(&object).ok();
+    let before = place.stored("job/a");
+    is(&before, "/spec/podReplacementPolicy", "Failed".into());
+    place.apply_server_side(&object).warns(&["restored what it had filled in: spec.podReplacementPolicy"]);
+    assert_eq!(place.stored("job/a")["spec"], before["spec"]);
+    place.apply_server_side(&object).quiet();
+    assert_eq!(place.stored("job/a")["spec"], before["spec"]);
+    // Whoever sets it, owns it.
+    let other = json!({"spec": {"podReplacementPolicy": "TerminatingOrFailed"}});
+    place.patch("job/a", "merge", &other).ok();
+    is(&place.stored("job/a"), "/spec/podReplacementPolicy", "TerminatingOrFailed".into());
 }
 
 fn reapply_client_side(place: &Place<'_>) {

@@ -429,3 +429,69 @@ async fn what_the_scale_subresource_let_in_is_found_and_says_so() {
         assert!(String::from_utf8(out).unwrap().contains(text), "{format:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_do_not_end_are_named() {
+    let job_with = |name: &str, terminating: u32, written: &str| {
+        let entry = json!({"manager": "kube-controller-manager", "subresource": "status", "time": written});
+        let status = json!({"metadata": {"managedFields": [entry]}, "status": {"terminating": terminating}});
+        job("a", name, status)
+    };
+    const LONG_AGO: &str = "2026-01-02T03:04:05Z";
+    let soon = jiff::Timestamp::now().to_string();
+    let pod = |name: &str, deleted: &str, phase: &str| {
+        json!({
+            "metadata": {"name": name, "deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30},
+            "spec": {"nodeName": "gpu-7"}, "status": {"phase": phase},
+        })
+    };
+    let jobs = vec![
+        job_with("hangs", 2, &soon),
+        job_with("ends", 1, LONG_AGO),
+        job_with("old", 0, LONG_AGO),
+        job_with("silent", 3, LONG_AGO),
+    ];
+    let pods =
+        [pod("p-1", LONG_AGO, "Running"), pod("p-2", &soon, "Running"), pod("p-0", LONG_AGO, "Failed")];
+    let (stuck, ends) = (pods.to_vec(), vec![pod("p-3", &soon, "Running")]);
+    let of = |name: &str| {
+        format!("/api/v1/namespaces/a/pods?labelSelector=batch.kubernetes.io%2Fjob-name%3D{name}&limit=500")
+    };
+    let (hangs_pods, ends_pods, silent_pods) = (of("hangs"), of("ends"), of("silent"));
+    let listed = jobs.clone();
+    let (report, _) = run(&Options::default(), move |uri, _| match uri {
+        "/apis/batch/v1/jobs?limit=500" => page(&listed, ""),
+        uri if uri == hangs_pods => page(&stuck, ""),
+        uri if uri == ends_pods => page(&ends, ""),
+        uri if uri == silent_pods => page(&[], ""),
+        _ => page(&[], ""),
+    })
+    .await;
+    let impact = report.impact.as_ref().unwrap();
+    let named: Vec<(&str, Vec<&str>)> = impact
+        .terminating
+        .iter()
+        .map(|job| (job.name.as_str(), job.pods.iter().map(|pod| pod.name.as_str()).collect()))
+        .collect();
+    assert_eq!(named, [("hangs", vec!["p-1"])], "{:?}", impact.notices);
+    let pod = &impact.terminating[0].pods[0];
+    assert_eq!((pod.node.as_str(), pod.since.to_string().as_str()), ("gpu-7", "2026-01-02T03:03:35Z"));
+    let mut out = Vec::new();
+    report::write(&report, Format::Human, &report::Options::default(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains("job/a/hangs: p-1 on gpu-7 since 2026-01-02T03:03:35Z"), "{text}");
+
+    // Without the permission, one request is made, and what the Jobs' status says is left.
+    let (report, diary) = run(&Options::default(), move |uri, _| match uri {
+        "/apis/batch/v1/jobs?limit=500" => page(&jobs, ""),
+        uri if uri.contains("/pods?") => status(403, "Forbidden"),
+        _ => page(&[], ""),
+    })
+    .await;
+    let impact = report.impact.as_ref().unwrap();
+    let named: Vec<&str> = impact.terminating.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(named, ["ends", "silent"]);
+    assert_eq!(diary.iter().filter(|uri| uri.contains("/pods?")).count(), 1);
+    assert!(impact.notices.iter().any(|notice| notice.contains("cannot list pods")), "{:?}", impact.notices);
+    assert_eq!(impact.problems, [""; 0]);
+}

@@ -72,6 +72,14 @@ pub(super) fn filled(object: &Value) -> Vec<Filled> {
     {
         found.push(Filled { path: ttl.pointer, value: seconds.into(), reapply: Reapply::Kept });
     }
+    if let Some(release) = workload.kind.release {
+        let field = workload.limits.get(release.field);
+        if field.value == Some(&release.value())
+            && let Written::No = manifest.says(&field.pointer)
+        {
+            found.push(Filled { path: field.pointer, value: release.value(), reapply: Reapply::Kept });
+        }
+    }
     // The API server's own default is `Failed` where there is a podFailurePolicy.
     let job_spec = workload
         .runs
@@ -169,6 +177,30 @@ mod tests {
         policy["spec"]["podReplacementPolicy"] = "TerminatingOrFailed".into();
         policy["spec"]["podFailurePolicy"] = Value::Null;
         assert_eq!(found(&policy), []);
+    }
+
+    #[test]
+    fn what_releases_pods_was_filled_in() {
+        let object = |version: &str, kind: &str, written: &Value, spec: &Value| {
+            let manifest = json!({"apiVersion": version, "kind": kind, "spec": written}).to_string();
+            let metadata = json!({"annotations": {LAST_APPLIED: manifest}});
+            json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
+        };
+        let ray = |written: &Value, spec: &Value| found(&object("ray.io/v1", "RayJob", written, spec));
+        let shut = json!({"shutdownAfterJobFinishes": true});
+        assert_eq!(
+            ray(&json!({}), &shut),
+            [("spec.shutdownAfterJobFinishes".to_owned(), Reapply::Kept)],
+            "an object with nothing else is listed"
+        );
+        assert_eq!(ray(&shut, &shut), []);
+        assert_eq!(ray(&json!({}), &json!({"shutdownAfterJobFinishes": false})), []);
+        let torch = |value: &str| {
+            let spec = json!({"runPolicy": {"cleanPodPolicy": value}});
+            found(&object("kubeflow.org/v1", "PyTorchJob", &json!({}), &spec))
+        };
+        assert_eq!(torch("Running"), [("spec.runPolicy.cleanPodPolicy".to_owned(), Reapply::Kept)]);
+        assert_eq!(torch("All"), [], "Jobgate writes no such value");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::judge::Fate;
+use super::terminating::Candidate;
 use super::{Options, filled};
 use crate::judge::finding::{Finding, Level, Place};
 use crate::judge::policy::Policy;
@@ -32,6 +33,8 @@ pub(super) struct Part {
     filled: BTreeMap<Arc<str>, Vec<Filled>>,
     holding: BTreeSet<Arc<str>>,
     parents: Vec<Box<str>>,
+    /// Jobs with pods that are terminating.
+    pub(super) terminating: Vec<Candidate>,
     /// Rules and levels with an example in `sources`.
     shown: BTreeSet<(&'static str, Level)>,
 }
@@ -43,15 +46,15 @@ impl Part {
         if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| !kind.children.is_empty())) {
             self.parents.push(uid.into());
         }
+        // Children of controllers, too: who made a Job does not end its pods.
+        if !matches!(fate, Fate::System) {
+            self.terminating.extend(Candidate::of(object));
+        }
         // Finished objects are applied again, too; children of controllers never are.
         if matches!(fate, Fate::Judged(_) | Fate::Finished) {
             let filled = filled::filled(object);
             if !filled.is_empty() {
-                let identity = ObjectId::of(object);
-                self.filled.insert(
-                    format!("{}/{}", identity.kind.to_lowercase(), identity.full_name()).into(),
-                    filled,
-                );
+                self.filled.insert(key(object, &ObjectId::of(object)), filled);
             }
         }
         let verdict = match fate {
@@ -59,9 +62,7 @@ impl Part {
             Fate::Child => return self.left_out.children += 1,
             Fate::Finished => {
                 if holds_accelerators(object) {
-                    let identity = ObjectId::of(object);
-                    let name = format!("{}/{}", identity.kind.to_lowercase(), identity.full_name());
-                    self.holding.insert(name.into());
+                    self.holding.insert(key(object, &ObjectId::of(object)));
                 }
                 return self.left_out.finished += 1;
             }
@@ -76,7 +77,7 @@ impl Part {
         if verdict.findings.is_empty() {
             return;
         }
-        let file: Arc<str> = format!("{}/{}", identity.kind.to_lowercase(), identity.full_name()).into();
+        let file = key(object, &identity);
         let keep = options.keep_all_sources
             || self.sources.len() < MAX_SOURCES
             || verdict.findings.iter().any(|finding| !self.shown.contains(&(finding.rule, finding.level)));
@@ -104,6 +105,12 @@ impl Part {
         impact.holding.extend(self.holding);
         parents.extend(self.parents);
     }
+}
+
+/// Returns `kind/namespace/name`, with the group of a kind that shares its name with another one.
+fn key(object: &Value, identity: &ObjectId) -> Arc<str> {
+    let kind = Kind::of(object).map_or(&*identity.kind, |kind| kind.title());
+    format!("{}/{}", kind.to_lowercase(), identity.full_name()).into()
 }
 
 /// Tells whether pods with accelerators may run on though the object has finished.

@@ -1,45 +1,80 @@
 //! Fields by role, as CEL for the kinds of a policy.
+//!
+//! What a schema does not require may be missing, so every step of a path is optional: an expression that fails
+//! skips the whole policy.
 
 use crate::judge::rule::Kinds;
 use crate::kinds::{EACH, Finished, Kind, Path, Pods};
 
-/// Returns an expression with its variables replaced for a kind: `$limits(FIELD)` and `$roles`, which may be
-/// missing, the `$labels` of the pods' object, and the paths `$place(FIELD)` and `$rolesPlace` as text.
+/// Returns an expression with its variables replaced for a kind: `$limits(FIELD)`, `$roles` and the `$labels` of
+/// the pods' object, which may be missing, and the paths `$place(FIELD)` and `$rolesPlace` as text. Without the
+/// mapping that has all of them there are no places.
 pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
     let text = with_argument(text, "$limits(", |field| {
-        choose(kinds, |kind| format!("{}.?{field}", value(kind, kind.limits)))
+        choose(kinds, |kind| format!("{}.?{field}", value(kind.limits)))
     });
     let text = with_argument(&text, "$place(", |field| {
         choose(kinds, |kind| format!("'{}.{field}'", kind.limits.join(".")))
     });
-    let labels = || choose(kinds, |kind| format!("{}.?labels.orValue({{}})", value(kind, kind.run_metadata)));
+    let labels = || choose(kinds, |kind| format!("{}.?labels.orValue({{}})", value(kind.run_metadata)));
     text.replace("$labels", &labels())
-        .replace("$rolesPlace", &roles(kinds, |at, _| format!("'{}'", at.join("."))))
-        .replace("$roles", &roles(kinds, |at, kind| value(kind, at)))
+        .replace("$rolesPlace", &roles(kinds, |at| format!("'{}'", at.join("."))))
+        .replace("$roles", &roles(kinds, value))
 }
 
-/// Returns the pod templates of an object that is called `o`.
+/// Returns an expression for the places of an object that is called `o`, or none where it has no spec: then it
+/// runs nothing.
+pub(super) fn where_something_runs(kinds: Kinds, places: &str) -> String {
+    format!("type({}.orValue(null)) != map ? [] :\n{places}", choose(kinds, |kind| value(kind.body)))
+}
+
+/// Returns whether what is called `o` is of one of the kinds, in a version that is read.
+pub(super) fn is_one(kinds: Kinds) -> String {
+    let (mut names, mut moved): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for kind in kinds.exported().filter(|kind| kind.components.is_none()) {
+        let name = format!("{}/{}", kind.group, kind.name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+        let gone = kind.retired.iter().filter(|retired| retired.moved.is_some());
+        moved.extend(gone.map(|retired| format!("{}/{}", retired.api_version, kind.name)));
+    }
+    let list = |names: &[String]| super::list(names.iter().map(String::as_str));
+    let is_one = format!("{} in {}", group_kind("o"), list(&names));
+    match moved.is_empty() {
+        true => is_one,
+        false => format!("{is_one} &&\n  !(o.apiVersion + '/' + o.kind in {})", list(&moved)),
+    }
+}
+
+/// Returns an object's group and kind, as `batch/Job`: kinds of different groups may have the same name.
+pub(super) fn group_kind(object: &str) -> String {
+    format!("{object}.apiVersion.split('/')[0] + '/' + {object}.kind")
+}
+
+/// Returns the pod templates of an object that is called `o`, and what it requests for pods of another object as
+/// one more.
 pub(super) fn templates(kinds: Kinds) -> String {
     choose(kinds, |kind| {
         let of = |pods: &Pods| match pods.at.iter().position(|key| *key == EACH) {
-            None if kind.body.starts_with(pods.at) => {
-                format!("[{}.{}]", value(kind, pods.at), pods.template)
-            }
-            None => format!("[{}.?{}.orValue({{}})]", value(kind, pods.at), pods.template),
+            None => format!("[{}.?{}.orValue({{}})]", value(pods.at), pods.template),
             Some(at) => {
-                let (around, below) = (&pods.at[..at], &pods.at[at + 1..]);
-                let (maybe, there) = (value(kind, around), format!("o.{}", around.join(".")));
+                let (around, below) = (value(&pods.at[..at]), &pods.at[at + 1..]);
                 let below: String =
                     below.iter().chain([&pods.template]).map(|key| format!(".?{key}")).collect();
                 match pods.is_in_list() {
-                    true => format!("{maybe}.orValue([]).map(item, item{below}.orValue({{}}))"),
-                    false => {
-                        format!("{maybe}.orValue({{}}).map(name, {there}[name]{below}.orValue({{}}))")
-                    }
+                    true => format!("{around}.orValue([]).map(item, item{below}.orValue({{}}))"),
+                    false => format!(
+                        "[{around}.orValue({{}})].map(roles, roles.map(name, roles[name]{below}.orValue({{}})))[0]"
+                    ),
                 }
             }
         };
-        let all: Vec<String> = kind.pods.iter().map(of).collect();
+        let requested = kind.runs_in.map(|reference| {
+            let resources = value(reference.resources);
+            format!("[{{'spec': {{'containers': [{{'resources': {resources}.orValue({{}})}}]}}}}]")
+        });
+        let all: Vec<String> = kind.pods.iter().map(of).chain(requested).collect();
         if all.is_empty() { "[]".to_owned() } else { all.join(" + ") }
     })
 }
@@ -47,17 +82,13 @@ pub(super) fn templates(kinds: Kinds) -> String {
 /// Returns an expression that tells whether an object, which is called `o`, has ended.
 pub(super) fn finished(kinds: Kinds) -> String {
     choose(kinds, |kind| {
-        let words = |words: &[&str]| {
-            format!("[{}]", words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", "))
-        };
+        let words = |words: &[&str]| super::list(words.iter().copied());
         match kind.finished {
             Finished::Conditions(types) => format!(
-                "o.?status.?conditions.orValue([]).exists(it, it.status == 'True' &&\n    it.type in {})",
+                "o.?status.?conditions.orValue([]).exists(it, it.?status.orValue('') == 'True' &&\n    it.?type.orValue('') in {})",
                 words(types)
             ),
-            Finished::Field(path, ends) => {
-                format!("o.?{}.orValue('') in {}", path.join(".?"), words(ends))
-            }
+            Finished::Field(path, ends) => format!("{}.orValue('') in {}", value(path), words(ends)),
             Finished::Never => "false".to_owned(),
         }
     })
@@ -74,14 +105,13 @@ fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
     if others.is_empty() { last } else { format!("({others}{last})") }
 }
 
-/// Returns a mapping of an object. Below its body it may be missing, and so may what `.?` selects from it.
-fn value(kind: Kind, path: Path) -> String {
-    let certain = |at: usize| path[at] == "metadata" && at == 0 || kind.body.get(..=at) == Some(&path[..=at]);
-    (0..path.len()).fold("o".to_owned(), |text, at| text + if certain(at) { "." } else { ".?" } + path[at])
+/// Returns a field of an object that is called `o`, which may be missing.
+fn value(path: Path) -> String {
+    path.iter().fold("o".to_owned(), |text, key| text + ".?" + key)
 }
 
-fn roles(kinds: Kinds, of: impl Fn(Path, Kind) -> String) -> String {
-    choose(kinds, |kind| kind.roles().map_or_else(|| "{}".to_owned(), |at| of(at, kind)))
+fn roles(kinds: Kinds, of: impl Fn(Path) -> String) -> String {
+    choose(kinds, |kind| kind.roles().map_or_else(|| "{}".to_owned(), &of))
 }
 
 fn with_argument(text: &str, call: &str, of: impl Fn(&str) -> String) -> String {
@@ -103,26 +133,26 @@ mod tests {
     fn roles_become_the_fields_of_each_kind() {
         let limits = with_roles("$limits(x).hasValue()", Kinds::WithDeadline);
         for part in [
-            "(o.kind == 'CronJob' ? o.spec.jobTemplate.spec.?x :",
-            "\n  o.kind == 'PyTorchJob' ? o.spec.?runPolicy.?x :",
-            "\n  o.spec.?x).hasValue()",
+            "(o.kind == 'CronJob' ? o.?spec.?jobTemplate.?spec.?x :",
+            "\n  o.kind == 'PyTorchJob' ? o.?spec.?runPolicy.?x :",
+            "\n  o.?spec.?x).hasValue()",
         ] {
             assert!(limits.contains(part), "{part}: {limits}");
         }
         // Both versions of it have the same fields.
         assert_eq!(limits.matches("'MPIJob'").count(), 1, "{limits}");
         let roles = with_roles("$roles.orValue({}) + $rolesPlace", Kinds::Roles);
-        assert!(roles.starts_with("(o.kind == 'MPIJob' ? o.spec.?mpiReplicaSpecs :"), "{roles}");
+        assert!(roles.starts_with("(o.kind == 'MPIJob' ? o.?spec.?mpiReplicaSpecs :"), "{roles}");
         assert!(
             roles.contains(
-                "o.spec.?pytorchReplicaSpecs).orValue({}) + (o.kind == 'MPIJob' ? 'spec.mpiReplicaSpecs'"
+                "o.?spec.?pytorchReplicaSpecs).orValue({}) + (o.kind == 'MPIJob' ? 'spec.mpiReplicaSpecs'"
             ),
             "{roles}"
         );
         let labels = with_roles("$labels", Kinds::WithDeadline);
         assert_eq!(
             labels,
-            "(o.kind == 'CronJob' ? o.spec.jobTemplate.?metadata.?labels.orValue({}) :\n  o.metadata.?labels.orValue({}))"
+            "(o.kind == 'CronJob' ? o.?spec.?jobTemplate.?metadata.?labels.orValue({}) :\n  o.?metadata.?labels.orValue({}))"
         );
     }
 }

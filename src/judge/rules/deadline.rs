@@ -141,14 +141,14 @@ pub(super) static RULE: Rule = Rule {
         kinds: Kinds::WithDeadline,
         params: &["kueueMaxExecTime", "maximum"],
         places: "\
-[$place(activeDeadlineSeconds)].filter(place, ![$limits(activeDeadlineSeconds)].exists(deadline, (!deadline.hasValue() || (deadline.orValue(0) > 0 && deadline.orValue(0) <= 9223372036)) && (
-  [deadline.orValue(0)] +
+[$limits(activeDeadlineSeconds).orValue(null)].filter(deadline, deadline == null || type(deadline) == int || type(deadline) == double).filter(deadline, !((deadline == null || (deadline > 0 && deadline <= 9223372036)) && (
+  [deadline == null ? 0 : deadline] +
   [$labels]
     .filter(labels, $kueueMaxExecTime && labels[?'kueue.x-k8s.io/queue-name'].orValue('') != '')
     .map(labels, labels[?'kueue.x-k8s.io/max-exec-time-seconds'].orValue(''))
     .filter(seconds, seconds.matches('^0*[1-9][0-9]{0,9}$') && int(seconds) <= 2147483647)
     .map(seconds, int(seconds))
-).exists(bound, bound > 0 && [$maximum].exists(most, most == 0 || bound <= most))))",
+).exists(bound, bound > 0 && [$maximum].exists(most, most == 0 || bound <= most)))).map(deadline, $place(activeDeadlineSeconds))",
     }),
     check,
     restore: None,
@@ -174,7 +174,7 @@ fn longest(workload: &Workload<'_>) -> i64 {
 
 /// The same in CEL.
 const LONGEST: &str = "\
-[$limits(activeDeadlineSeconds)].map(deadline, !deadline.hasValue() ? 9223372036854775807 : deadline.orValue(0) > 9223372036 ? 0 : deadline.orValue(0))[0]";
+[$limits(activeDeadlineSeconds).orValue(null)].map(deadline, !(type(deadline) == int || type(deadline) == double) ? 9223372036854775807 : deadline <= 0 || deadline > 9223372036 ? 0 : deadline)[0]";
 
 fn check(cx: &mut Cx<'_>) {
     let attempts = attempts(cx.workload);

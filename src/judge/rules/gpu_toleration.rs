@@ -82,6 +82,8 @@
 //! * An author's list, even an empty one, in an object that will be applied again is left alone. On CREATE
 //!   and UPDATE the webhook warns with the toleration to add.
 //! * An author's list in any other object (`kubectl create`, SDKs, `generateName`) is filled.
+//! * A Job or CronJob of Helm 3 is left alone, but for hooks: a chart's `tolerations: []` is sent on each
+//!   upgrade, and nobody sees it, since the API server drops it from the object. The webhook warns.
 //! * A Job with `manualSelector: true` is left alone, since `kubectl replace` can replace it as a whole. So
 //!   is a Job that Terraform manages, since its next plan would replace the Job. The webhook warns.
 //!
@@ -130,8 +132,7 @@ use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, selects_gke};
 use crate::kinds::accelerator::{self, NO_TAINT, toleration};
 use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload};
 use crate::text::meter;
-use crate::text::patch;
-use crate::text::patch::Op;
+use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -229,6 +230,8 @@ struct Author<'a> {
     replaces: bool,
     /// The manifest that kubectl applied, if it mentions tolerations.
     applied: Option<Value>,
+    /// Whether its manifest is not seen, and may have an empty list, which the API server has dropped.
+    is_unseen: bool,
 }
 
 impl<'a> Author<'a> {
@@ -242,8 +245,7 @@ impl<'a> Author<'a> {
         let selects = workload.kind.on_update == OnUpdate::TemplateImmutable
             && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
         let replaces = selects || appliers::writes_whole(workload).is_some();
-        // The API server drops an empty list of a built-in kind; a custom resource still has it, and so has an
-        // object inside one.
+        // The API server drops an empty list of a built-in kind, but not in a custom resource.
         let is_built_in = workload.kind.is_built_in() && workload.inside.is_none();
         let applied = workload.annotation(LAST_APPLIED).filter(|_| is_built_in).filter(|manifest| {
             meter::spend_text(manifest);
@@ -256,6 +258,7 @@ impl<'a> Author<'a> {
             applies_again: !ours && (from_file || appliers::applied_again(workload).is_some()),
             replaces,
             applied: applied.map(|manifest| serde_json::from_str(manifest).unwrap_or_default()),
+            is_unseen: is_built_in && appliers::applies_unseen(cx.request.origin, workload),
         }
     }
 
@@ -269,7 +272,7 @@ impl<'a> Author<'a> {
     ) -> Room {
         // An apply sends a list around the template as a whole.
         let is_own = pod.form.is_in_list() || self.has_own(tolerations);
-        if self.is_filled && !self.replaces && !(self.applies_again && is_own) {
+        if self.is_filled && !self.replaces && !(self.applies_again && (is_own || self.is_unseen)) {
             return Room::Fill;
         }
         // Removing a fill must give a warning; an unrelated edit need not.
@@ -280,7 +283,11 @@ impl<'a> Author<'a> {
             lacks.iter().any(|request| covered.all || covered.whole.contains(request.taint))
         };
         if self.is_filled {
-            return Room::Warn(if self.replaces { WRITTEN_WHOLE } else { APPLIED });
+            return Room::Warn(match () {
+                () if self.replaces => WRITTEN_WHOLE,
+                () if is_own => APPLIED,
+                () => UNSEEN,
+            });
         }
         if is_own || lost() { Room::Warn(EXISTS) } else { Room::Note }
     }
@@ -319,6 +326,7 @@ enum Room {
 
 /// Why the webhook fills nothing in, to follow "the webhook".
 const APPLIED: &str = "does not change a list that you apply";
+const UNSEEN: &str = "adds no list to an object of Helm 3, whose manifest it does not see";
 const WRITTEN_WHOLE: &str = "does not change an object that is replaced as a whole";
 const EXISTS: &str = "does not change the pods of an object that exists";
 
@@ -670,6 +678,35 @@ mod tests {
     /// What an UPDATE from one list of tolerations to another puts back.
     fn restored(policy: &Policy, old: &Value, new: &Value) -> Vec<Op> {
         judge(policy, new, Some(old)).restore
+    }
+
+    #[test]
+    fn nothing_is_added_where_a_tool_applies_what_nobody_sees() {
+        let helm = json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}});
+        let levels = |policy: &Policy, metadata: &Value| {
+            let verdict = judge(policy, &job(metadata, &Value::Null), None);
+            verdict.findings.iter().map(|finding| (finding.level, finding.fills)).collect::<Vec<_>>()
+        };
+        let (warned, filled) = ([(Level::Warn, false)], [(Level::Note, true)]);
+        assert_eq!(levels(&Policy::default(), &helm), warned);
+        assert_eq!(levels(&policy("{params: {ownLists: true}}"), &helm), filled);
+        let with = |key: &str, value: Value| {
+            let mut metadata = helm.clone();
+            metadata[key] = value;
+            metadata
+        };
+        // Its manifest is known, and has no list.
+        let manifest = json!({LAST_APPLIED: job(&json!({}), &Value::Null).to_string()});
+        assert_eq!(levels(&Policy::default(), &with("annotations", manifest)), filled);
+        let owned = json!([{"manager": "helm", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]);
+        assert_eq!(levels(&Policy::default(), &with("managedFields", owned)), filled, "Helm 4");
+        let hook = json!({"helm.sh/hook": "post-install"});
+        assert_eq!(levels(&Policy::default(), &with("annotations", hook)), filled);
+        assert_eq!(levels(&Policy::default(), &json!({"labels": {"app.kubernetes.io/name": "x"}})), filled);
+        // A custom resource has an empty list still.
+        let mut torch = pytorch_job(&Value::Null);
+        torch["metadata"] = helm;
+        assert!(judge(&Policy::default(), &torch, None).findings.iter().all(|finding| finding.fills));
     }
 
     #[test]

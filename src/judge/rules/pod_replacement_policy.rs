@@ -73,6 +73,12 @@
 //! apply` sets it, or the annotation `jobgate.dev/keep: pod-replacement-policy` is set. After a plain
 //! `kubectl create` a choice looks like the default, and the value is replaced.
 //!
+//! The first `kubectl apply --server-side` of a Job that was made with `kubectl apply` removes the filled value,
+//! since kubectl then hands the API server's default to the new owner, and its manifest does not have it. The
+//! webhook restores `Failed` where a server-side apply owns the spec, nobody owns the field, and the action is
+//! `fill`; a warning says so. An edit, a patch or `kubectl replace` owns what it sets, and is left alone. While
+//! Jobgate is not running, such an apply takes the value back: write it into the manifest.
+//!
 //! The field is filled into objects of Terraform as well: its provider does not know the field, so plans show
 //! no change.
 //!
@@ -81,8 +87,9 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy>
 //! * <https://github.com/kubernetes/enhancements/tree/master/keps/sig-apps/3939-allow-replacement-when-fully-terminated>
 
-use crate::judge::appliers::applied_again;
-use crate::judge::engine::Origin;
+use crate::judge::appliers::{self, applied_again};
+use crate::judge::checks;
+use crate::judge::engine::{KEEP, Origin};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -199,6 +206,9 @@ fn ends_with_first_failure(spec: &Part<'_>) -> bool {
 /// Returns the operations that restore the field where an apply of the list around a Job removes it, and
 /// nothing else that is the Job's: the operator would reject that.
 fn restore(cx: &Cx<'_>) -> Vec<Op> {
+    if let Some(op) = defaulted_again(cx) {
+        return vec![op];
+    }
     let in_list = cx.workload.kind.pods.iter().any(|pods| pods.is_job() && pods.is_in_list());
     let Some(old) = cx.request.old.filter(|_| in_list) else { return Vec::new() };
     if cx.workload.kind.on_update != OnUpdate::TemplateImmutable {
@@ -214,6 +224,25 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
         if same && is_lost { spec.set(FIELD, "Failed".into()) } else { None }
     };
     cx.workload.runs.iter().filter_map(|run| lost(run.job_spec.as_ref()?)).collect()
+}
+
+/// Returns the operation that restores the field of a Job where a server-side apply removes it, so that the API
+/// server writes its default again.
+///
+/// kubectl's first server-side apply of an object hands all that `kubectl apply` wrote to the new owner, the
+/// API server's default of this field among it, and its manifest does not have that. Whoever sets the field by an
+/// edit or a patch owns it then.
+fn defaulted_again(cx: &Cx<'_>) -> Option<Op> {
+    let (workload, old) = (cx.workload, cx.request.old?);
+    if workload.kind.api != Api::Job || cx.settings.action != Action::Fill {
+        return None;
+    }
+    let field = workload.runs.first()?.job_spec.as_ref()?.get(FIELD);
+    let was_filled = field.pointer.find(old).and_then(Value::as_str) == Some("Failed");
+    let is_kept = || checks::annotation_names(workload.annotation(KEEP)).any(|name| name == RULE.id);
+    let is_lost = field.text() == Field::Set("TerminatingOrFailed") && was_filled;
+    (is_lost && appliers::is_left_out(workload, &field.pointer) && !is_chosen(&workload.object) && !is_kept())
+        .then(|| Op::Replace(field.pointer, "Failed".into()))
 }
 
 /// Tells whether the author of a Job chose its `podReplacementPolicy` (kubernetes.md §7.3). `Update` entries
@@ -242,4 +271,66 @@ fn sets_it(manifest: &str) -> bool {
     }
     let manifest: Value = serde_json::from_str(manifest).unwrap_or_default();
     manifest.pointer("/spec/podReplacementPolicy").is_some_and(|value| !value.is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::engine::{self, Operation, Origin, Request};
+    use crate::judge::facts::NoFacts;
+    use crate::judge::policy::Policy;
+    use crate::text::value::json;
+
+    /// Returns what an update of a running Job restores.
+    fn restored(policy: &Policy, metadata: &Value, value: &str) -> Vec<Op> {
+        let job = |metadata: &Value, value: &str| {
+            json!({
+                "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
+                "spec": {"podReplacementPolicy": value, "template": {"spec": {"containers": []}}},
+            })
+        };
+        let (old, new) = (job(&json!({}), "Failed"), job(metadata, value));
+        let request = Request {
+            operation: Operation::Update,
+            origin: Origin::Admission,
+            old: Some(&old),
+            ..Request::of_file(&new, None)
+        };
+        engine::evaluate(policy, &NoFacts, &request).restore
+    }
+
+    fn managed(entries: &[(&str, &str, Value)]) -> Value {
+        let entry = |(manager, operation, spec): &(&str, &str, Value)| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:spec": spec}});
+        json!({"managedFields": entries.iter().map(entry).collect::<Vec<_>>()})
+    }
+
+    #[test]
+    fn a_server_side_apply_that_leaves_the_field_out_does_not_take_it_back() {
+        let policy = Policy::default();
+        let left_out = || ("kubectl", "Apply", json!({"f:template": {}}));
+        let migrated = managed(&[left_out(), ("kube-controller-manager", "Update", json!({}))]);
+        let again = restored(&policy, &migrated, "TerminatingOrFailed");
+        assert_eq!(
+            again,
+            [Op::Replace(crate::text::pointer::Pointer::of(&["spec", FIELD]), "Failed".into())]
+        );
+        assert_eq!(restored(&policy, &migrated, "Failed"), []);
+
+        let owns = json!({"f:podReplacementPolicy": {}});
+        for (what, metadata) in [
+            ("the author applies it", managed(&[("kubectl", "Apply", owns.clone())])),
+            ("somebody edits it", managed(&[left_out(), ("kubectl-edit", "Update", owns.clone())])),
+            ("nobody applies it", managed(&[("kubectl-patch", "Update", owns)])),
+            ("nothing is known", json!({})),
+        ] {
+            assert_eq!(restored(&policy, &metadata, "TerminatingOrFailed"), [], "{what}");
+        }
+        let mut kept = migrated.clone();
+        kept["annotations"] = json!({KEEP: RULE.id});
+        assert_eq!(restored(&policy, &kept, "TerminatingOrFailed"), []);
+        let source = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
+                      spec: {rules: {pod-replacement-policy: {action: warn}}}";
+        let warns = Policy::parse(source, "own.yaml").expect("a policy");
+        assert_eq!(restored(&warns, &migrated, "TerminatingOrFailed"), []);
+    }
 }

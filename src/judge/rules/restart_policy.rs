@@ -90,7 +90,7 @@ pub(super) static RULE: Rule = Rule {
         params: &[],
         places: "\
 [$roles.orValue({})].map(roles, roles
-  .filter(name, roles[name].?restartPolicy.orValue('') == 'Always')
+  .filter(name, type(roles[name]) == map && roles[name].?restartPolicy.orValue('') == 'Always')
   .map(name, $rolesPlace + '[' + name + '].restartPolicy'))[0]",
     }),
     check,

@@ -262,8 +262,9 @@ pub static CHECKS: &[Check] = &[
         id: "fail-open",
         title: "The API server has admitted nothing unjudged",
         about: "It counts the calls that failed under `Ignore` since it started \
-            (`apiserver_admission_webhook_fail_open_count`). With several API servers, this is the count of \
-            the one that answered. Canaries of earlier runs count, too",
+            (`apiserver_admission_webhook_fail_open_count`), and how often it could not evaluate a match \
+            condition, or a policy that `jobgate policy export` made. With several API servers, this is the \
+            count of the one that answered. Canaries of earlier runs count, too",
         remedy: "the count never goes down; see whether it rises: kubectl get --raw /metrics | grep \
             webhook_fail_open_count",
         judge: canary::fail_open,

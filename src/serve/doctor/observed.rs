@@ -30,6 +30,11 @@ pub const POLICY: (&str, &str) = ("jobgate-policy", "policy.yaml");
 /// The Secret, if the Deployment cannot be read.
 pub const SECRET: &str = "jobgate-tls";
 
+/// What precedes the name of a policy of the API server in [`Observed::fail_open`].
+pub const POLICY_OF_SERVER: &str = "policy/";
+/// The same of a webhook whose match condition could not be evaluated.
+pub const CONDITION: &str = "condition/";
+
 /// The result of a look-up.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen<T> {
@@ -172,7 +177,8 @@ pub struct Observed {
     pub served: Vec<Served>,
     /// The metrics of each pod.
     pub replicas: Vec<Replica>,
-    /// Calls that failed open since the API server started, by webhook.
+    /// Calls that failed open since the API server started, by webhook; by [`POLICY_OF_SERVER`] or [`CONDITION`] and
+    /// the name, how often a policy or a condition could not be evaluated.
     pub fail_open: Seen<BTreeMap<String, u64>>,
     /// The namespace of the canaries.
     pub canary_namespace: Seen<Value>,

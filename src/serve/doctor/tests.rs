@@ -989,6 +989,40 @@ fn canaries() {
                 (canary.answer, canary.failed_open) = (third.clone(), None);
             },
         ),
+        case(
+            "canary-filled",
+            Problem,
+            "another webhook takes away what ttl-after-finished fills in (those that may change Jobs: zzz)",
+            |o| {
+                let change = json!({
+                    "metadata": {"name": "zzz"},
+                    "webhooks": [{"name": "zzz.example.com", "rules": [
+                        {"apiGroups": ["batch"], "operations": ["CREATE"], "resources": ["jobs", "cronjobs"]},
+                    ]}],
+                });
+                let pods = json!({
+                    "metadata": {"name": "pods"},
+                    "webhooks": [{"rules": [{"apiGroups": [""], "operations": ["*"], "resources": ["*"]}]}],
+                });
+                value(&mut o.all[0]).extend([change, pods]);
+                let canary = canary(&mut o.filled);
+                let spec = canary.answer["spec"].as_object_mut().unwrap();
+                spec.remove("ttlSecondsAfterFinished");
+                canary.warnings = vec!["jobgate filled in: spec.ttlSecondsAfterFinished=86400".to_owned()];
+            },
+        ),
+        case(
+            "canary-denied",
+            NotChecked,
+            "another webhook has changed it so that the policy does not deny",
+            {
+                let answer = fine().filled.known().unwrap().answer.clone();
+                move |o| {
+                    let canary = canary(&mut o.judged);
+                    (canary.status, canary.answer) = (201, answer.clone());
+                }
+            },
+        ),
         case("canary-denied", Warning, "but not for gpu-toleration", |o| {
             canary(&mut o.judged).expected.as_mut().unwrap().rules.push("gpu-toleration");
         }),
@@ -1056,6 +1090,15 @@ fn canaries() {
         }),
         case("fail-open", Warning, "mutate.jobgate.dev 3", |o| {
             o.fail_open = Seen::Known(BTreeMap::from([("mutate.jobgate.dev".to_owned(), 3)]));
+        }),
+        case("fail-open", Warning, "did not judge: jobgate-deadline 3", |o| {
+            o.fail_open = Seen::Known(BTreeMap::from([
+                ("policy/jobgate-deadline".to_owned(), 3),
+                ("policy/of-somebody-else".to_owned(), 3),
+            ]));
+        }),
+        case("fail-open", Warning, "the webhook was not called: validate.jobgate.dev 2", |o| {
+            o.fail_open = Seen::Known(BTreeMap::from([("condition/validate.jobgate.dev".to_owned(), 2)]));
         }),
     ]);
 }

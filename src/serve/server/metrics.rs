@@ -42,7 +42,7 @@ pub struct Metrics(Arc<Inner>);
 struct Inner {
     registry: Registry,
     reviews: Counters<3>,
-    findings: Counters<2>,
+    findings: Counters<3>,
     duration: Family<Labels<1>, Histogram>,
     in_flight: Gauge,
     body_bytes: Gauge,
@@ -94,7 +94,8 @@ impl Metrics {
             .inc();
         self.0.duration.get_or_create(&[("endpoint", endpoint.as_str())]).observe(took.as_secs_f64());
         for ((rule, level), count) in &meta.findings {
-            self.0.findings.get_or_create(&[("rule", rule), ("level", level.as_str())]).inc_by(*count as u64);
+            let labels = [("endpoint", endpoint.as_str()), ("rule", rule), ("level", level.as_str())];
+            self.0.findings.get_or_create(&labels).inc_by(*count as u64);
         }
     }
 
@@ -458,6 +459,7 @@ mod tests {
         let meta = Meta { kind: Some(Kind::JOB), outcome: Outcome::Denied, findings, ..Meta::default() };
         metrics.review(Endpoint::Validate, &meta, Duration::from_micros(70));
         metrics.review(Endpoint::Validate, &meta, Duration::from_micros(1500));
+        metrics.review(Endpoint::Mutate, &meta, Duration::from_micros(70));
         metrics.fault("panic");
         metrics.claim_lookup("live", "absent");
         metrics.claim_cache(7, true);
@@ -476,7 +478,15 @@ mod tests {
             Some(1.0)
         );
         assert_eq!(value(&text, r#"jobgate_review_duration_seconds_count{endpoint="validate"}"#), Some(2.0));
-        assert_eq!(value(&text, r#"jobgate_findings_total{rule="deadline",level="deny"}"#), Some(2.0));
+        let findings = |endpoint: &str| {
+            let labels = format!(r#"endpoint="{endpoint}",rule="deadline",level="deny""#);
+            value(&text, &format!("jobgate_findings_total{{{labels}}}"))
+        };
+        assert_eq!(
+            (findings("validate"), findings("mutate")),
+            (Some(2.0), Some(1.0)),
+            "both endpoints find the same"
+        );
         assert_eq!(value(&text, r#"jobgate_faults_total{cause="panic"}"#), Some(1.0));
         assert_eq!(value(&text, r#"jobgate_faults_total{cause="deadline"}"#), Some(0.0));
         assert_eq!(value(&text, r#"jobgate_claim_lookups_total{source="live",result="absent"}"#), Some(1.0));

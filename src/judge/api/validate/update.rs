@@ -32,6 +32,7 @@ pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
             let mut causes = Causes::default();
             metadata(&new, &before, &mut causes);
             queue(kind, &new, &before, &mut causes);
+            unchanged(kind, &new, &before, &mut causes);
             let mut causes = causes.into_vec();
             // Existing errors are allowed (ratcheting, Kubernetes 1.30 and later).
             let known = schema(kind, &before);
@@ -214,6 +215,17 @@ fn queue(kind: Kind, new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes
     let [after, before] = limits.each_ref().map(|limits| limits.at(&QUEUE));
     if after.is_set() && before.is_set() && after.value != before.value {
         causes.invalid(&after, &format!("{}.{} is immutable", kind.limits.join("."), QUEUE.join(".")));
+    }
+}
+
+/// Reports the fields that a schema lets nobody change. A rule that compares with the old value is not evaluated
+/// where there was none, or is none any more.
+fn unchanged(kind: Kind, new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+    for (path, message) in kind.immutable {
+        let (after, before) = (new.at(path), old.at(path));
+        if after.is_set() && before.is_set() && after.value != before.value {
+            causes.invalid_bare(&after, message);
+        }
     }
 }
 
@@ -473,5 +485,27 @@ mod tests {
         let object =
             json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"completions": 1}});
         assert_eq!(update(&object, &json!({}), &json!({"spec": {"completions": 2}})), NONE);
+    }
+
+    #[test]
+    fn a_field_that_a_schema_fixes_may_be_set_and_removed_and_not_changed() {
+        let base = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "t"},
+            "spec": {"runtimeRef": {"name": "torch"}},
+        });
+        let said =
+            |before: Value, change: Value| update(&base, &json!({"spec": before}), &json!({"spec": change}));
+        let image = |image: &str| json!({"trainer": {"image": image}});
+        assert_eq!(said(image("a"), image("b")), ["spec.trainer: Invalid value: field is immutable"]);
+        for (before, change) in [
+            (image("a"), image("a")),
+            (image("a"), json!({"trainer": null})),
+            (json!({}), image("b")),
+            (json!({"suspend": true}), json!({"suspend": false})),
+        ] {
+            assert_eq!(said(before, change), [""; 0]);
+        }
+        let other = json!({"runtimeRef": {"name": "mpi"}});
+        assert_eq!(said(json!({}), other), ["spec.runtimeRef: Invalid value: field is immutable"]);
     }
 }

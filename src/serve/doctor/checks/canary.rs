@@ -1,10 +1,11 @@
 //! The canaries: the answers of the API server, compared with the policy.
 
-use super::super::observed::{Canary, Observed, Seen};
+use super::super::observed::{CONDITION, Canary, Observed, POLICY_OF_SERVER, Seen, webhooks};
 use super::super::{Judged, Note, shown};
 use super::{entries, list, need, or_fine};
 use crate::judge::engine::{self, Operation, Origin, Request};
 use crate::judge::facts::NoFacts;
+use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::kinds::registration::{labels, selects};
 use crate::serve::certs::publish::Kind;
@@ -80,6 +81,9 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
 /// The remedy if the answer is that of another policy.
 const OTHER_POLICY: &str =
     "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
+
+/// How the names of exported policies begin.
+const EXPORTED: &str = "jobgate-";
 
 /// The result of a canary.
 enum Response<'a> {
@@ -213,6 +217,54 @@ fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
     })
 }
 
+/// Returns the other configurations with webhooks that may change Jobs, after "another webhook", or how to find
+/// them.
+fn others(observed: &Observed) -> String {
+    let Some(all) = observed.all[0].known() else { return String::new() };
+    let has = |rule: &Value, key: &str, wanted: &[&str]| {
+        let mut words = rule[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+        words.any(|word| wanted.contains(&word))
+    };
+    let is_for_jobs = |webhook: &Value| {
+        webhook["rules"].as_array().into_iter().flatten().any(|rule| {
+            has(rule, "apiGroups", &["*", "batch"])
+                && has(rule, "resources", &["*", "*/*", "jobs"])
+                && has(rule, "operations", &["*", "CREATE"])
+        })
+    };
+    let name =
+        |configuration: &Value| configuration["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let ours = observed.place.mutating.as_str();
+    let names: Vec<String> = all
+        .iter()
+        .filter(|configuration| webhooks(configuration).iter().any(is_for_jobs))
+        .map(name)
+        .filter(|name| name != ours)
+        .collect();
+    if names.is_empty() { String::new() } else { format!(" (those that may change Jobs: {})", list(names)) }
+}
+
+/// The remedy if another webhook changes the canary.
+const OTHER_WEBHOOK: &str = "see what it does to Jobs, and whether that is intended: kubectl get \
+    mutatingwebhookconfigurations; one whose name comes later is called later";
+
+/// Returns what the engine says of the canary as it would be stored, if it is still a Job.
+fn as_stored(observed: &Observed, canary: &Canary) -> Option<engine::Verdict> {
+    let source = observed.policy.known()?;
+    let policy = Policy::parse(&source.text, &source.name).ok()?;
+    let request = Request {
+        operation: Operation::Create,
+        origin: Origin::Admission,
+        object: &canary.answer,
+        old: None,
+        same_spec: None,
+        namespace: &observed.place.canary_namespace,
+        user: None,
+        today: Some(observed.today),
+    };
+    Some(engine::evaluate(&policy, &NoFacts, &request)).filter(|verdict| verdict.skipped.is_none())
+}
+
 /// Explains why an object was wrongly admitted.
 fn unasked(canary: &Canary) -> Note {
     let (why, remedy) = match canary.failed_open {
@@ -273,6 +325,17 @@ pub(super) fn judged(observed: &Observed) -> Judged {
             "it was admitted; the policy could not be read, so whether it should be is unknown",
         )
         .remedy("see `policy`"),
+        // It was not stored as it was sent.
+        (Response::Admitted, Some(expected))
+            if expected.denied
+                && as_stored(observed, canary).is_some_and(|verdict| verdict.level() < Some(Level::Deny)) =>
+        {
+            return Err(Note::not_checked(format!(
+                "admitted, since another webhook has changed it so that the policy does not deny it{}",
+                others(observed)
+            ))
+            .remedy(OTHER_WEBHOOK));
+        }
         (_, Some(expected)) if expected.denied => {
             let note = unasked(canary);
             Note {
@@ -323,7 +386,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     };
     let expected = canary.expected.as_ref().ok_or_else(unknown)?;
     let source = observed.policy.known().ok_or_else(unknown)?;
-    let policy = Policy::parse(&source.text, &source.name).map_err(|_| unknown())?;
+    Policy::parse(&source.text, &source.name).map_err(|_| unknown())?;
     if let Response::Denied(name, why) = response(canary) {
         return Ok(vec![match expected.denied {
             true => Note::not_checked(format!("{name} denies it, as the policy says"))
@@ -336,26 +399,24 @@ pub(super) fn filled(observed: &Observed) -> Judged {
         return Err(Note::not_checked("the policy fills in nothing").remedy("nothing, if that is intended"));
     }
     // The engine must find nothing left to fill in.
-    let request = Request {
-        operation: Operation::Create,
-        origin: Origin::Admission,
-        object: &canary.answer,
-        old: None,
-        same_spec: None,
-        namespace: &observed.place.canary_namespace,
-        user: None,
-        today: Some(observed.today),
-    };
-    let again = engine::evaluate(&policy, &NoFacts, &request);
-    if again.skipped.is_some() {
+    let Some(again) = as_stored(observed, canary) else {
         return Err(Note::not_checked("the answer is not a Job"));
-    }
+    };
     let mut left: Vec<&str> =
         again.findings.iter().filter(|finding| finding.fills).map(|finding| finding.rule).collect();
     left.sort_unstable();
     left.dedup();
     Ok(vec![match left.is_empty() {
         true => Note::ok(format!("filled in for {}", list(&expected.fills))),
+        // It was called, and says so.
+        false if canary.warnings.iter().any(|warning| warning.contains("jobgate filled in")) => {
+            Note::problem(format!(
+                "another webhook takes away what {} fills in{}",
+                list(left),
+                others(observed)
+            ))
+            .remedy(OTHER_WEBHOOK)
+        }
         false => {
             let note = unasked(canary);
             Note { text: format!("admitted without what {} fills in: {}", list(left), note.text), ..note }
@@ -372,12 +433,37 @@ pub(super) fn fail_open(observed: &Observed) -> Judged {
     let rose =
         names.iter().filter_map(|name| Some((name, counts.get(*name).copied().filter(|count| *count > 0)?)));
     let rose: Vec<String> = rose.map(|(name, count)| format!("{name} {count}")).collect();
-    let notes = match rose.is_empty() {
-        true => Vec::new(),
-        false => vec![Note::warning(format!(
+    let failed = |before: &str, ours: &dyn Fn(&str) -> bool| {
+        let of = counts.iter().filter_map(|(name, count)| Some((name.strip_prefix(before)?, count)));
+        let of = of.filter(|(name, count)| ours(name) && **count > 0);
+        of.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>()
+    };
+    let conditions = failed(CONDITION, &|name| names.contains(&name));
+    let policies = failed(POLICY_OF_SERVER, &|name| name.starts_with(EXPORTED));
+    let mut notes = Vec::new();
+    if !rose.is_empty() {
+        notes.push(Note::warning(format!(
             "calls that failed and were admitted since the API server started, including earlier canaries: {}",
             list(rose)
-        ))],
-    };
+        )));
+    }
+    if !conditions.is_empty() {
+        let text = format!(
+            "match conditions that could not be evaluated, so that the webhook was not called: {}",
+            list(conditions)
+        );
+        notes.push(
+            Note::warning(text).remedy("apply the manifests again: kubectl apply -f deploy/install.yaml"),
+        );
+    }
+    if !policies.is_empty() {
+        let text = format!(
+            "exported policies that the API server could not evaluate, so that they did not judge: {}",
+            list(policies)
+        );
+        notes.push(Note::warning(text).remedy(
+            "export them again with this version: jobgate policy export --vap POLICY | kubectl apply -f -",
+        ));
+    }
     or_fine(notes, "none since the API server started")
 }

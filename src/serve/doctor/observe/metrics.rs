@@ -6,7 +6,7 @@ use futures::future::join_all;
 
 use super::{Ask, MAX_PODS, port_named, running, seen};
 use crate::cluster::fetch::{self, Failure, Lines};
-use crate::serve::doctor::observed::{Observed, Replica, Says, Seen};
+use crate::serve::doctor::observed::{CONDITION, Observed, POLICY_OF_SERVER as POLICY, Replica, Says, Seen};
 
 impl Ask<'_> {
     /// Reads the metrics of each pod, through the API server.
@@ -39,7 +39,8 @@ impl Ask<'_> {
         Ok(())
     }
 
-    /// Reads how many calls the API server has let fail open, by webhook.
+    /// Reads how many calls the API server has let fail open, by webhook, and how often it could not evaluate a
+    /// policy or a match condition, by [`POLICY`] or [`CONDITION`] and its name.
     pub(super) async fn fail_open(&self) -> Seen<BTreeMap<String, u64>> {
         let mut counts = BTreeMap::new();
         let answer = self
@@ -66,12 +67,25 @@ impl Says {
     }
 }
 
-/// Returns the webhook and the count of a fail-open line.
+/// Returns what failed open, and the count of a line about that.
 fn fail_open_of(line: &str) -> Option<(String, u64)> {
-    let name = line
-        .strip_prefix("apiserver_admission_webhook_fail_open_count{")
-        .and_then(|line| label(line, "name"))?;
-    Some((name.to_owned(), value(line)?))
+    let (metric, labels) = line.split_once('{')?;
+    let of = |name| label(labels, name);
+    let name = match metric {
+        "apiserver_admission_webhook_fail_open_count" => of("name")?.to_owned(),
+        // Denials are counted as errors, too.
+        "apiserver_validating_admission_policy_check_total"
+            if of("enforcement_action") == Some("allow") && of("error_type") != Some("no_error") =>
+        {
+            format!("{POLICY}{}", of("policy")?)
+        }
+        "apiserver_admission_match_condition_evaluation_errors_total" => match of("kind")? {
+            "policy" => format!("{POLICY}{}", of("name")?),
+            _ => format!("{CONDITION}{}", of("name")?),
+        },
+        _ => return None,
+    };
+    Some((name, value(line)?))
 }
 
 /// Returns a label of a line of metrics.
@@ -97,6 +111,24 @@ mod tests {
         let line = r#"apiserver_admission_webhook_fail_open_count{name="mutate.jobgate.dev",type="admit"} 3"#;
         assert_eq!(fail_open_of(line), Some(("mutate.jobgate.dev".to_owned(), 3)));
         assert_eq!(fail_open_of("# HELP apiserver_admission_webhook_fail_open_count x"), None);
+        let check = |action: &str, error: &str| {
+            let labels = format!(
+                r#"enforcement_action="{action}",error_type="{error}",policy="jobgate-deadline",policy_binding="b""#
+            );
+            fail_open_of(&format!("apiserver_validating_admission_policy_check_total{{{labels}}} 4"))
+        };
+        let policy = Some(("policy/jobgate-deadline".to_owned(), 4));
+        assert_eq!(check("allow", "invalid_error"), policy);
+        assert_eq!((check("allow", "no_error"), check("deny", "invalid_error")), (None, None));
+        let condition = |kind: &str, name: &str| {
+            let labels = format!(r#"kind="{kind}",name="{name}",operation="CREATE",type="validating""#);
+            fail_open_of(&format!(
+                "apiserver_admission_match_condition_evaluation_errors_total{{{labels}}} 4"
+            ))
+        };
+        assert_eq!(condition("policy", "jobgate-deadline"), policy);
+        let of_webhook = Some(("condition/mutate.jobgate.dev".to_owned(), 4));
+        assert_eq!(condition("webhook", "mutate.jobgate.dev"), of_webhook);
         let mut says = Says::default();
         for line in [
             r#"jobgate_build_info{version="0.1.0"} 1"#,
