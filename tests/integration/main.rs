@@ -46,6 +46,7 @@ mod layers;
 mod lsp;
 mod many_items;
 mod oracle_apiserver;
+mod oracle_crd;
 mod oracle_cron;
 mod oracle_jsonpatch;
 mod oracle_quantity;

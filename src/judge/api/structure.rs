@@ -66,6 +66,7 @@ impl Walk<'_> {
             }
             return;
         }
+        let id = if self.required && !path.is_of_root() { schema.inside(id) } else { id };
         match (schema.shape(id), value) {
             (Shape::Any, _)
             | (Shape::Text, Value::String(_))
@@ -236,6 +237,11 @@ impl Walk<'_> {
     }
 
     fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Place<'_>) {
+        // What programs in Go write for a time that is not set. Without it, nothing is lost.
+        let is_blank_time = key == "creationTimestamp" && value.is_null();
+        if is_blank_time && matches!(self.reading, Reading::Body { strict: false } | Reading::Inside) {
+            return;
+        }
         // Of very many, nobody looks for what was meant by each.
         self.strangers += 1;
         let is_plain = self.strangers > MOST_WORDS;
@@ -266,6 +272,11 @@ impl Walk<'_> {
         if let Some(announced) = announced {
             let help = "remove it, or check its name".to_owned();
             self.announced(announced, (UNKNOWN_FIELD, level), pointer, (begin, help)).at_key();
+            return;
+        }
+        if is_blank_time {
+            let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, "remove it".to_owned());
+            finding.at_key().fix(Safety::Safe, vec![Op::Remove(pointer)]);
             return;
         }
         let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));
