@@ -14,6 +14,7 @@ pub mod finding;
 pub mod fold;
 pub(crate) mod joined;
 mod kueue;
+mod literal;
 mod mounts;
 mod nodes;
 pub mod policy;
