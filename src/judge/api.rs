@@ -26,6 +26,7 @@ use crate::kinds::{self, Kind, Workload};
 use crate::text::patch::Op;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
+use crate::text::suggest;
 use crate::text::value::Value;
 pub(crate) use known::prefer_denials;
 use known::{Known, keep_items};
@@ -246,7 +247,7 @@ fn add_findings(
     found: &mut Vec<Finding>,
 ) {
     let mut known = Known::of(found, object);
-    for mut cause in causes {
+    for mut cause in at_their_source(causes, object) {
         if known.imply(&mut cause, object) {
             continue;
         }
@@ -258,6 +259,34 @@ fn add_findings(
         known.reported.insert(cause);
         found.push(finding);
     }
+}
+
+/// Returns causes without those that say a mistake again: of labels that the server has copied from the pod
+/// template, and of a value with fewer supported ones behind it.
+fn at_their_source(causes: impl IntoIterator<Item = Cause>, object: &Value) -> Vec<Cause> {
+    let labels = Pointer::of(&["metadata", "labels"]);
+    let has_labels = labels.find(object).is_some_and(|labels| !labels.is_null());
+    let is_copied =
+        |cause: &Cause| !has_labels && cause.reason != Reason::Required && cause.pointer.is_within(&labels);
+    let causes: Vec<Cause> = causes.into_iter().filter(|cause| !is_copied(cause)).collect();
+    let is_unsupported = |cause: &&Cause| cause.reason == Reason::NotSupported && cause.items.is_none();
+    let mut fewest: HashMap<Pointer, usize> = HashMap::new();
+    for cause in causes.iter().filter(is_unsupported) {
+        let length = fewest.entry(cause.pointer.clone()).or_insert(usize::MAX);
+        *length = cause.message.len().min(*length);
+    }
+    let is_kept = |cause: &Cause| {
+        !is_unsupported(&cause)
+            || fewest.get(&cause.pointer).is_none_or(|length| *length == cause.message.len())
+    };
+    causes.into_iter().filter(is_kept).collect()
+}
+
+/// Returns the supported value that was probably meant.
+fn meant<'c>(cause: &'c Cause, object: &Value) -> Option<&'c str> {
+    let written = cause.pointer.find(object)?.as_str()?;
+    let (_, supported) = cause.message.split_once("supported values: ")?;
+    suggest::closest(written, supported.split(", ").map(|value| value.trim_matches('"')))
 }
 
 /// Returns the place and text of the placeholder that a cause is about.
@@ -318,7 +347,10 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
     };
     let help: Cow<'_, str> = match cause.message.ends_with("field is immutable") {
         true => "delete and recreate the object, or use another name".into(),
-        false => format!("{verb} `{}`", cause.pointer).into(),
+        false => match meant(cause, object).filter(|_| cause.reason == Reason::NotSupported) {
+            Some(meant) => format!("did you mean `{meant}`?").into(),
+            None => format!("{verb} `{}`", cause.pointer).into(),
+        },
     };
     let at = cause.pointer.nearest(object);
     let whole = at == cause.pointer && cause.reason != Reason::Required;
