@@ -23,6 +23,11 @@ use crate::text::value::{Map, Value, json};
 pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     let schema = Schema::get();
     let Some(root) = schema.root(object) else { return Vec::new() };
+    // The schema is that of the newest version.
+    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if root.kind.is_some_and(|kind| kind.also.contains(&version)) {
+        return Vec::new();
+    }
     let mut walk = Walk {
         schema,
         object,
@@ -218,8 +223,14 @@ impl Walk<'_> {
         let is = describe(value);
         let Some(announced) = self.repeats(path, ("type", wanted, &is, &help)) else { return };
         let pointer = path.pointer();
-        let message = format!("`{}` must be {wanted}, is {is}", name_of(&pointer));
-        let finding = self.announced(announced, (FIELD_TYPE, Level::Deny), pointer.clone(), (message, help));
+        let mut message = format!("`{}` must be {wanted}, is {is}", name_of(&pointer));
+        let mut level = Level::Deny;
+        // A cluster may have an older release of the operator.
+        if let Some(release) = took_words(&pointer, value).filter(|_| self.reading == Reading::Manifest) {
+            message += &format!(", which {release} and later refuse");
+            level = Level::Warn;
+        }
+        let finding = self.announced(announced, (FIELD_TYPE, level), pointer.clone(), (message, help));
         if let Some((safety, value)) = fix {
             finding.fix(safety, vec![Op::Replace(pointer, value)]);
         }
@@ -434,6 +445,13 @@ pub(crate) fn quote(finding: &mut Finding, text: Option<&str>) {
         }
         _ => finding.fix = None,
     }
+}
+
+/// Returns the release since which an operator refuses a word that it took before.
+fn took_words(pointer: &Pointer, value: &Value) -> Option<&'static str> {
+    let is_field = matches!(pointer.last(), Some(Token::Key(key)) if **key == *"numProcPerNode");
+    let is_word = matches!(value.as_str(), Some("auto" | "cpu" | "gpu"));
+    (is_field && is_word).then_some("Trainer 2.2")
 }
 
 /// Returns the help for a value of the wrong type, and the value that was probably meant.
