@@ -25,6 +25,7 @@ pub mod rules;
 mod runtimes;
 pub mod selection;
 pub mod settings;
+mod sigterm;
 pub(crate) mod spot;
 mod tolerations;
 mod training;

@@ -49,6 +49,12 @@
 //! does not count as a retry. Workers that `torchrun` starts need no such change: it exits with 1 on SIGTERM,
 //! whatever the training script exits with.
 //!
+//! Where the script of a container says that it ends with 0 on SIGTERM, the webhook warns instead of filling
+//! the value in, and the fix is unsafe. That is so where a shell waits for its program (`train & wait`) and
+//! its `trap` exits with 0, or lets the script go on to its end after the `wait`. A `trap` in a subshell, one
+//! that is taken back (`trap - TERM`), `exit $?`, and a shell that does not wait say nothing; neither does
+//! what a program does with the signal itself.
+//!
 //! ## Details
 //!
 //! Only for Jobs, and kinds that Jobs are made from: CronJob, JobSet, ScaledJob and training runtimes. The
@@ -73,6 +79,16 @@
 //! apply` sets it, or the annotation `jobgate.dev/keep: pod-replacement-policy` is set. After a plain
 //! `kubectl create` a choice looks like the default, and the value is replaced.
 //!
+//! **On a node that stops answering**, `Failed` waits for what may never come. The control plane deletes the
+//! pod after five minutes, but only the node can say that it has terminated. Until then there is no
+//! replacement, and a Job beyond its deadline does not become `Failed`, so that no TTL begins and a CronJob
+//! with `Forbid` starts no run. With Kueue and `waitForPodsReady` it is worse: the other pods of the Job are
+//! killed and started again every half hour, since they are never all ready. It ends when the lost pod is
+//! gone: delete the Node, or give it the taint `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or
+//! delete the pod with `--force` if nothing runs on the node any more. With `TerminatingOrFailed` the pod is
+//! replaced at once. Clusters whose lost nodes are not deleted soon set the parameter `onlyWhereTwoPodsHarm`,
+//! or the action `note`.
+//!
 //! The field is filled into objects of Terraform as well: its provider does not know the field, so plans show
 //! no change.
 //!
@@ -83,9 +99,11 @@
 
 use crate::judge::appliers::applied_again;
 use crate::judge::engine::Origin;
-use crate::judge::finding::{Level, Safety};
+use crate::judge::facts::Fact;
+use crate::judge::finding::{Finding, Level, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Ratchet, Rule};
+use crate::judge::sigterm;
 use crate::kinds::{Api, Choice, Field, OnUpdate, Part};
 use crate::text::patch::Op;
 use crate::text::value::Value;
@@ -97,7 +115,7 @@ pub(super) static RULE: Rule = Rule {
     kinds: Kinds::JobSpecs,
     default: Action::Fill,
     fills: Fills::JobSpec(FIELD),
-    params: &[],
+    params: &[ONLY_WHERE_HARMFUL.0],
     export: Exportable::No(
         "the API server has set the field by then, so that an author's choice cannot be told from its default",
     ),
@@ -109,6 +127,17 @@ pub(super) static RULE: Rule = Rule {
 const FIELD: &str = "podReplacementPolicy";
 const HELP: &str = "write `podReplacementPolicy: Failed`; \
                     a pod that checkpoints on SIGTERM must then exit with a status other than 0";
+
+/// The same for a pod that is known to end with 0 then.
+const ENDS_WITH_ZERO: &str = "exit with another status on SIGTERM, e.g. 143, then write `podReplacementPolicy: \
+                              Failed`; as it is, a pod that is deleted would count as succeeded, and the Job \
+                              could be complete half done";
+
+const ONLY_WHERE_HARMFUL: Flag = Flag::off(
+    "onlyWhereTwoPodsHarm",
+    "Whether only Jobs are looked at in which two pods at once do harm: Indexed ones, and those with whole \
+     accelerators, or with a claim that is not known to be for several nodes.",
+);
 
 /// What happens without the field.
 const OVERLAPS: &str = "so a replacement starts while the old pod is still terminating";
@@ -124,14 +153,31 @@ fn check(cx: &mut Cx<'_>) {
     let is_lost = in_list && (from_file() || applied_again(cx.workload).is_some());
     let in_place = cx.workload.kind.replaces_in_place;
     let in_place = in_place.filter(|choice| choice.of(&cx.workload.object).is_some());
-    for run in &cx.workload.runs {
-        if let Some(spec) = &run.job_spec {
-            check_run(cx, spec, is_lost, in_place);
+    for (run, each) in cx.workload.runs.iter().enumerate() {
+        if let Some(spec) = &each.job_spec {
+            check_run(cx, (run, spec), is_lost, in_place);
         }
     }
 }
 
-fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<Choice>) {
+/// Tells whether two pods of a run at once do harm: they are numbered, hold whole accelerators, or use a claim
+/// that is not known to be for several nodes.
+fn does_harm(cx: &Cx<'_>, run: usize, spec: &Part<'_>) -> bool {
+    let is_numbered = spec.get("completionMode").text() == Field::Set("Indexed");
+    let namespace = cx.request.namespace;
+    let is_of_one_node = |name: &str| {
+        let many = |mode: &String| ["ReadWriteMany", "ReadOnlyMany"].contains(&mode.as_str());
+        !matches!(cx.facts().claim(namespace, name), Fact::Known(claim) if claim.access_modes.iter().any(many))
+    };
+    is_numbered
+        || cx
+            .workload
+            .pods_of(run)
+            .iter()
+            .any(|pod| pod.holds_accelerators() || pod.claims().any(|claim| is_of_one_node(claim.claim)))
+}
+
+fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in_place: Option<Choice>) {
     // The API server writes `Failed` then, but the operator looks before.
     if spec.get("podFailurePolicy").is_set() && in_place.is_none() {
         return;
@@ -139,9 +185,13 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
     let needed = in_place.map(|choice| {
         format!("the operator refuses `{}` unless `podReplacementPolicy` is `Failed`", choice.word)
     });
+    if cx.flag(&ONLY_WHERE_HARMFUL) && needed.is_none() && !does_harm(cx, run, spec) {
+        return;
+    }
     let field = spec.get(FIELD);
     let is_over = ends_with_first_failure(spec);
     let harm = if is_over { FAILS } else { OVERLAPS };
+    let succeeds = succeeds_on_term(cx, run);
     match field.text() {
         Field::Unset => {
             let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
@@ -165,6 +215,9 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
                             let is_minor = is_over && !is_needed;
                             finding.instead_of_fill(if is_minor { Level::Note } else { Level::Warn });
                         }
+                        if let Some(place) = succeeds {
+                            keep_from_filling(finding, place);
+                        }
                     }
                 }
             }
@@ -178,7 +231,10 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
         {
             let message = format!("`podReplacementPolicy` is the API server's default, {harm}");
             let fix = Op::Replace(field.pointer.clone(), "Failed".into());
-            cx.report(&field.pointer, message).help(HELP).fix(Safety::Safe, vec![fix]);
+            let finding = cx.report(&field.pointer, message).help(HELP).fix(Safety::Safe, vec![fix]);
+            if let Some(place) = succeeds {
+                keep_from_filling(finding, place);
+            }
         }
         Field::Set("TerminatingOrFailed") => {
             if let Some(message) = needed {
@@ -188,6 +244,25 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
             }
         }
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
+    }
+}
+
+/// Returns the place in a container that ends it with 0 on SIGTERM, so that its pod counts as succeeded.
+fn succeeds_on_term(cx: &Cx<'_>, run: usize) -> Option<Place> {
+    let first = cx.workload.pods.partition_point(|pod| pod.run < run);
+    let pods = first..first + cx.workload.pods_of(run).len();
+    pods.map(|index| cx.commands(index)).find_map(|commands| {
+        let (line, token) = sigterm::ends_with_zero(&commands.containers)?;
+        Some(Place::Here(line.place(token), line.part(token)))
+    })
+}
+
+/// Makes a fix that would complete a Job half done the author's decision.
+fn keep_from_filling(finding: &mut Finding, place: Place) {
+    finding.instead_of_fill(Level::Warn).help(ENDS_WITH_ZERO);
+    finding.label(place, "on SIGTERM, this ends the container with 0");
+    if let Some(fix) = &mut finding.fix {
+        fix.safety = Safety::Unsafe;
     }
 }
 
