@@ -99,7 +99,6 @@
 
 use crate::judge::appliers::applied_again;
 use crate::judge::engine::Origin;
-use crate::judge::facts::Fact;
 use crate::judge::finding::{Finding, Level, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Ratchet, Rule};
@@ -136,7 +135,7 @@ const ENDS_WITH_ZERO: &str = "exit with another status on SIGTERM, e.g. 143, the
 const ONLY_WHERE_HARMFUL: Flag = Flag::off(
     "onlyWhereTwoPodsHarm",
     "Whether only Jobs are looked at in which two pods at once do harm: Indexed ones, and those with whole \
-     accelerators, or with a claim that is not known to be for several nodes.",
+     accelerators or a claim that they write to.",
 );
 
 /// What happens without the field.
@@ -160,21 +159,16 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Tells whether two pods of a run at once do harm: they are numbered, hold whole accelerators, or use a claim
-/// that is not known to be for several nodes.
+/// Tells whether two pods of a run at once do harm: they are numbered, hold whole accelerators, or write to a
+/// claim. Whether that is of one node is not asked, so that the same is filled in wherever claims are not known.
 fn does_harm(cx: &Cx<'_>, run: usize, spec: &Part<'_>) -> bool {
     let is_numbered = spec.get("completionMode").text() == Field::Set("Indexed");
-    let namespace = cx.request.namespace;
-    let is_of_one_node = |name: &str| {
-        let many = |mode: &String| ["ReadWriteMany", "ReadOnlyMany"].contains(&mode.as_str());
-        !matches!(cx.facts().claim(namespace, name), Fact::Known(claim) if claim.access_modes.iter().any(many))
-    };
     is_numbered
         || cx
             .workload
             .pods_of(run)
             .iter()
-            .any(|pod| pod.holds_accelerators() || pod.claims().any(|claim| is_of_one_node(claim.claim)))
+            .any(|pod| pod.holds_accelerators() || pod.claims().any(|claim| !claim.read_only))
 }
 
 fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in_place: Option<Choice>) {
