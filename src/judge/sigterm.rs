@@ -130,12 +130,11 @@ fn set_by(command: &Command) -> Set<'_> {
     if signals.is_empty() {
         return if action.known().is_some_and(is_term) { Set::Reset } else { Set::Nothing };
     }
-    let names = signals.iter().map(|signal| signal.known().map(is_term));
-    let is_for_term = names.fold(Some(false), |found, is_term| match (found, is_term) {
-        (Some(true), _) | (_, Some(true)) => Some(true),
-        (Some(false), Some(false)) => Some(false),
-        _ => None,
-    });
+    let names = || signals.iter().map(|signal| signal.known().map(is_term));
+    let is_for_term = match names().any(|is_term| is_term == Some(true)) {
+        true => Some(true),
+        false => names().all(|is_term| is_term.is_some()).then_some(false),
+    };
     match is_for_term {
         Some(false) => Set::Nothing,
         None => Set::Unknown,
