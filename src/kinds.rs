@@ -35,18 +35,17 @@ pub(crate) use kind::titles;
 pub use lifecycle::{
     Attempts, Choice, Deadline, Disruption, Harm, History, Leak, Release, Released, Retries, Ttl, Wait,
 };
-use others::has_image;
 pub(crate) use others::others;
 pub use others::{
     Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_other, looks_like_batch,
     meant, successor,
 };
+use others::{has_image, misspells_image};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
 pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at};
 pub use variables::Variables;
 
 use crate::text::pointer::{Pointer, Token};
-use crate::text::suggest;
 use crate::text::value::{Map, Value};
 
 macro_rules! kinds {
@@ -236,19 +235,38 @@ impl<'a> Workload<'a> {
 
     /// Tells whether the object is partial, such as a kustomize patch: what it lacks is unknown.
     ///
-    /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs), nor a field
-    /// that is `image` with a typo, nor a command in pods that have a `restartPolicy`: who writes these has
-    /// forgotten the image. Only for files: an API server sends whole objects, and accepts a PyTorchJob
-    /// without images.
+    /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs), not even a
+    /// misspelled one; and a Job does not say both what it runs and what is done when it ends. Only for files: an
+    /// API server sends whole objects, and accepts a PyTorchJob without images.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         if self.kind.whole.iter().any(|field| self.object.at(field).is_set()) {
             return false;
         }
         let mut containers = self.pods.iter().flat_map(PodTemplate::container_values);
+        let has_image = |container: &Map| has_image(container) || misspells_image(container);
         !containers.any(|(_, _, container)| container.as_object().is_some_and(has_image))
             && !self.has_images_elsewhere()
-            && !self.pods.iter().any(lacks_image)
+            && !self.lacks_only_images()
+    }
+
+    /// Tells whether a built-in object has all but images: a patch has no reason to repeat `restartPolicy` and
+    /// commands. What an operator made, without what a test leaves out, is none.
+    fn lacks_only_images(&self) -> bool {
+        let runs = |container: &Value| {
+            let list =
+                |key| container.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+            list("command") || list("args")
+        };
+        self.kind.is_built_in()
+            && !self.object.at(&["metadata", "ownerReferences"]).is_set()
+            && self.pods.iter().any(|pod| {
+                matches!(pod.spec.get("restartPolicy").text(), Field::Set(_))
+                    && pod
+                        .container_values()
+                        .all(|(slot, _, container)| slot != ContainerSlot::Main || runs(container))
+                    && !pod.spec.get("containers").values().is_empty()
+            })
     }
 
     /// Tells whether containers with images are in the wrong place, so that the object is not partial. In
@@ -335,17 +353,6 @@ impl<'a> Workload<'a> {
 
 fn annotation<'a>(object: &Part<'a>, key: &str) -> Option<&'a str> {
     object.value?.get("metadata")?.get("annotations")?.get(key)?.as_str()
-}
-
-/// Tells whether a container of a pod was meant to have an image.
-fn lacks_image(pod: &PodTemplate<'_>) -> bool {
-    let is_typo = |key: &str| (4..=6).contains(&key.len()) && suggest::is_slip(key, "image");
-    let ends = pod.spec.get("restartPolicy").value.is_some_and(Value::is_string);
-    let mut containers = pod.container_values().filter_map(|(_, _, container)| container.as_object());
-    containers.any(|container| {
-        ends && (container.get("command").is_some() || container.get("args").is_some())
-            || container.keys().any(is_typo)
-    })
 }
 
 #[cfg(test)]

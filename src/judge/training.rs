@@ -43,6 +43,10 @@ pub(super) fn is_python_trainer(command: &Command) -> bool {
     if is_python_program(&command.program, &command.words) {
         return true;
     }
+    // That of HyperPod is no launcher to other rules: its operator counts nodes and processes.
+    if command.program == "hyperpodrun" {
+        return command.words.iter().any(|word| word.word.text.ends_with(".py"));
+    }
     let Some(launch) = Launch::of(command) else { return false };
     match launch.launcher {
         Launcher::Mpi | Launcher::Ray => {

@@ -72,6 +72,7 @@ pub(super) static MPI_JOB: Definition = Definition {
         restart: Restart::Beside {
             words: &["OnFailure", "Never"],
             ignored: Some("the operator ignores a job with any other word than `Never` and `OnFailure`"),
+            unset: &[("Launcher", "OnFailure"), ("Worker", "Never")],
         },
     }],
     schema_of: "mpi-operator 0.8",

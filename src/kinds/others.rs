@@ -246,6 +246,13 @@ pub(super) fn has_image(container: &Map) -> bool {
     container.get("image").is_some_and(|image| !image.is_null())
 }
 
+/// Tells whether a container has an image under a name that is no field: `imgae`.
+pub(super) fn misspells_image(container: &Map) -> bool {
+    // The other fields of a container differ from it in more than one letter.
+    let is_near = |key: &str| (4..=6).contains(&key.len()) && suggest::is_slip(key, "image");
+    container.iter().any(|(key, value)| value.is_string() && key != "image" && is_near(key))
+}
+
 /// Tells whether a value contains a pod template that looks like batch work.
 #[must_use]
 pub fn has_batch_pod(value: &Value) -> bool {

@@ -86,6 +86,8 @@ pub enum Restart {
         words: &'static [&'static str],
         /// What happens with any other word; nothing if only `Always` is wrong.
         ignored: Option<&'static str>,
+        /// What an unset word means, by role; for other roles it is that of the operator's retries.
+        unset: &'static [(&'static str, &'static str)],
     },
     /// These pods are not meant to end by themselves.
     Free,

@@ -43,7 +43,7 @@ pub(super) const RETRIES_NEVER: Retries = Retries { unset: "Never", ..RETRIES };
 
 /// The `restartPolicy` of a replica type.
 pub(super) const RESTART: Restart =
-    Restart::Beside { words: &["OnFailure", "Never", "ExitCode"], ignored: None };
+    Restart::Beside { words: &["OnFailure", "Never", "ExitCode"], ignored: None, unset: &[] };
 
 pub(super) static PY_TORCH_JOB: Definition = Definition {
     group: "kubeflow.org",

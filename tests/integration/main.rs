@@ -47,6 +47,7 @@ mod layers;
 mod lsp;
 mod many_items;
 mod oracle_apiserver;
+mod oracle_crd;
 mod oracle_cron;
 #[cfg(feature = "serve")]
 mod oracle_failures;

@@ -24,7 +24,7 @@ static SWARM_JOB: Definition = Definition {
         at: &["spec", "tasks", "*"],
         template: "template",
         count: Count::Replicas { unset: |_| 1, elastic: None },
-        restart: Restart::Beside { words: &["Never", "OnFailure"], ignored: None },
+        restart: Restart::Beside { words: &["Never", "OnFailure"], ignored: None, unset: &[] },
     }],
     api: Api::Custom { schema: r#"{"type": "object"}"#, operator: None },
     finished: Finished::Conditions(&["Done"]),

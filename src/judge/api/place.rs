@@ -37,6 +37,11 @@ impl<'p> Place<'p> {
         Self { around: Some(self), step }
     }
 
+    /// Tells whether it is a field of the whole object.
+    pub(super) fn is_of_root(&self) -> bool {
+        self.around.is_some_and(|around| around.around.is_none())
+    }
+
     /// Hashes the place without the steps that differ between the items of a list, which are added to `item`.
     pub(super) fn pattern<'s>(&'s self, item: &mut Vec<fold::Step<'s>>, hasher: &mut DefaultHasher) {
         if let Some(around) = self.around {

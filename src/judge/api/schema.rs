@@ -142,6 +142,8 @@ pub(super) struct Schema {
     cron_job: Id,
     claim: Id,
     custom: BTreeMap<Kind, Id>,
+    metadata: Id,
+    inner_metadata: Id,
 }
 
 /// Fields with strings of type [`Shape::Choice`].
@@ -164,6 +166,13 @@ const CHOICES: [&str; 13] = [
 /// The kinds of built-in objects that are read: Job, CronJob and claim.
 const BUILT_IN: [&str; 3] =
     ["io.k8s.api.batch.v1.Job", "io.k8s.api.batch.v1.CronJob", "io.k8s.api.core.v1.PersistentVolumeClaim"];
+
+/// The metadata of any object.
+const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// What the CustomResourceDefinitions of all judged kinds have of the metadata of a pod template, a Job or a
+/// claim inside an object: what controller-gen writes.
+const INNER_METADATA: [&str; 5] = ["annotations", "finalizers", "labels", "name", "namespace"];
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
@@ -201,6 +210,11 @@ impl Schema {
         &self.shapes[usize::from(id.0)]
     }
 
+    /// Returns the shape that a shape has inside a custom resource. There metadata has fewer fields.
+    pub(super) fn inside(&self, id: Id) -> Id {
+        if id == self.metadata { self.inner_metadata } else { id }
+    }
+
     /// Tells whether a shape, or something below it, has defaults.
     pub(super) fn has_defaults(&self, id: Id) -> bool {
         self.defaulted[usize::from(id.0)]
@@ -221,11 +235,20 @@ impl Schema {
                 definitions.insert(name.clone(), schema);
             }
         }
+        let inner = "metadata inside a custom resource".to_owned();
+        if let Some(whole) = definitions.get(METADATA).and_then(|whole| whole.get("properties")?.as_object())
+        {
+            let fields = whole.iter().filter(|(name, _)| INNER_METADATA.contains(&name.as_str()));
+            let fields: serde_json::Map<String, Value> =
+                fields.map(|(name, schema)| (name.clone(), schema.clone())).collect();
+            definitions.insert(inner.clone(), serde_json::json!({"type": "object", "properties": fields}));
+        }
         let mut builder = Builder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
         let [job, cron_job, claim] = BUILT_IN.map(|name| builder.named(name, ""));
         let custom = customs.iter().map(|(kind, name)| (*kind, builder.named(name, ""))).collect();
+        let [metadata, inner_metadata] = [METADATA, &inner].map(|name| builder.named(name, ""));
         let defaulted = defaulted(&builder.shapes);
-        Self { shapes: builder.shapes, defaulted, job, cron_job, claim, custom }
+        Self { shapes: builder.shapes, defaulted, job, cron_job, claim, custom, metadata, inner_metadata }
     }
 }
 

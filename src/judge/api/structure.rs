@@ -24,6 +24,11 @@ use crate::text::value::{Map, Value, json};
 pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     let schema = Schema::get();
     let Some(root) = schema.root(object) else { return Vec::new() };
+    // The schema is that of the newest version.
+    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if root.kind.is_some_and(|kind| kind.also.contains(&version)) {
+        return Vec::new();
+    }
     let mut walk = Walk {
         schema,
         object,
@@ -67,6 +72,7 @@ impl Walk<'_> {
             }
             return;
         }
+        let id = if self.required && !path.is_of_root() { schema.inside(id) } else { id };
         match (schema.shape(id), value) {
             (Shape::Any, _)
             | (Shape::Text, Value::String(_))
@@ -223,8 +229,14 @@ impl Walk<'_> {
         let is = describe(value);
         let Some(announced) = self.repeats(path, ("type", wanted, &is, &help)) else { return };
         let pointer = path.pointer();
-        let message = format!("`{}` must be {wanted}, is {is}", name_of(&pointer));
-        let finding = self.announced(announced, (FIELD_TYPE, Level::Deny), pointer.clone(), (message, help));
+        let mut message = format!("`{}` must be {wanted}, is {is}", name_of(&pointer));
+        let mut level = Level::Deny;
+        // A cluster may have an older release of the operator.
+        if let Some(release) = took_words(&pointer, value).filter(|_| self.reading == Reading::Manifest) {
+            message += &format!(", which {release} and later refuse");
+            level = Level::Warn;
+        }
+        let finding = self.announced(announced, (FIELD_TYPE, level), pointer.clone(), (message, help));
         if let Some((safety, value)) = fix {
             finding.fix(safety, vec![Op::Replace(pointer, value)]);
         }
@@ -242,6 +254,11 @@ impl Walk<'_> {
     }
 
     fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Place<'_>) {
+        // What programs in Go write for a time that is not set. Without it, nothing is lost.
+        let is_blank_time = key == "creationTimestamp" && value.is_null();
+        if is_blank_time && matches!(self.reading, Reading::Body { strict: false } | Reading::Inside) {
+            return;
+        }
         // Of very many, nobody looks for what was meant by each.
         self.strangers += 1;
         let is_plain = self.strangers > MOST_WORDS;
@@ -273,6 +290,11 @@ impl Walk<'_> {
             let help = "remove it, or check its name".to_owned();
             let (level, begin) = self.of_release(key).unwrap_or((level, begin));
             self.announced(announced, (UNKNOWN_FIELD, level), pointer, (begin, help)).at_key();
+            return;
+        }
+        if is_blank_time {
+            let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, "remove it".to_owned());
+            finding.at_key().fix(Safety::Safe, vec![Op::Remove(pointer)]);
             return;
         }
         let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));
@@ -440,6 +462,13 @@ pub(crate) fn quote(finding: &mut Finding, text: Option<&str>) {
         }
         _ => finding.fix = None,
     }
+}
+
+/// Returns the release since which an operator refuses a word that it took before.
+fn took_words(pointer: &Pointer, value: &Value) -> Option<&'static str> {
+    let is_field = matches!(pointer.last(), Some(Token::Key(key)) if **key == *"numProcPerNode");
+    let is_word = matches!(value.as_str(), Some("auto" | "cpu" | "gpu"));
+    (is_field && is_word).then_some("Trainer 2.2")
 }
 
 /// Returns the help for a value of the wrong type, and the value that was probably meant.

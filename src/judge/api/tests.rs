@@ -78,6 +78,58 @@ fn a_part_of_an_object_lacks_nothing() {
 }
 
 #[test]
+fn a_whole_job_without_an_image_is_not_a_part() {
+    let of = |container: Value, restart: Value| {
+        said(&job(json!({"template": {"spec": {"restartPolicy": restart, "containers": [container]}}})))
+    };
+    let image = "spec.template.spec.containers[0]";
+    let runs = json!({"name": "c", "command": ["train"]});
+    assert_eq!(of(runs.clone(), "Never".into()), [format!("deny api-server {image}.image")]);
+    // A misspelled one says by itself that the object is whole.
+    assert_eq!(
+        of(json!({"name": "c", "imgae": "i"}), "Never".into()),
+        [format!("deny unknown-field {image}.imgae"), format!("deny api-server {image}.image")]
+    );
+    // Patches of a kustomization.
+    assert_eq!(of(runs.clone(), Value::Null), ["deny api-server spec.template.spec.restartPolicy"]);
+    assert_eq!(of(json!({"name": "c", "env": []}), "Never".into()), [""; 0]);
+    assert_eq!(said(&job(json!({"template": {"spec": {"containers": [runs]}}}))), [""; 0]);
+    // What a test of an operator compares with.
+    let mut made = job(json!({"template": {"spec": {"restartPolicy": "Never", "containers": [runs]}}}));
+    made["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}]);
+    assert_eq!(said(&made), [""; 0]);
+}
+
+#[test]
+fn one_mistake_is_reported_once_at_its_place() {
+    let of = |spec: Value, labels: Value| {
+        let mut pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+        crate::text::patch::merge(&mut pod, &spec);
+        let mut object = job(json!({"template": {"metadata": {"labels": {"app": "x y"}}, "spec": pod}}));
+        if !labels.is_null() {
+            object["metadata"]["labels"] = labels;
+        }
+        check(&object)
+    };
+    let places =
+        |found: Vec<Finding>| found.iter().map(|finding| finding.path.to_string()).collect::<Vec<_>>();
+    // The server copies the labels of the template to the Job.
+    assert_eq!(places(of(json!({}), Value::Null)), ["spec.template.labels"]);
+    assert_eq!(places(of(json!({}), json!({"app": "x y"}))), ["metadata.labels", "spec.template.labels"]);
+    let found = of(json!({"restartPolicy": "never"}), json!({"a": "b"}));
+    let [_, restart] = &found[..] else { panic!("{found:#?}") };
+    assert!(restart.message.ends_with("supported values: \"OnFailure\", \"Never\""), "{restart:#?}");
+    assert_eq!(restart.help, "did you mean `Never`?");
+    let mut indexed = job(
+        json!({"completionMode": "indexed", "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}),
+    );
+    assert_eq!(check(&indexed)[0].help, "did you mean `Indexed`?");
+    indexed["spec"]["completionMode"] = "Something".into();
+    assert_eq!(check(&indexed)[0].help, "fix `spec.completionMode`");
+}
+
+#[test]
 fn schedules_without_a_date_are_told() {
     let cron = |schedule: &str| {
         let template =

@@ -31,7 +31,6 @@ use cause::Causes;
 pub use cause::{Cause, Reason};
 use cron_job::cron_job;
 use job::job;
-use metadata::metadata;
 pub(super) use operator::check_of as operator_check;
 pub use operator::refusals as operator_refusals;
 use part::Part;
@@ -58,7 +57,7 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
         }
         Api::CronJob => cron_job(&object, None, &mut causes),
         Api::Custom { .. } => {
-            metadata(&object.get("metadata"), &mut causes);
+            metadata::of_custom_resource(&object.get("metadata"), &mut causes);
             custom::check(kind, &object, &mut causes);
         }
     }

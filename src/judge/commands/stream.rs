@@ -23,7 +23,7 @@ pub(crate) const IDLE: [&str; 8] = [":", "date", "echo", "printf", "sleep", "syn
 
 /// Programs, besides Python, that a rule looks at wherever they are. Those are kept when there is no room for
 /// all: see [`CommandLine::commands`](super::CommandLine::commands).
-const NAMED: [&str; 36] = [
+const NAMED: [&str; 37] = [
     ".",
     "accelerate",
     "aws",
@@ -39,6 +39,7 @@ const NAMED: [&str; 36] = [
     "hf",
     "horovodrun",
     "huggingface-cli",
+    "hyperpodrun",
     "install",
     "mpiexec",
     "mpiexec.hydra",

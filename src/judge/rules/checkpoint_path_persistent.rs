@@ -59,8 +59,8 @@
 //!
 //! Only pods that request an accelerator are looked at, and only commands that start a Python program,
 //! directly or by a launcher such as `torchrun`. The directory is the value of a flag that says where to
-//! write: `--checkpoint-dir`, `--checkpoint-path`, `--ckpt-dir`, `--ckpt-path`, `--save-dir`, `--save`,
-//! `--snapshot-path`, `--output-dir`, `--out-dir`, `--default-root-dir`, `--dist-checkpoint-root-folder` (`_`
+//! write: `--checkpoint-dir`, `--checkpoint-path`, `--checkpoint-file`, `--ckpt-dir`, `--ckpt-path`, `--save-dir`, `--save`,
+//! `--save-checkpoint`, `--snapshot-path`, `--output-dir`, `--out-dir`, `--default-root-dir`, `--dist-checkpoint-root-folder` (`_`
 //! and `-` mean the same), or a setting such as `trainer.default_root_dir=`, `exp_manager.exp_dir=`,
 //! `checkpointer.checkpoint_dir=` or `base_output_directory=`. Variables such as `CHECKPOINT_DIR`,
 //! `CKPT_PATH` and `SNAPSHOT_PATH` count only if no volume of the pod is kept. Flags that name something to
@@ -119,8 +119,9 @@ pub(super) static RULE: Rule = Rule {
 };
 
 /// Flags for a directory to write, without dashes and with `_` for `-` (training.md §2 no. 3).
-const FLAGS: [&str; 11] = [
+const FLAGS: [&str; 13] = [
     "checkpoint_dir",
+    "checkpoint_file",
     "checkpoint_path",
     "ckpt_dir",
     "ckpt_path",
@@ -129,6 +130,7 @@ const FLAGS: [&str; 11] = [
     "out_dir",
     "output_dir",
     "save",
+    "save_checkpoint",
     "save_dir",
     "snapshot_path",
 ];
@@ -336,7 +338,12 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
             let next = || command.words.get(at + 1).map(|token| token.word.text.as_str());
             let Some(value) = inline.or_else(next).filter(|value| !value.starts_with('-')) else { continue };
             let has_slash = || value.contains(['/', '.']);
-            if !is_path(value) || name.ends_with("-save") && !has_slash() {
+            if !is_path(value)
+                || ["save", "save_checkpoint"]
+                    .iter()
+                    .any(|flag| is_one(&[flag], name.trim_start_matches('-')))
+                    && !has_slash()
+            {
                 continue;
             }
             let said = if inline.is_some() { text.to_owned() } else { format!("{text} {value}") };

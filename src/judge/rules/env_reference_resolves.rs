@@ -53,8 +53,8 @@
 //!
 //! ## Fix
 //!
-//! Safe: swaps a variable with the one that names it, and writes `$(X)` for `$X` and `${X}` where there is no
-//! shell. Unsafe: starts the program by `sh -c` where it has a command substitution, and adds
+//! Safe: swaps a variable with the one that names it, and writes `$(X)` for `$X` and `${X}` in `env`, and in
+//! `command` and `args` where there is no shell. Unsafe: starts the program by `sh -c` where it has a command substitution, and adds
 //! `completionMode: Indexed` where a Job uses its index. For a variable that a controller adds there is none:
 //! use it in `command` or `args`, or in the program.
 //!
@@ -63,6 +63,11 @@
 //! Reported are
 //!
 //! * `$(X)` in `env` where `X` is defined only further down, or added by the kind's controller;
+//! * `$X` and `${X}` in a value of `env` where `X` is another variable of the container, or one that `mpirun` or
+//!   Slurm sets for each process it starts;
+//! * `PATH` and its like, if the list in `env` names itself: `$PATH:/opt/bin`. Kubernetes does not know the
+//!   variables of the image, so the program gets a directory with the name `$PATH`, and none of the image's;
+//! * `$((…))`, `$(date +%F)` and commands in backticks in a value of `env`;
 //! * `$X` and `${X}` in `command` and `args` without a shell, where `X` is a variable of the container;
 //! * `$(X)` in `command` and `args` without a shell, where the container has no `X`;
 //! * `$(date +%F)`, and commands in backticks, in `command` and `args` without a shell;
@@ -72,7 +77,11 @@
 //! elsewhere (`envFrom`, an operator whose variables are not known), for variables of Services
 //! (`X_SERVICE_HOST`), and where a program evaluates its arguments itself: scripts, `ssh`, `mpirun`, `make`,
 //! interpreters with `-c` or `-e`, and images whose entrypoint may be a shell. It is also silent where a tool
-//! fills in the file before Kubernetes sees it, by the look of the image or of the variable's own value.
+//! fills in the file before Kubernetes sees it, by the look of the image or of the variable's own value. Values
+//! of `env` are not looked at where they have several lines or words (commands that some shell reads later),
+//! where they are `$X` and nothing else (`envsubst` fills them in) unless `X` is a variable of the container,
+//! and where a script of the container has `eval` or `envsubst`; `${X}` also where the image says what runs,
+//! or by the names of variables of Spring, Quarkus or Micronaut, which replace it themselves.
 //!
 //! ## References
 //!
@@ -84,13 +93,13 @@ use std::collections::BTreeMap;
 
 use crate::judge::commands::{CommandLine, SHELLS, base_name, is_of_service, references};
 use crate::judge::finding::Safety;
+use crate::judge::literal::{InValue, Literal, in_value, literal, value_with_brackets, with_brackets};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::judge::training::quote;
 use crate::kinds::{Field, Part, PodTemplate};
 use crate::text::meter;
 use crate::text::patch::Op;
-use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Value, json};
 
@@ -143,11 +152,12 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Reports `$(X)` in `env` whose variable comes later.
+/// Reports `$(X)` in `env` whose variable comes later, and what Kubernetes does not replace at all.
 fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
     let env = line.container.part.get("env");
-    let names_another =
-        |item: &Value| item.get("value").and_then(Value::as_str).is_some_and(|text| text.contains("$("));
+    let names_another = |item: &Value| {
+        item.get("value").and_then(Value::as_str).is_some_and(|text| text.contains(['$', '`']))
+    };
     if !env.values().iter().any(names_another) {
         return;
     }
@@ -159,9 +169,16 @@ fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
         let Some(name) = name_of(item) else { continue };
         defined.entry(name).or_insert((at, 0)).1 += 1;
     }
+    let is_filled_in = is_filled_in(line);
     for (at, item) in items.iter().enumerate() {
         let field = item.get("value");
         let Some(text) = field.value.and_then(Value::as_str) else { continue };
+        if let Some(name) = name_of(item).filter(|_| !is_filled_in)
+            && let Some(found) = in_value(line, &items, at, (name, text), &defined)
+        {
+            unread(cx, &field.pointer, found, value_with_brackets(text, at, &defined));
+            continue;
+        }
         let late = references(text).into_iter().find_map(|reference| match defined.get(reference) {
             Some((first, _)) if *first <= at => None,
             _ if line.environment.adds(reference) => Some((reference, None)),
@@ -185,6 +202,64 @@ fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
         if let Some(ops) = swapped(&items, (at, later), &defined) {
             finding.fix(Safety::Safe, ops);
         }
+    }
+}
+
+/// Tells whether something replaces variables in values: a tool before Kubernetes sees the file, or the
+/// container, by `eval` or `envsubst`.
+fn is_filled_in(line: &CommandLine<'_>) -> bool {
+    let image = line.container.part.value.and_then(|container| container.get("image")?.as_str());
+    image.is_some_and(|image| image.contains('$'))
+        || line.commands.iter().any(|command| ["envsubst", "eval"].contains(&command.program.as_str()))
+}
+
+/// Reports what Kubernetes does not replace in the value of a variable.
+fn unread(cx: &mut Cx<'_>, at: &Pointer, found: InValue<'_>, new: Option<String>) {
+    let brackets = |name: &str| quote(&format!("$({name})"));
+    let (message, help) = match found {
+        InValue::Own(written) => (
+            format!(
+                "{} stays as it is: Kubernetes does not know the directories of the image",
+                quote(written)
+            ),
+            "write the whole list, or extend it in a script with `export`, where a shell replaces it"
+                .to_owned(),
+        ),
+        InValue::Sum(written) => (
+            format!("{} stays as it is: no shell reads `env`", quote(written)),
+            "write the number, or let a script or the program calculate it".to_owned(),
+        ),
+        InValue::Substitution(written) => (
+            format!("{} stays as it is: no shell reads `env`", quote(written.trim_matches('`'))),
+            "set the variable in a script that runs it, or in the program".to_owned(),
+        ),
+        InValue::OfLauncher(written, name) => (
+            format!("{} stays as it is: the launcher sets {} only later", quote(written), quote(name)),
+            format!(
+                "read {} in the program, or set the variable in a script that the launcher starts",
+                quote(name)
+            ),
+        ),
+        InValue::Variable(written, name, true) => (
+            format!(
+                "{} stays as it is: in `env`, Kubernetes replaces {} only",
+                quote(written),
+                brackets(name)
+            ),
+            format!("write {}", brackets(name)),
+        ),
+        InValue::Variable(written, name, false) => (
+            format!(
+                "{} stays as it is: in `env`, Kubernetes replaces {} only",
+                quote(written),
+                brackets(name)
+            ),
+            format!("write {}, and only of variables that come before it in `env`", brackets(name)),
+        ),
+    };
+    let finding = cx.report(at, message).help(help);
+    if let Some(new) = new {
+        finding.fix(Safety::Safe, vec![Op::Replace(at.clone(), new.into())]);
     }
 }
 
@@ -226,16 +301,6 @@ fn swapped(
 
 fn name_of<'a>(variable: &Part<'a>) -> Option<&'a str> {
     variable.value?.get("name")?.as_str()
-}
-
-/// What an item of a command line has that nothing replaces.
-enum Literal<'t> {
-    /// `$(date +%F)` or backticks.
-    Substitution(&'t str),
-    /// `$X` or `${X}`, with the name.
-    Variable(&'t str, &'t str),
-    /// `$(X)`, with the name.
-    Unknown(&'t str),
 }
 
 /// Reports what only a shell would replace, where there is none.
@@ -315,99 +380,6 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
 fn takes_code(option: &str) -> bool {
     let is_short = option.starts_with('-') && !option.starts_with("--") && option.len() < 8;
     CODE.contains(&option) || is_short && option.ends_with(['c', 'e', 'E', 'x'])
-}
-
-/// Returns the first thing in an item that nothing replaces.
-fn literal<'t>(line: &CommandLine<'_>, text: &'t str) -> Option<Literal<'t>> {
-    meter::spend_text(text);
-    if let Some(found) = backticks(text) {
-        return Some(Literal::Substitution(found));
-    }
-    let mut rest = text;
-    while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
-        meter::spend(2);
-        let (here, behind) = (&rest[at..], &rest[at + 1..]);
-        rest = behind.strip_prefix('$').unwrap_or(behind);
-        if behind.starts_with('$') {
-            continue;
-        }
-        if let Some(inner) = behind.strip_prefix('(') {
-            let end = inner.find(')')?;
-            let name = &inner[..end];
-            let begins = name.starts_with(|char: char| char.is_ascii_lowercase() || char == '/');
-            if begins && name.contains(' ') {
-                return Some(Literal::Substitution(&here[..end + 3]));
-            }
-            let missing = !line.environment.is_open && line.environment.get(name).is_none();
-            if missing && is_name(name) && !is_of_service(name) {
-                return Some(Literal::Unknown(name));
-            }
-            rest = &inner[end + 1..];
-        } else if let Some((written, name)) = variable(here)
-            && is_known(line, name)
-        {
-            return Some(Literal::Variable(written, name));
-        }
-    }
-    None
-}
-
-/// Returns what is in backticks, if an item is no prose.
-fn backticks(text: &str) -> Option<&str> {
-    let (before, rest) = text.split_once('`')?;
-    let (inner, after) = rest.split_once('`')?;
-    let begins = inner.starts_with(|char: char| char.is_ascii_lowercase() || char == '/');
-    let is_alone = !before.contains([' ', '`']) && !after.contains([' ', '`']);
-    (begins && is_alone).then(|| &text[before.len()..before.len() + inner.len() + 2])
-}
-
-/// Returns `$X` or `${X}` at the beginning of a text, and the name.
-fn variable(text: &str) -> Option<(&str, &str)> {
-    let behind = text.strip_prefix('$')?;
-    let name =
-        |text: &str| text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
-    if let Some(inner) = behind.strip_prefix('{') {
-        let length = name(inner);
-        return inner[length..].starts_with('}').then(|| (&text[..length + 3], &inner[..length]));
-    }
-    let length = name(behind);
-    Some((&text[..length + 1], &behind[..length]))
-}
-
-fn is_name(name: &str) -> bool {
-    let first = name.as_bytes().first();
-    first.is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// Tells whether the container has a variable, and nothing fills it in before Kubernetes sees it.
-fn is_known(line: &CommandLine<'_>, name: &str) -> bool {
-    is_name(name)
-        && line.environment.get(name).is_some_and(|known| {
-            known.is_added() || known.value.as_deref().is_some_and(|value| !is_placeholder(value))
-        })
-}
-
-/// Returns an item with `$(X)` for each `$X` and `${X}` of a known variable.
-fn with_brackets(line: &CommandLine<'_>, text: &str) -> String {
-    let mut new = String::with_capacity(text.len() + 8);
-    let mut rest = text;
-    while let Some(at) = memchr::memchr(b'$', rest.as_bytes()) {
-        new.push_str(&rest[..at]);
-        rest = &rest[at..];
-        match variable(rest).filter(|(_, name)| is_known(line, name)) {
-            Some((written, name)) => {
-                new += &format!("$({name})");
-                rest = &rest[written.len()..];
-            }
-            None => {
-                let length = if rest.starts_with("$$") { 2 } else { 1 };
-                new.push_str(&rest[..length]);
-                rest = &rest[length..];
-            }
-        }
-    }
-    new + rest
 }
 
 /// Returns the operations that start the program by a shell.

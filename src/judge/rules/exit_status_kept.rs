@@ -52,7 +52,7 @@
 //! but not `pip`, `venv` and `python -c`. It is reported
 //!
 //! * where it is piped into `tee` without `pipefail`, and the script ends there or with a command such as
-//!   `echo`, or relies on the status (`set -e`, `&&`);
+//!   `echo`, relies on the status (`set -e`, `&&`), or only copies files (`mkdir`, `cp`, `mv`, `tar`);
 //! * where `|| true`, `|| :` or `|| echo …` follows, and the script ends there.
 //!
 //! The shells `sh` and `dash` of Debian and Ubuntu do not know `set -o pipefail`: they print an error and end
@@ -60,8 +60,9 @@
 //! known to be based on them, and a note if it is not.
 //!
 //! The rule is silent where the script reads `PIPESTATUS`, where the program runs in a branch or loop, where
-//! what follows names the file that `tee` writes, and where other commands follow that may look at the result. It does not report `python train.py; echo done`,
-//! which loses the status as well: most scripts of this form do something else.
+//! what follows names the file that `tee` writes to look at it, and where other commands follow that may look at
+//! the result. It does not report `python train.py; echo done`, which loses the status as well: most scripts of
+//! this form do something else.
 //!
 //! ## References
 //!
@@ -139,6 +140,8 @@ struct Outermost<'s> {
     /// Whether it looks at the statuses of a pipeline.
     names_statuses: bool,
     has_pipefail: bool,
+    /// Whether it has tests or substitutions, which are no commands here.
+    has_tests: bool,
 }
 
 impl<'s> Outermost<'s> {
@@ -147,7 +150,8 @@ impl<'s> Outermost<'s> {
         meter::spend_text(script);
         let has = |part: &str| memchr::memmem::find(script.as_bytes(), part.as_bytes()).is_some();
         let names_statuses = has("PIPESTATUS") || has("pipestatus");
-        Self { item, script, names_statuses, has_pipefail: has("pipefail") }
+        let has_tests = ["[[", "((", "$(", "`"].iter().any(|part| has(part));
+        Self { item, script, names_statuses, has_pipefail: has("pipefail"), has_tests }
     }
 }
 
@@ -183,20 +187,22 @@ fn in_script(
             After::Pipe if next.program == "tee" && !shell.pipefail && !has_pipefail => {
                 let relies = shell.errexit || next.after == After::And;
                 let rest = &own[position + 1..];
-                if next.after == After::Pipe || !(relies || is_end(rest) || ends_well) {
+                let goes_on = !relies && !text.has_tests && only_copies(rest);
+                if next.after == After::Pipe || !(relies || is_end(rest) || ends_well || goes_on) {
                     continue;
                 }
                 pipelines += 1;
                 *all_pipelines += 1;
                 let is_enough = pipelines > MAX_PIPELINES || *all_pipelines > MAX_PIPELINES_OF_ALL;
-                if is_enough || is_read(script, at, next, rest) {
+                if is_enough || !goes_on && is_read(script, at, next, rest) {
                     continue;
                 }
                 // What follows would hide the failure as well.
                 let is_last = relies || next.after == After::End || rest.len() == 1;
                 let option = if is_last { "set -o pipefail" } else { "set -eo pipefail" };
-                let message =
-                    format!("the status of {} is lost: that of `tee` counts", quoted(&command.words));
+                let counts =
+                    if goes_on { "the script goes on with what follows" } else { "that of `tee` counts" };
+                let message = format!("the status of {} is lost: {counts}", quoted(&command.words));
                 let finding = cx.report(&line.place(program), message);
                 finding.at(line.part(program));
                 if matches!(shell.name, "bash" | "zsh") {
@@ -233,6 +239,24 @@ fn is_end(commands: &[&Command]) -> bool {
         let is_idle = at == 0 || IDLE.contains(&command.program.as_str()) && command.gap <= Gap::Quiet;
         is_idle && command.place.depth == 0 && matches!(command.after, After::End | After::Next)
     })
+}
+
+/// Programs that put files elsewhere, whatever came before.
+const COPY: [&str; 9] = ["chmod", "chown", "cp", "ln", "ls", "mkdir", "mv", "rsync", "tar"];
+
+/// Tells whether nothing follows a pipeline but copies, which do not ask how it ended. `rest` begins with `tee`.
+fn only_copies(rest: &[&Command]) -> bool {
+    rest.len() > 1
+        && rest.iter().enumerate().all(|(at, command)| {
+            meter::spend(1);
+            let program = command.program.as_str();
+            let is_copy = at == 0 || COPY.contains(&program) || IDLE.contains(&program);
+            let is_plain = command.place.depth == 0 && !command.place.branch;
+            is_copy
+                && is_plain
+                && command.gap == Gap::None
+                && matches!(command.after, After::End | After::Next)
+        })
 }
 
 /// Tells whether what follows in a script names a file that `tee` writes, so that it may look at the result.

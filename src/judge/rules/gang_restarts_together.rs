@@ -6,7 +6,9 @@
 //! retries replaces just that pod. The new process waits for a rendezvous, the others wait for the old one in
 //! an NCCL call, and all of them hold their GPUs until a timeout, typically 10 to 30 minutes later; then the
 //! next pod fails, up to `backoffLimit` times. On 8 nodes with 8 GPUs, six retries of that kind cost some 100
-//! GPU hours.
+//! GPU hours. Where all pods fail together it is the other way round: each counts, so that 16 pods are beyond
+//! the default of 6 at once, and the Job fails without a retry; with a higher limit, the next attempt waits up
+//! to ten minutes, since the delay doubles with each failed pod.
 //!
 //! ## Bad
 //!
@@ -71,7 +73,9 @@
 //! Only Jobs, JobSets and other objects of batch/v1 Jobs are looked at, in which several pods run a launcher
 //! that joins them: `torchrun` or `accelerate launch` with more than one node, a rendezvous endpoint or a
 //! master address, `mpirun` with hosts, or a container with `MASTER_ADDR`. They are reported where
-//! `backoffLimit` is not 0 (6 is the default), and a JobSet also where its Jobs have `backoffLimit: 0` and it
+//! `backoffLimit` is not 0 (6 is the default), or where `backoffLimitPerIndex` is set, which replaces that default
+//! by one without end, unless it ends the Job with the first failed index (`backoffLimitPerIndex: 0` with
+//! `maxFailedIndexes: 0`). A JobSet is reported also where its Jobs have `backoffLimit: 0` and it
 //! has no `failurePolicy.maxRestarts`, since the first failure then ends the set.
 //!
 //! The rule is silent for runs that cope with the loss of a pod (`--nnodes=2:4`, `--max-restarts` with a
@@ -89,7 +93,7 @@ use crate::judge::finding::{Part as FindingPart, Place};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
 use crate::judge::training::{is_python_trainer, quoted};
-use crate::kinds::{Deadline, Field, PodTemplate};
+use crate::kinds::{Deadline, Field, Part, PodTemplate};
 use crate::text::pointer::Pointer;
 
 pub(super) static RULE: Rule = Rule {
@@ -119,6 +123,11 @@ fn check(cx: &mut Cx<'_>) {
         }
         let lines = cx.commands(index);
         let Some((at, launcher)) = lines.containers.iter().find_map(joins) else { continue };
+        let by_index = pod.around.get("backoffLimitPerIndex");
+        if by_index.is_set() {
+            of_indexes(cx, pod, &by_index, (at, &launcher));
+            continue;
+        }
         let limit = pod.around.get("backoffLimit");
         let retries = match limit.int() {
             Field::Unset => "6 by default".to_owned(),
@@ -168,6 +177,28 @@ fn check(cx: &mut Cx<'_>) {
             .label(Place::Here(limit, FindingPart::Value), "no retries")
             .label(Place::Here(at, FindingPart::Value), "the pods train together");
     }
+}
+
+/// Reports retries of each index: no other limit counts then, unless the author sets one.
+fn of_indexes(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, by_index: &Part<'_>, (at, launcher): (Pointer, &str)) {
+    let ends_at_first = [("backoffLimit", 0), ("maxFailedIndexes", 0)]
+        .iter()
+        .any(|(field, limit)| pod.around.get(field).int() == Field::Set(*limit));
+    let message = match by_index.int() {
+        Field::Set(0) if ends_at_first => return,
+        Field::Set(0) => format!(
+            "`backoffLimitPerIndex: 0` ends a failed index alone: the others of {launcher} wait for it, and hang"
+        ),
+        Field::Set(retries) if retries > 0 => format!(
+            "`backoffLimitPerIndex` ({retries}) replaces a failed pod alone: the others of {launcher} hang, and \
+             it waits for them"
+        ),
+        _ => return,
+    };
+    let finding = cx.report(&by_index.pointer, message);
+    finding
+        .help("remove it and write `backoffLimit: 0`: it is for indexes that do not depend on each other")
+        .label(Place::Here(at, FindingPart::Value), "started in all of them");
 }
 
 /// Tells whether a rule of the Job may fail it at the first failure of a pod.

@@ -49,6 +49,12 @@
 //! does not count as a retry. Workers that `torchrun` starts need no such change: it exits with 1 on SIGTERM,
 //! whatever the training script exits with.
 //!
+//! Where the script of a container says that it ends with 0 on SIGTERM, the webhook warns instead of filling
+//! the value in, and the fix is unsafe. That is so where a shell waits for its program (`train & wait`) and
+//! its `trap` exits with 0, or lets the script go on to its end after the `wait`. A `trap` in a subshell, one
+//! that is taken back (`trap - TERM`), `exit $?`, and a shell that does not wait say nothing; neither does
+//! what a program does with the signal itself.
+//!
 //! ## Details
 //!
 //! Only for Jobs, and kinds that Jobs are made from: CronJob, JobSet, ScaledJob and training runtimes. The
@@ -79,6 +85,16 @@
 //! `fill`; a warning says so. An edit, a patch or `kubectl replace` owns what it sets, and is left alone. While
 //! Jobgate is not running, such an apply takes the value back: write it into the manifest.
 //!
+//! **On a node that stops answering**, `Failed` waits for what may never come. The control plane deletes the
+//! pod after five minutes, but only the node can say that it has terminated. Until then there is no
+//! replacement, and a Job beyond its deadline does not become `Failed`, so that no TTL begins and a CronJob
+//! with `Forbid` starts no run. With Kueue and `waitForPodsReady` it is worse: the other pods of the Job are
+//! killed and started again every half hour, since they are never all ready. It ends when the lost pod is
+//! gone: delete the Node, or give it the taint `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or
+//! delete the pod with `--force` if nothing runs on the node any more. With `TerminatingOrFailed` the pod is
+//! replaced at once. Clusters whose lost nodes are not deleted soon set the parameter `onlyWhereTwoPodsHarm`,
+//! or the action `note`.
+//!
 //! The field is filled into objects of Terraform as well: its provider does not know the field, so plans show
 //! no change.
 //!
@@ -90,9 +106,10 @@
 use crate::judge::appliers::{self, applied_again};
 use crate::judge::checks;
 use crate::judge::engine::{KEEP, Origin};
-use crate::judge::finding::{Level, Safety};
+use crate::judge::finding::{Finding, Level, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Ratchet, Rule};
+use crate::judge::sigterm;
 use crate::kinds::{Api, Choice, Field, OnUpdate, Part};
 use crate::text::patch::Op;
 use crate::text::value::Value;
@@ -104,7 +121,7 @@ pub(super) static RULE: Rule = Rule {
     kinds: Kinds::JobSpecs,
     default: Action::Fill,
     fills: Fills::JobSpec(FIELD),
-    params: &[],
+    params: &[ONLY_WHERE_HARMFUL.0],
     export: Exportable::No(
         "the API server has set the field by then, so that an author's choice cannot be told from its default",
     ),
@@ -116,6 +133,17 @@ pub(super) static RULE: Rule = Rule {
 const FIELD: &str = "podReplacementPolicy";
 const HELP: &str = "write `podReplacementPolicy: Failed`; \
                     a pod that checkpoints on SIGTERM must then exit with a status other than 0";
+
+/// The same for a pod that is known to end with 0 then.
+const ENDS_WITH_ZERO: &str = "exit with another status on SIGTERM, e.g. 143, then write `podReplacementPolicy: \
+                              Failed`; as it is, a pod that is deleted would count as succeeded, and the Job \
+                              could be complete half done";
+
+const ONLY_WHERE_HARMFUL: Flag = Flag::off(
+    "onlyWhereTwoPodsHarm",
+    "Whether only Jobs are looked at in which two pods at once do harm: Indexed ones, and those with whole \
+     accelerators or a claim that they write to.",
+);
 
 /// What happens without the field.
 const OVERLAPS: &str = "so a replacement starts while the old pod is still terminating";
@@ -131,14 +159,26 @@ fn check(cx: &mut Cx<'_>) {
     let is_lost = in_list && (from_file() || applied_again(cx.workload).is_some());
     let in_place = cx.workload.kind.replaces_in_place;
     let in_place = in_place.filter(|choice| choice.of(&cx.workload.object).is_some());
-    for run in &cx.workload.runs {
-        if let Some(spec) = &run.job_spec {
-            check_run(cx, spec, is_lost, in_place);
+    for (run, each) in cx.workload.runs.iter().enumerate() {
+        if let Some(spec) = &each.job_spec {
+            check_run(cx, (run, spec), is_lost, in_place);
         }
     }
 }
 
-fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<Choice>) {
+/// Tells whether two pods of a run at once do harm: they are numbered, hold whole accelerators, or write to a
+/// claim. Whether that is of one node is not asked, so that the same is filled in wherever claims are not known.
+fn does_harm(cx: &Cx<'_>, run: usize, spec: &Part<'_>) -> bool {
+    let is_numbered = spec.get("completionMode").text() == Field::Set("Indexed");
+    is_numbered
+        || cx
+            .workload
+            .pods_of(run)
+            .iter()
+            .any(|pod| pod.holds_accelerators() || pod.claims().any(|claim| !claim.read_only))
+}
+
+fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in_place: Option<Choice>) {
     // The API server writes `Failed` then, but the operator looks before.
     if spec.get("podFailurePolicy").is_set() && in_place.is_none() {
         return;
@@ -146,9 +186,13 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
     let needed = in_place.map(|choice| {
         format!("the operator refuses `{}` unless `podReplacementPolicy` is `Failed`", choice.word)
     });
+    if cx.flag(&ONLY_WHERE_HARMFUL) && needed.is_none() && !does_harm(cx, run, spec) {
+        return;
+    }
     let field = spec.get(FIELD);
     let is_over = ends_with_first_failure(spec);
     let harm = if is_over { FAILS } else { OVERLAPS };
+    let succeeds = succeeds_on_term(cx, run);
     match field.text() {
         Field::Unset => {
             let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
@@ -172,6 +216,9 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
                             let is_minor = is_over && !is_needed;
                             finding.instead_of_fill(if is_minor { Level::Note } else { Level::Warn });
                         }
+                        if let Some(place) = succeeds {
+                            keep_from_filling(finding, place);
+                        }
                     }
                 }
             }
@@ -185,7 +232,10 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
         {
             let message = format!("`podReplacementPolicy` is the API server's default, {harm}");
             let fix = Op::Replace(field.pointer.clone(), "Failed".into());
-            cx.report(&field.pointer, message).help(HELP).fix(Safety::Safe, vec![fix]);
+            let finding = cx.report(&field.pointer, message).help(HELP).fix(Safety::Safe, vec![fix]);
+            if let Some(place) = succeeds {
+                keep_from_filling(finding, place);
+            }
         }
         Field::Set("TerminatingOrFailed") => {
             if let Some(message) = needed {
@@ -195,6 +245,25 @@ fn check_run(cx: &mut Cx<'_>, spec: &Part<'_>, is_lost: bool, in_place: Option<C
             }
         }
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
+    }
+}
+
+/// Returns the place in a container that ends it with 0 on SIGTERM, so that its pod counts as succeeded.
+fn succeeds_on_term(cx: &Cx<'_>, run: usize) -> Option<Place> {
+    let first = cx.workload.pods.partition_point(|pod| pod.run < run);
+    let pods = first..first + cx.workload.pods_of(run).len();
+    pods.map(|index| cx.commands(index)).find_map(|commands| {
+        let (line, token) = sigterm::ends_with_zero(&commands.containers)?;
+        Some(Place::Here(line.place(token), line.part(token)))
+    })
+}
+
+/// Makes a fix that would complete a Job half done the author's decision.
+fn keep_from_filling(finding: &mut Finding, place: Place) {
+    finding.instead_of_fill(Level::Warn).help(ENDS_WITH_ZERO);
+    finding.label(place, "on SIGTERM, this ends the container with 0");
+    if let Some(fix) = &mut finding.fix {
+        fix.safety = Safety::Unsafe;
     }
 }
 

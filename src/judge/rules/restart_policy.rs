@@ -61,7 +61,7 @@
 //!
 //! An init container with `restartPolicy: Always` is a sidecar, which is fine. For a PyTorchJob the field of
 //! the replica counts. It may be unset: the operator then uses `OnFailure`. The operator overwrites
-//! `template.spec.restartPolicy` of a replica, so setting it gives a warning. The webhook denies these
+//! `template.spec.restartPolicy` of a replica, so another word there gives a warning. The webhook denies these
 //! objects at its mutating endpoint, with all other findings, because the API server rejects them before it
 //! calls the validating one.
 //!
@@ -107,7 +107,7 @@ fn check(cx: &mut Cx<'_>) {
                 let always = if others_end { "until other pods end the job" } else { always };
                 check_template(cx, pod, (help, unset, always), others_end);
             }
-            Restart::Beside { words, ignored } => check_beside(cx, pod, words, ignored),
+            Restart::Beside { words, ignored, unset } => check_beside(cx, pod, (words, unset), ignored),
             Restart::Free => {}
         }
     }
@@ -180,7 +180,12 @@ fn check_template(
     }
 }
 
-fn check_beside(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, words: &[&str], ignored: Option<&str>) {
+fn check_beside(
+    cx: &mut Cx<'_>,
+    pod: &PodTemplate<'_>,
+    (words, unset): (&[&str], &[(&str, &str)]),
+    ignored: Option<&str>,
+) {
     let field = pod.around.get("restartPolicy");
     let name = pod.role().unwrap_or_default();
     let listed: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
@@ -205,7 +210,18 @@ fn check_beside(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, words: &[&str], ignored:
         }
     }
     let overwritten = pod.spec.get("restartPolicy");
-    if overwritten.is_set() {
+    // The operator writes the same word.
+    let by_default = || {
+        let of_role = unset.iter().find(|(role, _)| *role == name).map(|(_, word)| *word);
+        of_role.or(cx.workload.kind.retries.map(|retries| retries.unset))
+    };
+    let effective = match field.text() {
+        Field::Set(word) => Some(word),
+        Field::Unset => by_default(),
+        Field::Placeholder(_) | Field::Wrong => None,
+    };
+    let is_same = effective.is_some_and(|word| overwritten.text() == Field::Set(word));
+    if overwritten.is_set() && !is_same {
         let place = field.pointer.to_path();
         let message = "`restartPolicy` of the pod template has no effect: \
                        the operator overwrites it with the replica's";

@@ -65,6 +65,10 @@
 //! `kubeflow.org/v2beta1`, which stays when its launcher is deleted. The exception is an object of Terraform,
 //! which gets a warning instead: every plan would show the field as a change.
 //!
+//! A TTL that the author has set in an object of such a tool is a warning, since it makes the job run again and
+//! again. A label that many manifests have, whoever applies them (`app.kubernetes.io/instance`), is not enough
+//! for that.
+//!
 //! Hooks of Helm or Argo CD are not filled either. A hook is not created again before the next release, and
 //! the tool deletes it according to its deletion policy (`helm.sh/hook-delete-policy`,
 //! `argocd.argoproj.io/hook-delete-policy`). A hook without such a policy gets a warning, since it is kept
@@ -188,12 +192,18 @@ fn report_harm(cx: &mut Cx<'_>, field: &Part<'_>, harm: &str) {
 
 fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: bool) {
     let workload = cx.workload;
-    if !field.int().is_unset() || is_owned(workload) {
+    if is_owned(workload) {
         return;
     }
     let is_template = workload.schedule.is_some();
     // Tools track the object, and do not create again what its controller creates.
     let stays = is_template || workload.kind.finished == Finished::Never || !deletes_pods;
+    if matches!(field.int(), Field::Set(_)) && !stays {
+        return check_tracked(cx, field);
+    }
+    if !field.int().is_unset() {
+        return;
+    }
     let kept = workload.kind.history.map(|history| Kept::of(&workload.object.at(history.at), history));
     if kept == Some(Kept { successful: Some(0), failed: Some(0) }) {
         return;
@@ -212,9 +222,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
         }
         return;
     }
-    let tracker =
-        if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(workload) };
-    if let Some(tracker) = tracker.filter(|_| !stays) {
+    if let Some(tracker) = tracker_of(cx).filter(|_| !stays) {
         let message = format!(
             "`{FIELD}` is not set, so the finished job is never deleted; it is not filled in, \
              because {tracker} would create the job again, and it would run again"
@@ -257,6 +265,27 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
             .help(format!("set `{}`, e.g. to {seconds} (seconds){earlier}", field.pointer))
             .fix(Safety::Safe, vec![fix]);
     }
+}
+
+/// Returns the tool that creates the object again once it is gone.
+fn tracker_of(cx: &Cx<'_>) -> Option<&'static str> {
+    if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(cx.workload) }
+}
+
+/// Reports a TTL that the author has set in an object that a tool creates again.
+fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) {
+    // A hook is not created again before the next release.
+    if hook(cx.workload).is_some() {
+        return;
+    }
+    // A label that many manifests have, whoever applies them, is not enough to call the author's choice wrong.
+    let Some(tracker) = tracker_of(cx).filter(|tool| !tool.starts_with("Argo CD or Helm")) else { return };
+    let message =
+        format!("`{FIELD}` deletes the finished job, {tracker} creates it again, and it runs again");
+    let finding = cx.report(&field.pointer, message);
+    finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key();
+    finding.help(format!("remove it; {}", clean_up(tracker)));
+    finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
 }
 
 /// How many finished runs are kept (kubernetes.md §3, kinds.md §12); nothing if unknown.

@@ -180,11 +180,45 @@ impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
     }
 }
 
-/// Gives back what a list has room for and does not need: an object may be nothing but small lists. The room of a
-/// long one has never been written to, and so takes no memory; a copy would.
-pub(super) fn fit<T>(list: &mut Vec<T>) {
-    if list.len() < MANY && list.capacity() > list.len() + list.len() / 4 {
+/// Gives back what a list has room for and does not need: an object may be nothing but small lists.
+fn fit<T>(list: &mut Vec<T>) {
+    if list.capacity() > list.len() + list.len() / 4 {
         list.shrink_to_fit();
+    }
+}
+
+/// The items of a list while it is read. A vector that doubles has left behind as much as it has, while it is
+/// copied, and has up to twice what it needs then; of long lists, this keeps pieces.
+#[derive(Debug)]
+pub(super) struct Items<T> {
+    full: Vec<Vec<T>>,
+    last: Vec<T>,
+}
+
+impl<T> Default for Items<T> {
+    fn default() -> Self {
+        Self { full: Vec::new(), last: Vec::new() }
+    }
+}
+
+impl<T> Items<T> {
+    pub(super) fn push(&mut self, item: T) {
+        if self.last.len() == MANY {
+            self.full.push(std::mem::replace(&mut self.last, Vec::with_capacity(MANY)));
+        }
+        self.last.push(item);
+    }
+
+    /// Returns the list, with room for no more.
+    pub(super) fn into_list(mut self) -> Vec<T> {
+        if self.full.is_empty() {
+            fit(&mut self.last);
+            return self.last;
+        }
+        let mut all = Vec::with_capacity(self.full.len() * MANY + self.last.len());
+        self.full.into_iter().for_each(|piece| all.extend(piece));
+        all.extend(self.last);
+        all
     }
 }
 

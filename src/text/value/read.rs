@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::map::fit;
+use super::map::Items;
 use super::{Fields, Value};
 use crate::text::meter;
 
@@ -69,13 +69,12 @@ impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
+        let mut items = Items::default();
         while let Some(item) = list.next_element_seed(Self(self.0.item()))? {
             meter::spend(1);
             items.push(item);
         }
-        fit(&mut items);
-        Ok(Value::Array(items))
+        Ok(Value::Array(items.into_list()))
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {

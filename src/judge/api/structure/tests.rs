@@ -340,3 +340,61 @@ fn only_a_place_that_takes_the_value_is_offered() {
     let found = said(&runtime("numNodes", json!({"count": 2})));
     assert!(found.iter().all(|text| !text.contains("it belongs at")), "{found:#?}");
 }
+
+#[test]
+fn metadata_inside_a_custom_resource_has_fewer_fields() {
+    let blank = json!({"creationTimestamp": null, "labels": {"a": "b"}});
+    let claim = json!({"spec": {"accessModes": ["ReadWriteOnce"]}, "metadata": {"creationTimestamp": null}});
+    let pod = json!({"metadata": blank, "spec": {
+        "containers": [{"name": "pytorch", "image": "i:1"}],
+        "volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}],
+    }});
+    let object = |kind: &str, version: &str, spec: Value| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a", "creationTimestamp": null}, "spec": spec});
+    let set = json!({"replicatedJobs": [{"name": "w", "template": {"metadata": blank, "spec": {"template": pod}}}]});
+    let head = json!({"rayStartParams": {}, "template": pod});
+    for (object, places) in [
+        (
+            object(
+                "PyTorchJob",
+                "kubeflow.org/v1",
+                json!({"pytorchReplicaSpecs": {"Master": {"template": pod}}}),
+            ),
+            2,
+        ),
+        (
+            object(
+                "MPIJob",
+                "kubeflow.org/v2beta1",
+                json!({"mpiReplicaSpecs": {"Launcher": {"template": pod}}}),
+            ),
+            2,
+        ),
+        (object("JobSet", "jobset.x-k8s.io/v1alpha2", set), 3),
+        (object("RayJob", "ray.io/v1", json!({"rayClusterSpec": {"headGroupSpec": head}})), 2),
+        (
+            object(
+                "ScaledJob",
+                "keda.sh/v1alpha1",
+                json!({"jobTargetRef": {"template": pod}, "triggers": []}),
+            ),
+            2,
+        ),
+        (job(json!({"template": pod})), 0),
+    ] {
+        let found = check(&object, Reading::Manifest);
+        let named = |finding: &&Finding| finding.path.to_string().ends_with(".metadata.creationTimestamp");
+        let found: Vec<&Finding> = found.iter().filter(named).collect();
+        assert_eq!(found.len(), places, "{found:#?}");
+        let mut fixed = object.clone();
+        for finding in found {
+            assert_eq!((finding.level, &*finding.help), (Level::Deny, "remove it"));
+            let fix = finding.fix.as_ref().expect("a fix");
+            assert_eq!(fix.safety, Safety::Safe);
+            crate::text::patch::apply_in_place(&mut fixed, &fix.ops).expect("it applies");
+        }
+        assert!(check(&fixed, Reading::Manifest).iter().all(|finding| !named(&finding)));
+        // Where the server drops what it does not know, nothing is lost.
+        let found = check(&object, Reading::Body { strict: false });
+        assert!(found.iter().all(|finding| !named(&finding)), "{found:#?}");
+    }
+}

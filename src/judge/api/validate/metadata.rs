@@ -5,7 +5,26 @@ use super::part::Part;
 use super::selector;
 use crate::k8s::names;
 
+/// Checks the metadata of a built-in object.
 pub(super) fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
+    of_any_object(metadata, Finalizers::OfCore, causes);
+}
+
+/// Checks the metadata of a custom resource: by the rules of all objects, without those of the built-in ones.
+pub(super) fn of_custom_resource(metadata: &Part<'_, '_>, causes: &mut Causes) {
+    of_any_object(metadata, Finalizers::OfAny, causes);
+}
+
+/// Which names finalizers may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Finalizers {
+    /// A standard name, or one with a domain.
+    OfCore,
+    /// Any qualified name. The server advises a domain.
+    OfAny,
+}
+
+fn of_any_object(metadata: &Part<'_, '_>, allowed: Finalizers, causes: &mut Causes) {
     let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
     causes.format_if_set(&prefix, names::name_prefix);
     if !name.text().is_empty() {
@@ -23,15 +42,16 @@ pub(super) fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
     causes.format_if_set(&namespace, names::dns_label);
     selector::labels(&metadata.get("labels"), causes);
     annotations(&metadata.get("annotations"), causes);
-    finalizers(&metadata.get("finalizers"), causes);
+    finalizers(&metadata.get("finalizers"), allowed, causes);
     owners(&metadata.get("ownerReferences"), causes);
 }
 
-fn finalizers(finalizers: &Part<'_, '_>, causes: &mut Causes) {
+fn finalizers(finalizers: &Part<'_, '_>, allowed: Finalizers, causes: &mut Causes) {
     const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
     for finalizer in finalizers.items() {
         let messages = names::qualified_name(finalizer.text());
-        if !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text()) {
+        let is_plain = !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text());
+        if is_plain && allowed == Finalizers::OfCore {
             causes.invalid(&finalizer, "name is neither a standard finalizer name nor is it fully qualified");
         }
         for message in messages {
@@ -53,14 +73,33 @@ fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
             ("name", "must not be empty"),
             ("uid", "must not be empty"),
         ] {
-            if owner.get(field).text().is_empty() {
+            let text = match field {
+                "apiVersion" => version_of(owner.get(field).text()),
+                _ => owner.get(field).text(),
+            };
+            if text.is_empty() {
                 causes.invalid_text(&(owners.pointer() / field), "", message).pointer =
                     owner.get(field).pointer();
             }
         }
+        // Events are deleted after an hour.
+        if owner.get("apiVersion").text() == "v1" && owner.get("kind").text() == "Event" {
+            let shown = owner.value.map(|owner| owner.to_value().to_string()).unwrap_or_default();
+            let message = "/v1, Kind=Event is disallowed from being an owner";
+            causes.invalid_shown(&owners.pointer(), &shown, message).pointer = owner.pointer();
+        }
     }
     if owners.items().filter(|owner| owner.get("controller").is_true()).count() > 1 {
         causes.invalid_value(owners, "Only one reference can have Controller set to true");
+    }
+}
+
+/// Returns the version in an `apiVersion`; nothing if it cannot be read.
+fn version_of(text: &str) -> &str {
+    match text.split_once('/') {
+        None => text,
+        Some((_, version)) if version.contains('/') => "",
+        Some((_, version)) => version,
     }
 }
 

@@ -363,3 +363,41 @@ fn containers_are_judged_as_the_server_judges_them() {
         assert_eq!(container(patch.clone()), said, "{patch}");
     }
 }
+
+#[test]
+fn metadata_of_a_custom_resource_is_that_of_any_object() {
+    let of = |kind: &str, version: &str, metadata: Value| {
+        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}});
+        crate::text::patch::merge(&mut object["metadata"], &metadata);
+        let found = validate(&crate::judge::api::defaults::stored(&object));
+        let found = found.into_iter().map(|cause| format!("{}: {}", cause.path, cause.message));
+        found.filter(|cause| cause.starts_with("metadata")).collect::<Vec<_>>()
+    };
+    let custom = |metadata: Value| of("ScaledJob", "keda.sh/v1alpha1", metadata);
+    let plain = json!({"finalizers": ["finalizer.keda.sh"]});
+    assert_eq!(custom(plain.clone()), [""; 0]);
+    assert_eq!(
+        of("Job", "batch/v1", plain),
+        [
+            "metadata.finalizers[0]: Invalid value: \"finalizer.keda.sh\": name is neither a standard finalizer name \
+             nor is it fully qualified"
+        ]
+    );
+    assert_eq!(custom(json!({"finalizers": [""]})).len(), 2);
+    assert_eq!(custom(json!({"finalizers": ["orphan", "foregroundDeletion"]})).len(), 1);
+    let owner = |version: &str, kind: &str| {
+        custom(json!({"ownerReferences": [{"apiVersion": version, "kind": kind, "name": "a", "uid": "u"}]}))
+    };
+    assert_eq!(owner("apps/v1", "Event"), [""; 0]);
+    assert_eq!(
+        owner("v1", "Event"),
+        [
+            "metadata.ownerReferences: Invalid value: {\"apiVersion\":\"v1\",\"kind\":\"Event\",\"name\":\"a\",\"uid\":\"u\"}: \
+             /v1, Kind=Event is disallowed from being an owner"
+        ]
+    );
+    assert_eq!(
+        owner("a/b/c", "Pod"),
+        ["metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty"]
+    );
+}

@@ -1,0 +1,320 @@
+//! What SIGTERM does to a container: whether it ends with 0, so that a pod that is deleted counts as succeeded.
+//!
+//! Read from the script of the container's first process. A shell runs its `trap` when it gets the signal while
+//! it waits (`program & wait`); behind a program in the foreground it runs it only when that has ended. What a
+//! program other than a shell does is unknown.
+
+use crate::judge::commands::{Command, CommandLine, Token, base_name};
+use crate::text::meter;
+use crate::text::shell::{self, After, SPREADS, Variables};
+use crate::text::value::Value;
+
+/// What SIGTERM does to a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnTerm<'c> {
+    /// It ends with 0, because of this word of its script: the action of a `trap`, or a command behind `wait`.
+    Zero(&'c Token),
+    /// It ends with another status, or is killed.
+    Other,
+    /// Nothing says what it does.
+    Unknown,
+}
+
+/// What a `trap` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// The shell ends with this status.
+    Exit(bool),
+    /// The shell goes on.
+    GoesOn,
+    /// The signal is ignored.
+    Ignored,
+    Unknown,
+}
+
+/// Programs that start another one, pass signals on and end with its status.
+const INITS: [&str; 3] = ["catatonit", "dumb-init", "tini"];
+
+/// Commands that end with 0.
+const SUCCEED: [&str; 6] = [":", "date", "echo", "printf", "sync", "true"];
+
+/// Returns what SIGTERM does to a container.
+pub(crate) fn on_term<'c>(line: &'c CommandLine<'_>) -> OnTerm<'c> {
+    let Some(shell) = line.shells.first() else { return OnTerm::Unknown };
+    let begins = line.argv.first().map_or("", |first| base_name(&first.text));
+    if !shell.first && !INITS.contains(&begins) || line.unread || line.left_out || kills_before(line) {
+        return OnTerm::Unknown;
+    }
+    let own = || line.commands.iter().enumerate().filter(|(_, command)| command.shell == Some(0));
+    let mut handler: Option<&[Token]> = None;
+    let mut waits = None;
+    for (at, command) in own() {
+        meter::spend(1);
+        match command.program.as_str() {
+            "trap" if waits.is_none() => match set_by(command) {
+                Set::Nothing => {}
+                // In a function or a subshell, it may be another shell's.
+                _ if !is_plain(command) => return OnTerm::Unknown,
+                Set::Reset => handler = None,
+                Set::To(words) => handler = Some(words),
+                Set::Unknown => return OnTerm::Unknown,
+            },
+            "wait" if waits.is_none() && handler.is_some() => waits = Some((at, command)),
+            _ if command.exec && waits.is_none() => return OnTerm::Unknown,
+            _ => {}
+        }
+    }
+    let (Some(action), Some((at, wait))) = (handler, waits) else { return OnTerm::Unknown };
+    let script = line.argv.get(shell.item).map_or("", |item| &*item.text);
+    match action.first().map(|action| does(action, script)) {
+        Some(Action::Exit(true)) => OnTerm::Zero(&action[0]),
+        Some(Action::Exit(false) | Action::Ignored) => OnTerm::Other,
+        Some(Action::GoesOn) if is_plain(wait) => after_wait(line, (at, wait)),
+        _ => OnTerm::Unknown,
+    }
+}
+
+/// Returns the container that ends with 0 on SIGTERM, and the word that says so, if its pod then counts as
+/// succeeded: if no other container is known to end with another status.
+pub(crate) fn ends_with_zero<'c, 'a>(
+    lines: &'c [CommandLine<'a>],
+) -> Option<(&'c CommandLine<'a>, &'c Token)> {
+    let mut found = None;
+    for line in lines {
+        match on_term(line) {
+            OnTerm::Zero(token) => found = found.or(Some((line, token))),
+            OnTerm::Other => return None,
+            OnTerm::Unknown => {}
+        }
+    }
+    found
+}
+
+/// Tells whether a hook sends a signal before SIGTERM comes.
+fn kills_before(line: &CommandLine<'_>) -> bool {
+    let hook = line.container.part.at(&["lifecycle", "preStop", "exec", "command"]);
+    hook.values().iter().filter_map(Value::as_str).any(|text| {
+        meter::spend_text(text);
+        text.contains("kill")
+    })
+}
+
+/// Tells whether a command runs once, in the script's own shell.
+fn is_plain(command: &Command) -> bool {
+    let place = &command.place;
+    let is_piped = command.after == After::Pipe || command.before == Some(After::Pipe);
+    place.depth == 0 && !place.branch && !place.condition && !is_piped && command.after != After::Background
+}
+
+/// What a `trap` sets for SIGTERM.
+enum Set<'c> {
+    Nothing,
+    Reset,
+    To(&'c [Token]),
+    Unknown,
+}
+
+fn set_by(command: &Command) -> Set<'_> {
+    let words = command.words.get(1..).unwrap_or_default();
+    let words = match words.first().and_then(Token::known) {
+        Some("--") => &words[1..],
+        Some(option) if option.len() > 1 && option.starts_with('-') => return Set::Nothing,
+        _ => words,
+    };
+    let Some((action, signals)) = words.split_first() else { return Set::Nothing };
+    let is_term = |word: &str| {
+        let name = word.to_ascii_uppercase();
+        matches!(name.as_str(), "15" | "TERM" | "SIGTERM")
+    };
+    // `trap TERM` brings the default back.
+    if signals.is_empty() {
+        return if action.known().is_some_and(is_term) { Set::Reset } else { Set::Nothing };
+    }
+    let names = || signals.iter().map(|signal| signal.known().map(is_term));
+    let is_for_term = match names().any(|is_term| is_term == Some(true)) {
+        true => Some(true),
+        false => names().all(|is_term| is_term.is_some()).then_some(false),
+    };
+    match is_for_term {
+        Some(false) => Set::Nothing,
+        None => Set::Unknown,
+        Some(true) if action.known() == Some("-") => Set::Reset,
+        Some(true) => Set::To(words),
+    }
+}
+
+/// Returns what the action of a `trap` does: a script, or the name of a function of the script around.
+fn does(action: &Token, script: &str) -> Action {
+    let text = action.word.text.as_str();
+    meter::spend_text(text);
+    if text.contains(SPREADS) {
+        return Action::Unknown;
+    }
+    if text.trim().is_empty() {
+        return Action::Ignored;
+    }
+    let is_name = text.chars().all(|char| char.is_ascii_alphanumeric() || "_-".contains(char));
+    match is_name.then(|| body(text, script)).flatten() {
+        Some(body) => ends(body),
+        None => ends(text),
+    }
+}
+
+/// Returns how a short script that a signal starts ends.
+fn ends(text: &str) -> Action {
+    let mut first: Option<Action> = None;
+    let nothing = |_: &str| None;
+    let read = shell::read(text, &mut Variables::of(&nothing), &mut |simple| {
+        let word = |at: usize| simple.words.get(at).map(|word| word.known());
+        let is_sure = simple.place.depth == 0 && !simple.place.branch && simple.after != After::Background;
+        let action = match word(0).flatten() {
+            Some("exit") if is_sure => match word(1).flatten().map(str::parse::<u8>) {
+                Some(Ok(status)) => Action::Exit(status == 0),
+                // That of the command before.
+                _ => Action::Unknown,
+            },
+            Some("exit" | "exec" | "trap" | "return") => Action::Unknown,
+            _ => return,
+        };
+        first.get_or_insert(action);
+    });
+    match read {
+        Ok(end) if !end.is_cut => first.unwrap_or(Action::GoesOn),
+        _ => Action::Unknown,
+    }
+}
+
+/// Returns the body of a function in a script.
+fn body<'s>(name: &str, script: &'s str) -> Option<&'s str> {
+    meter::spend_text(script);
+    let is_part = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
+    for (at, _) in script.match_indices(name) {
+        let (before, behind) = (&script[..at], script[at + name.len()..].trim_start());
+        if before.ends_with(is_part) {
+            continue;
+        }
+        let is_function = before.trim_end().ends_with("function");
+        let behind = match behind.strip_prefix('(') {
+            Some(behind) => behind.trim_start().strip_prefix(')').map(str::trim_start),
+            None => is_function.then_some(behind),
+        };
+        let Some(inner) = behind.and_then(|behind| behind.strip_prefix('{')) else { continue };
+        let mut open = 1_usize;
+        for (end, byte) in inner.bytes().enumerate() {
+            match byte {
+                b'{' => open += 1,
+                b'}' => open -= 1,
+                _ => continue,
+            }
+            if open == 0 {
+                return Some(&inner[..end]);
+            }
+        }
+        return None;
+    }
+    None
+}
+
+/// Returns how a script ends whose `wait` a signal has ended, with 143.
+fn after_wait<'c>(line: &'c CommandLine<'_>, (at, wait): (usize, &Command)) -> OnTerm<'c> {
+    let shell = &line.shells[0];
+    if shell.errexit || shell.last == Some(at) {
+        return OnTerm::Other;
+    }
+    let Some(last) = shell.last.and_then(|last| line.commands.get(last)) else { return OnTerm::Unknown };
+    let behind = || line.commands.iter().skip(at + 1).filter(|command| command.shell == Some(0));
+    // With `&&`, the rest depends on the status; another end may come first.
+    let depends = wait.after == After::And
+        || last.before == Some(After::And)
+        || behind().any(|command| {
+            !std::ptr::eq(command, last) && ["exit", "exec"].contains(&command.program.as_str())
+        });
+    if depends || !is_plain(last) {
+        return OnTerm::Unknown;
+    }
+    let program = last.program.as_str();
+    let word = last.words.first();
+    match (program, last.words.get(1).and_then(Token::known).map(str::parse::<u8>)) {
+        ("exit", Some(Ok(0))) => word.map_or(OnTerm::Unknown, OnTerm::Zero),
+        ("exit", Some(Ok(_))) => OnTerm::Other,
+        ("exit", _) => OnTerm::Unknown,
+        _ if SUCCEED.contains(&program) => word.map_or(OnTerm::Unknown, OnTerm::Zero),
+        _ => OnTerm::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    use crate::judge::commands::{PodCommands, Room};
+    use crate::kinds::Workload;
+    use crate::text::value::json;
+
+    fn of(container: Value) -> String {
+        let mut whole = json!({"name": "c", "image": "i:1"});
+        for (key, value) in container.as_object().into_iter().flatten() {
+            whole[key] = value.clone();
+        }
+        let object = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [whole]}}}});
+        let workload = Workload::of(&object).expect("a Job");
+        let commands = PodCommands::of(&workload, &workload.pods[0], &Rc::new(Room::default()));
+        match on_term(&commands.containers[0]) {
+            OnTerm::Zero(token) => format!("0: {}", token.word.text),
+            OnTerm::Other => "other".to_owned(),
+            OnTerm::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_trap_that_exits_with_0_while_the_shell_waits_ends_the_container_with_0() {
+        for (script, expected) in [
+            ("trap 'save; exit 0' TERM; python train.py & wait", "0: save; exit 0"),
+            ("trap 'exit 0' SIGINT SIGTERM\npython train.py &\nwait $!", "0: exit 0"),
+            (
+                "trap -- \"kill $PID; exit 0\" 15; python train.py & PID=$!; wait $PID",
+                "0: kill \u{E000}; exit 0",
+            ),
+            ("end() {\n  save\n  exit 0\n}\ntrap end TERM\npython train.py &\nwait", "0: end"),
+            ("function end { exit 0; }; trap end TERM; python train.py & wait", "0: end"),
+            ("trap 'kill %1' TERM; python train.py & wait; echo done", "0: echo"),
+            ("trap 'kill %1' TERM; python train.py & wait; exit 0", "0: exit"),
+            // Another status.
+            ("trap 'save; exit 143' TERM; python train.py & wait", "other"),
+            ("trap 'kill %1' TERM; python train.py & wait", "other"),
+            ("set -e; trap 'kill %1' TERM; python train.py & wait; echo done", "other"),
+            ("trap '' TERM; python train.py & wait", "other"),
+            // The shell does not wait, so the program is killed before the trap runs.
+            ("trap 'exit 0' TERM; python train.py", "unknown"),
+            ("trap 'exit 0' TERM; exec python train.py", "unknown"),
+            ("trap 'exit 0' TERM; trap - TERM; python train.py & wait", "unknown"),
+            ("trap 'exit 0' TERM; trap TERM; python train.py & wait", "unknown"),
+            ("(trap 'exit 0' TERM; python train.py & wait)", "unknown"),
+            ("trap 'exit $?' TERM; python train.py & wait", "unknown"),
+            ("trap 'exit' TERM; python train.py & wait", "unknown"),
+            ("trap '(exit 0)' TERM; python train.py & wait $!; finish", "unknown"),
+            ("trap 'test -f ok && trap - TERM; kill $$' TERM; python train.py & wait", "unknown"),
+            ("trap 'exit 0' EXIT; python train.py & wait", "unknown"),
+            ("trap 'exit 0' INT; python train.py & wait", "unknown"),
+            ("trap 'kill %1' TERM; python train.py & wait; exit $?", "unknown"),
+            ("trap 'kill %1' TERM; python train.py & wait && echo done", "unknown"),
+            ("python train.py & wait", "unknown"),
+        ] {
+            assert_eq!(of(json!({"command": ["bash", "-c", script]})), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_process_and_what_starts_it_count() {
+        let script = "trap 'exit 0' TERM; python train.py & wait";
+        assert_eq!(of(json!({"command": ["tini", "--", "sh", "-c", script]})), "0: exit 0");
+        assert_eq!(of(json!({"command": ["mpirun", "sh", "-c", script]})), "unknown");
+        assert_eq!(of(json!({"command": ["python", "train.py"]})), "unknown");
+        let hook = json!({"preStop": {"exec": {"command": ["sh", "-c", "kill -INT 1; sleep 5"]}}});
+        assert_eq!(of(json!({"command": ["sh", "-c", script], "lifecycle": hook})), "unknown");
+        let hook = json!({"preStop": {"exec": {"command": ["sleep", "5"]}}});
+        assert_eq!(of(json!({"command": ["sh", "-c", script], "lifecycle": hook})), "0: exit 0");
+    }
+}
