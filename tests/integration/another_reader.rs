@@ -34,12 +34,19 @@ fn read_as_kubectl(text: &str) -> Option<Vec<serde_json::Value>> {
 /// the text.
 fn changes_the_same(path: &str, old: &str, new: &str) -> bool {
     let (Some(old_there), Some(old_here)) = (read(old), read_as_kubectl(old)) else { return false };
+    // Before the first `---` and behind the last there may be a document for one of them.
+    let objects = |mut documents: Vec<serde_json::Value>| {
+        documents.retain(|document| !document.is_null());
+        documents
+    };
+    let (old_there, old_here) = (objects(old_there), objects(old_here));
     if old_there.len() != old_here.len() {
         return false;
     }
     let (new_there, new_here) = (read(new), read_as_kubectl(new));
-    let new_there = new_there.unwrap_or_else(|| panic!("{path} cannot be read after the fix:\n{new}"));
-    let new_here = new_here.unwrap_or_else(|| panic!("{path} is no YAML after the fix:\n{new}"));
+    let new_there =
+        objects(new_there.unwrap_or_else(|| panic!("{path} cannot be read after the fix:\n{new}")));
+    let new_here = objects(new_here.unwrap_or_else(|| panic!("{path} is no YAML after the fix:\n{new}")));
     assert_eq!(new_there.len(), old_there.len(), "{path} has other documents now");
     for (((mut before, after), old), new) in old_there.into_iter().zip(new_there).zip(old_here).zip(new_here)
     {

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::support::shared;
 use clap::ValueEnum as _;
-use jobgate::judge::checks::{DUPLICATE_KEY, FIELD_TYPE, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE};
+use jobgate::judge::checks::{
+    DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE,
+};
 use jobgate::judge::finding::Level;
 use jobgate::judge::policy::Policy;
 use jobgate::local::lint::{self, Claims, Input, Linted, Options};
@@ -235,10 +237,11 @@ impl Row<'_> {
             ("clear-error-or-skip", _) => outcome.is_refused() || outcome.is_silent(),
             ("warn-or-clear-error", _) => outcome.is_refused() || outcome.has(Level::Warn, &[DUPLICATE_KEY]),
             ("ok-nothing", _) => outcome.report.objects == 0 && outcome.is_silent(),
+            // Not linted, and an error is right for a kind that its group does not have.
             ("skip-or-note", _) => {
+                let mut findings = outcome.report.findings.iter().map(|located| &located.finding);
                 outcome.report.objects == 0
-                    && !outcome.has(Level::Deny, &[])
-                    && !outcome.has(Level::Warn, &[])
+                    && findings.all(|found| found.level == Level::Note || found.rule == KNOWN_KIND)
             }
             _ => return None,
         })

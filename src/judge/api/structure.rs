@@ -225,7 +225,7 @@ impl Walk<'_> {
             Shape::Map(_) | Shape::Object(_) => "a mapping",
             Shape::Any | Shape::Text | Shape::Choice => "a string",
         };
-        let (help, fix) = correction(shape, value);
+        let (help, fix) = meant::correction(shape, value);
         let is = describe(value);
         let Some(announced) = self.repeats(path, ("type", wanted, &is, &help)) else { return };
         let pointer = path.pointer();
@@ -288,7 +288,7 @@ impl Walk<'_> {
         };
         if let Some(announced) = announced {
             let help = "remove it, or check its name".to_owned();
-            let (level, begin) = self.of_release(key).unwrap_or((level, begin));
+            let (level, begin) = self.of_release(key, &pointer).unwrap_or((level, begin));
             self.announced(announced, (UNKNOWN_FIELD, level), pointer, (begin, help)).at_key();
             return;
         }
@@ -343,7 +343,7 @@ impl Walk<'_> {
             return;
         }
         let Some(name) = sibling else {
-            let (level, begin) = self.of_release(key).unwrap_or((level, begin));
+            let (level, begin) = self.of_release(key, &pointer).unwrap_or((level, begin));
             let help = "remove it, or check its name".to_owned();
             self.report(UNKNOWN_FIELD, level, pointer, begin, help).at_key();
             return;
@@ -469,38 +469,6 @@ fn took_words(pointer: &Pointer, value: &Value) -> Option<&'static str> {
     let is_field = matches!(pointer.last(), Some(Token::Key(key)) if **key == *"numProcPerNode");
     let is_word = matches!(value.as_str(), Some("auto" | "cpu" | "gpu"));
     (is_field && is_word).then_some("Trainer 2.2")
-}
-
-/// Returns the help for a value of the wrong type, and the value that was probably meant.
-fn correction(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
-    match (shape, value) {
-        (Shape::Int32 | Shape::Int64, Value::String(text)) if text.parse::<i32>().is_ok() => {
-            let number: Value = text.parse::<i32>().unwrap_or_default().into();
-            (format!("write it without quotes: {number}"), Some((Safety::Safe, number)))
-        }
-        (Shape::Bool, Value::String(text)) if matches!(text.as_str(), "true" | "false") => {
-            (format!("write it without quotes: {text}"), Some((Safety::Safe, (text == "true").into())))
-        }
-        // The text in the file may differ (`yes`, `0777`); see [`quote`].
-        (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => {
-            (IN_QUOTES.to_owned(), Some((Safety::Unsafe, value.to_string().into())))
-        }
-        (Shape::Quantity, Value::Number(_)) => {
-            (IN_QUOTES.to_owned(), Some((Safety::Safe, value.to_string().into())))
-        }
-        (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => {
-            ("write it as a list of one item".to_owned(), None)
-        }
-        (Shape::List(_), Value::Object(fields)) => {
-            let rest =
-                if fields.len() > 1 { ", and move its other keys two columns to the right," } else { "" };
-            (format!("put `- ` before its first key{rest} so that it is a list of one item"), None)
-        }
-        (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => {
-            ("write keys and values instead of a list".to_owned(), None)
-        }
-        _ => ("write a value of that type".to_owned(), None),
-    }
 }
 
 #[cfg(test)]

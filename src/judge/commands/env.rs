@@ -24,6 +24,7 @@ pub struct Environment<'a> {
     /// What the kind's controller adds.
     added: Option<Added>,
     /// All of them, read once one of them is asked for.
+    #[allow(clippy::box_collection, reason = "there may be a hundred thousand containers that have none")]
     variables: OnceCell<Box<BTreeMap<&'a str, Variable<'a>>>>,
     /// How many items were looked at without them, up to a bound.
     looked_at: Cell<u16>,

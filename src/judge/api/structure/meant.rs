@@ -1,16 +1,23 @@
 //! What an unknown field may be: a misspelling, or a field of another release.
 
-use super::{Walk, short};
+use super::{IN_QUOTES, Walk, short};
 use crate::judge::api::Reading;
 use crate::judge::api::schema::{Fields, Id, Shape};
-use crate::judge::finding::Level;
+use crate::judge::finding::{Level, Safety};
 use crate::kinds::Kind;
+use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
 impl Walk<'_> {
     /// Returns the level and message for a field of a custom resource that is like no other: a release of the
-    /// operator that Jobgate does not know may have it.
-    pub(super) fn of_release(&self, key: &str) -> Option<(Level, String)> {
+    /// operator that Jobgate does not know may have it. Nothing for a body that is answered as by the release
+    /// that it knows, and for metadata, which no operator defines.
+    pub(super) fn of_release(&self, key: &str, at: &Pointer) -> Option<(Level, String)> {
+        let is_metadata =
+            at.tokens().iter().any(|token| matches!(token, Token::Key(key) if *key == "metadata"));
+        if is_metadata || self.reading == (Reading::Body { strict: true }) {
+            return None;
+        }
         let release =
             Kind::of(self.object).map(|kind| kind.schema_of).filter(|release| !release.is_empty())?;
         let lacks = format!("unknown field `{}`: {release} does not have it", short(key));
@@ -41,5 +48,37 @@ impl Walk<'_> {
             Shape::Bool => value.as_bool().is_some(),
             _ => true,
         }
+    }
+}
+
+/// Returns the help for a value of the wrong type, and the value that was probably meant.
+pub(super) fn correction(shape: &Shape, value: &Value) -> (String, Option<(Safety, Value)>) {
+    match (shape, value) {
+        (Shape::Int32 | Shape::Int64, Value::String(text)) if text.parse::<i32>().is_ok() => {
+            let number: Value = text.parse::<i32>().unwrap_or_default().into();
+            (format!("write it without quotes: {number}"), Some((Safety::Safe, number)))
+        }
+        (Shape::Bool, Value::String(text)) if matches!(text.as_str(), "true" | "false") => {
+            (format!("write it without quotes: {text}"), Some((Safety::Safe, (text == "true").into())))
+        }
+        // The text in the file may differ (`yes`, `0777`); see [`quote`].
+        (Shape::Text | Shape::Choice, Value::Number(_) | Value::Bool(_)) => {
+            (IN_QUOTES.to_owned(), Some((Safety::Unsafe, value.to_string().into())))
+        }
+        (Shape::Quantity, Value::Number(_)) => {
+            (IN_QUOTES.to_owned(), Some((Safety::Safe, value.to_string().into())))
+        }
+        (Shape::List(_), Value::String(_) | Value::Number(_) | Value::Bool(_)) => {
+            ("write it as a list of one item".to_owned(), None)
+        }
+        (Shape::List(_), Value::Object(fields)) => {
+            let rest =
+                if fields.len() > 1 { ", and move its other keys two columns to the right," } else { "" };
+            (format!("put `- ` before its first key{rest} so that it is a list of one item"), None)
+        }
+        (Shape::Map(_) | Shape::Object(_), Value::Array(_)) => {
+            ("write keys and values instead of a list".to_owned(), None)
+        }
+        _ => ("write a value of that type".to_owned(), None),
     }
 }
