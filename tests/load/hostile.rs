@@ -55,15 +55,18 @@ const GROWTH: f64 = 1.5;
 /// How much more than the input the bytes allocated may grow: a vector that doubles can have allocated twice
 /// what it needs, or just that.
 const GROWTH_WITH_DOUBLING: f64 = 2.0 * GROWTH;
-/// The most steps for a byte of a review. An ordinary one takes about a tenth of a step.
-const MAX_STEPS_PER_BYTE: f64 = 8.0;
+/// The most steps for a byte of a review: a list of two bytes for each wrong item takes eleven on an UPDATE. An
+/// ordinary review takes about a tenth of a step.
+const MAX_STEPS_PER_BYTE: f64 = 14.0;
+/// So few steps for the larger of two sizes grow by chance: a script is looked at from some length on.
+const FEW_STEPS: u64 = 20_000;
 /// The most bytes allocated, in all, for a byte of a review.
 const MAX_ALLOCATED_PER_BYTE: f64 = 1500.0;
 /// The most bytes held at once for a byte of a review: 3 MiB of object come to 256 MiB.
 const MAX_HELD_PER_BYTE: f64 = 85.0;
 
 /// The most steps for a byte of a file that is linted: places are looked up, too, and nobody waits two seconds.
-const MAX_LINT_STEPS_PER_BYTE: f64 = 12.0;
+const MAX_LINT_STEPS_PER_BYTE: f64 = 24.0;
 /// The most bytes held at once, and allocated, for a byte of a file that is linted.
 const MAX_LINT_HELD_PER_BYTE: f64 = 130.0;
 const MAX_LINT_ALLOCATED_PER_BYTE: f64 = 4000.0;
@@ -477,7 +480,8 @@ fn too_much(bare: &Cost, small: &Cost, large: &Cost) -> Option<String> {
     let input = growth(&|cost| cost.bytes);
     let steps = growth(&|cost| usize::try_from(cost.steps).unwrap());
     let allocated = growth(&|cost| cost.allocated);
-    if input > 0.0 && (steps > GROWTH * input || allocated > GROWTH_WITH_DOUBLING * input) {
+    let grows = steps > GROWTH * input && large.steps > FEW_STEPS;
+    if input > 0.0 && (grows || allocated > GROWTH_WITH_DOUBLING * input) {
         return Some(format!(
             "input grows by {input:.2}, steps by {steps:.2}, bytes allocated by {allocated:.2}: {bare:?} {small:?} {large:?}"
         ));
