@@ -275,7 +275,7 @@ mod tests {
         }
         let ordinary =
             r#"{"name":"RANK","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},"#.repeat(1000);
-        assert!(weight(ordinary.as_bytes()) < 64 * ordinary.len());
+        assert!(weight(ordinary.as_bytes()) < 68 * ordinary.len());
     }
 
     #[test]
