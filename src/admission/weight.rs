@@ -21,11 +21,8 @@ const ITEM: usize = 132;
 /// A byte of text is in memory as received and as a value, again in a patched object, and as the names, words
 /// and findings that rules make of it; escapes only shorten it.
 const TEXT: usize = 12;
-/// A byte of a script is many times as long as a command, up to what commands and variables may take in all.
-const SCRIPT: usize = 28;
-const MOST_OF_SCRIPTS: usize = 6 << 20;
 /// The weight per byte of the most costly text, a list of mappings of one nameless entry: `{"":0},`.
-const MAX_PER_BYTE: usize = 118;
+const MAX_PER_BYTE: usize = 90;
 /// Bodies up to this size get the maximum weight, which is cheaper than counting: 1 µs per KiB.
 const NOT_WORTH_A_LOOK: usize = 16 << 10;
 
@@ -105,14 +102,8 @@ pub fn estimate(body: &[u8]) -> Estimate<'_> {
         rest = behind;
         last = b'"';
     }
-    let scripts = (SCRIPT * body.len()).min(MOST_OF_SCRIPTS);
-    estimate.weight = REVIEW
-        + TEXT * body.len()
-        + scripts
-        + MAPPING * mappings
-        + ENTRY * entries
-        + LIST * lists
-        + ITEM * items;
+    estimate.weight =
+        REVIEW + TEXT * body.len() + MAPPING * mappings + ENTRY * entries + LIST * lists + ITEM * items;
     estimate
 }
 
@@ -205,7 +196,7 @@ mod tests {
 
     #[test]
     fn structure_is_counted_and_text_is_not() {
-        let of = |text: &str| look(text.as_bytes()) - (TEXT + SCRIPT) * text.len();
+        let of = |text: &str| look(text.as_bytes()) - TEXT * text.len();
         assert_eq!(of(r#"{"a":[1,2,{"b":null}]}"#), 2 * MAPPING + 2 * ENTRY + LIST + 2 * ITEM);
         assert_eq!(of("[[[0]],{ },[\n], {}]"), 3 * LIST + 3 * ITEM, "what is empty takes nothing");
         assert_eq!(of(r#""{{{{::::,,,,""#), 0);
@@ -218,7 +209,7 @@ mod tests {
         for text in
             ["", "\"", "\"\\", "\\", "\"\\\"", "}}}", "{\"a", "}}}\"uid\":\"a\"", "{\"request\":{\"uid\":\"u"]
         {
-            assert!(look(text.as_bytes()) >= (TEXT + SCRIPT) * text.len());
+            assert!(look(text.as_bytes()) >= TEXT * text.len());
         }
     }
 
@@ -275,12 +266,6 @@ mod tests {
         }
         let ordinary =
             r#"{"name":"RANK","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},"#.repeat(1000);
-        assert!(weight(ordinary.as_bytes()) < 68 * ordinary.len());
-    }
-
-    #[test]
-    fn scripts_take_no_more_than_there_is_room_for_commands() {
-        let (short, long) = (vec![b'a'; 1 << 20], vec![b'a'; 2 << 20]);
-        assert_eq!(weight(&long) - weight(&short), TEXT << 20);
+        assert!(weight(ordinary.as_bytes()) < 40 * ordinary.len());
     }
 }

@@ -58,6 +58,9 @@ const GROWTH_WITH_DOUBLING: f64 = 2.0 * GROWTH;
 /// The most steps for a byte of a review: a list of two bytes for each wrong item takes eleven on an UPDATE. An
 /// ordinary review takes about a tenth of a step.
 const MAX_STEPS_PER_BYTE: f64 = 14.0;
+/// What commands and variables of scripts take at most, whatever the size of the object (`judge/commands/room.rs`).
+/// It is not weighed: only what is evaluated at the same time takes it, a handful of reviews.
+const MOST_OF_SCRIPTS: usize = 5 << 20;
 /// So few steps for the larger of two sizes grow by chance: a script is looked at from some length on.
 const FEW_STEPS: u64 = 20_000;
 /// The most bytes allocated, in all, for a byte of a review.
@@ -487,7 +490,9 @@ fn too_much(bare: &Cost, small: &Cost, large: &Cost) -> Option<String> {
             "input grows by {input:.2}, steps by {steps:.2}, bytes allocated by {allocated:.2}: {bare:?} {small:?} {large:?}"
         ));
     }
-    if let Some(cost) = [small, large].into_iter().find(|cost| cost.held > cost.weight) {
+    if let Some(cost) =
+        [small, large].into_iter().find(|cost| cost.held > cost.weight.saturating_add(MOST_OF_SCRIPTS))
+    {
         return Some(format!("it takes more than it weighs: {cost:?}"));
     }
     (large.score() > 1.0).then(|| format!("{large:?}"))

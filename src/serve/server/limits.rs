@@ -74,7 +74,7 @@ pub struct Limits {
     /// the heaviest.
     pub light_evaluation_memory: usize,
     /// The weight up to which a review is light, whatever the size of its body: that of a body of 64 KiB in
-    /// the most costly shape, or of a hundred KiB of text. 4 MiB.
+    /// the most costly shape, or of half a megabyte of text. 4 MiB.
     pub light: usize,
     /// Bodies up to this size are weighed on the thread that reads them, and evaluated there if they are
     /// light, within `inline_steps`. Weighing takes a microsecond for a KiB. 256 KiB.
