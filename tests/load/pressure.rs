@@ -185,7 +185,7 @@ struct Seen {
 /// Attacks with so many clients, and checks all that is promised of such a time.
 pub(crate) fn run(clients: usize, settings: Settings) -> Result<Row, String> {
     // A build that is not optimised takes ten times as long for each.
-    let bytes = if settings.full { 2_000_000 } else { 100_000 };
+    let bytes = if settings.full { 2_000_000 } else { 400_000 };
     let mut server = Server::start(POLICY, settings.scale)?;
     let limit = Limit::of(server.id());
     let stop = Arc::new(AtomicBool::new(false));
