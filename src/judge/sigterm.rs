@@ -4,7 +4,10 @@
 //! it waits (`program & wait`); behind a program in the foreground it runs it only when that has ended. What a
 //! program other than a shell does is unknown.
 
+use memchr::memmem;
+
 use crate::judge::commands::{Command, CommandLine, Token, base_name};
+use crate::kinds::PodTemplate;
 use crate::text::meter;
 use crate::text::shell::{self, After, SPREADS, Variables};
 use crate::text::value::Value;
@@ -72,6 +75,23 @@ pub(crate) fn on_term<'c>(line: &'c CommandLine<'_>) -> OnTerm<'c> {
         Some(Action::GoesOn) if is_plain(wait) => after_wait(line, (at, wait)),
         _ => OnTerm::Unknown,
     }
+}
+
+/// Tells whether some container of a pod may handle SIGTERM in a script: without the word `trap`, nothing is read,
+/// since a script may be as long as the object.
+pub(crate) fn may_be_handled(pod: &PodTemplate<'_>) -> bool {
+    let has_trap = |value: &Value| {
+        value.as_str().is_some_and(|text| {
+            meter::spend_text(text);
+            memmem::find(text.as_bytes(), b"trap").is_some()
+        })
+    };
+    pod.container_values().any(|(_, _, container)| {
+        let items = |list| container.get(list).and_then(Value::as_array).into_iter().flatten();
+        // `$(X)` may bring it in.
+        items("command").chain(items("args")).any(has_trap)
+            || items("env").filter_map(|item| item.get("value")).any(has_trap)
+    })
 }
 
 /// Returns the container that ends with 0 on SIGTERM, and the word that says so, if its pod then counts as
@@ -251,6 +271,27 @@ mod tests {
     use crate::judge::commands::{PodCommands, Room};
     use crate::kinds::Workload;
     use crate::text::value::json;
+
+    #[test]
+    fn a_script_without_a_trap_is_not_read() {
+        let handles = |container: Value| {
+            let object = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"},
+                "spec": {"template": {"spec": {"containers": [null, 1, container]}}}});
+            may_be_handled(&Workload::of(&object).expect("a Job").pods[0])
+        };
+        for container in [
+            json!({"command": ["sh", "-c", "python train.py & wait"], "env": [{"name": "trap", "value": "x"}]}),
+            json!({"command": "trap", "args": [null, 1, {}], "env": [null, {"value": 1}]}),
+        ] {
+            assert!(!handles(container.clone()), "{container}");
+        }
+        for container in [
+            json!({"command": ["sh", "-c", "trap 'exit 0' TERM; python train.py & wait"]}),
+            json!({"args": ["$(S)"], "env": [{"name": "S", "value": "trap 'exit 0' TERM; x & wait"}]}),
+        ] {
+            assert!(handles(container.clone()), "{container}");
+        }
+    }
 
     fn of(container: Value) -> String {
         let mut whole = json!({"name": "c", "image": "i:1"});

@@ -192,7 +192,6 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
     let field = spec.get(FIELD);
     let is_over = ends_with_first_failure(spec);
     let harm = if is_over { FAILS } else { OVERLAPS };
-    let succeeds = succeeds_on_term(cx, run);
     match field.text() {
         Field::Unset => {
             let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
@@ -203,6 +202,7 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
             };
             let is_needed = needed.is_some();
             let message = needed.unwrap_or_else(|| format!("`podReplacementPolicy` is not set, {harm}"));
+            let succeeds = if retired.is_none() { succeeds_on_term(cx, run) } else { None };
             if let Some(finding) = cx.missing(&field.pointer, message) {
                 match retired {
                     Some(version) => {
@@ -231,6 +231,7 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
                 && !is_chosen(&cx.workload.object) =>
         {
             let message = format!("`podReplacementPolicy` is the API server's default, {harm}");
+            let succeeds = succeeds_on_term(cx, run);
             let fix = Op::Replace(field.pointer.clone(), "Failed".into());
             let finding = cx.report(&field.pointer, message).help(HELP).fix(Safety::Safe, vec![fix]);
             if let Some(place) = succeeds {
@@ -252,8 +253,8 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
 fn succeeds_on_term(cx: &Cx<'_>, run: usize) -> Option<Place> {
     let first = cx.workload.pods.partition_point(|pod| pod.run < run);
     let pods = first..first + cx.workload.pods_of(run).len();
-    pods.map(|index| cx.commands(index)).find_map(|commands| {
-        let (line, token) = sigterm::ends_with_zero(&commands.containers)?;
+    pods.filter(|index| sigterm::may_be_handled(&cx.workload.pods[*index])).find_map(|index| {
+        let (line, token) = sigterm::ends_with_zero(&cx.commands(index).containers)?;
         Some(Place::Here(line.place(token), line.part(token)))
     })
 }

@@ -106,7 +106,7 @@ pub(crate) struct Plan {
     pub(crate) start: Option<Duration>,
     /// Whether it is never bound to a node.
     pub(crate) unscheduled: bool,
-    /// From Running, or from the last restart, to the end; none: for ever.
+    /// From Running, or from the last restart, to the end; nothing if it never ends.
     pub(crate) run: Option<Duration>,
     /// How its containers end.
     pub(crate) exit: Exit,
@@ -153,7 +153,7 @@ impl Default for Submit {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Submitter {
     pub(crate) submit: Submit,
-    /// From the start of the pod to its end, if it does not follow its program; none: for ever.
+    /// From the start of the pod to its end, if it does not follow its program; nothing if it never ends.
     pub(crate) run: Option<Duration>,
     pub(crate) exit: i64,
 }
