@@ -180,6 +180,10 @@ fn type_of(param: &Param) -> String {
         ParamDefault::Int { least, .. } => format!("whole number, at least {least}"),
         ParamDefault::Strings(_) => "list of strings".to_owned(),
         ParamDefault::Map(_) => "mapping of strings to strings".to_owned(),
+        ParamDefault::Word(words) => {
+            let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+            format!("one of {}", words.join(", "))
+        }
     }
 }
 
@@ -193,6 +197,9 @@ fn settings(rule: &Rule) -> String {
         let _ = match param.default {
             ParamDefault::Bool(value) => writeln!(out, "      {}: {value}", param.name),
             ParamDefault::Int { value, .. } => writeln!(out, "      {}: {value}", param.name),
+            ParamDefault::Word(words) => {
+                writeln!(out, "      {}: {}", param.name, words.first().copied().unwrap_or_default())
+            }
             ParamDefault::Strings(list) => writeln!(out, "      {}: [{}]", param.name, list.join(", ")),
             ParamDefault::Map(map) => {
                 let _ = writeln!(out, "      {}:", param.name);

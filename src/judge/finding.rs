@@ -92,6 +92,8 @@ pub enum Source {
     },
     /// An object of the cluster.
     Cluster,
+    /// An object that a release of its operator brings: `Trainer 2.3`.
+    Release(&'static str),
 }
 
 /// A further place of a finding.

@@ -244,6 +244,10 @@ pub struct Strings(pub Param);
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping(pub Param);
 
+/// A parameter that is one of some words.
+#[derive(Clone, Copy, Debug)]
+pub struct Word(pub Param);
+
 impl Flag {
     /// Makes one that is off by default.
     #[must_use]
@@ -265,6 +269,14 @@ impl Strings {
     #[must_use]
     pub const fn new(name: &'static str, doc: &'static str, default: &'static [&'static str]) -> Self {
         Self(Param { name, doc, default: ParamDefault::Strings(default) })
+    }
+}
+
+impl Word {
+    /// Makes one; the first word is the default.
+    #[must_use]
+    pub const fn new(name: &'static str, doc: &'static str, words: &'static [&'static str]) -> Self {
+        Self(Param { name, doc, default: ParamDefault::Word(words) })
     }
 }
 
@@ -296,6 +308,8 @@ pub enum ParamDefault {
     Strings(&'static [&'static str]),
     /// A mapping of strings to strings.
     Map(&'static [(&'static str, &'static str)]),
+    /// One of these words; the first is the default.
+    Word(&'static [&'static str]),
 }
 
 impl ParamDefault {
@@ -311,6 +325,7 @@ impl ParamDefault {
                 .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
                 .collect::<Map>()
                 .into(),
+            Self::Word(words) => words.first().copied().unwrap_or_default().into(),
         }
     }
 }
@@ -424,6 +439,12 @@ impl<'a> Cx<'a> {
             .map_or(&[][..], Vec::as_slice)
             .iter()
             .filter_map(Value::as_str)
+    }
+
+    /// Returns the word of a parameter that is one of some.
+    #[must_use]
+    pub fn word(&self, param: &Word) -> &'a str {
+        self.settings.param(self.rule, param.0.name).as_str().unwrap_or_default()
     }
 
     /// Returns a mapping parameter, in key order.

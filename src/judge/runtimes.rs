@@ -1,12 +1,14 @@
 //! What a job requests for the pods of its runtime, and what the runtime tolerates.
 
+pub mod shipped;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::judge::facts::Fact;
 use crate::judge::finding::{Level, Place};
 use crate::judge::rule::Cx;
-use crate::judge::tolerations::Covered;
+use crate::judge::tolerations::{Covered, Platform};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::accelerator::{NO_TAINT, taint_of};
 use crate::kinds::{Part, Reference, each_at};
@@ -16,7 +18,7 @@ use crate::text::value::Value;
 
 /// Warns of accelerators that an object requests for the pods of another, without a toleration in either.
 /// Nothing can be filled in: the list would be one of a patch, or of an object of others.
-pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str)]) {
+pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str)], platform: Platform) {
     let object = &cx.workload.object;
     let resources = object.at(reference.resources);
     let mut wanted: BTreeMap<&str, (&str, Pointer)> = BTreeMap::new();
@@ -39,9 +41,10 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
     let pods = runtime.pods();
     for (taint, (resource, place)) in wanted {
         let lacks = |pod: &&Value| {
-            let list = Part { pointer: Pointer::root(), value: pod.get("tolerations") };
+            let spec = Part { pointer: Pointer::root(), value: Some(*pod) };
+            let list = spec.get("tolerations");
             let covered = Covered::by(&list);
-            !covered.all && !covered.whole.contains(taint)
+            !covered.all && !covered.whole.contains(taint) && !platform.tolerates(&spec, resource, taint)
         };
         if !pods.iter().any(lacks) {
             continue;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::judge::rule::{Cx, Word};
 use crate::kinds::{Field, Part};
 
 /// The NoSchedule taints that a list of tolerations covers (kubernetes.md §6), from one pass over it.
@@ -45,8 +46,52 @@ fn is_gke(label: &str) -> bool {
     label.starts_with("cloud.google.com/gke-") || label == "cloud.google.com/compute-class"
 }
 
+/// The parameter of rules for what a cluster adds to pods by itself.
+pub(super) const PLATFORM: Word = Word::new(
+    "platform",
+    "What adds tolerations to pods by itself: `gke`; `ExtendedResourceToleration`, the admission plugin, one \
+     with the name of each resource; `eks` and `aks` nothing. `any` goes by the nodes that a pod selects.",
+    &["any", "gke", "eks", "aks", "ExtendedResourceToleration"],
+);
+
+/// What a cluster adds to pods by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Platform {
+    /// Not said: that of GKE to pods that select its nodes.
+    Any,
+    /// Tolerations of [`GKE_TAINTS`].
+    Gke,
+    /// Nothing.
+    Plain,
+    /// A toleration for each resource of a device plugin, with the name of the resource.
+    EachResource,
+}
+
+impl Platform {
+    /// Returns what the policy says.
+    pub(super) fn of(cx: &Cx<'_>) -> Self {
+        match cx.word(&PLATFORM) {
+            "gke" => Self::Gke,
+            "eks" | "aks" => Self::Plain,
+            "ExtendedResourceToleration" => Self::EachResource,
+            _ => Self::Any,
+        }
+    }
+
+    /// Tells whether a pod that requests a resource gets a toleration of the taint.
+    pub(super) fn tolerates(self, spec: &Part<'_>, resource: &str, taint: &str) -> bool {
+        let of_gke = resource == taint && GKE_TAINTS.contains(&taint);
+        match self {
+            Self::Any => of_gke && selects_gke(spec),
+            Self::Gke => of_gke,
+            Self::Plain => false,
+            Self::EachResource => resource == taint,
+        }
+    }
+}
+
 /// Tells whether the pods can only run on nodes of GKE: they select them by a label that GKE alone sets.
-pub(super) fn selects_gke(spec: &Part<'_>) -> bool {
+fn selects_gke(spec: &Part<'_>) -> bool {
     let selector = spec.get("nodeSelector");
     if selector.entries().any(|(label, _)| is_gke(label)) {
         return true;

@@ -1,8 +1,13 @@
 //! What rules ask of the commands of a job: which of them trains, and how to quote it.
 
+use std::rc::Rc;
+
 use crate::judge::commands::{Command, CommandLine, Launch, Launcher, Token, base_name, is_python};
+use crate::kinds::{Container, ContainerSlot, Part, accelerator};
 use crate::text::lines::cut;
+use crate::text::pointer::Pointer;
 use crate::text::shell::{SPREADS, UNKNOWN};
+use crate::text::value::Value;
 
 /// Modules of Python that train nothing.
 const TOOLS: [&str; 9] =
@@ -63,6 +68,34 @@ pub(super) fn drives_others(line: &CommandLine<'_>) -> bool {
     line.commands.iter().any(|command| REMOTE.contains(&command.program.as_str()))
 }
 
+/// Kinds that are no batch work, and their pod.
+const SERVICES: [(&str, &str, &[&str]); 6] = [
+    ("v1", "Pod", &["spec"]),
+    ("v1", "ReplicationController", &["spec", "template", "spec"]),
+    ("apps/v1", "DaemonSet", &["spec", "template", "spec"]),
+    ("apps/v1", "Deployment", &["spec", "template", "spec"]),
+    ("apps/v1", "ReplicaSet", &["spec", "template", "spec"]),
+    ("apps/v1", "StatefulSet", &["spec", "template", "spec"]),
+];
+
+/// Tells whether an object that is no batch work trains all the same: a Pod, StatefulSet, Deployment or the like
+/// with a container that requests accelerators and starts `torchrun`.
+#[must_use]
+pub fn is_trained_by(version: &str, object: &Value) -> bool {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let Some((.., at)) = SERVICES.iter().find(|(known, name, _)| (*known, *name) == (version, kind)) else {
+        return false;
+    };
+    let containers = Part { pointer: Pointer::root(), value: Some(object) }.at(at).get("containers");
+    containers.items().any(|part| {
+        part.value.is_some_and(accelerator::is_requested_by) && {
+            let container = Container { slot: ContainerSlot::Main, part };
+            let line = CommandLine::of(container, None, &Rc::default());
+            line.launches().any(|launch| launch.launcher.is_torch())
+        }
+    })
+}
+
 /// Returns the words of a command for a message, in backticks.
 pub(super) fn quoted(words: &[Token]) -> String {
     let mut text = String::new();
@@ -100,8 +133,27 @@ mod tests {
             "spec": {"template": {"spec": {"containers": containers}}},
         });
         let workload = Workload::of(&job).expect("a Job");
-        let commands = PodCommands::of(&workload, &workload.pods[0], &std::rc::Rc::default());
+        let commands = PodCommands::of(&workload, &workload.pods[0], &Rc::default());
         read(commands.containers[0].commands.last().expect("a command"))
+    }
+
+    #[test]
+    fn what_trains_in_a_kind_of_services_is_found() {
+        let of = |version: &str, kind: &str, command: &str, resource: &str| {
+            let containers = json!([{"name": "sidecar"}, {
+                "command": ["sh", "-c", command], "resources": {"limits": {resource: 8}},
+            }]);
+            let pod = json!({"containers": containers});
+            let spec = if kind == "Pod" { pod } else { json!({"template": {"spec": pod}}) };
+            is_trained_by(version, &json!({"apiVersion": version, "kind": kind, "spec": spec}))
+        };
+        const GPU: &str = "nvidia.com/gpu";
+        assert!(of("v1", "Pod", "cd /src && torchrun --nnodes=2 train.py", GPU));
+        assert!(of("apps/v1", "StatefulSet", "exec torchrun train.py", GPU));
+        assert!(of("apps/v1", "Deployment", "python -m torch.distributed.run train.py", "amd.com/gpu"));
+        assert!(!of("apps/v1", "Deployment", "vllm serve model", GPU), "a service");
+        assert!(!of("apps/v1", "StatefulSet", "torchrun train.py", "cpu"), "no accelerators");
+        assert!(!of("apps/v2", "StatefulSet", "torchrun train.py", GPU), "another kind");
     }
 
     #[test]

@@ -68,8 +68,8 @@ pub struct Definition {
     /// The release of the operator whose schema [`Self::api`] has: those before and after it may have other
     /// fields. Empty for kinds of Kubernetes, and where no schema is known.
     pub schema_of: &'static str,
-    /// Fields that earlier releases of its schema have, so that they are not unknown.
-    pub older_fields: &'static [Path],
+    /// Fields that only earlier releases of its schema have, and what to write instead.
+    pub older_fields: &'static [(Path, &'static str)],
     /// Whether the operator adds volumes to pods, so that a mount may be of one that is not in the template.
     pub adds_volumes: bool,
     /// The environment variables that its controller adds to containers; nothing if they are not known, so

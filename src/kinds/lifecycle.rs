@@ -157,6 +157,8 @@ pub struct Release {
     pub twin: Option<Path>,
     /// What runs on without it, to follow "so".
     pub holds: &'static str,
+    /// What runs on without it in a job without accelerators, to follow "so"; nothing if that matters little.
+    pub runs_on: Option<&'static str>,
     /// What the value does, to follow it.
     pub effect: &'static str,
 }

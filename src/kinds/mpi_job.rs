@@ -17,6 +17,7 @@ pub(super) const RELEASE: Release = Release {
     unless: &[],
     twin: None,
     holds: "the workers run on when the launcher has finished, and hold their accelerators",
+    runs_on: None,
     effect: "which deletes running pods and keeps finished ones with their logs",
 };
 

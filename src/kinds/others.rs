@@ -126,6 +126,8 @@ pub enum Likeness {
     Accelerators,
     /// It has pods, and a name or group like a batch kind.
     Name,
+    /// It is of a kind for services, and starts `torchrun` with accelerators.
+    Trains,
 }
 
 /// Returns why an object of an unknown kind looks like batch work, if it does. Core kinds and those of `apps`

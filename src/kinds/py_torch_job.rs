@@ -31,6 +31,7 @@ pub(super) const RELEASE: Release = Release {
     unless: &[],
     twin: None,
     holds: "pods that still run when the job has ended keep running and hold their accelerators",
+    runs_on: None,
     effect: "which deletes running pods and keeps finished ones with their logs",
 };
 

@@ -10,7 +10,7 @@ pub(super) static RAY_JOB: Definition = Definition {
     group: "ray.io",
     version: "v1",
     also: &["ray.io/v1alpha1"],
-    older_fields: &[&["spec", "deletionPolicy"]],
+    older_fields: &[(&["spec", "deletionPolicy"], "use `spec.deletionStrategy`")],
     name: "RayJob",
     resource: "rayjobs",
     // It frees nothing by itself.
@@ -24,6 +24,7 @@ pub(super) static RAY_JOB: Definition = Definition {
         unless: &["deletionStrategy", "clusterSelector"],
         twin: None,
         holds: "the Ray cluster runs on when the job has ended, and its pods hold their accelerators",
+        runs_on: Some("the Ray cluster runs on when the job has ended, until somebody deletes it"),
         effect: "which deletes the cluster `ttlSecondsAfterFinished` seconds after the job has ended",
     }),
     wait: Some(Wait {

@@ -11,10 +11,10 @@ pub(super) static TRAIN_JOB: Definition = Definition {
     name: "TrainJob",
     resource: "trainjobs",
     older_fields: &[
-        &["spec", "annotations"],
-        &["spec", "labels"],
-        &["spec", "podSpecOverrides"],
-        &["spec", "podTemplateOverrides"],
+        (&["spec", "annotations"], "write it in `spec.runtimePatches`"),
+        (&["spec", "labels"], "write it in `spec.runtimePatches`"),
+        (&["spec", "podSpecOverrides"], "use `spec.runtimePatches`"),
+        (&["spec", "podTemplateOverrides"], "use `spec.runtimePatches`"),
     ],
     queued_by_kueue: true,
     // No release of the trainer has a TTL.

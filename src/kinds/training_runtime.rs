@@ -39,8 +39,11 @@ pub(super) const RUNTIME: Definition = Definition {
     schema_of: "Trainer 2.3",
     api: Api::Custom { schema: include_str!("training_runtime.schema.json"), operator: None },
     older_fields: &[
-        &["spec", "mlPolicy", "torch", "elasticPolicy"],
-        &["spec", "mlPolicy", "torch", "numProcPerNode"],
+        (&["spec", "mlPolicy", "torch", "elasticPolicy"], "remove it"),
+        (
+            &["spec", "mlPolicy", "torch", "numProcPerNode"],
+            "write `spec.trainer.numProcPerNode` in each TrainJob",
+        ),
     ],
     finished: Finished::Never,
     ..CUSTOM

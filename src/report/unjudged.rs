@@ -97,11 +97,15 @@ impl Unjudged {
         let kind = self.object.as_ref().map(|object| full_kind(object).into_owned()).unwrap_or_default();
         match &self.reason {
             Reason::Kind => format!("Jobgate does not judge the kind {kind}").into(),
+            Reason::Lookalike(Likeness::Trains) => {
+                format!("Jobgate does not judge the kind {kind}, which runs `torchrun` on accelerators here")
+                    .into()
+            }
             Reason::Lookalike(likeness) => {
                 let what = match likeness {
                     Likeness::Ends => "batch pods",
                     Likeness::Accelerators => "pods with accelerators",
-                    Likeness::Name => "pods",
+                    Likeness::Name | Likeness::Trains => "pods",
                 };
                 format!("Jobgate does not know the kind {kind}, which runs {what}").into()
             }
@@ -156,6 +160,10 @@ impl Unjudged {
     #[must_use]
     pub fn help(&self) -> Cow<'static, str> {
         match &self.reason {
+            Reason::Lookalike(Likeness::Trains) => {
+                "use a batch kind (Job, JobSet, PyTorchJob), which ends with the training, or review it by hand"
+                    .into()
+            }
             Reason::Kind | Reason::Lookalike(_) | Reason::InCluster(..) => "review it by hand".into(),
             Reason::Misspelled => "use a `kind` and `apiVersion` that the API server knows".into(),
             Reason::NotServed => "use a served version".into(),

@@ -405,7 +405,7 @@ fn corpus(place: &Place<'_>) {
                 continue;
             }
             // The definition here is of a later release.
-            let has = |field: &Path| object.pointer(&format!("/{}", field.join("/"))).is_some();
+            let has = |(field, _): &(Path, &str)| object.pointer(&format!("/{}", field.join("/"))).is_some();
             if adapter.older_fields.iter().any(has) {
                 continue;
             }

@@ -231,7 +231,7 @@ impl Schema {
         for (kind, name) in &customs {
             if let Api::Custom { schema, .. } = kind.api {
                 let mut schema = serde_json::from_str(schema).unwrap_or_default();
-                kind.older_fields.iter().for_each(|path| add_anything(&mut schema, path));
+                kind.older_fields.iter().for_each(|(path, _)| add_anything(&mut schema, path));
                 definitions.insert(name.clone(), schema);
             }
         }

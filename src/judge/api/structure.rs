@@ -39,6 +39,7 @@ pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
         strangers: 0,
     };
     walk.visit(root.shape, object, &Place::ROOT);
+    walk.older_fields();
     let mut found = walk.found.into_vec();
     // What a partial object lacks is in the rest of it, unless it explicitly sets nothing.
     if matches!(reading, Reading::Manifest | Reading::Inside)

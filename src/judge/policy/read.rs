@@ -171,6 +171,10 @@ impl<'s> Reader<'s> {
                     self.text(&item, &format!("an item of {name}"));
                 }
             }
+            ParamDefault::Word(words) => {
+                let choices: Vec<(&str, ())> = words.iter().map(|word| (*word, ())).collect();
+                self.choice(field, &name, &choices);
+            }
             ParamDefault::Map(_) => {
                 if value.is_null() {
                     self.wrong(&field.at, format!("{name} is a mapping, not nothing"), None);

@@ -175,6 +175,7 @@ fn parameter(param: &Param) -> Value {
         ParamDefault::Bool(_) => json!({"type": "boolean"}),
         ParamDefault::Int { least, .. } => json!({"type": "integer", "minimum": least}),
         ParamDefault::Strings(_) => json!({"type": "array", "items": {"type": "string", "pattern": "\\S"}}),
+        ParamDefault::Word(words) => json!({"enum": words}),
         ParamDefault::Map(_) => {
             json!({"type": "object", "additionalProperties": {"type": "string", "pattern": "^$|\\S"}})
         }

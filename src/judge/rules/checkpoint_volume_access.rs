@@ -440,7 +440,7 @@ fn label_places(
     }
     let namespace = match &claim.source {
         Source::File { namespace: own, .. } if !own.is_empty() => own,
-        Source::File { .. } | Source::Cluster => namespace,
+        Source::File { .. } | Source::Cluster | Source::Release(_) => namespace,
     };
     // The namespace is repeated for each claim: more of it than a name can have is not.
     let namespace = cut(namespace, MAX_NAMESPACE_BYTES, "…");

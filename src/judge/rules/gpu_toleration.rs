@@ -69,7 +69,7 @@
 //! toleration uses `Exists`. An author's toleration with `operator: Equal`, which is the default, covers one
 //! value only: it gets a warning, and nothing is added to it. GKE uses the value `present`, and adds the
 //! tolerations of `nvidia.com/gpu` and `google.com/tpu` by itself, so pods that select GKE nodes by label
-//! (`cloud.google.com/gke-…`) are not reported.
+//! (`cloud.google.com/gke-…`) are not reported. The parameter `platform` says what the whole cluster does.
 //!
 //! **Which lists are filled.** `tolerations` is an atomic list: whoever applies it owns all of it, and each
 //! apply sends it as it is in the manifest. If Jobgate adds to the author's list, the next apply of the
@@ -128,7 +128,7 @@ use crate::judge::finding::{Level, Part as FindingPart, Place, Safety, listed};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Ratchet, Rule};
 use crate::judge::runtimes;
-use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, selects_gke};
+use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, PLATFORM, Platform};
 use crate::kinds::accelerator::{self, NO_TAINT, toleration};
 use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload};
 use crate::text::meter;
@@ -154,7 +154,7 @@ pub(super) static RULE: Rule = Rule {
     kinds: Kinds::WithPods,
     default: Action::Fill,
     fills: Fills::Pods("tolerations"),
-    params: &[OWN_LISTS.0, TAINTS.0],
+    params: &[OWN_LISTS.0, PLATFORM.0, TAINTS.0],
     export: Exportable::No(
         "what it fills in, or denies where a policy says so, depends on more than CEL says well",
     ),
@@ -165,19 +165,20 @@ pub(super) static RULE: Rule = Rule {
 
 fn check(cx: &mut Cx<'_>) {
     let taints: Vec<(&str, &str)> = cx.mapping(&TAINTS).collect();
+    let platform = Platform::of(cx);
     let mut author = None;
     for pod in &cx.workload.pods {
-        check_pod(cx, pod, &taints, &mut author);
+        check_pod(cx, pod, (&taints, platform), &mut author);
     }
     if let Some(reference) = cx.workload.kind.runs_in {
-        runtimes::check(cx, reference, &taints);
+        runtimes::check(cx, reference, &taints, platform);
     }
 }
 
 fn check_pod<'a>(
     cx: &mut Cx<'a>,
     pod: &PodTemplate<'a>,
-    taints: &[(&str, &'a str)],
+    (taints, platform): (&[(&str, &'a str)], Platform),
     author: &mut Option<Author<'a>>,
 ) {
     let tolerations = pod.spec.get("tolerations");
@@ -193,12 +194,11 @@ fn check_pod<'a>(
         return;
     }
     let covered = Covered::by(&tolerations);
-    let on_gke = selects_gke(&pod.spec);
     let mut uncovered = Vec::new();
     for (taint, request) in wanted {
         if covered.all
             || covered.whole.contains(taint)
-            || (on_gke && request.resource == taint && GKE_TAINTS.contains(&taint))
+            || platform.tolerates(&pod.spec, request.resource, taint)
         {
             continue;
         }

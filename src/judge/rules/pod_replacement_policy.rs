@@ -53,7 +53,8 @@
 //! the value in, and the fix is unsafe. That is so where a shell waits for its program (`train & wait`) and
 //! its `trap` exits with 0, or lets the script go on to its end after the `wait`. A `trap` in a subshell, one
 //! that is taken back (`trap - TERM`), `exit $?`, and a shell that does not wait say nothing; neither does
-//! what a program does with the signal itself.
+//! what a program does with the signal itself. A Job that has `Failed` already, also by its `podFailurePolicy`,
+//! gets the warning as well.
 //!
 //! ## Details
 //!
@@ -181,6 +182,9 @@ fn does_harm(cx: &Cx<'_>, run: usize, spec: &Part<'_>) -> bool {
 fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in_place: Option<Choice>) {
     // The API server writes `Failed` then, but the operator looks before.
     if spec.get("podFailurePolicy").is_set() && in_place.is_none() {
+        if matches!(spec.get(FIELD).text(), Field::Unset | Field::Set("Failed")) {
+            report_half_done(cx, run, spec);
+        }
         return;
     }
     let needed = in_place.map(|choice| {
@@ -245,8 +249,28 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
                 finding.help(HELP).fix(Safety::Unsafe, vec![fix]);
             }
         }
+        Field::Set("Failed") => report_half_done(cx, run, spec),
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }
+}
+
+/// Reports a Job with `Failed`, by the author or by its `podFailurePolicy`, that a pod which is deleted would
+/// complete.
+fn report_half_done(cx: &mut Cx<'_>, run: usize, spec: &Part<'_>) {
+    let Some(place) = succeeds_on_term(cx, run) else { return };
+    let policy = spec.get("podFailurePolicy");
+    let (at, because) = if policy.is_set() {
+        (policy.pointer, ", as it must be with a `podFailurePolicy`")
+    } else {
+        (spec.get(FIELD).pointer, "")
+    };
+    let message = format!(
+        "`podReplacementPolicy` is `Failed`{because}, and a container ends with 0 on SIGTERM: a pod that is \
+         deleted counts as succeeded, so the Job can be complete half done"
+    );
+    let finding = cx.report(&at, message).instead_of_fill(Level::Warn).at_most(Level::Warn);
+    finding.help("exit with another status on SIGTERM, e.g. 143");
+    finding.label(place, "on SIGTERM, this ends the container with 0");
 }
 
 /// Returns the place in a container that ends it with 0 on SIGTERM, so that its pod counts as succeeded.

@@ -63,8 +63,9 @@
 //!
 //! ## Details
 //!
-//! Only jobs whose pods request an accelerator are reported. The finding says how many are held, and for how
-//! long after the end.
+//! The finding says how many accelerators are held, and for how long after the end. Jobs whose pods request none
+//! are not reported, but for a RayJob: its cluster runs until somebody deletes it. It gets a warning, and the
+//! webhook fills nothing in; with a deadline, the rule `deadline` has the warning.
 //!
 //! `cleanPodPolicy: Running` deletes the pods that still run when the job has ended, whether it succeeded,
 //! failed or timed out, and keeps finished pods with their logs. `All` deletes the finished pods as well. It
@@ -104,7 +105,7 @@ use crate::judge::cost::Cost;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
-use crate::kinds::{Held, PodTemplate, Ttl, Workload};
+use crate::kinds::{Held, PodTemplate, Release, Ttl, Workload};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -141,10 +142,11 @@ fn check(cx: &mut Cx<'_>) {
     }
     let Some(release) = workload.kind.release else { return };
     let limits = &workload.limits;
-    if release.releases(&workload.object, limits) != Some(false)
-        || !workload.pods.iter().any(PodTemplate::holds_accelerators)
-    {
+    if release.releases(&workload.object, limits) != Some(false) {
         return;
+    }
+    if !workload.pods.iter().any(PodTemplate::holds_accelerators) {
+        return report_without_accelerators(cx, release);
     }
     if ends_with_its_pod(workload) {
         return;
@@ -192,6 +194,34 @@ fn check(cx: &mut Cx<'_>) {
         if workload.has_finished() {
             finding.instead_of_fill(Level::Note);
         }
+    }
+}
+
+/// Reports a job without accelerators whose pods run on all the same. The webhook leaves it as it is: what is
+/// held costs less than a cluster that somebody still looks at.
+fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
+    let workload = cx.workload;
+    let field = release.place(&workload.object, &workload.limits);
+    // Somebody may look at a run that has ended; and what a deadline does without it, the rule for that says.
+    let is_said = workload.has_finished() || workload.limits.get("activeDeadlineSeconds").is_set();
+    // Nor where a wrong type hides what the pods hold.
+    let is_hidden = workload.pods.is_empty() || Held::by_pods(&workload.pods).is_none();
+    let Some(runs_on) = release.runs_on.filter(|_| !is_said && !is_hidden) else { return };
+    let is = if field.is_set() { "is `false`" } else { "is not set" };
+    let message = format!("`{}` {is}, so {runs_on}", release.field);
+    let fix = if field.is_set() {
+        Some(Op::Replace(field.pointer.clone(), release.value()))
+    } else {
+        workload.limits.set(release.field, release.value())
+    };
+    let finding = if field.is_set() {
+        Some(cx.report(&field.pointer, message))
+    } else {
+        cx.missing(&field.pointer, message)
+    };
+    if let (Some(finding), Some(fix)) = (finding, fix) {
+        finding.instead_of_fill(Level::Warn).at_most(Level::Warn).fix(Safety::Unsafe, vec![fix]);
+        finding.help(format!("write `{}: true`, {}", release.field, release.effect));
     }
 }
 

@@ -79,6 +79,8 @@ impl Facts for Layered<'_> {
         match (there, self.files.runtime(kind, namespace, name)) {
             (Fact::Known(runtime), _) => Fact::Known(runtime),
             (there, Fact::Unknown) => there,
+            // A cluster that was asked need not have what a release brings.
+            (Fact::Absent, Fact::Known(Runtime { source: Source::Release(_), .. })) => Fact::Absent,
             (_, file) => file,
         }
     }

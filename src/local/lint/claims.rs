@@ -16,6 +16,7 @@ use super::objects::{Object, each};
 use super::source::{self, Loaded, TooLarge};
 use crate::judge::facts::{Claim, Fact, Facts, Runtime, Volume, VolumeName};
 use crate::judge::finding::Source;
+use crate::judge::runtimes::shipped;
 use crate::report::Location;
 use crate::text::lines::Lines;
 use crate::text::value::Value;
@@ -193,7 +194,7 @@ impl Claims {
             let found = if near.is_empty() { entries.of(namespace) } else { near };
             let path = |runtime: &'_ Runtime| match &runtime.source {
                 Source::File { path, .. } => self.by_file.get_key_value(path).map(|(path, _)| path),
-                Source::Cluster => None,
+                Source::Cluster | Source::Release(_) => None,
             };
             found.into_iter().filter_map(path).collect()
         };
@@ -399,7 +400,9 @@ impl Facts for Scope<'_> {
                     let is_of_cluster = near.is_empty() && kind == CLUSTER_RUNTIME;
                     one_of(if is_of_cluster { entries.of("") } else { near })
                 };
-                self.linted.runtimes.get(&key).map_or(Fact::Unknown, near)
+                let found = self.linted.runtimes.get(&key).map(near);
+                // Files that have one of the name say more of the cluster than a release does.
+                found.or_else(|| shipped::runtime(kind, name)).unwrap_or(Fact::Unknown)
             }
             known => known,
         }

@@ -218,6 +218,7 @@ impl Reason {
     pub(in super::super) fn heading(&self) -> &'static str {
         match self {
             Self::Kind | Self::InCluster(..) => "batch kinds that Jobgate does not judge",
+            Self::Lookalike(Likeness::Trains) => "kinds for services that run training",
             Self::Lookalike(_) => "unknown kinds that run batch pods",
             Self::Misspelled => "kinds that no API server knows",
             Self::NotServed => "versions that are no longer served",

@@ -3,10 +3,11 @@
 use super::{IN_QUOTES, Walk, short};
 use crate::judge::api::Reading;
 use crate::judge::api::schema::{Fields, Id, Shape};
+use crate::judge::checks::UNKNOWN_FIELD;
 use crate::judge::finding::{Level, Safety};
 use crate::kinds::Kind;
 use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
+use crate::text::value::{Map, Value};
 
 impl Walk<'_> {
     /// Returns the level and message for a field of a custom resource that is like no other: a release of the
@@ -30,6 +31,20 @@ impl Walk<'_> {
             }
         };
         Some((Level::Warn, message))
+    }
+
+    /// Reports fields of a manifest that only earlier releases of the operator have.
+    pub(super) fn older_fields(&mut self) {
+        let Some(kind) = Kind::of(self.object).filter(|_| self.reading == Reading::Manifest) else { return };
+        for (path, help) in kind.older_fields {
+            let at = Pointer::of(path);
+            if let Some(value) = at.find(self.object).filter(|value| !value.is_null())
+                && let Some((level, message)) = self.of_release(path.last().unwrap_or(&""), &at)
+                && !value.as_object().is_some_and(Map::is_empty)
+            {
+                self.report(UNKNOWN_FIELD, level, at, message, (*help).to_owned()).at_key();
+            }
+        }
     }
 
     /// Tells whether a field may be given the name of a similar one: if the value has its type, and the name is a

@@ -13,7 +13,10 @@ use crate::judge::checks::{
 };
 use crate::judge::engine::{self, Request};
 use crate::judge::finding::{Finding, Label, Level, Part, Place, Source};
-use crate::kinds::{Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch};
+use crate::judge::training;
+use crate::kinds::{
+    Likeness, Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch,
+};
 use crate::local::lint::objects::Object;
 use crate::local::lint::{DryRun, answers, kustomization};
 use crate::report::{
@@ -193,7 +196,10 @@ impl View<'_> {
             (Some(_), Some(kind)) if self.inside(object, kind) => None,
             (None, None) if self.inside(object, DOCUMENT) => None,
             (None, None) if value.get("spec").is_some_and(has_pod) => Some(Reason::Partial),
-            (Some(version), Some(_)) => looks_like_batch(version, value).map(Reason::Lookalike),
+            (Some(version), Some(_)) => {
+                let trains = || training::is_trained_by(version, value).then_some(Likeness::Trains);
+                looks_like_batch(version, value).or_else(trains).map(Reason::Lookalike)
+            }
             _ => None,
         };
         let reason = match (self.context.patch, is_batch) {
@@ -420,6 +426,9 @@ impl View<'_> {
         let (location, object) = match &label.place {
             Place::Here(pointer, part) => (Some(self.context.location(self.span(pointer, *part))), None),
             Place::Elsewhere { object, source: Source::Cluster } => (None, Some(object.clone())),
+            Place::Elsewhere { object, source: Source::Release(release) } => {
+                (None, Some(format!("{object} of {release}")))
+            }
             Place::Elsewhere { object, source: Source::File { path, span, .. } } => {
                 (self.context.scope.location(path, span), Some(object.clone()))
             }

@@ -1,0 +1,65 @@
+//! The runtimes that a release of Trainer installs: what a TrainJob runs in whose runtime is in no file.
+//!
+//! A cluster may have others of these names, so they count only where nobody was asked: in `lint`, and in a dry
+//! run without a cluster.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::judge::facts::{Fact, Runtime};
+use crate::judge::finding::Source;
+use crate::text::value::Value;
+use crate::text::yaml::{self, Limits};
+
+/// The release that they are of.
+pub const RELEASE: &str = "Trainer 2.3";
+/// The kind of all of them.
+const KIND: &str = "ClusterTrainingRuntime";
+/// The objects, as far as rules read them.
+const OBJECTS: &str = include_str!("shipped.yaml");
+
+static RUNTIMES: LazyLock<BTreeMap<String, Runtime>> = LazyLock::new(|| objects().collect());
+
+/// Returns a runtime of the release, if it has one of that kind and name.
+#[must_use]
+pub fn runtime(kind: &str, name: &str) -> Option<Fact<Runtime>> {
+    if kind != KIND {
+        return None;
+    }
+    RUNTIMES.get(name).cloned().map(Fact::Known)
+}
+
+/// Returns all of them, by name.
+pub fn objects() -> impl Iterator<Item = (String, Runtime)> {
+    let limits = Limits::default();
+    let documents = yaml::split(OBJECTS.as_bytes(), &limits).flatten();
+    let values: Vec<Value> = documents
+        .filter_map(|chunk| yaml::parse(OBJECTS.as_bytes(), &chunk, &limits).ok())
+        .map(|document| document.value)
+        .collect();
+    values.into_iter().filter_map(|object| {
+        let name = object.pointer("/metadata/name")?.as_str()?.to_owned();
+        Some((name, Runtime::from_object(&object, Source::Release(RELEASE))?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_document_is_a_runtime_with_pods() {
+        let documents = OBJECTS.lines().filter(|line| *line == "---").count();
+        assert_eq!(RUNTIMES.len(), documents);
+        for (name, runtime) in &*RUNTIMES {
+            assert!(!runtime.pods().is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_runtimes_without_a_namespace_are_of_a_release() {
+        assert!(runtime("ClusterTrainingRuntime", "torch-distributed").is_some());
+        assert_eq!(runtime("TrainingRuntime", "torch-distributed"), None);
+        assert_eq!(runtime("ClusterTrainingRuntime", "ours"), None);
+    }
+}
