@@ -235,6 +235,7 @@ fn report_causes(
     applies: impl Fn(&mut Cause) -> bool,
     found: &mut Vec<Finding>,
 ) {
+    let mut known = Known::of(found, object);
     for (causes, rule) in [
         (causes, API_SERVER),
         (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
@@ -242,7 +243,7 @@ fn report_causes(
     ] {
         let causes = once::once(causes, object);
         let applying = causes.into_iter().filter_map(|mut cause| applies(&mut cause).then_some(cause));
-        add_findings(object, applying, rule, found);
+        add_findings(object, applying, rule, &mut known, found);
     }
 }
 
@@ -251,9 +252,10 @@ fn add_findings(
     object: &Value,
     causes: impl IntoIterator<Item = Cause>,
     rule: &'static str,
+    known: &mut Known,
     found: &mut Vec<Finding>,
 ) {
-    let mut known = Known::of(found, object);
+    known.reported.clear();
     for mut cause in causes {
         if known.imply(&mut cause, object) {
             continue;

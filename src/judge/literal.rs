@@ -128,7 +128,7 @@ pub(super) enum InValue<'t> {
 }
 
 /// The variables that a launcher sets for each process that it starts.
-const OF_LAUNCHERS: [&str; 4] = ["OMPI_COMM_WORLD_", "PMI_", "PMIX_", "SLURM_"];
+const OF_LAUNCHERS: [&str; 5] = ["OMPI_", "PMI_", "PMIX_", "PRTE_", "SLURM_"];
 
 /// Frameworks that replace `${X}` in values themselves.
 const REPLACE_BRACES: [&str; 4] = ["LOGGING_", "MICRONAUT_", "QUARKUS_", "SPRING_"];

@@ -1,16 +1,18 @@
 //! Beside real operators: what Jobgate admits and fills in runs to its end, whoever is called first; nobody
 //! has to write it again; and whose child is denied learns of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use jobgate::judge::runtimes::shipped;
 use jobgate::text::value::{Value, json};
 use libtest_mimic::Trial;
 
 use crate::api::list_of;
+use crate::cel;
 use crate::charges::{Charge, Comes, Filled, charges};
 use crate::ensemble::{Ensemble, Lazy, ORDERS, own_gate, run};
 use crate::gate::unregister;
@@ -58,6 +60,11 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
             run(&ensemble, defaults_of_jobset)
         }));
     }
+    if has("trainer") {
+        trials.push(Trial::test("beside_trainer_shipped_runtimes_are_those_of_the_release", || {
+            Ok(shipped_runtimes()?)
+        }));
+    }
     if has("volcano") {
         let ensemble = Arc::clone(ensemble);
         trials.push(Trial::test("beside_volcano_defaults_of_its_webhook_make_no_difference", move || {
@@ -69,6 +76,49 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
 
 fn take(ensemble: &Ensemble, place: &Place<'_>, script: &serde_json::Value) -> Scenario {
     ensemble.kubelet.take(&place.namespace, Script::parse(script).expect("a script"))
+}
+
+/// Compares the runtimes that lint knows with those of the release, without what no rule reads.
+fn shipped_runtimes() -> Result<(), String> {
+    const UNREAD: [&str; 8] = [
+        "annotations",
+        "network",
+        "readinessProbe",
+        "replicas",
+        "securityContext",
+        "serviceAccountName",
+        "successPolicy",
+        "trainer.kubeflow.org/framework",
+    ];
+    fn prune(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|key, _| !UNREAD.contains(&key));
+                fields.values_mut().for_each(prune);
+            }
+            Value::Array(items) => items.iter_mut().for_each(prune),
+            _ => {}
+        }
+    }
+    let folders = operator::folders()?;
+    let (_, folder) = folders.iter().find(|(known, _)| known.name == "trainer").ok_or("no trainer")?;
+    let mut released = BTreeMap::new();
+    for mut object in
+        cel::files(&folder.join("manifests/base/runtimes")).iter().flat_map(|file| cel::documents(file))
+    {
+        if object["kind"] == "ClusterTrainingRuntime" {
+            prune(&mut object);
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            object["metadata"] = json!({"name": name});
+            released.insert(name, object);
+        }
+    }
+    let known: BTreeMap<String, Value> =
+        shipped::objects().map(|(name, runtime)| (name, (*runtime.object).clone())).collect();
+    if known == released {
+        return Ok(());
+    }
+    Err(format!("the release has {released:#?}, and lint knows {known:#?}"))
 }
 
 /// Tells whether a condition of an object is true, or it is in this state.

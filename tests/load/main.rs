@@ -117,12 +117,12 @@ fn main() -> ExitCode {
             result.map_err(Failed::from)
         }));
     }
-    for clients in pressure::CLIENTS {
+    for (clients, size) in pressure::runs(settings.full) {
         let rows = Arc::clone(&rows);
         trials.push(Trial::test(
-            format!("memory under {clients} clients with the costliest objects"),
+            format!("memory under {clients} clients with the costliest objects of {} KB", size / 1000),
             move || {
-                let row = pressure::run(clients, settings)?;
+                let row = pressure::run(clients, size, settings)?;
                 // The attackers ask for more than the machine can do; ordinary reviews must not be lost.
                 let result = row.check(pressure::P99);
                 rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);

@@ -31,7 +31,12 @@ use crate::server::{POLICY, Server, Target};
 use crate::{Settings, reviews};
 
 /// How many clients attack, in the runs.
-pub(crate) const CLIENTS: [usize; 3] = [3, 12, 40];
+const CLIENTS: [usize; 3] = [3, 12, 40];
+/// How large their objects are: what a user may store, and what weighs so little that it waits with ordinary
+/// reviews.
+const SIZES: [usize; 2] = [2_000_000, 100_000];
+/// The size in a build that is not optimised, which takes ten times as long for each.
+const SIZE_UNOPTIMISED: usize = 400_000;
 /// The memory limit of the manifests, in bytes.
 const LIMIT: u64 = 512 << 20;
 /// How much memory is resident so long after the last peak, in KiB.
@@ -182,17 +187,22 @@ struct Seen {
     unjudged: Vec<String>,
 }
 
-/// Attacks with so many clients, and checks all that is promised of such a time.
-pub(crate) fn run(clients: usize, settings: Settings) -> Result<Row, String> {
-    // A build that is not optimised takes ten times as long for each.
-    let bytes = if settings.full { 2_000_000 } else { 400_000 };
+/// Returns the runs: how many clients attack, with objects of how many bytes.
+pub(crate) fn runs(full: bool) -> Vec<(usize, usize)> {
+    let sizes = if full { &SIZES[..] } else { &[SIZE_UNOPTIMISED] };
+    sizes.iter().flat_map(|size| CLIENTS.map(|clients| (clients, *size))).collect()
+}
+
+/// Attacks with so many clients and objects of so many bytes, and checks all that is promised of such a time.
+pub(crate) fn run(clients: usize, bytes: usize, settings: Settings) -> Result<Row, String> {
     let mut server = Server::start(POLICY, settings.scale)?;
     let limit = Limit::of(server.id());
     let stop = Arc::new(AtomicBool::new(false));
     let (target, stopped) = (server.target.clone(), Arc::clone(&stop));
     let attackers = thread::spawn(move || attack(&target, clients, bytes, &stopped));
     let (target, full, time) = (server.target.clone(), settings.full, settings.plan.time);
-    let watched = thread::spawn(move || watch(&target, full, bytes, time));
+    let largest = if full { SIZES[0] } else { SIZE_UNOPTIMISED };
+    let watched = thread::spawn(move || watch(&target, full, largest, time));
     let tally = schedule::run(server.target.clone(), settings.plan, &AtomicBool::new(false));
     let seen = watched.join().expect("the watched reviews do not panic");
     stop.store(true, Ordering::Relaxed);
@@ -207,7 +217,7 @@ pub(crate) fn run(clients: usize, settings: Settings) -> Result<Row, String> {
     println!("  at rest after {:.1?}: {rested:?} MiB; {}", began.elapsed(), limit.describe());
     let faults = server.counter("jobgate_faults_total", "").ok();
     let row = Row {
-        name: format!("{clients} clients with the costliest objects"),
+        name: format!("{clients} clients with the costliest objects of {} KB", bytes / 1000),
         tally,
         probes: 0,
         unready: Vec::new(),

@@ -69,6 +69,7 @@ impl Known {
             FIELD_TYPE | PLACEHOLDER => &mut self.unread,
             API_SERVER => {
                 let places = &mut self.refused.places;
+                places.reserve(finding.items.as_ref().map_or(1, |items| items.count));
                 return each_place(
                     &finding.path,
                     finding.items.as_deref(),

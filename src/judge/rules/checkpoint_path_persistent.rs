@@ -64,7 +64,8 @@
 //! and `-` mean the same), or a setting such as `trainer.default_root_dir=`, `exp_manager.exp_dir=`,
 //! `checkpointer.checkpoint_dir=` or `base_output_directory=`. Variables such as `CHECKPOINT_DIR`,
 //! `CKPT_PATH` and `SNAPSHOT_PATH` count only if no volume of the pod is kept. Flags that name something to
-//! read (`--resume`, `--load`, `--model-dir`) and directories of logs do not count.
+//! read (`--resume`, `--load`, `--model-dir`) and directories of logs do not count; nor do checkpoints of a script
+//! that uses a model, by its name (`generate.py`, `inference.py`, `eval_model.py`, `sample.py`, …).
 //!
 //! An absolute path is in the mount around it. It is wrong if there is none, or if the volume is an `emptyDir`,
 //! a ConfigMap or a Secret. A flag with a directory of a volume that is kept and mounted read-only names
@@ -90,7 +91,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::commands::{CommandLine, Launcher, PodCommands};
+use crate::judge::commands::{Command, CommandLine, Launcher, PodCommands, base_name};
 use crate::judge::copies::{Path, saved};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::mounts::{Destinations, Fate, Volumes};
@@ -322,6 +323,8 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
     }
     let mut all = Vec::new();
     for command in line.commands.iter().filter(|command| is_python_trainer(command)) {
+        // `--ckpt_dir` of what generates or evaluates is a model to read.
+        let only_reads = uses_a_model(command);
         for (at, token) in command.words.iter().enumerate() {
             meter::spend(1);
             let text = token.word.text.as_str();
@@ -332,7 +335,7 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
             }
             let is_flag = name.starts_with('-') && is_one(&FLAGS, name.trim_start_matches('-'));
             let is_setting = || inline.is_some() && is_one(&SETTINGS, name.trim_start_matches(['+', '-']));
-            if !is_flag && !is_setting() {
+            if !is_flag && !is_setting() || only_reads && name.contains("ck") {
                 continue;
             }
             let next = || command.words.get(at + 1).map(|token| token.word.text.as_str());
@@ -379,6 +382,16 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
         }
     }
     Some(all)
+}
+
+/// Tells whether a command uses a model that another one has trained, by the name of its script.
+fn uses_a_model(command: &Command) -> bool {
+    const USES: [&str; 11] = [
+        "chat", "convert", "demo", "eval", "export", "generat", "infer", "predict", "sampl", "serve", "test",
+    ];
+    let words = command.words.iter().map(|token| token.word.text.as_str());
+    let mut scripts = words.filter(|word| word.ends_with(".py")).map(base_name);
+    scripts.next().is_some_and(|script| USES.iter().any(|uses| script.starts_with(uses)))
 }
 
 /// Tells whether a name is one of a list, with `_` for `-`.

@@ -84,8 +84,9 @@
 //! * several pods that run at the same time use a `ReadWriteOncePod` claim: all but one wait. The pods of a
 //!   Job with more `completions` than `parallelism`, or without `completions`, may run one after another, so
 //!   this is not certain for them;
-//! * pods that are never on one node use a `ReadWriteOnce` claim: their templates name different nodes, or a
-//!   required `podAntiAffinity` with the topology `kubernetes.io/hostname` separates them.
+//! * pods that are never on one node use a `ReadWriteOnce` claim: their templates name different nodes, a
+//!   required `podAntiAffinity` with the topology `kubernetes.io/hostname` separates them, or they request more
+//!   whole GPUs together than any node has (16), each of them two or more.
 //!
 //! Pods that only an autoscaler would add (`elasticPolicy`) do not count for this.
 //!

@@ -39,9 +39,9 @@
 //!
 //! Unsafe: adds the parameter `suggestion` (86400 seconds, a day), or `maximum` if that is shorter, and in a
 //! CronJob less than the shortest time between two runs, so that none overlaps or skips the next. Only the
-//! author knows how long a run may take, so the webhook never fills in this field. Where the pods hold
-//! accelerators and would outlive the deadline, it also writes what releases them: `cleanPodPolicy: Running`,
-//! or `shutdownAfterJobFinishes: true` in a RayJob.
+//! author knows how long a run may take, so the webhook never fills in this field. Where the pods would outlive
+//! the deadline, it also writes what ends them: `cleanPodPolicy: Running`, or `shutdownAfterJobFinishes: true` in
+//! a RayJob; never over what the author has written there.
 //!
 //! ## Details
 //!
@@ -120,7 +120,7 @@ use crate::judge::kueue::{self, Kueue};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Measure, Number, Ratchet, Rule};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Attempts, Deadline, Field, Harm, Part, PodTemplate, Run, Ttl, Workload};
+use crate::kinds::{Attempts, Deadline, Field, Harm, Part, PodTemplate, Release, Run, Ttl, Workload};
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
 
@@ -270,6 +270,7 @@ fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempt
             let finding = cx.report(&field.pointer, message);
             set_help(finding, &field, maximum);
             rewrite(finding, &field, seconds);
+            keeps_pods(cx, index, run);
         }
         Field::Set(_) if bound_by_kueue => keeps_pods(cx, index, run),
         Field::Set(value) if !is_short(value) => {
@@ -281,6 +282,7 @@ fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempt
             let finding = cx.report(&field.pointer, message);
             finding.help(format!("write at most {most}, or ask for an exemption"));
             rewrite(finding, &field, below.map_or(most, |below| most.min(below)));
+            keeps_pods(cx, index, run);
         }
         Field::Set(_) => keeps_pods(cx, index, run),
         Field::Unset if bound_by_kueue => {}
@@ -356,10 +358,17 @@ fn is_missing(
         let _ = write!(message, " (Kueue's label {why})");
     }
     let seconds = suggestion(cx);
-    let fix = fix(workload, (index, run), seconds);
+    let fix = fix(workload, run, seconds);
     let is_late = workload.kind.deadline_is_late;
     let Some(finding) = cx.missing(&field.pointer, message) else { return };
     set_help(finding, field, maximum);
+    if let Some(release) = brought(workload, run).filter(|_| !holds_accelerators(workload, index)) {
+        // `resources-released` says it of accelerators.
+        let (name, value) = (release.field, release.value());
+        let value = value.as_str().unwrap_or("true");
+        finding.help =
+            format!("{}, and `{name}: {value}`, without which pods outlive it", finding.help).into();
+    }
     if is_late {
         finding.help = format!("{}; {LATE}", finding.help).into();
     }
@@ -385,20 +394,28 @@ fn hangs(cost: Option<Cost>, what: &str, until: &str) -> String {
     }
 }
 
-/// Returns the operations that set a deadline, and what makes it free accelerators.
-fn fix(workload: &Workload<'_>, (index, run): (usize, &Run<'_>), seconds: i64) -> Vec<Op> {
+/// Returns the operations that set a deadline, and what makes it end the pods.
+fn fix(workload: &Workload<'_>, run: &Run<'_>, seconds: i64) -> Vec<Op> {
     let deadline = run.limits.set(FIELD, seconds.into());
-    let releases = workload.kind.release.filter(|release| {
+    let release = brought(workload, run).and_then(|release| run.limits.set(release.field, release.value()));
+    // Both may bring the mapping around them.
+    patch::combine(deadline.into_iter().chain(release))
+}
+
+/// Returns what a fix writes beside a deadline, so that no pod outlives it; nothing where the author has a word for
+/// it.
+fn brought(workload: &Workload<'_>, run: &Run<'_>) -> Option<Release> {
+    workload.kind.release.filter(|release| {
         let elsewhere = workload.object.at(workload.kind.body).get(release.field);
         workload.kind.deadline == Deadline::Marks
-            && workload.pods_of(index).iter().any(PodTemplate::holds_accelerators)
             && release.releases(&workload.object, &run.limits) == Some(false)
             && !release.place(&workload.object, &run.limits).is_set()
             && !elsewhere.is_set()
-    });
-    let release = releases.and_then(|release| run.limits.set(release.field, release.value()));
-    // Both may bring the mapping around them.
-    patch::combine(deadline.into_iter().chain(release))
+    })
+}
+
+fn holds_accelerators(workload: &Workload<'_>, index: usize) -> bool {
+    workload.pods_of(index).iter().any(PodTemplate::holds_accelerators)
 }
 
 /// Tells whether the next run of a CronJob stops one that still runs.
@@ -415,7 +432,7 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let Some(release) = cx.workload.kind.release else { return };
     // `resources-released` reports it where the pods hold accelerators.
     if cx.workload.kind.deadline != Deadline::Marks
-        || cx.workload.pods_of(index).iter().any(PodTemplate::holds_accelerators)
+        || holds_accelerators(cx.workload, index)
         || release.releases(&cx.workload.object, &run.limits) != Some(false)
     {
         return;
@@ -437,7 +454,7 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let until =
         ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
     let message = format!("{what}: at the deadline the job fails, but its pods keep running{until}");
-    let Some(fix) = limits.set(name, release.value()) else { return };
+    let fix = limits.set(name, release.value()).filter(|_| !field.is_set());
     let finding = if field.is_set() {
         Some(cx.report(&field.pointer, message))
     } else {
@@ -447,6 +464,9 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         let value = release.value();
         let value = value.as_str().unwrap_or("true");
         finding.at_most(Level::Warn).help(format!("write `{name}: {value}`, {}", release.effect));
-        finding.fix(Safety::Unsafe, vec![fix]);
+        // What the author chose stays: it costs no accelerators.
+        if let Some(fix) = fix {
+            finding.fix(Safety::Unsafe, vec![fix]);
+        }
     }
 }

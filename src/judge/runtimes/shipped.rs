@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 
 use crate::judge::facts::{Fact, Runtime};
 use crate::judge::finding::Source;
-use crate::text::value::Value;
-use crate::text::yaml::{self, Limits};
+use crate::text::yaml;
 
 /// The release that they are of.
 pub const RELEASE: &str = "Trainer 2.3";
@@ -31,13 +30,8 @@ pub fn runtime(kind: &str, name: &str) -> Option<Fact<Runtime>> {
 
 /// Returns all of them, by name.
 pub fn objects() -> impl Iterator<Item = (String, Runtime)> {
-    let limits = Limits::default();
-    let documents = yaml::split(OBJECTS.as_bytes(), &limits).flatten();
-    let values: Vec<Value> = documents
-        .filter_map(|chunk| yaml::parse(OBJECTS.as_bytes(), &chunk, &limits).ok())
-        .map(|document| document.value)
-        .collect();
-    values.into_iter().filter_map(|object| {
+    yaml::documents(OBJECTS.as_bytes()).filter_map(|document| {
+        let object = document.ok()?.value;
         let name = object.pointer("/metadata/name")?.as_str()?.to_owned();
         Some((name, Runtime::from_object(&object, Source::Release(RELEASE))?))
     })
