@@ -165,12 +165,7 @@ mod tests {
         for (name, denied, rules, fills) in [
             ("default", true, &["deadline"][..], 3),
             ("accelerators", true, &["deadline"], 3),
-            (
-                "audit",
-                false,
-                &["deadline", "gpu-toleration", "pod-replacement-policy", "ttl-after-finished"],
-                0,
-            ),
+            ("audit", false, &["deadline"], 0),
         ] {
             let policy = Policy::builtin(name).unwrap();
             let (_, expected) = choose(&policy, &observed);
