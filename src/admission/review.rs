@@ -348,8 +348,10 @@ fn examine<'a>(
         Some(Err(_)) if same_spec => return Subject::SameSpec,
         // What cannot be read exempts nothing.
         Some(Err(_)) | None => None,
-        Some(Ok(old)) => Some(old),
+        // Nor does what is of another kind: the API server sends both objects in one version.
+        Some(Ok(old)) => Some(old).filter(|old| Kind::of(old).is_some_and(|of_old| of_old.is_same(kind))),
     };
+    let same_spec = same_spec && old.is_some();
     let texts = old_text.filter(|_| old.is_some()).map(|old| Texts { object: text.get(), old: old.get() });
     Subject::Object(Box::new(Change { operation, kind, object, old, same_spec, texts }))
 }
@@ -610,6 +612,16 @@ mod tests {
     fn an_update_without_its_old_object_is_judged_as_a_creation() {
         for old in ["", r#","oldObject":null"#, r#","oldObject":[1e999]"#] {
             let body = request(&format!(r#""operation":"UPDATE","object":{JOB}{old}"#));
+            let Subject::Object(change) = subject(&body) else { panic!("{body}") };
+            assert!(change.old.is_none() && !change.same_spec);
+        }
+    }
+
+    #[test]
+    fn an_old_object_of_another_kind_exempts_nothing() {
+        for old in [JOB.replace("batch/v1", "batsh/v1"), JOB.replace(r#""Job""#, r#""CronJob""#)] {
+            assert_ne!(old, JOB);
+            let body = request(&format!(r#""operation":"UPDATE","object":{JOB},"oldObject":{old}"#));
             let Subject::Object(change) = subject(&body) else { panic!("{body}") };
             assert!(change.old.is_none() && !change.same_spec);
         }
