@@ -180,10 +180,7 @@ fn type_of(param: &Param) -> String {
         ParamDefault::Int { least, .. } => format!("whole number, at least {least}"),
         ParamDefault::Strings(_) => "list of strings".to_owned(),
         ParamDefault::Map(_) => "mapping of strings to strings".to_owned(),
-        ParamDefault::Word(words) => {
-            let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-            format!("one of {}", words.join(", "))
-        }
+        ParamDefault::Word(known) => format!("one of {}", words(known.iter().copied())),
     }
 }
 

@@ -255,6 +255,7 @@ fn add_findings(
     known: &mut Known,
     found: &mut Vec<Finding>,
 ) {
+    // What the server refuses, an operator may refuse for another reason.
     known.reported.clear();
     for mut cause in causes {
         if known.imply(&mut cause, object) {

@@ -156,15 +156,16 @@ impl<'a> Joined<'a> {
     }
 }
 
-/// Returns what a job starts its pods with, as a patch of the Job that has them. Items of a wrong type are left
-/// out: nothing reads them there, and there may be many.
+/// Returns what a job starts its pods with, as a patch of the Job that has them. Items of a wrong type, and
+/// variables without a name, are left out: nothing reads them there, and there may be many.
 fn started(trainer: &Part<'_>) -> Option<Value> {
     let items = |key: &'static str, is_item: fn(&Value) -> bool| {
         let items = trainer.get(key).value?.as_array()?.iter().filter(|item| is_item(item));
         Some((key.to_owned(), Value::from(items.cloned().collect::<Vec<_>>())))
     };
+    let is_variable = |item: &Value| item.get("name").is_some_and(Value::is_string);
     let lists =
-        [items("args", Value::is_string), items("command", Value::is_string), items("env", Value::is_object)];
+        [items("args", Value::is_string), items("command", Value::is_string), items("env", is_variable)];
     let mut container: Map = lists.into_iter().flatten().collect();
     if container.is_empty() {
         return None;

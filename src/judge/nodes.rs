@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 
-use crate::kinds::{Among, PodTemplate, Workload, on_one_node, on_several_nodes};
+use crate::kinds::{Among, ContainerSlot, PodTemplate, Workload, accelerator, on_one_node, on_several_nodes};
 use crate::text::meter;
 use crate::text::value::Value;
 
@@ -22,6 +22,9 @@ pub(super) enum Nodes {
 /// templates make sixteen: an object with more is made to take long, and the answer for the rest is unknown.
 const MAX_SETS_PER_TEMPLATE: usize = 16;
 
+/// The most whole GPUs of one node (DGX-2, `a2-megagpu-16g`).
+const MOST_GPUS: i64 = 16;
+
 /// The pod templates of an object, with cached nodes: many claims may share a set of templates.
 pub(super) struct Placement<'w, 'a> {
     workload: &'w Workload<'a>,
@@ -30,11 +33,20 @@ pub(super) struct Placement<'w, 'a> {
     weights: OnceCell<Vec<usize>>,
     /// How much may still be read, once some was.
     weight_left: Cell<Option<usize>>,
+    /// The whole GPUs of a pod of each template, once they are needed: a template may have as many containers as
+    /// the object has bytes, and be in many sets.
+    gpus: OnceCell<Vec<i64>>,
 }
 
 impl<'w, 'a> Placement<'w, 'a> {
     pub(super) fn of(workload: &'w Workload<'a>) -> Self {
-        Self { workload, nodes: RefCell::default(), weights: OnceCell::new(), weight_left: Cell::new(None) }
+        Self {
+            workload,
+            nodes: RefCell::default(),
+            weights: OnceCell::new(),
+            weight_left: Cell::new(None),
+            gpus: OnceCell::new(),
+        }
     }
 
     /// Returns on how many nodes the pods of the templates run; nothing once more than
@@ -60,12 +72,31 @@ impl<'w, 'a> Placement<'w, 'a> {
         };
         let nodes = match among {
             _ if on_one_node(self.workload, &templates, among) => Nodes::One,
-            Among::OneRun if on_several_nodes(self.workload, &minimums()) => Nodes::Several,
+            Among::OneRun if self.need_several(pods) || on_several_nodes(self.workload, &minimums()) => {
+                Nodes::Several
+            }
             _ => Nodes::Any,
         };
         self.nodes.borrow_mut().insert(key, nodes);
         Some(nodes)
     }
+
+    /// Tells whether no node has the whole GPUs that the pods of the templates request together. A pod with one
+    /// may get a share of it (time slicing), so it does not count.
+    fn need_several(&self, pods: &[usize]) -> bool {
+        let gpus = self.gpus.get_or_init(|| self.workload.pods.iter().map(whole_gpus).collect());
+        let needs = |pod: &usize| match gpus[*pod] {
+            0 | 1 => 0,
+            gpus => gpus.saturating_mul(self.workload.pods[*pod].count.least),
+        };
+        pods.iter().map(needs).fold(0, i64::saturating_add) > MOST_GPUS
+    }
+}
+
+/// Returns the whole GPUs of a template's pod.
+fn whole_gpus(pod: &PodTemplate<'_>) -> i64 {
+    let main = pod.container_values().filter(|(slot, ..)| *slot == ContainerSlot::Main);
+    main.map(|(.., container)| accelerator::gpus(container)).fold(0, i64::saturating_add)
 }
 
 /// Returns how many values decide on which node a template's pods run.
@@ -82,5 +113,36 @@ fn weight(value: &Value) -> usize {
         Value::Array(items) => items.iter().map(weight).sum(),
         Value::Object(entries) => entries.values().map(weight).sum(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::meter::Bounds;
+    use crate::text::value::{Map, json};
+
+    #[test]
+    fn containers_are_looked_at_once_however_many_sets_a_template_is_in() {
+        const CONTAINERS: u64 = 20_000;
+        let container = json!({"resources": {"limits": {"nvidia.com/gpu": 1}}});
+        let replica = |containers: u64| {
+            let containers: Vec<Value> = (0..containers).map(|_| container.clone()).collect();
+            json!({"replicas": 1, "template": {"spec": {"containers": containers}}})
+        };
+        let roles: Map = (0..200)
+            .map(|role| (format!("Role{role}"), replica(if role == 0 { CONTAINERS } else { 1 })))
+            .collect();
+        let job = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": roles}});
+        let workload = Workload::of(&job).expect("a workload");
+        let large = workload.pods.iter().position(|pod| pod.role() == Some("Role0")).expect("a role");
+        let placement = Placement::of(&workload);
+        let ask = || {
+            let others = (0..workload.pods.len()).filter(|other| *other != large);
+            others.filter_map(|other| placement.nodes(&[large, other], Among::OneRun)).collect::<Vec<_>>()
+        };
+        let (answers, steps) = meter::run(Bounds::default(), ask).expect("no bound");
+        assert!(answers.len() > 100 && answers.iter().all(|nodes| *nodes == Nodes::Several));
+        assert!(steps < 10 * CONTAINERS, "{steps} steps");
     }
 }

@@ -13,7 +13,7 @@ use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
 use crate::judge::policy::{Action, Effective};
 use crate::judge::ranks::{Reading, Started};
-use crate::kinds::{Count, Deadline, Kind, Restart, Times, Ttl, Workload};
+use crate::kinds::{Count, Deadline, Kind, Part, Restart, Times, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
@@ -417,6 +417,19 @@ impl<'a> Cx<'a> {
         }
         let found = self.report(&field.nearest(self.request.object), message);
         Some(found.field(field.clone()).at_key())
+    }
+
+    /// Reports a field: what is wrong with its value, or that it is [missing](Self::missing).
+    pub fn report_field(
+        &mut self,
+        field: &Part<'_>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Option<&mut Finding> {
+        if field.is_set() {
+            Some(self.report(&field.pointer, message))
+        } else {
+            self.missing(&field.pointer, message)
+        }
     }
 
     /// Returns a boolean parameter.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ContainerSlot, Field, LabelValue, Part, PodTemplate, Workload, accelerator};
+use super::{Field, LabelValue, Part, PodTemplate, Workload};
 use crate::text::placeholder;
 use crate::text::value::Value;
 
@@ -26,12 +26,8 @@ pub fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Am
     pinned_together(pods) || attracted_together(workload, pods, among)
 }
 
-/// The most whole GPUs of one node (DGX-2, `a2-megagpu-16g`).
-const MOST_GPUS: i64 = 16;
-
-/// Tells whether the pods of one run must run on several nodes: because templates name different nodes, by
-/// a required anti-affinity between the pods, or because no node has as many GPUs. Each template comes with its
-/// minimum of pods.
+/// Tells whether the pods of one run must run on several nodes: because templates name different nodes, or by
+/// a required anti-affinity between the pods. Each template comes with its minimum of pods.
 #[must_use]
 pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
     let present: Vec<&PodTemplate<'_>> =
@@ -42,9 +38,6 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
         pins.entry(pin.name).or_default().insert(pin.node);
     }
     if pins.values().any(|nodes| nodes.len() > 1) {
-        return true;
-    }
-    if need_several(pods) {
         return true;
     }
     // Most have none.
@@ -66,20 +59,6 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
     let several = |pods: &mut dyn Iterator<Item = i64>| pods.fold(0_i64, i64::saturating_add) > 1;
     pods.iter().any(|(pod, least)| *least > 1 && apart(&[*pod]))
         || (several(&mut pods.iter().map(|(_, least)| *least)) && apart(&present))
-}
-
-/// Tells whether no node has the whole GPUs that the pods request together. A pod with one may get a share of it
-/// (time slicing), so it does not count.
-fn need_several(pods: &[(&PodTemplate<'_>, i64)]) -> bool {
-    let of_pod = |pod: &PodTemplate<'_>| {
-        let main = pod.container_values().filter(|(slot, ..)| *slot == ContainerSlot::Main);
-        main.map(|(.., container)| accelerator::gpus(container)).fold(0, i64::saturating_add)
-    };
-    let needs = |(pod, least): &(&PodTemplate<'_>, i64)| match of_pod(pod) {
-        0 | 1 => 0,
-        gpus => gpus.saturating_mul(*least),
-    };
-    pods.iter().map(needs).fold(0, i64::saturating_add) > MOST_GPUS
 }
 
 /// Tells whether all templates name the same node.

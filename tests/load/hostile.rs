@@ -65,9 +65,8 @@ const MOST_OF_SCRIPTS: usize = 5 << 20;
 const FEW_STEPS: u64 = 20_000;
 /// The most bytes allocated, in all, for a byte of a review.
 const MAX_ALLOCATED_PER_BYTE: f64 = 1500.0;
-/// The most bytes held at once for a byte of a review: `args` of wrong items in a TrainJob, which each Job of its
-/// runtime has a copy of. All others take at most 85.
-const MAX_HELD_PER_BYTE: f64 = 120.0;
+/// The most bytes held at once for a byte of a review: 3 MiB of object come to 256 MiB.
+const MAX_HELD_PER_BYTE: f64 = 85.0;
 
 /// The most steps for a byte of a file that is linted: places are looked up, too, and nobody waits two seconds.
 const MAX_LINT_STEPS_PER_BYTE: f64 = 24.0;

@@ -335,7 +335,7 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
             }
             let is_flag = name.starts_with('-') && is_one(&FLAGS, name.trim_start_matches('-'));
             let is_setting = || inline.is_some() && is_one(&SETTINGS, name.trim_start_matches(['+', '-']));
-            if !is_flag && !is_setting() || only_reads && name.contains("ck") {
+            if !is_flag && !is_setting() || only_reads && names_a_checkpoint(name) {
                 continue;
             }
             let next = || command.words.get(at + 1).map(|token| token.word.text.as_str());
@@ -392,6 +392,11 @@ fn uses_a_model(command: &Command) -> bool {
     let words = command.words.iter().map(|token| token.word.text.as_str());
     let mut scripts = words.filter(|word| word.ends_with(".py")).map(base_name);
     scripts.next().is_some_and(|script| USES.iter().any(|uses| script.starts_with(uses)))
+}
+
+/// Tells whether a flag or setting is for a checkpoint, and not for what a program makes.
+fn names_a_checkpoint(name: &str) -> bool {
+    name.contains("ckpt") || name.contains("checkpoint")
 }
 
 /// Tells whether a name is one of a list, with `_` for `-`.

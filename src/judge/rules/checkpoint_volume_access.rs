@@ -118,7 +118,7 @@
 //! volume with both, which is a warning.
 //!
 //! A TrainJob has the pods of its runtime (`runtimeRef`), which is read from the linted files, `--facts` or the
-//! cluster; the job's `runtimePatches` and what `spec.trainer` starts count. The claims are those of the job's
+//! cluster, and without a cluster may be one that Trainer 2.3 installs; the job's `runtimePatches` and what `spec.trainer` starts count. The claims are those of the job's
 //! namespace, or described in the runtime (`volumeClaimPolicies`). A Job of the runtime that trains has
 //! `trainer.numNodes` pods, or else `mlPolicy.numNodes` of the runtime, or one; the numbers in the Job itself
 //! are overwritten. An initializer is one pod. An unknown runtime gives no finding.

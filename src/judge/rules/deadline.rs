@@ -455,11 +455,7 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
     let message = format!("{what}: at the deadline the job fails, but its pods keep running{until}");
     let fix = limits.set(name, release.value()).filter(|_| !field.is_set());
-    let finding = if field.is_set() {
-        Some(cx.report(&field.pointer, message))
-    } else {
-        cx.missing(&field.pointer, message)
-    };
+    let finding = cx.report_field(&field, message);
     if let Some(finding) = finding {
         let value = release.value();
         let value = value.as_str().unwrap_or("true");

@@ -110,8 +110,8 @@
 //!
 //! A TrainJob has no pods of its own: those of its runtime request what the job says in
 //! `spec.trainer.resourcesPerNode`. If neither the runtime nor a patch of the job tolerates the taint, the job
-//! gets a warning; nothing is filled in. The linter finds the runtime in the linted files and in `--facts`;
-//! where it finds none, it says that the runtime is unknown. The webhook reads it from the cluster.
+//! gets a warning; nothing is filled in. The linter finds the runtime in the linted files, in `--facts`, or
+//! among those that Trainer 2.3 installs, else it says that it is unknown. The webhook reads it from the cluster.
 //!
 //! ## References
 //!

@@ -131,11 +131,7 @@ fn check(cx: &mut Cx<'_>) {
         && workload.pods.iter().any(PodTemplate::holds_accelerators)
         && let Some(field) = (leak.of)(&workload.object)
     {
-        let finding = if field.is_set() {
-            Some(cx.report(&field.pointer, leak.what))
-        } else {
-            cx.missing(&field.pointer, leak.what)
-        };
+        let finding = cx.report_field(&field, leak.what);
         if let Some(finding) = finding {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key().help(leak.help);
         }
@@ -214,11 +210,7 @@ fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
     } else {
         workload.limits.set(release.field, release.value())
     };
-    let finding = if field.is_set() {
-        Some(cx.report(&field.pointer, message))
-    } else {
-        cx.missing(&field.pointer, message)
-    };
+    let finding = cx.report_field(&field, message);
     if let (Some(finding), Some(fix)) = (finding, fix) {
         finding.instead_of_fill(Level::Warn).at_most(Level::Warn).fix(Safety::Unsafe, vec![fix]);
         finding.help(format!("write `{}: true`, {}", release.field, release.effect));

@@ -340,11 +340,7 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, unset: &'static str, 
         ),
         _ => return,
     };
-    let finding = if field.is_set() {
-        Some(cx.report(&field.pointer, message))
-    } else {
-        cx.missing(&field.pointer, message)
-    };
+    let finding = cx.report_field(&field, message);
     if let Some(finding) = finding {
         selects(finding, spot).help(help).at_most(level);
     }
@@ -366,11 +362,7 @@ fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
          to end",
         spot.spot.provider
     );
-    let finding = if field.is_set() {
-        Some(cx.report(&field.pointer, message))
-    } else {
-        cx.missing(&field.pointer, message)
-    };
+    let finding = cx.report_field(&field, message);
     if let Some(finding) = finding {
         selects(finding, spot)
             .at_most(Level::Note)

@@ -145,8 +145,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Memory of an idle process with its certificate, policy and the claims of a large cluster, in bytes.
-    /// Some 12 MiB without claims, 18 MiB for 5,000 of them.
+    /// Memory of a process with its certificate, policy and the claims of a large cluster, in bytes: some 12 MiB
+    /// without claims, 18 MiB for 5,000 of them; and of the scripts of `long_reviews`, which reviews do not weigh:
+    /// 5 MiB each.
     const PROCESS: usize = 48 << 20;
     /// Memory of a connection without its bodies, in bytes: TLS, headers, and the answer being sent.
     const CONNECTION: usize = 64 << 10;

@@ -7,7 +7,7 @@ use crate::judge::checks::UNKNOWN_FIELD;
 use crate::judge::finding::{Level, Safety};
 use crate::kinds::Kind;
 use crate::text::pointer::{Pointer, Token};
-use crate::text::value::{Map, Value};
+use crate::text::value::Value;
 
 impl Walk<'_> {
     /// Returns the level and message for a field of a custom resource that is like no other: a release of the
@@ -38,9 +38,8 @@ impl Walk<'_> {
         let Some(kind) = Kind::of(self.object).filter(|_| self.reading == Reading::Manifest) else { return };
         for (path, help) in kind.older_fields {
             let at = Pointer::of(path);
-            if let Some(value) = at.find(self.object).filter(|value| !value.is_null())
+            if at.find(self.object).is_some()
                 && let Some((level, message)) = self.of_release(path.last().unwrap_or(&""), &at)
-                && !value.as_object().is_some_and(Map::is_empty)
             {
                 self.report(UNKNOWN_FIELD, level, at, message, (*help).to_owned()).at_key();
             }
