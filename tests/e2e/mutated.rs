@@ -272,7 +272,8 @@ impl Comparison {
             return;
         }
         let custom = is_custom(object);
-        let (ours, theirs) = (ours(object, old), theirs(status.into(), &answer["details"]["causes"], custom));
+        let theirs = in_words_of_1_36(theirs(status.into(), &answer["details"]["causes"], custom));
+        let ours = ours(object, old);
         match (&ours, &theirs) {
             // A number that is too large is rejected without a word about where.
             (Answer::Rejected(_), Answer::Rejected(said)) if custom && said.is_empty() => self.same += 1,
@@ -296,20 +297,39 @@ impl Comparison {
     }
 }
 
-/// The minor version of Kubernetes whose validation Jobgate knows by heart; that of others differs in words
-/// and in what is newer.
-const KNOWN: &str = "36";
+/// The minor versions of Kubernetes whose validation Jobgate knows by heart, but for [`in_words_of_1_36`]; that of
+/// others differs in words and in what is newer.
+const KNOWN: [&str; 2] = ["36", "37"];
 
 fn is_known(place: &Place<'_>) -> bool {
     let version = place.cluster.admin.run(&["get", "--raw", "/version"], "").quiet().json();
-    let known = version["minor"] == KNOWN;
+    let known = KNOWN.iter().any(|minor| version["minor"] == *minor);
     if !known {
         println!(
-            "skipped: this API server is {}, and its validation is compared for 1.{KNOWN}",
-            version["gitVersion"]
+            "skipped: this API server is {}, and its validation is compared for 1.{}",
+            version["gitVersion"],
+            KNOWN.join(" and 1.")
         );
     }
     known
+}
+
+/// Words an answer as 1.36 does: since 1.37, an owner reference without a value is named by its index, as a
+/// required value.
+fn in_words_of_1_36(answer: Answer) -> Answer {
+    let Answer::Rejected(causes) = answer else { return answer };
+    let known = |(place, said): (String, Option<String>)| {
+        let field = place.strip_prefix("metadata.ownerReferences[").and_then(|rest| rest.split_once("]."));
+        match (field, said.as_deref()) {
+            (Some((_, field)), Some("Required value: must not be empty")) => {
+                let what = if field == "apiVersion" { "version must" } else { "must" };
+                let said = format!("Invalid value: \"\": {what} not be empty");
+                (format!("metadata.ownerReferences.{field}"), Some(said))
+            }
+            _ => (place, said),
+        }
+    };
+    Answer::Rejected(causes.into_iter().map(known).collect())
 }
 
 fn parsed(source: &str, place: &Place<'_>) -> Value {
