@@ -476,6 +476,48 @@ mod tests {
     }
 
     #[test]
+    fn a_warning_says_why_a_field_is_wrong() {
+        let job = |metadata: Value, spec: Value| {
+            let container = json!({"name": "a", "image": "i", "command": ["bash", "-c", "trap 'save; exit 0' TERM; python train.py & wait"]});
+            let pod = json!({"restartPolicy": "Never", "containers": [container]});
+            let mut job =
+                json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec});
+            job["spec"]["template"] = json!({"spec": pod});
+            let verdict = engine::evaluate(&Policy::default(), &NoFacts, &Request::of_file(&job, None));
+            warnings(&verdict.findings)
+        };
+        let tracked = || json!({"name": "a", "annotations": {"argocd.argoproj.io/sync-wave": "1"}});
+        for (metadata, spec, expected) in [
+            (
+                json!({"name": "a"}),
+                json!({}),
+                "pod-replacement-policy: spec.podReplacementPolicy: \
+                 a container exits 0 on SIGTERM: with `Failed` a deleted pod succeeds",
+            ),
+            (
+                json!({"name": "a"}),
+                json!({"podReplacementPolicy": "Failed"}),
+                "pod-replacement-policy: spec.podReplacementPolicy: \
+                 a container exits 0 on SIGTERM: a deleted pod counts as succeeded",
+            ),
+            (
+                tracked(),
+                json!({"ttlSecondsAfterFinished": 60}),
+                "ttl-after-finished: spec.ttlSecondsAfterFinished: \
+                 Argo CD creates the deleted job again, and it runs again",
+            ),
+            (
+                tracked(),
+                json!({}),
+                "ttl-after-finished: spec.ttlSecondsAfterFinished: the finished job is never deleted",
+            ),
+        ] {
+            let lines = job(metadata, spec);
+            assert!(lines.iter().any(|line| line == expected), "{expected}\n{lines:#?}");
+        }
+    }
+
+    #[test]
     fn a_path_of_dots_costs_no_line_for_each() {
         let at = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key(&".".repeat(100_000)) / "restartPolicy";
         let finding = finding(Level::Warn, &at, &"x".repeat(200), "");

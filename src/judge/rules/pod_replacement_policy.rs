@@ -207,6 +207,7 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
             let is_needed = needed.is_some();
             let message = needed.unwrap_or_else(|| format!("`podReplacementPolicy` is not set, {harm}"));
             let succeeds = if retired.is_none() { succeeds_on_term(cx, run) } else { None };
+            let message = with_reason(message, succeeds.is_some());
             if let Some(finding) = cx.missing(&field.pointer, message) {
                 match retired {
                     Some(version) => {
@@ -236,6 +237,7 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
         {
             let message = format!("`podReplacementPolicy` is the API server's default, {harm}");
             let succeeds = succeeds_on_term(cx, run);
+            let message = with_reason(message, succeeds.is_some());
             let fix = Op::Replace(field.pointer.clone(), "Failed".into());
             let finding = cx.report(&field.pointer, message).help(HELP).fix(Safety::Safe, vec![fix]);
             if let Some(place) = succeeds {
@@ -265,8 +267,8 @@ fn report_half_done(cx: &mut Cx<'_>, run: usize, spec: &Part<'_>) {
         (spec.get(FIELD).pointer, "")
     };
     let message = format!(
-        "`podReplacementPolicy` is `Failed`{because}, and a container ends with 0 on SIGTERM: a pod that is \
-         deleted counts as succeeded, so the Job can be complete half done"
+        "a container exits 0 on SIGTERM: a deleted pod counts as succeeded, so the Job can be complete half \
+         done; `podReplacementPolicy` is `Failed`{because}"
     );
     let finding = cx.report(&at, message).instead_of_fill(Level::Warn).at_most(Level::Warn);
     finding.help("exit with another status on SIGTERM, e.g. 143");
@@ -281,6 +283,16 @@ fn succeeds_on_term(cx: &Cx<'_>, run: usize) -> Option<Place> {
         let (line, token) = sigterm::ends_with_zero(&cx.commands(index).containers)?;
         Some(Place::Here(line.place(token), line.part(token)))
     })
+}
+
+/// Returns the message of a Job that is not filled because a container ends with 0 on SIGTERM. That comes first:
+/// a warning of the webhook is cut short.
+fn with_reason(message: String, succeeds: bool) -> String {
+    if succeeds {
+        format!("a container exits 0 on SIGTERM: with `Failed` a deleted pod succeeds; {message}")
+    } else {
+        message
+    }
 }
 
 /// Makes a fix that would complete a Job half done the author's decision.

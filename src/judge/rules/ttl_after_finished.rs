@@ -224,7 +224,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     }
     if let Some(tracker) = tracker_of(cx).filter(|_| !stays) {
         let message = format!(
-            "`{FIELD}` is not set, so the finished job is never deleted; it is not filled in, \
+            "the finished job is never deleted: `{FIELD}` is not set, and is not filled in, \
              because {tracker} would create the job again, and it would run again"
         );
         if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -280,8 +280,10 @@ fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) {
     }
     // A label that many manifests have, whoever applies them, is not enough to call the author's choice wrong.
     let Some(tracker) = tracker_of(cx).filter(|tool| !tool.starts_with("Argo CD or Helm")) else { return };
-    let message =
-        format!("`{FIELD}` deletes the finished job, {tracker} creates it again, and it runs again");
+    // A warning of the webhook is cut short, and its path names the field.
+    let message = format!(
+        "{tracker} creates the deleted job again, and it runs again: `{FIELD}` deletes it when it has finished"
+    );
     let finding = cx.report(&field.pointer, message);
     finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key();
     finding.help(format!("remove it; {}", clean_up(tracker)));
