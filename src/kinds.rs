@@ -236,8 +236,8 @@ impl<'a> Workload<'a> {
     /// Tells whether the object is partial, such as a kustomize patch: what it lacks is unknown.
     ///
     /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs), not even a
-    /// misspelled one; and a Job does not say both what it runs and what is done when it ends. Only for files: an
-    /// API server sends whole objects, and accepts a PyTorchJob without images.
+    /// misspelled one; and no pod says both what it runs and what is done when it ends, or what accelerators it
+    /// needs. Only for files: an API server sends whole objects, and accepts a PyTorchJob without images.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         if self.kind.whole.iter().any(|field| self.object.at(field).is_set()) {
@@ -250,23 +250,34 @@ impl<'a> Workload<'a> {
             && !self.lacks_only_images()
     }
 
-    /// Tells whether a built-in object has all but images: a patch has no reason to repeat `restartPolicy` and
-    /// commands. What an operator made, without what a test leaves out, is none.
+    /// Tells whether an object has all but images: a patch has no reason to repeat `restartPolicy` and commands.
+    /// What an operator made, without what a test leaves out, is none.
+    ///
+    /// In other kinds than those of Kubernetes the restart policy may be beside the template, or unset, and a patch
+    /// may change one role, so each of their pods must say what it runs, and that policy or its accelerators.
     fn lacks_only_images(&self) -> bool {
         let runs = |container: &Value| {
             let list =
                 |key| container.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
             list("command") || list("args")
         };
-        self.kind.is_built_in()
-            && !self.object.at(&["metadata", "ownerReferences"]).is_set()
-            && self.pods.iter().any(|pod| {
-                matches!(pod.spec.get("restartPolicy").text(), Field::Set(_))
-                    && pod
-                        .container_values()
-                        .all(|(slot, _, container)| slot != ContainerSlot::Main || runs(container))
-                    && !pod.spec.get("containers").values().is_empty()
-            })
+        let is_set = |part: &Part<'_>| matches!(part.get("restartPolicy").text(), Field::Set(_));
+        let is_built_in = self.kind.is_built_in();
+        let is_whole = |pod: &PodTemplate<'_>| {
+            let says_more =
+                is_set(&pod.spec) || !is_built_in && (is_set(&pod.around) || pod.holds_accelerators());
+            says_more
+                && pod
+                    .container_values()
+                    .all(|(slot, _, container)| slot != ContainerSlot::Main || runs(container))
+                && !pod.spec.get("containers").values().is_empty()
+        };
+        !self.object.at(&["metadata", "ownerReferences"]).is_set()
+            && if is_built_in {
+                self.pods.iter().any(is_whole)
+            } else {
+                self.metadata("name").is_some() && !self.pods.is_empty() && self.pods.iter().all(is_whole)
+            }
     }
 
     /// Tells whether containers with images are in the wrong place, so that the object is not partial. In
@@ -379,6 +390,51 @@ mod tests {
             (json!({"name": "a", "stage": 1, "lifecycle": {}}), Value::Null, true),
         ] {
             assert_eq!(is_partial(container.clone(), policy), partial, "{container}");
+        }
+    }
+
+    #[test]
+    fn an_operators_object_that_lacks_only_images_is_whole() {
+        let container = |command: bool, gpus: i64| {
+            let mut container = json!({"name": "pytorch"});
+            if command {
+                container["command"] = json!(["python", "train.py"]);
+            }
+            if gpus > 0 {
+                container["resources"] = json!({"limits": {"nvidia.com/gpu": gpus}});
+            }
+            container
+        };
+        let role =
+            |container: Value| json!({"replicas": 1, "template": {"spec": {"containers": [container]}}});
+        let mut ending = role(container(true, 0));
+        ending["restartPolicy"] = json!("OnFailure");
+        let whole = || role(container(true, 8));
+        for (what, roles, partial) in [
+            ("a command and GPUs", json!({"Master": whole(), "Worker": whole()}), false),
+            ("a command and a restart policy", json!({"Master": ending}), false),
+            ("names only", json!({"Master": role(container(false, 0))}), true),
+            ("GPUs only", json!({"Master": role(container(false, 8))}), true),
+            ("a command only", json!({"Master": role(container(true, 0))}), true),
+            ("a part beside", json!({"Master": whole(), "Worker": role(container(false, 8))}), true),
+            ("no roles", json!({}), true),
+        ] {
+            let object = json!({
+                "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"},
+                "spec": {"pytorchReplicaSpecs": roles},
+            });
+            assert_eq!(Workload::of(&object).expect("a PyTorchJob").is_partial(), partial, "{what}");
+        }
+        let pod = json!({"containers": [container(true, 8)]});
+        let object = |metadata: Value| {
+            let job = json!({"name": "a", "template": {"spec": {"template": {"spec": pod}}}});
+            json!({
+                "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata,
+                "spec": {"replicatedJobs": [job]},
+            })
+        };
+        for (metadata, partial) in [(json!({"name": "a"}), false), (json!({}), true)] {
+            assert_eq!(Workload::of(&object(metadata)).expect("a JobSet").is_partial(), partial);
         }
     }
 
