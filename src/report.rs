@@ -345,7 +345,7 @@ pub struct Options {
     pub columns: Option<usize>,
     /// Whether every finding is shown in full, however many there are; for the formats that people read.
     pub full: bool,
-    /// Whether the human format leaves out the summary.
+    /// Whether the formats human, concise and github leave out the summary.
     pub quiet: bool,
     /// Whether only the number of findings of each rule is written. Only formats that
     /// [have statistics](Format::has_statistics) do.

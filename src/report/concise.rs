@@ -42,6 +42,9 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         let what = paint(UNJUDGED, unjudged.reason.what());
         writeln!(out, "{place}{colon}{what}: {name}{}", clean(&unjudged.message()))?;
     }
+    if options.quiet {
+        return Ok(());
+    }
     writeln!(out, "{}", paint(summary::style(report, options), &summary::line(report)))
 }
 

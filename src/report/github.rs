@@ -19,7 +19,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     for unjudged in report.said(options) {
         not_judged(unjudged, options.fail_on_unjudged, out)?;
     }
-    writeln!(out, "{}", summary::line(report))
+    if options.quiet { Ok(()) } else { writeln!(out, "{}", summary::line(report)) }
 }
 
 /// Writes a notice for something that was not judged, or an error if that fails the run.
@@ -112,6 +112,20 @@ mod tests {
         );
         let kinds: Vec<_> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(kinds, ["::error", "::error", "::warning", "::notice", "::notice", "2"]);
+    }
+
+    #[test]
+    fn quiet_leaves_out_the_summary() {
+        let options = Options { quiet: true, ..Options::default() };
+        for format in [crate::report::Format::Github, crate::report::Format::Concise] {
+            let lines = |options: &Options| {
+                let mut out = Vec::new();
+                crate::report::write(&sample::report(), format, options, &mut out).unwrap();
+                String::from_utf8(out).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+            };
+            let (all, quiet) = (lines(&Options::default()), lines(&options));
+            assert_eq!(quiet, all[..all.len() - 1], "{format:?}");
+        }
     }
 
     #[test]
