@@ -61,19 +61,25 @@ fn is_bracketed(text: &[u8]) -> bool {
 
 /// Tells whether an image is certainly a placeholder: a reference has no brackets, no `$`, and no capital
 /// letters in its repository. A host before the first `/` may have them, but is not all capitals and has no
-/// `_`.
+/// `_`; a tag may be all capitals, but does not say that it is yours, or a tag.
 #[must_use]
 pub fn is_no_image(text: &str) -> bool {
     meter::spend_text(text);
-    if text.contains(['<', '>', '$', '{', '}']) {
+    if text.contains(['<', '>', '$', '{', '}', '[', ']']) || is_underlined(text.as_bytes()) {
         return true;
     }
     let repository = text.split('@').next().unwrap_or_default();
     let (path, last) =
         repository.rsplit_once('/').map_or((None, repository), |(path, last)| (Some(path), last));
+    let (name, tag) = last.split_once(':').unwrap_or((last, ""));
+    let is_yours = |part: &str| part.starts_with("YOUR") && is_shouted(part);
+    let is_tag = |tag: &str| tag == "TAG" || tag.ends_with("_TAG") && is_shouted(tag);
+    let is_host = |part: &str| part.split('.').any(|label| is_to_replace(label) || is_yours(label));
     let mut around = path.into_iter().flat_map(|path| path.split('/')).enumerate();
-    is_shouted(last.split(':').next().unwrap_or_default())
-        || around.any(|(nth, part)| is_shouted(part) || nth == 0 && part.split('.').any(is_to_replace))
+    is_shouted(name)
+        || is_yours(tag)
+        || is_tag(tag)
+        || around.any(|(nth, part)| is_shouted(part) || nth == 0 && is_host(part))
 }
 
 /// Tells whether a text is a placeholder where a number or a name without capital letters is required:
@@ -122,6 +128,13 @@ mod tests {
             "gcr.io/PROJECT/a",
             "ACCOUNT_ID.dkr.ecr.us-east-1.amazonaws.com/a:1",
             "REGISTRY/a",
+            "reg/a:__MONTH__",
+            "a:YOUR_TAG",
+            "a:IMAGE_TAG",
+            "a:TAG",
+            "a:[[tag]]",
+            "[[image]]",
+            "YOURACR.azurecr.io/a:1",
         ] {
             assert!(is_no_image(text), "{text}");
         }
@@ -137,6 +150,11 @@ mod tests {
             "X",
             "a.b/c/d:V_1",
             "A/b",
+            "a:STAG",
+            "a:my_TAG",
+            "a:Yours",
+            "a/b__c:1__2",
+            "Yours.azurecr.io/a",
         ] {
             assert!(!is_no_image(text), "{text}");
         }
