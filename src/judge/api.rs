@@ -356,6 +356,10 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         let fix = Op::Add(cause.path.clone(), 1.into());
         finding.help("write `replicas: 1`".to_owned()).fix(Safety::Safe, vec![fix]);
     }
+    if rule == RAY_OPERATOR && cause.message.ends_with("unless shutdownAfterJobFinishes is true") {
+        // Who writes a TTL wants the cluster deleted.
+        finding.help(format!("write `shutdownAfterJobFinishes: true`, or remove `{}`", cause.pointer));
+    }
     finding
 }
 

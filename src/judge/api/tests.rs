@@ -43,6 +43,33 @@ fn one_field_is_spoken_of_once() {
     assert_eq!(said(&job(json!([]))), ["deny field-type spec"]);
 }
 
+/// The volume whose name is not known may be the one that is mounted.
+#[test]
+fn a_mount_is_not_missed_beside_a_volume_whose_name_is_a_placeholder() {
+    let pod = |name: &str| {
+        job(json!({"template": {"spec": {"restartPolicy": "Never",
+            "volumes": [{"name": name, "emptyDir": {}}], "containers": [
+            {"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/v"}]}]}}}))
+    };
+    let missing = "deny api-server spec.template.spec.containers[0].volumeMounts[0].name";
+    for (name, expected) in
+        [("{{ .Values.v }}", false), ("${VOLUME}", false), ("other", true), ("data", false)]
+    {
+        assert_eq!(said(&pod(name)).iter().any(|line| line == missing), expected, "{name}");
+    }
+}
+
+#[test]
+fn who_sets_a_ttl_in_a_ray_job_wants_its_cluster_deleted() {
+    let spec = json!({"ttlSecondsAfterFinished": 60, "entrypoint": "python a.py"});
+    let object =
+        json!({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "a"}, "spec": spec});
+    let found = check(&object);
+    let finding = found.iter().find(|finding| finding.rule == RAY_OPERATOR).expect("a finding");
+    let help = "write `shutdownAfterJobFinishes: true`, or remove `spec.ttlSecondsAfterFinished`";
+    assert_eq!(finding.help, help);
+}
+
 /// The volume is there, whatever its class will be called.
 #[test]
 fn a_mount_of_a_volume_with_a_placeholder_is_found() {
