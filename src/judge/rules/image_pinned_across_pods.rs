@@ -54,7 +54,8 @@
 //!
 //! One note for each object, and only if more than one pod runs at once whose containers request an
 //! accelerator and have such an image. An image without a tag has the tag `latest`. The parameter `tags`
-//! lists the tags that move. A placeholder for an image is not reported here.
+//! lists the tags that move. A placeholder for an image is not reported here. Each Job of a ScaledJob, and each
+//! run of a CronJob, is counted alone: they do not train together.
 //!
 //! With `imagePullPolicy: IfNotPresent`, which is the default for all tags but `latest`, each node runs what
 //! it happens to have under that tag, so that a difference between nodes can last for weeks.
@@ -65,7 +66,7 @@
 
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule, Strings};
-use crate::kinds::{Container, Field, PodTemplate, accelerator};
+use crate::kinds::{Container, Count, Field, PodCount, PodTemplate, Times, accelerator};
 use crate::text::lines::cut;
 use crate::text::placeholder::is_no_image;
 use crate::text::pointer::Pointer;
@@ -104,7 +105,8 @@ fn check(cx: &mut Cx<'_>) {
     let (mut pods, mut first) = (0_i64, None);
     for pod in &cx.workload.pods {
         let Some(image) = moving(pod, &tags) else { continue };
-        pods = pods.saturating_add(pod.count.most.unwrap_or(pod.count.least).max(0));
+        let count = together(pod);
+        pods = pods.saturating_add(count.most.unwrap_or(count.least).max(0));
         first.get_or_insert(image);
     }
     let Some(image) = first.filter(|_| pods > 1) else { return };
@@ -122,6 +124,15 @@ fn check(cx: &mut Cx<'_>) {
     };
     cx.report(&image.place, format!("{what}, {then}"))
         .help("write a tag that is pushed once, or a digest (`@sha256:…`)");
+}
+
+/// Returns how many pods of a template train together: several Jobs of one template that are made as work arrives
+/// do not.
+fn together(pod: &PodTemplate<'_>) -> PodCount {
+    match pod.form.count {
+        Count::Jobs(Times::Field(..)) => PodCount::of_job(&pod.around),
+        _ => pod.count.clone(),
+    }
 }
 
 /// Returns the first image of a template that may change, of containers that request an accelerator.
