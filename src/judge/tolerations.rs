@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::rule::{Cx, Word};
 use crate::kinds::{Field, Part};
+use crate::text::patch::Op;
+use crate::text::value::Value;
 
 /// The NoSchedule taints that a list of tolerations covers (kubernetes.md §6), from one pass over it.
 #[derive(Default)]
@@ -92,8 +94,31 @@ impl Platform {
 
 /// Tells whether the pods can only run on nodes of GKE: they select them by a label that GKE alone sets.
 fn selects_gke(spec: &Part<'_>) -> bool {
-    let selector = spec.get("nodeSelector");
-    if selector.entries().any(|(label, _)| is_gke(label)) {
+    selects(spec, is_gke)
+}
+
+/// Tells whether the pods can only run on accelerator nodes of AKS, and tolerate the taint `sku=gpu:NoSchedule`.
+/// AKS sets none by itself, and its pages tell people to set this one (kubernetes.md §6).
+pub(super) fn tolerates_aks(spec: &Part<'_>) -> bool {
+    const KEY: &str = "sku";
+    let covered = || {
+        spec.get("tolerations").items().any(|toleration| {
+            let is = |field, words: &[&str]| match toleration.get(field).text() {
+                Field::Unset => words.contains(&""),
+                Field::Set(text) => words.contains(&text),
+                _ => false,
+            };
+            let any_value = is("operator", &["Exists"]);
+            let one_value = || is("operator", &["", "Equal"]) && is("value", &["gpu"]);
+            is("key", &[KEY]) && is("effect", &["", "NoSchedule"]) && (any_value || one_value())
+        })
+    };
+    selects(spec, |label| label == "kubernetes.azure.com/accelerator") && covered()
+}
+
+/// Tells whether the pods can only run on nodes with such a label.
+fn selects(spec: &Part<'_>, is_label: impl Fn(&str) -> bool) -> bool {
+    if spec.get("nodeSelector").entries().any(|(label, _)| is_label(label)) {
         return true;
     }
     let required = spec.at(&[
@@ -103,13 +128,24 @@ fn selects_gke(spec: &Part<'_>) -> bool {
         "nodeSelectorTerms",
     ]);
     let mut terms = required.items().peekable();
-    // One of the terms is enough for a node, so each of them must ask for GKE.
+    // One of the terms is enough for a node, so each of them must ask for the label.
     terms.peek().is_some()
         && terms.all(|term| {
             let names = |expression: Part<'_>| {
                 let selects = matches!(expression.get("operator").text(), Field::Set("In" | "Exists"));
-                selects && expression.get("key").text().set().is_some_and(is_gke)
+                selects && expression.get("key").text().set().is_some_and(&is_label)
             };
             term.get("matchExpressions").items().any(names)
         })
+}
+
+/// Returns the operations that append to a list, or create it.
+pub(super) fn append(list: &Part<'_>, items: impl Iterator<Item = Value>) -> Vec<Op> {
+    match list.value.and_then(Value::as_array) {
+        None => vec![Op::Add(list.pointer.clone(), items.collect::<Vec<_>>().into())],
+        Some(old) => {
+            let end = old.len();
+            items.enumerate().map(|(at, item)| Op::Add(&list.pointer / (end + at), item)).collect()
+        }
+    }
 }

@@ -98,6 +98,9 @@
 //! Jobgate with this parameter for as long as the Job exists; `kubectl apply` reports `configured` each time,
 //! and `kubectl apply --server-side` by a second manager conflicts.
 //!
+//! AKS sets no taint by itself; its pages propose `sku=gpu:NoSchedule`. Pods that tolerate that, and select
+//! its nodes by `kubernetes.azure.com/accelerator`, get a note at most.
+//!
 //! **On UPDATE** nothing is filled into a Job or PyTorchJob. Tolerations that an author's list lacks, or that
 //! the UPDATE removes, give a warning. One thing is restored, so that an earlier fill (also one of an earlier
 //! version) blocks nobody: tolerations of exactly the shape above, at the end of the old list, if the UPDATE
@@ -128,7 +131,7 @@ use crate::judge::finding::{Level, Part as FindingPart, Place, Safety, listed};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Ratchet, Rule};
 use crate::judge::runtimes;
-use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, PLATFORM, Platform};
+use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, PLATFORM, Platform, append, tolerates_aks};
 use crate::kinds::accelerator::{self, NO_TAINT, toleration};
 use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload};
 use crate::text::meter;
@@ -214,6 +217,7 @@ fn check_pod<'a>(
             cx.request.old,
             &uncovered,
         );
+        let room = if tolerates_aks(&pod.spec) { Room::Tolerated } else { room };
         report_uncovered(cx, pod, &tolerations, &uncovered, room);
     }
 }
@@ -322,6 +326,8 @@ enum Room {
     Warn(&'static str),
     /// Nothing: the UPDATE does not change it.
     Note,
+    /// Nothing: the pods tolerate another taint, which the nodes that they select usually have.
+    Tolerated,
 }
 
 /// Why the webhook fills nothing in, to follow "the webhook".
@@ -394,20 +400,10 @@ fn report_uncovered(
         Room::Fill => {}
         Room::Warn(_) => _ = finding.instead_of_fill(Level::Warn),
         Room::Note => _ = finding.instead_of_fill(Level::Note),
+        Room::Tolerated => _ = finding.instead_of_fill(Level::Note).at_most(Level::Note),
     }
     if tolerations.is_set() {
         finding.at_key().label(Place::Here(place, FindingPart::Value), "requested here");
-    }
-}
-
-/// Returns the operations that append to a list, or create it.
-fn append(list: &Part<'_>, items: impl Iterator<Item = Value>) -> Vec<Op> {
-    match list.value.and_then(Value::as_array) {
-        None => vec![Op::Add(list.pointer.clone(), items.collect::<Vec<_>>().into())],
-        Some(old) => {
-            let end = old.len();
-            items.enumerate().map(|(at, item)| Op::Add(&list.pointer / (end + at), item)).collect()
-        }
     }
 }
 
