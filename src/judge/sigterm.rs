@@ -6,10 +6,10 @@
 
 use memchr::memmem;
 
-use crate::judge::commands::{Command, CommandLine, Token, base_name};
+use crate::judge::commands::{Command, CommandLine, IDLE, SHELLS, Token, base_name};
 use crate::kinds::PodTemplate;
 use crate::text::meter;
-use crate::text::shell::{self, After, SPREADS, Variables};
+use crate::text::shell::{self, After, Place, SPREADS, Variables};
 use crate::text::value::Value;
 
 /// What SIGTERM does to a container.
@@ -48,9 +48,13 @@ pub(crate) fn on_term<'c>(line: &'c CommandLine<'_>) -> OnTerm<'c> {
     if !shell.first && !INITS.contains(&begins) || line.unread || line.left_out || kills_before(line) {
         return OnTerm::Unknown;
     }
-    let own = || line.commands.iter().enumerate().filter(|(_, command)| command.shell == Some(0));
+    let nth = first_process(line);
+    let shell = &line.shells[nth];
+    let own = || line.commands.iter().enumerate().filter(|(_, command)| command.shell == Some(nth));
     let mut handler: Option<&[Token]> = None;
     let mut waits = None;
+    // Whether there is a program in the background to wait for.
+    let mut has_started = false;
     for (at, command) in own() {
         meter::spend(1);
         match command.program.as_str() {
@@ -63,18 +67,74 @@ pub(crate) fn on_term<'c>(line: &'c CommandLine<'_>) -> OnTerm<'c> {
                 Set::Unknown => return OnTerm::Unknown,
             },
             "wait" if waits.is_none() && handler.is_some() => waits = Some((at, command)),
+            "kill" if waits.is_none() && handler.is_some() && has_started && polls(&line.commands, at) => {
+                waits = Some((at, command));
+            }
             _ if command.exec && waits.is_none() => return OnTerm::Unknown,
             _ => {}
         }
+        has_started |= command.after == After::Background;
     }
     let (Some(action), Some((at, wait))) = (handler, waits) else { return OnTerm::Unknown };
-    let script = line.argv.get(shell.item).map_or("", |item| &*item.text);
-    match action.first().map(|action| does(action, script)) {
+    // The text of a script in a script is in quotes: its functions are not read.
+    let script = line.argv.get(shell.item).filter(|_| nth == 0).map(|item| &*item.text);
+    match action.first().map(|action| does(action, script, shell.name == "bash")) {
         Some(Action::Exit(true)) => OnTerm::Zero(&action[0]),
         Some(Action::Exit(false) | Action::Ignored) => OnTerm::Other,
-        Some(Action::GoesOn) if is_plain(wait) => after_wait(line, (at, wait)),
+        Some(Action::GoesOn) if is_plain(wait) => after_wait(line, nth, (at, wait)),
         _ => OnTerm::Unknown,
     }
+}
+
+/// Returns the shell that gets the signal, by its index: bash that does nothing but start another shell is
+/// replaced by it.
+fn first_process(line: &CommandLine<'_>) -> usize {
+    let Some(outer) = line.shells.first().filter(|_| line.shells.len() > 1) else { return 0 };
+    meter::spend(line.commands.len() as u64);
+    let mut own = line.commands.iter().filter(|command| command.shell == Some(0));
+    let (Some(only), None) = (own.next(), own.next()) else { return 0 };
+    // Nothing is before it, such as `!` or `time`, for which the outer shell stays.
+    let script = line.argv.get(outer.item).map_or("", |item| &*item.text).trim_start();
+    let raw = script.strip_prefix("exec ").unwrap_or(script).trim_start();
+    let is_first =
+        raw.split([' ', '\t']).next().is_some_and(|first| base_name(first) == only.program.as_str());
+    // `bash start.sh bash -c …`
+    let is_other = line.commands.iter().any(|command| command.shell == Some(1) && command.remote);
+    let is_replaced = (outer.name == "bash" || only.exec)
+        && !is_other
+        && is_first
+        && SHELLS.contains(&only.program.as_str())
+        && only.place == Place::default()
+        && matches!(only.after, After::End | After::Next);
+    usize::from(is_replaced)
+}
+
+/// The longest `sleep` between two looks at a program, in seconds: the shell runs its `trap` behind it.
+const MAX_SLEEP: f64 = 5.0;
+
+/// Tells whether a `kill` is that of `while kill -0 $!; do sleep 1; done`, with which a script waits for a program
+/// in the background.
+fn polls(commands: &[Command], at: usize) -> bool {
+    let kill = &commands[at];
+    let Some(sleep) = commands.get(at + 1).filter(|sleep| sleep.shell == kill.shell) else { return false };
+    let seconds = match &sleep.words[..] {
+        [_, time] => time.known().and_then(|time| time.trim_end_matches('s').parse::<f64>().ok()),
+        _ => None,
+    };
+    let is_condition = |place: &Place| place.condition && place.depth == 1 && !place.branch;
+    let is_body = |place: &Place| place.in_loop.is_some() && place.depth == 1 && !place.branch;
+    let is_poll = kill.words.get(1).and_then(Token::known) == Some("-0")
+        && is_condition(&kill.place)
+        && matches!(kill.after, After::End | After::Next)
+        && sleep.program == "sleep"
+        && is_body(&sleep.place)
+        && matches!(sleep.after, After::End | After::Next)
+        && seconds.is_some_and(|seconds| (0.0..=MAX_SLEEP).contains(&seconds));
+    let is_idle = |command: &Command| {
+        let program = command.program.as_str();
+        is_plain(command) && (program == "exit" || program != "sleep" && IDLE.contains(&program))
+    };
+    is_poll && commands[at + 2..].iter().all(|one| one.shell != kill.shell || is_idle(one))
 }
 
 /// Tells whether some container of a pod may handle SIGTERM in a script: without the word `trap`, nothing is read,
@@ -163,8 +223,9 @@ fn set_by(command: &Command) -> Set<'_> {
     }
 }
 
-/// Returns what the action of a `trap` does: a script, or the name of a function of the script around.
-fn does(action: &Token, script: &str) -> Action {
+/// Returns what the action of a `trap` does: a script, or the name of a function of the script around, if that is
+/// known.
+fn does(action: &Token, script: Option<&str>, is_bash: bool) -> Action {
     let text = action.word.text.as_str();
     meter::spend_text(text);
     if text.contains(SPREADS) {
@@ -174,15 +235,21 @@ fn does(action: &Token, script: &str) -> Action {
         return Action::Ignored;
     }
     let is_name = text.chars().all(|char| char.is_ascii_alphanumeric() || "_-".contains(char));
+    let Some(script) = script else {
+        return if is_name { Action::Unknown } else { ends(text, is_bash) };
+    };
     match is_name.then(|| body(text, script)).flatten() {
-        Some(body) => ends(body),
-        None => ends(text),
+        Some(body) => ends(body, is_bash),
+        None => ends(text, is_bash),
     }
 }
 
 /// Returns how a short script that a signal starts ends.
-fn ends(text: &str) -> Action {
+fn ends(text: &str, is_bash: bool) -> Action {
     let mut first: Option<Action> = None;
+    // What makes another status of a command, and is not shown.
+    let is_simple = !text.contains(['!', '<', '>']) && !text.contains("[[") && !text.contains("((");
+    let mut has_succeeded = false;
     let nothing = |_: &str| None;
     let read = shell::read(text, &mut Variables::of(&nothing), &mut |simple| {
         let word = |at: usize| simple.words.get(at).map(|word| word.known());
@@ -190,11 +257,25 @@ fn ends(text: &str) -> Action {
         let action = match word(0).flatten() {
             Some("exit") if is_sure => match word(1).flatten().map(str::parse::<u8>) {
                 Some(Ok(status)) => Action::Exit(status == 0),
-                // That of the command before.
+                // That of the command before. In dash, a bare `exit` has that of before the signal.
+                _ if has_succeeded => match simple.words.get(1).map(|word| &text[word.span.clone()]) {
+                    Some("$?" | "\"$?\"") => Action::Exit(true),
+                    None if is_bash => Action::Exit(true),
+                    _ => Action::Unknown,
+                },
                 _ => Action::Unknown,
             },
             Some("exit" | "exec" | "trap" | "return") => Action::Unknown,
-            _ => return,
+            program => {
+                let goes_on = matches!(simple.after, After::Next | After::And);
+                // A variable that is not set may be an error.
+                has_succeeded = is_simple
+                    && is_sure
+                    && goes_on
+                    && matches!(program, Some(":" | "echo" | "true"))
+                    && simple.words.iter().all(|word| word.known().is_some());
+                return;
+            }
         };
         first.get_or_insert(action);
     });
@@ -236,13 +317,13 @@ fn body<'s>(name: &str, script: &'s str) -> Option<&'s str> {
 }
 
 /// Returns how a script ends whose `wait` a signal has ended, with 143.
-fn after_wait<'c>(line: &'c CommandLine<'_>, (at, wait): (usize, &Command)) -> OnTerm<'c> {
-    let shell = &line.shells[0];
+fn after_wait<'c>(line: &'c CommandLine<'_>, nth: usize, (at, wait): (usize, &Command)) -> OnTerm<'c> {
+    let shell = &line.shells[nth];
     if shell.errexit || shell.last == Some(at) {
         return OnTerm::Other;
     }
     let Some(last) = shell.last.and_then(|last| line.commands.get(last)) else { return OnTerm::Unknown };
-    let behind = || line.commands.iter().skip(at + 1).filter(|command| command.shell == Some(0));
+    let behind = || line.commands.iter().skip(at + 1).filter(|command| command.shell == Some(nth));
     // With `&&`, the rest depends on the status; another end may come first.
     let depends = wait.after == After::And
         || last.before == Some(After::And)
@@ -322,6 +403,15 @@ mod tests {
             ("function end { exit 0; }; trap end TERM; python train.py & wait", "0: end"),
             ("trap 'kill %1' TERM; python train.py & wait; echo done", "0: echo"),
             ("trap 'kill %1' TERM; python train.py & wait; exit 0", "0: exit"),
+            ("trap 'exit 0' TERM; python train.py & while kill -0 $!; do sleep 1; done", "0: exit 0"),
+            (
+                "trap 'exit 0' TERM; python train.py & PID=$!\n\
+                 while kill -0 $PID 2>/dev/null; do sleep 5s; done; echo end",
+                "0: exit 0",
+            ),
+            ("trap 'true; exit $?' TERM; python train.py & wait", "0: true; exit $?"),
+            ("trap 'kill %1; echo end && exit \"$?\"' TERM; x & wait", "0: kill %1; echo end && exit \"$?\""),
+            ("trap 'true; exit' TERM; python train.py & wait", "0: true; exit"),
             // Another status.
             ("trap 'save; exit 143' TERM; python train.py & wait", "other"),
             ("trap 'kill %1' TERM; python train.py & wait", "other"),
@@ -336,6 +426,21 @@ mod tests {
             ("trap 'exit $?' TERM; python train.py & wait", "unknown"),
             ("trap 'exit' TERM; python train.py & wait", "unknown"),
             ("trap '(exit 0)' TERM; python train.py & wait $!; finish", "unknown"),
+            ("trap 'true; save; exit $?' TERM; python train.py & wait", "unknown"),
+            ("trap '! true; exit $?' TERM; python train.py & wait", "unknown"),
+            ("trap 'echo a > /a; exit $?' TERM; python train.py & wait", "unknown"),
+            ("trap 'true; [[ -f a ]]; exit $?' TERM; python train.py & wait", "unknown"),
+            ("trap \"true; exit $?\" TERM; python train.py & wait", "unknown"),
+            ("trap 'echo ${X:?}; exit $?' TERM; python train.py & wait", "unknown"),
+            ("trap 'true; exit $CODE' TERM; python train.py & wait", "unknown"),
+            ("trap 'kill %1' TERM; python train.py & while kill -0 $!; do sleep 1; done", "unknown"),
+            ("trap 'exit 0' TERM; x & while kill -0 $!; do sleep 60; done", "unknown"),
+            ("trap 'exit 0' TERM; x & while kill -0 $!; do work; sleep 1; done", "unknown"),
+            ("trap 'exit 0' TERM; x & while kill -0 $!; do sleep 1; work; done", "unknown"),
+            ("trap 'exit 0' TERM; x & while kill -0 $!; do sleep 1; done; python train.py", "unknown"),
+            ("trap 'exit 0' TERM; x & if kill -0 $!; then sleep 1; fi; python train.py", "unknown"),
+            ("trap 'exit 0' TERM; while kill -0 $1; do sleep 1; done", "unknown"),
+            ("while kill -0 $!; do sleep 1; done; trap 'exit 0' TERM; python train.py", "unknown"),
             ("trap 'test -f ok && trap - TERM; kill $$' TERM; python train.py & wait", "unknown"),
             ("trap 'exit 0' EXIT; python train.py & wait", "unknown"),
             ("trap 'exit 0' INT; python train.py & wait", "unknown"),
@@ -353,6 +458,35 @@ mod tests {
         assert_eq!(of(json!({"command": ["tini", "--", "sh", "-c", script]})), "0: exit 0");
         assert_eq!(of(json!({"command": ["mpirun", "sh", "-c", script]})), "unknown");
         assert_eq!(of(json!({"command": ["python", "train.py"]})), "unknown");
+        for (inner, expected) in [
+            ("trap 'exit 0' TERM; python train.py & wait", "0: exit 0"),
+            ("trap 'kill %1' TERM; python train.py & wait; echo end", "0: echo"),
+            ("trap 'kill %1' TERM; python train.py & wait", "other"),
+            ("end() { exit 143; }; trap end TERM; python train.py & wait; echo end", "unknown"),
+        ] {
+            let nested = format!("bash -c \"{inner}\"");
+            assert_eq!(of(json!({"command": ["bash", "-c", nested]})), expected, "{nested}");
+            assert_eq!(
+                of(json!({"command": ["bash", "-c", format!("exec {nested}")]})),
+                expected,
+                "{nested}"
+            );
+            for other in [
+                format!("{nested}; x"),
+                format!("x; {nested}"),
+                format!("({nested})"),
+                format!("! {nested}"),
+                format!("timeout 9 {nested}"),
+                format!("bash start.sh {nested}"),
+            ] {
+                assert_eq!(of(json!({"command": ["bash", "-c", other]})), "unknown", "{other}");
+            }
+            assert_eq!(of(json!({"command": ["sh", "-c", nested]})), "unknown", "sh may wait for it");
+        }
+        let bare = "trap 'true; exit' TERM; python train.py & wait";
+        assert_eq!(of(json!({"command": ["sh", "-c", bare]})), "unknown", "143 in dash");
+        let status = "trap 'true; exit $?' TERM; python train.py & wait";
+        assert_eq!(of(json!({"command": ["sh", "-c", status]})), "0: true; exit $?");
         let hook = json!({"preStop": {"exec": {"command": ["sh", "-c", "kill -INT 1; sleep 5"]}}});
         assert_eq!(of(json!({"command": ["sh", "-c", script], "lifecycle": hook})), "unknown");
         let hook = json!({"preStop": {"exec": {"command": ["sleep", "5"]}}});

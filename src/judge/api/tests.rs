@@ -61,7 +61,9 @@ fn a_mount_is_not_missed_beside_a_volume_whose_name_is_a_placeholder() {
 
 #[test]
 fn who_sets_a_ttl_in_a_ray_job_wants_its_cluster_deleted() {
-    let spec = json!({"ttlSecondsAfterFinished": 60, "entrypoint": "python a.py"});
+    let head = json!({"template": {"spec": {"containers": [{"name": "head", "image": "i"}]}}});
+    let cluster = json!({"headGroupSpec": head});
+    let spec = json!({"ttlSecondsAfterFinished": 60, "entrypoint": "python a.py", "rayClusterSpec": cluster});
     let object =
         json!({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "a"}, "spec": spec});
     let found = check(&object);

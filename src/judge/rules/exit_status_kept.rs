@@ -187,21 +187,23 @@ fn in_script(
             After::Pipe if next.program == "tee" && !shell.pipefail && !has_pipefail => {
                 let relies = shell.errexit || next.after == After::And;
                 let rest = &own[position + 1..];
-                let goes_on = !relies && !text.has_tests && only_copies(rest);
+                let copies = !text.has_tests && only_copies(rest);
+                let goes_on = copies && !relies;
                 if next.after == After::Pipe || !(relies || is_end(rest) || ends_well || goes_on) {
                     continue;
                 }
                 pipelines += 1;
                 *all_pipelines += 1;
                 let is_enough = pipelines > MAX_PIPELINES || *all_pipelines > MAX_PIPELINES_OF_ALL;
-                if is_enough || !goes_on && is_read(script, at, next, rest) {
+                // A copy takes the file elsewhere, and does not look at it.
+                if is_enough || !copies && is_read(script, at, next, rest) {
                     continue;
                 }
                 // What follows would hide the failure as well.
                 let is_last = relies || next.after == After::End || rest.len() == 1;
                 let option = if is_last { "set -o pipefail" } else { "set -eo pipefail" };
                 let counts =
-                    if goes_on { "the script goes on with what follows" } else { "that of `tee` counts" };
+                    if copies { "the script goes on with what follows" } else { "that of `tee` counts" };
                 let message = format!("the status of {} is lost: {counts}", quoted(&command.words));
                 let finding = cx.report(&line.place(program), message);
                 finding.at(line.part(program));

@@ -99,7 +99,7 @@
 //! and `kubectl apply --server-side` by a second manager conflicts.
 //!
 //! AKS sets no taint by itself; its pages propose `sku=gpu:NoSchedule`. Pods that tolerate that, and select
-//! its nodes by `kubernetes.azure.com/accelerator`, get a note at most.
+//! its nodes by `kubernetes.azure.com/accelerator`, get a note at most; the webhook fills as elsewhere.
 //!
 //! **On UPDATE** nothing is filled into a Job or PyTorchJob. Tolerations that an author's list lacks, or that
 //! the UPDATE removes, give a warning. One thing is restored, so that an earlier fill (also one of an earlier
@@ -217,7 +217,6 @@ fn check_pod<'a>(
             cx.request.old,
             &uncovered,
         );
-        let room = if tolerates_aks(&pod.spec) { Room::Tolerated } else { room };
         report_uncovered(cx, pod, &tolerations, &uncovered, room);
     }
 }
@@ -326,8 +325,6 @@ enum Room {
     Warn(&'static str),
     /// Nothing: the UPDATE does not change it.
     Note,
-    /// Nothing: the pods tolerate another taint, which the nodes that they select usually have.
-    Tolerated,
 }
 
 /// Why the webhook fills nothing in, to follow "the webhook".
@@ -400,7 +397,9 @@ fn report_uncovered(
         Room::Fill => {}
         Room::Warn(_) => _ = finding.instead_of_fill(Level::Warn),
         Room::Note => _ = finding.instead_of_fill(Level::Note),
-        Room::Tolerated => _ = finding.instead_of_fill(Level::Note).at_most(Level::Note),
+    }
+    if tolerates_aks(&pod.spec) {
+        finding.at_most(Level::Note);
     }
     if tolerations.is_set() {
         finding.at_key().label(Place::Here(place, FindingPart::Value), "requested here");

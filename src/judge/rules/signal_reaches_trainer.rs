@@ -63,6 +63,8 @@
 //! The finding is a note, since many programs do nothing with the signal. It is a warning if the author gives
 //! them time for it, with `terminationGracePeriodSeconds` above 60.
 //!
+//! A program in the background (`server &`) beside one in the foreground is not the training program.
+//!
 //! The rule is silent where a script has a `trap`, where another program such as `tini` starts the shell, and
 //! where containers share their processes (`shareProcessNamespace`).
 //!
@@ -71,7 +73,7 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination>
 //! * <https://man7.org/linux/man-pages/man7/pid_namespaces.7.html>
 
-use crate::judge::commands::{Command, CommandLine, Shell, base_name};
+use crate::judge::commands::{Command, CommandLine, IDLE, Shell, base_name};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
@@ -128,13 +130,26 @@ fn in_container(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) 
         return;
     }
     let mut found = None;
+    // Whether a program in the foreground runs beside the one that was found, which is in the background.
+    let mut beside = None;
     for (at, command) in own() {
         meter::spend(1);
         // One that runs in any case is the one that matters.
         let was_sure = found.is_some_and(|(_, command, _): (usize, &Command, bool)| is_sure(command));
-        if is_trainer(command) && (is_sure(command) || !was_sure) {
+        let in_background = is_in_background(line, at);
+        let is_beside = beside.is_some() && !in_background;
+        if is_trainer(command) && (is_sure(command) || !was_sure || is_beside) {
             found = Some((at, command, command.before == Some(After::Pipe)));
+            beside = in_background.then_some(false);
+        } else if is_beside && !is_helper(command) {
+            beside = Some(true);
+        } else if command.program == "wait" {
+            beside = beside.filter(|is_server| *is_server);
         }
+    }
+    // It serves another program, which nobody knows to use the signal.
+    if beside == Some(true) {
+        return;
     }
     let Some((at, command, is_piped_into)) = found else { return };
     if command.exec {
@@ -166,11 +181,34 @@ fn in_container(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) 
     }
     match fix {
         Some(op) => finding.help("write `exec` before it").fix(Safety::Safe, vec![op]),
+        None if can_exec => finding.help("start the program by `exec`"),
         None => finding.help(
             "let the training program be the last command of the script, by `exec`, or pass the \
              signal on with `trap`",
         ),
     };
+}
+
+/// Programs that only wait for others, or look at them.
+const HELPERS: [&str; 20] = [
+    "[", "cat", "cd", "curl", "disown", "exit", "export", "grep", "jobs", "kill", "ls", "mkdir", "nc",
+    "pgrep", "ps", "set", "tail", "test", "wait", "wget",
+];
+
+/// Tells whether a command is not what a container is for: an assignment, or one of [`HELPERS`].
+fn is_helper(command: &Command) -> bool {
+    let program = command.program.as_str();
+    command.words.is_empty() || HELPERS.contains(&program) || IDLE.contains(&program)
+}
+
+/// The most commands of a pipeline that are looked at.
+const MAX_PIPELINE: usize = 4;
+
+/// Tells whether a command, or the pipeline that it is in, runs in the background.
+fn is_in_background(line: &CommandLine<'_>, at: usize) -> bool {
+    let shell = line.commands[at].shell;
+    let own = line.commands[at..].iter().take(MAX_PIPELINE).filter(|command| command.shell == shell);
+    own.map(|command| command.after).find(|after| *after != After::Pipe) == Some(After::Background)
 }
 
 /// Tells whether a command runs whenever the script does.
@@ -187,12 +225,12 @@ fn is_interrupted(pod: &PodTemplate<'_>) -> bool {
 fn with_exec(line: &CommandLine<'_>, shell: &Shell, command: &Command) -> Option<Op> {
     let item = line.argv.get(shell.item)?;
     let script = item.written;
-    // The places of words are those after `$(X)` is replaced.
-    if script != item.text {
-        return None;
-    }
     let at = command.words.first()?.word.span.start;
     let (before, behind) = script.split_at_checked(at)?;
+    // The places of words are those after `$(X)` is replaced: nothing may be replaced before this one.
+    if script != item.text && (before.contains("$(") || item.text.get(..at) != Some(before)) {
+        return None;
+    }
     // A wrapper such as `timeout`, or a variable, is before it.
     let begins = before.trim_end_matches([' ', '\t']);
     let is_first = begins.is_empty() || begins.ends_with([';', '\n']) || begins.ends_with("&&");

@@ -3,8 +3,11 @@
 use super::lex::{Token, name_length, spend_bytes};
 use super::parse::{Open, Parser, Unread};
 use super::word::Word;
-use super::{Loop, Place};
+use super::{After, Loop, Place};
 use crate::text::meter;
+
+/// Words that start a compound command behind the name of a coprocess.
+const STARTS: [&str; 8] = ["[[", "case", "for", "if", "select", "until", "while", "{"];
 
 impl Parser<'_, '_, '_> {
     pub(super) fn conditional(&mut self) -> Result<bool, Unread> {
@@ -44,11 +47,12 @@ impl Parser<'_, '_, '_> {
         self.body(endless)
     }
 
-    pub(super) fn for_loop(&mut self) -> Result<bool, Unread> {
+    /// Reads `for` or `select`, which differ in that only `for` has a form with `((…))`.
+    pub(super) fn for_loop(&mut self, is_for: bool) -> Result<bool, Unread> {
         self.next()?;
         let mut endless = false;
         match self.next()? {
-            Token::Op("(") if self.rest().starts_with('(') => {
+            Token::Op("(") if is_for && self.rest().starts_with('(') => {
                 self.at += 1;
                 let from = self.at;
                 self.arithmetic()?;
@@ -58,6 +62,9 @@ impl Parser<'_, '_, '_> {
             }
             Token::Word(name) => {
                 self.variables.set(&name.text, None);
+                if !is_for {
+                    self.variables.set("REPLY", None);
+                }
                 self.skip_new_lines()?;
                 if self.reserved()? == Some("in") {
                     self.next()?;
@@ -131,6 +138,35 @@ impl Parser<'_, '_, '_> {
         let tainted = std::mem::replace(&mut self.variables.tainted, true);
         self.inside(self.branch(), |inner| inner.command().map(|_| ()))?;
         self.variables.tainted = tainted;
+        self.compound()
+    }
+
+    /// Reads `coproc command` or `coproc NAME { …; }`, which run in the background in a shell of their own.
+    pub(super) fn coproc(&mut self) -> Result<bool, Unread> {
+        self.next()?;
+        let mut is_simple = false;
+        if matches!(self.peek()?, Token::Word(_)) && self.reserved()?.is_none() {
+            let Token::Word(word) = self.next()? else { return Err(Unread) };
+            // The text tells whether it is a name: a token is not read twice, since it may be long.
+            let behind = self.at;
+            self.skip_blanks();
+            let rest = self.rest();
+            let starts = |start: &str| {
+                rest.strip_prefix(start).is_some_and(|rest| rest.starts_with([' ', '\t', '\n', '(']))
+            };
+            is_simple = !rest.starts_with('(') && !STARTS.iter().any(|start| starts(start));
+            if is_simple {
+                self.at = behind;
+                self.token = Some(Token::Word(word));
+            } else {
+                self.variables.set(&word.text, None);
+            }
+        }
+        let before = self.shown;
+        self.inside(self.deeper(), |inner| inner.command().map(|_| ()))?;
+        if let Some(only) = self.waiting.as_mut().filter(|_| is_simple && self.shown == before + 1) {
+            only.after = After::Background;
+        }
         self.compound()
     }
 

@@ -94,7 +94,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Skips blanks, comments, and new lines behind a backslash.
-    fn skip_blanks(&mut self) {
+    pub(super) fn skip_blanks(&mut self) {
         let start = self.at;
         while let Some(byte) = self.peek_byte() {
             match byte {

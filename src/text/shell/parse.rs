@@ -362,7 +362,8 @@ impl<'t> Parser<'t, '_, '_> {
             }
             "if" => self.conditional(),
             "while" | "until" => self.while_loop(reserved == "until"),
-            "for" => self.for_loop(),
+            "for" | "select" => self.for_loop(reserved == "for"),
+            "coproc" => self.coproc(),
             "case" => self.case(),
             "function" => {
                 self.next()?;
@@ -380,7 +381,6 @@ impl<'t> Parser<'t, '_, '_> {
                 self.test()?;
                 self.compound()
             }
-            "select" | "coproc" => Err(Unread),
             word if ENDS.contains(&word) => Err(Unread),
             _ => self.simple(),
         }

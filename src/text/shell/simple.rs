@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use super::lex::{Token, name_length};
 use super::parse::{Parser, Unread};
-use super::word::{Piece, Word};
+use super::word::{Piece, UNKNOWN, Word};
 use super::{Bound, MAX_COMMAND_BYTES};
+
+/// Commands that take assignments as arguments.
+const DECLARE: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
 
 /// The name of a variable, and what it is set to.
 type Assignment<'t> = (&'t str, Word<Piece<'t>>);
@@ -16,7 +19,7 @@ impl<'t> Parser<'t, '_, '_> {
         let mut bytes = 0;
         let mut is_cut = false;
         while let Token::Word(_) = self.peek()? {
-            let Token::Word(word) = self.next()? else { return Err(Unread) };
+            let Token::Word(mut word) = self.next()? else { return Err(Unread) };
             // A blank or the like is behind each word.
             bytes += word.text.len() + 1;
             let is_beyond = word.cut || bytes > MAX_COMMAND_BYTES;
@@ -29,6 +32,10 @@ impl<'t> Parser<'t, '_, '_> {
                     assignments.push(assignment);
                 }
                 continue;
+            }
+            let declares = words.first().and_then(Word::known).is_some_and(|first| DECLARE.contains(&first));
+            if declares && self.array(&word)? {
+                word.push(UNKNOWN);
             }
             if !is_cut && !is_beyond {
                 words.push(word);
@@ -79,17 +86,7 @@ impl<'t> Parser<'t, '_, '_> {
         }
         let unknown = Word::spread(word.span.clone());
         if let Some(value) = rest.strip_prefix('=') {
-            if value.is_empty() && self.token.is_none() && self.rest().starts_with('(') {
-                self.next()?;
-                loop {
-                    match self.next()? {
-                        Token::Op(")") => return Ok(Some((name, unknown))),
-                        Token::Word(_) | Token::NewLine => {}
-                        _ => return Err(Unread),
-                    }
-                }
-            }
-            if value.starts_with('~') {
+            if self.array(word)? || value.starts_with('~') {
                 return Ok(Some((name, unknown)));
             }
             let text = match &word.text {
@@ -98,8 +95,27 @@ impl<'t> Parser<'t, '_, '_> {
             };
             return Ok(Some((name, Word { text, span: word.span.clone(), ..Word::default() })));
         }
-        let is_item = || rest.starts_with('[') && rest.contains("]=");
-        Ok((rest.starts_with("+=") || is_item()).then_some((name, unknown)))
+        let is_item = || rest.starts_with('[') && (rest.contains("]=") || rest.contains("]+="));
+        let is_assignment = self.array(word)? || rest.starts_with("+=") || is_item();
+        Ok(is_assignment.then_some((name, unknown)))
+    }
+
+    /// Skips the items of an array behind `X=` or `X+=`, if they come.
+    fn array(&mut self, word: &Word<Piece<'t>>) -> Result<bool, Unread> {
+        let raw = &self.text[word.span.clone()];
+        let length = name_length(raw);
+        let assigns = length > 0 && matches!(&raw[length..], "=" | "+=");
+        if !assigns || self.token.is_some() || !self.rest().starts_with('(') {
+            return Ok(false);
+        }
+        self.next()?;
+        loop {
+            match self.next()? {
+                Token::Op(")") => return Ok(true),
+                Token::Word(_) | Token::NewLine => {}
+                _ => return Err(Unread),
+            }
+        }
     }
 
     /// Does what a builtin command does to variables, options and loops. Tells whether it only declares.
@@ -111,10 +127,14 @@ impl<'t> Parser<'t, '_, '_> {
             self.variables.forget_all();
         }
         match name {
-            "export" | "readonly" | "declare" | "typeset" | "local" => {
+            _ if DECLARE.contains(&name) => {
                 for argument in arguments {
                     let length = name_length(&argument.text);
-                    if let Some(value) = argument.text[length..].strip_prefix('=').filter(|_| length > 0) {
+                    if length > 0 && argument.text[length..].starts_with("+=") {
+                        self.variables.set(&argument.text[..length], None);
+                    } else if let Some(value) =
+                        argument.text[length..].strip_prefix('=').filter(|_| length > 0)
+                    {
                         let value = Word { text: value, ..Word::default() };
                         self.variables.set(&argument.text[..length], value.known());
                     } else if argument.known().is_none() {

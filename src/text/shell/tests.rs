@@ -102,6 +102,15 @@ fn variables_are_known_as_long_as_they_certainly_are() {
         ("X=1; ((X++)); echo $X", "*"),
         ("X=(1 2); echo $X", "*"),
         ("X=1; X+=2; echo $X", "*"),
+        ("X=1; X+=(2 3); echo $X", "*"),
+        ("X=1; declare X+=2; echo $X", "*"),
+        ("X=1; declare -a X=(2 [1]='a b'); echo $X", "*"),
+        ("X=1; declare -A Y=([x]=1 [y]=$(z)); echo $X", "1"),
+        ("export X=1 Y=(2\n 3 # 4\n) Z=5; echo $X$Z", "15"),
+        ("X=1; select X in 2 3; do y; done; echo $X", "*"),
+        ("REPLY=1; select x in 2 3; do y; done; echo $REPLY", "*"),
+        ("X=1; coproc X { y; }; echo $X", "*"),
+        ("X=1; coproc { X=2; }; echo $X", "*"),
         ("X=$(nproc); echo $X", "*"),
         ("X=1 true; echo $X", "*"),
         ("f() { echo $N; }", "*"),
@@ -163,6 +172,28 @@ fn commands_are_told_apart_in_compound_commands() {
     let branches: String =
         script.commands.iter().filter(|one| one.place.branch).map(|one| shown(&one.words)).collect();
     assert_eq!(branches, "abcdghlu");
+}
+
+#[test]
+fn arrays_selections_and_coprocesses_are_read() {
+    for (script, expected) in [
+        ("declare -A D=([x]=1)\na | b", "declare -A D=?, a, b"),
+        ("declare -a A=()\na", "declare -a A=?, a"),
+        ("typeset -a A=(x \"y z\")\na", "typeset -a A=?, a"),
+        ("f() { local A=(x) B=1; }; a", "local A=? B=1, a"),
+        ("export A=(x) && readonly B=(y); a", "export A=?, readonly B=?, a"),
+        ("A=(a b); A+=(c); D[x]+=1; a", "a"),
+        ("select x in a b; do c; break; done; d", "c, break, d"),
+        ("select x\ndo c; done", "c"),
+        ("coproc x { a; b; }; c", "a, b, c"),
+        ("coproc x (a); coproc (b); coproc while c; do d; done; e", "a, b, c, d, e"),
+        ("coproc a b; coproc a \\\n for i; do c; done; d", "a b, c, d"),
+    ] {
+        assert_eq!(commands(script).join(", "), expected, "{script}");
+    }
+    let script = read("coproc a b; c").unwrap();
+    let first = &script.commands[0];
+    assert_eq!((first.after, first.place.depth, script.last), (After::Background, 1, Some(1)));
 }
 
 #[test]
@@ -262,8 +293,14 @@ fn a_script_with_a_syntax_error_has_no_commands() {
         "f() ",
         "[[ a",
         "a > ",
-        "coproc a",
-        "select x in a; do b; done",
+        "coproc",
+        "coproc a b (c)",
+        "select x in a; b; done",
+        "select ((a; b; c)); do b; done",
+        "declare -A x=(a",
+        "declare x= (a)",
+        "echo x=(a)",
+        "x+=(a | b)",
         "a (b)",
         "while a; do b",
         ";; a",
@@ -377,6 +414,11 @@ fn shapes(bytes: usize) -> Vec<(&'static str, String)> {
         "x=$x$x;",
         "x+=1;",
         "x=(1 2);",
+        "x+=(1 2);",
+        "declare x=(1 2);",
+        "select i in a;do b;done;",
+        "coproc a;",
+        "coproc a { b;};",
         "$(a);",
         "`a`;",
         "$((1+x));",
@@ -439,6 +481,8 @@ fn shapes(bytes: usize) -> Vec<(&'static str, String)> {
         deep("if a;then ", ";fi"),
         deep("while a;do ", ";done"),
         deep("f() ", ""),
+        deep("coproc ", ""),
+        deep("declare x=(", ")"),
         deep("<<a ", ""),
         deep("! ", ""),
         deep("$((", "))"),

@@ -39,10 +39,13 @@ impl Editor<'_> {
             };
             return Ok(vec![splice(start..end, text)]);
         }
-        if node.style == Style::Literal
-            && let Some(text) = value.as_str().and_then(|new| literal(&self.text[start..end], new))
-        {
-            return Ok(vec![splice(start..end, text)]);
+        if node.style == Style::Literal {
+            // The parser leaves out spaces at the end of the last line, which are part of the text.
+            let behind = &self.text[end..];
+            let end = end + behind.len() - behind.trim_start_matches(' ').len();
+            if let Some(text) = value.as_str().and_then(|new| literal(&self.text[start..end], new)) {
+                return Ok(vec![splice(start..end, text)]);
+            }
         }
         if node.style == Style::Flow && !is_inline(value) {
             return Ok(vec![splice(start..end, look.inline(value, true))]);
@@ -146,6 +149,8 @@ fn literal(old: &str, new: &str) -> Option<String> {
     let indent = &first[..first.len() - first.trim_start_matches(' ').len()];
     // The parser takes what follows the last line as part of it.
     let behind = &body[body.trim_end_matches([' ', '\n']).len()..];
+    // Spaces at the end of the last line are the text's own.
+    let behind = behind.trim_start_matches(' ');
     if indent.is_empty() || body.contains('\r') {
         return None;
     }
