@@ -47,12 +47,18 @@ impl Drop for Server {
 
 impl Server {
     fn start() -> Self {
+        Self::logging("error", Stdio::null()).0
+    }
+
+    /// Starts it with a level of log, and returns with it what it says before it serves.
+    fn logging(level: &str, log: Stdio) -> (Self, String) {
         // Nothing says which port it was given, so one that was free a moment ago is asked for.
         let metrics_port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let mut command = Command::new(env!("CARGO_BIN_EXE_jobgate"));
-        command.args(["serve", "--dev", "--claims=off", "--listen=127.0.0.1:0", "--log=error"]);
+        command.args(["serve", "--dev", "--claims=off", "--listen=127.0.0.1:0"]);
+        command.arg(format!("--log={level}"));
         command.arg(format!("--metrics-listen=127.0.0.1:{metrics_port}"));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let (mut pem, mut port) = (String::new(), None);
         let mut said = BufReader::new(child.stdout.take().unwrap());
         loop {
@@ -79,7 +85,7 @@ impl Server {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Self { child, port: port.unwrap(), metrics_port, tls: Arc::new(tls) }
+        (Self { child, port: port.unwrap(), metrics_port, tls: Arc::new(tls) }, pem)
     }
 
     /// Connects from one of the addresses of the loopback interface.
@@ -336,5 +342,27 @@ fn a_review_takes_no_more_memory_than_it_weighs() {
         let allowed = (jobgate::admission::weight(body.as_bytes()) + 2 * body.len()) as u64;
         println!("{item}: {} of {} MiB", took >> 20, allowed >> 20);
         assert!(took <= allowed + allowed / 8, "{item}: {took} of {allowed}");
+    }
+}
+
+/// Who looks for a denial knows the user and the operation, not the moment.
+#[test]
+fn a_denial_is_logged_with_who_asked_for_what() {
+    let (mut server, said) = Server::logging("info", Stdio::piped());
+    assert!(said.contains("PyTorchJob") && !said.contains("HyperPod"), "kinds without a known CRD: {said}");
+    let review = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u",
+        "kind":{"group":"batch","version":"v1","kind":"Job"},"operation":"CREATE","namespace":"n","dryRun":true,
+        "userInfo":{"username":"alice"},"object":{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},
+        "spec":{"template":{"spec":{"restartPolicy":"Always","containers":[{"name":"a","image":"i"}]}}}}}}"#;
+    assert_eq!(server.post(1, "/validate", review).unwrap(), 200);
+    // The line is written behind the answer.
+    std::thread::sleep(Duration::from_millis(200));
+    server.child.kill().unwrap();
+    let mut log = String::new();
+    server.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    let line =
+        log.lines().find(|line| line.ends_with("denied") || line.contains("restart-policy")).expect("a line");
+    for field in ["operation=\"CREATE\"", "user=\"alice\"", "dry_run=true"] {
+        assert!(line.contains(field), "{field}: {line}");
     }
 }

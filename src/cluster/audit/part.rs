@@ -176,3 +176,20 @@ fn located(mut finding: Finding, object: &Arc<ObjectId>, file: &Arc<str>, text: 
     let (related, location) = (related.collect(), at(&finding.pointer, finding.part).unwrap_or(nowhere));
     Located { object: Some(Arc::clone(object)), related, ..Located::new(location, 0, finding) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn two_kinds_of_one_name_have_keys_of_their_own() {
+        let key_of = |version: &str| {
+            let metadata = json!({"name": "train", "namespace": "a"});
+            let object = json!({"apiVersion": version, "kind": "Job", "metadata": metadata, "spec": {}});
+            key(&object, &ObjectId::of(&object)).to_string()
+        };
+        assert_eq!(key_of("batch/v1"), "job/a/train");
+        assert_eq!(key_of("batch.volcano.sh/v1alpha1"), "job.batch.volcano.sh/a/train");
+    }
+}

@@ -107,7 +107,7 @@ impl Walk<'_> {
                 for (key, value) in entries {
                     let path = path.step(Step::Key(key));
                     if decides && is_placeholder(key) {
-                        self.placeholder_key(path.pointer(), key);
+                        self.placeholder_key(&path, key);
                     }
                     self.visit(*item, value, &path);
                 }
@@ -204,10 +204,13 @@ impl Walk<'_> {
         self.found.announced(announced, held(path.pointer(), text));
     }
 
-    fn placeholder_key(&mut self, pointer: Pointer, key: &str) {
+    fn placeholder_key(&mut self, path: &Place<'_>, key: &str) {
+        let Some(announced) = self.repeats(path, "placeholder key") else { return };
+        let pointer = path.pointer();
         let around = pointer.parent().unwrap_or_default();
         let message = format!("`{}` has the placeholder `{}` as a key", name_of(&around), short(key));
-        self.report(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(key).to_owned()).at_key();
+        let help = placeholder_help(key).to_owned();
+        self.announced(announced, (PLACEHOLDER, Level::Warn), pointer, (message, help)).at_key();
     }
 
     fn wrong_type(&mut self, shape: &Shape, value: &Value, path: &Place<'_>) {
@@ -258,6 +261,10 @@ impl Walk<'_> {
         // What programs in Go write for a time that is not set. Without it, nothing is lost.
         let is_blank_time = key == "creationTimestamp" && value.is_null();
         if is_blank_time && matches!(self.reading, Reading::Body { strict: false } | Reading::Inside) {
+            return;
+        }
+        if self.reading == Reading::Manifest && is_placeholder(key) {
+            self.placeholder_key(&parent.step(Step::Key(key)), key);
             return;
         }
         // Of very many, nobody looks for what was meant by each.

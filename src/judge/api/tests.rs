@@ -72,6 +72,16 @@ fn who_sets_a_ttl_in_a_ray_job_wants_its_cluster_deleted() {
     assert_eq!(finding.help, help);
 }
 
+/// What a template writes there is not known.
+#[test]
+fn a_field_whose_name_is_a_placeholder_is_not_unknown() {
+    let volume = json!({"name": "v", "{{ .Values.kind }}": {"claimName": "c"}});
+    let pod =
+        json!({"restartPolicy": "Never", "volumes": [volume], "containers": [{"name": "c", "image": "i"}]});
+    let job = job(json!({"template": {"spec": pod}}));
+    assert_eq!(said(&job), ["warn placeholder spec.template.spec.volumes[0].{{ .Values.kind }}"]);
+}
+
 /// The volume is there, whatever its class will be called.
 #[test]
 fn a_mount_of_a_volume_with_a_placeholder_is_found() {

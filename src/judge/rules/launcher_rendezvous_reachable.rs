@@ -68,7 +68,8 @@
 //!   the other pods. This is a note, since Jobgate does not see what the program does. `python -c` counts if its
 //!   code names `init_process_group`.
 //!
-//! `MASTER_ADDR` is no option of `torchrun`: it sets the variable, and does not read it.
+//! `MASTER_ADDR` is no option of `torchrun`: it sets the variable, and does not read it. Who writes another host
+//! there starts several nodes, whatever the number in `--nnodes` will be.
 //!
 //! The rule is silent where something is not in the object, such as variables of a ConfigMap and command
 //! substitutions, about ports, about an etcd of your own, for launchers in branches of a script, where each pod
@@ -155,8 +156,7 @@ fn standalone<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Option<Wrong<
 }
 
 fn apart<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Wrong<'s>> {
-    let Nodes { most, .. } = started.nodes()?;
-    if most < 2 {
+    if !is_of_several(started) {
         return None;
     }
     let endpoint = started.setting("rdzv_endpoint", "PET_RDZV_ENDPOINT");
@@ -212,6 +212,21 @@ fn apart<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Wrong<'s>> {
         return Some((master, message, help(started)));
     }
     if endpoint.is_absent() { address(started, gang, master) } else { address(started, gang, endpoint) }
+}
+
+/// Tells whether several nodes meet: as many as are written, or an unknown number of which the author says where
+/// the first one is. `torchrun` does not read that.
+fn is_of_several(started: &Started<'_>) -> bool {
+    match started.nodes() {
+        Some(Nodes { most, .. }) => most > 1,
+        None => {
+            let is_given = started.setting("nnodes", "PET_NNODES").is_given();
+            let environment = &started.line.environment;
+            let master = environment.get("MASTER_ADDR").filter(|variable| !variable.is_added());
+            is_given
+                && master.and_then(|variable| variable.value.as_deref()).is_some_and(|host| !is_here(host))
+        }
+    }
 }
 
 /// Returns what is wrong with an address.
