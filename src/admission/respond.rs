@@ -232,7 +232,7 @@ fn filled_value(op: &Op, field: &Pointer) -> Option<String> {
 }
 
 /// Returns a finding as a warning: with its help if it fits, otherwise with as many clauses of its message as
-/// fit. If none fits, the beginning of the path is cut.
+/// fit beside the end of the path: why a field is wrong helps more than which of several it is.
 fn short_line(finding: &Finding) -> String {
     // A character has at most four bytes: longer text does not fit and need not be searched.
     const ENOUGH: usize = 4 * (LONGEST_WARNING + 1);
@@ -247,14 +247,21 @@ fn short_line(finding: &Finding) -> String {
     let whole = line_at(finding, &path, false, ENOUGH);
     // Text longer than a line cannot fit: a name may be very long.
     let is_short = |at: &usize| path.len() - at < LONGEST_WARNING / 2;
+    // An index alone says nothing.
+    let is_index = |at: usize| {
+        path[at..].strip_prefix('[').is_some_and(|rest| rest.starts_with(|next: char| next.is_ascii_digit()))
+    };
     let ends = path
         .match_indices(['.', '['])
         .map(|(at, separator)| at + usize::from(separator == "."))
-        .filter(is_short);
-    let without_beginning = ends
-        .filter_map(|at| clauses_that_fit(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
-    let shorter = || without_beginning.into_iter().next();
-    clauses_that_fit(&whole).or_else(shorter).unwrap_or_else(|| shorten(&whole.text))
+        .filter(|at| is_short(at) && !is_index(*at));
+    let kept = |line: &Line| clauses_that_fit(line).map(|text| (text.len() - line.message, text));
+    let without_beginning =
+        ends.filter_map(|at| kept(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
+    // Of those that say the same, the first has most of the path.
+    let longer = |best: (usize, String), next: (usize, String)| if next.0 > best.0 { next } else { best };
+    let lines = kept(&whole).into_iter().chain(without_beginning);
+    lines.reduce(longer).map_or_else(|| shorten(&whole.text), |(_, text)| text)
 }
 
 fn fits(text: &str) -> bool {
@@ -459,17 +466,22 @@ mod tests {
     fn a_long_path_gives_way_to_what_is_wrong() {
         let at =
             Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Worker") / "template" / "spec" / "tolerations";
-        let message = format!("lacks `{}`: a pod stays Pending", "x".repeat(58));
-        let finding = finding(Level::Warn, &at, &message, "add it");
-        let expected = format!("deadline: …[Worker].template.spec.tolerations: lacks `{}`", "x".repeat(58));
-        assert_eq!(warnings(&[finding]), [expected]);
+        for (length, reason, path) in [
+            (30, ": a pod stays Pending", "…[Worker].template.spec.tolerations"),
+            (58, ": a pod stays Pending", "…spec.tolerations"),
+            (58, ": a pod stays Pending until somebody looks", "…[Worker].template.spec.tolerations"),
+        ] {
+            let what = format!("lacks `{}`", "x".repeat(length));
+            let finding = finding(Level::Warn, &at, &format!("{what}{reason}"), "add it");
+            let said = if reason.len() > 30 { "" } else { reason };
+            assert_eq!(warnings(&[finding]), [format!("deadline: {path}: {what}{said}")]);
+        }
     }
 
     #[test]
     fn a_warning_is_not_cut_to_what_comes_before_its_main_clause() {
         let at = Pointer::of(&["spec", "template", "spec", "containers"]) / 0_usize / "command" / 2_usize;
-        let message =
-            "without `--node-rank` and an address, `torchrun` is rank 0 in each of 4 pods, and each waits";
+        let message = "without `--node-rank` and an address, `torchrun` is rank 0 in each of 4 pods, and each waits for itself";
         let line = warnings(&[finding(Level::Warn, &at, message, "write it")]).remove(0);
         assert!(line.ends_with("`torchrun` is rank 0 in each of 4 pods"), "{line}");
         assert!(line.chars().count() <= LONGEST_WARNING, "{line}");
@@ -509,7 +521,8 @@ mod tests {
             (
                 tracked(),
                 json!({}),
-                "ttl-after-finished: spec.ttlSecondsAfterFinished: the finished job is never deleted",
+                "ttl-after-finished: …ttlSecondsAfterFinished: \
+                 the finished job is never deleted: `ttlSecondsAfterFinished` is not set",
             ),
         ] {
             let lines = job(metadata, spec);
