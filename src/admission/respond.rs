@@ -143,7 +143,11 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
             more += 1;
             continue;
         }
-        let text = short_line(finding);
+        let mut text = short_line(finding, Keep::Message);
+        if out.contains(&text) {
+            // The same is wrong in another place.
+            text = short_line(finding, Keep::Path);
+        }
         if !out.contains(&text) {
             out.push(text);
         }
@@ -231,9 +235,18 @@ fn filled_value(op: &Op, field: &Pointer) -> Option<String> {
     }
 }
 
-/// Returns a finding as a warning: with its help if it fits, otherwise with as many clauses of its message as
-/// fit beside the end of the path: why a field is wrong helps more than which of several it is.
-fn short_line(finding: &Finding) -> String {
+/// What a warning keeps if not all of it fits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// As much of the message as fits beside the end of the path: why a field is wrong helps more than which of
+    /// several it is.
+    Message,
+    /// As much of the path as fits beside the first clause of the message.
+    Path,
+}
+
+/// Returns a finding as a warning: with its help if it fits, otherwise with some clauses of its message.
+fn short_line(finding: &Finding, keep: Keep) -> String {
     // A character has at most four bytes: longer text does not fit and need not be searched.
     const ENOUGH: usize = 4 * (LONGEST_WARNING + 1);
     let with_help = line(finding, true, ENOUGH).text;
@@ -260,8 +273,9 @@ fn short_line(finding: &Finding) -> String {
         ends.filter_map(|at| kept(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
     // Of those that say the same, the first has most of the path.
     let longer = |best: (usize, String), next: (usize, String)| if next.0 > best.0 { next } else { best };
-    let lines = kept(&whole).into_iter().chain(without_beginning);
-    lines.reduce(longer).map_or_else(|| shorten(&whole.text), |(_, text)| text)
+    let mut lines = kept(&whole).into_iter().chain(without_beginning);
+    let best = if keep == Keep::Path { lines.next() } else { lines.reduce(longer) };
+    best.map_or_else(|| shorten(&whole.text), |(_, text)| text)
 }
 
 fn fits(text: &str) -> bool {
@@ -476,6 +490,20 @@ mod tests {
             let said = if reason.len() > 30 { "" } else { reason };
             assert_eq!(warnings(&[finding]), [format!("deadline: {path}: {what}{said}")]);
         }
+    }
+
+    #[test]
+    fn what_is_wrong_in_two_places_is_said_of_both() {
+        let at = |role: &str| {
+            let roles = Pointer::of(&["spec", "pytorchReplicaSpecs"]);
+            roles.key(role) / "template" / "spec" / "containers" / 0_usize / "command" / 1_usize
+        };
+        let message = "`--nnodes=3` takes 3 nodes, and 4 pods run this command: one of them waits forever";
+        let both = ["Master", "Worker"].map(|role| finding(Level::Warn, &at(role), message, ""));
+        let lines = warnings(&both);
+        assert!(lines[0].ends_with("waits forever") && !lines[0].contains("Master"), "{lines:?}");
+        assert!(lines[1].contains("[Worker].") && lines[1].ends_with("takes 3 nodes"), "{lines:?}");
+        assert_eq!(lines.len(), 2);
     }
 
     #[test]
