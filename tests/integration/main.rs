@@ -13,6 +13,7 @@ mod laws;
 mod support;
 
 mod another_reader;
+mod answers;
 #[cfg(feature = "serve")]
 mod audit;
 #[cfg(feature = "serve")]
