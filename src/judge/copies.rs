@@ -62,19 +62,47 @@ pub(super) fn saved<'c>(
     Some(all)
 }
 
+/// Tells whether a program copies to and from object storage.
+fn is_of_object_storage(program: &str) -> bool {
+    ["aws", "azcopy", "gcloud", "gsutil", "rclone", "s5cmd"].contains(&program)
+}
+
+/// Returns what is behind the word that says to copy: `gsutil -m cp …`, `aws s3 sync …`. So many words are looked at.
+fn behind_verb(words: &[Token]) -> Option<&[Token]> {
+    const MOST: usize = 8;
+    const VERBS: [&str; 7] = ["copy", "copyto", "cp", "move", "mv", "rsync", "sync"];
+    let is_verb = |token: &Token| token.known().is_some_and(|word| VERBS.contains(&word));
+    let at = words.iter().take(MOST).position(is_verb)?;
+    words.get(at + 1..)
+}
+
+/// Tells whether a command may upload files, and does not say which.
+pub(super) fn uploads_unknown(program: &str, words: &[Token]) -> bool {
+    let second = words.get(1).and_then(Token::known);
+    match program {
+        "huggingface-cli" => true,
+        "hf" => second == Some("upload"),
+        "aws" if second != Some("s3") => false,
+        "gcloud" if second != Some("storage") => false,
+        _ => is_of_object_storage(program) && behind_verb(words).is_none(),
+    }
+}
+
 /// Returns what a command copies, and where to; nothing for other commands.
 fn copied<'c>(program: &str, words: &'c [Token]) -> Option<(Vec<&'c Word>, &'c Word)> {
     const TARGETS: [&str; 2] = ["-t", "--target-directory"];
-    let words = words.get(1..)?;
+    let has_targets = matches!(program, "cp" | "install" | "mv");
+    let words = if is_of_object_storage(program) { behind_verb(words)? } else { words.get(1..)? };
     let is_option = |token: &Token| token.word.text.starts_with('-') && token.word.text.len() > 1;
     let mut to = None;
     let mut from: Vec<&Word> = Vec::new();
     match program {
-        "cp" | "install" | "mv" | "rsync" | "scp" => {
+        "cp" | "install" | "mv" | "rsync" | "scp" | "aws" | "azcopy" | "gcloud" | "gsutil" | "rclone"
+        | "s5cmd" => {
             let mut words = words.iter();
             while let Some(token) = words.next() {
                 meter::spend(1);
-                if program != "rsync" && TARGETS.contains(&token.word.text.as_str()) {
+                if has_targets && TARGETS.contains(&token.word.text.as_str()) {
                     to = words.next().map(|token| &token.word);
                 } else if !is_option(token) {
                     from.push(&token.word);

@@ -19,6 +19,7 @@ pub const TAINTS: &[(&str, &str)] = &[
     ("aws.amazon.com/neuroncore", "aws.amazon.com/neuron"),
     ("aws.amazon.com/neurondevice", "aws.amazon.com/neuron"),
     ("cambricon.com/mlu*", NO_TAINT),
+    ("cloud-tpus.google.com/*", NO_TAINT),
     ("google.com/tpu", "google.com/tpu"),
     ("gpu.intel.com/i915", "gpu.intel.com/i915"),
     ("gpu.intel.com/xe", "gpu.intel.com/xe"),
@@ -31,6 +32,7 @@ pub const TAINTS: &[(&str, &str)] = &[
     ("nvidia.com/gpu.shared", "nvidia.com/gpu"),
     ("nvidia.com/mig-*", "nvidia.com/gpu"),
     ("nvidia.com/rtxa6000", NO_TAINT),
+    ("tpu.googleapis.com/v*", NO_TAINT),
 ];
 
 /// Stands for the taint key of nodes whose taint is not known.

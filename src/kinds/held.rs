@@ -51,6 +51,9 @@ impl Unit {
             "habana.ai/gaudi" => Self::Gaudi,
             "nvidia.com/gpu.shared" => Self::SharedGpu,
             _ if resource.starts_with("nvidia.com/mig-") => Self::MigSlice,
+            // What Cloud TPU on GKE requested before `google.com/tpu`.
+            _ if resource.starts_with("cloud-tpus.google.com/") => Self::Tpu,
+            _ if resource.starts_with("tpu.googleapis.com/") => Self::Tpu,
             _ => Self::Gpu,
         })
     }
@@ -305,6 +308,8 @@ mod tests {
         for (resource, words) in [
             ("amd.com/gpu", "2 GPUs"),
             ("google.com/tpu", "2 TPUs"),
+            ("cloud-tpus.google.com/preemptible-v3", "2 TPUs"),
+            ("tpu.googleapis.com/v2", "2 TPUs"),
             ("habana.ai/gaudi", "2 Gaudis"),
             ("aws.amazon.com/neuron", "2 Neuron devices"),
             ("aws.amazon.com/neuroncore", "2 Neuron cores"),

@@ -60,8 +60,8 @@
 //! Only pods that request an accelerator are looked at, and only commands that start a Python program,
 //! directly or by a launcher such as `torchrun`. The directory is the value of a flag that says where to
 //! write: `--checkpoint-dir`, `--checkpoint-path`, `--checkpoint-file`, `--ckpt-dir`, `--ckpt-path`, `--save-dir`, `--save`,
-//! `--save-checkpoint`, `--snapshot-path`, `--output-dir`, `--out-dir`, `--default-root-dir`, `--dist-checkpoint-root-folder` (`_`
-//! and `-` mean the same), or a setting such as `trainer.default_root_dir=`, `exp_manager.exp_dir=`,
+//! `--save-checkpoint`, `--snapshot-path`, `--output-dir`, `--out-dir`, `--job-dir`, `--default-root-dir`,
+//! `--dist-checkpoint-root-folder` (`_` and `-` mean the same), or a setting such as `trainer.default_root_dir=`, `exp_manager.exp_dir=`,
 //! `checkpointer.checkpoint_dir=` or `base_output_directory=`. Variables such as `CHECKPOINT_DIR`,
 //! `CKPT_PATH` and `SNAPSHOT_PATH` count only if no volume of the pod is kept. Flags that name something to
 //! read (`--resume`, `--load`, `--model-dir`) and directories of logs do not count; nor do checkpoints of a script
@@ -76,9 +76,9 @@
 //! Programs that `mpirun` starts run in other pods, so the mounts of all pods count for them.
 //!
 //! The rule is silent where a path is not known, where another such flag of the container has a directory
-//! that is kept, where a container uploads files (`aws s3`, `gsutil`, `gcloud storage`, `rclone`, `azcopy`,
-//! `hf upload`, `--push_to_hub`), where the script copies the directory to one that is kept or not known (`cp`,
-//! `mv`, `install`, `rsync`, `scp`, `tar`), where another container mounts the same volume, since it may copy the
+//! that is kept, where a container uploads files that it does not name (`hf upload`, `--push_to_hub`), where the
+//! script copies the directory to one that is kept or not known (`cp`, `mv`, `install`, `rsync`, `scp`, `tar`), or
+//! uploads it (`aws s3`, `gsutil`, `gcloud storage`, `rclone`, `azcopy`, `s5cmd`), where another container mounts the same volume, since it may copy the
 //! files, and for training runtimes and Volcano Jobs with volumes outside of their pod templates. Suppress it
 //! for a job whose output nobody needs, such as a benchmark, with the annotation `jobgate.dev/ignore:
 //! checkpoint-path-persistent`.
@@ -92,7 +92,7 @@
 use std::collections::BTreeMap;
 
 use crate::judge::commands::{Command, CommandLine, Launcher, PodCommands, base_name};
-use crate::judge::copies::{Path, saved};
+use crate::judge::copies::{Path, saved, uploads_unknown};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::mounts::{Destinations, Fate, Volumes};
 use crate::judge::policy::Action;
@@ -120,7 +120,7 @@ pub(super) static RULE: Rule = Rule {
 };
 
 /// Flags for a directory to write, without dashes and with `_` for `-` (training.md §2 no. 3).
-const FLAGS: [&str; 13] = [
+const FLAGS: [&str; 14] = [
     "checkpoint_dir",
     "checkpoint_file",
     "checkpoint_path",
@@ -128,6 +128,7 @@ const FLAGS: [&str; 13] = [
     "ckpt_path",
     "default_root_dir",
     "dist_checkpoint_root_folder",
+    "job_dir",
     "out_dir",
     "output_dir",
     "save",
@@ -426,18 +427,10 @@ fn is_path(value: &str) -> bool {
     !value.is_empty() && !OTHERS.contains(&lower.as_str()) && value.parse::<f64>().is_err()
 }
 
-/// Tells whether a container of the pod copies files to where they are kept.
+/// Tells whether a container of the pod uploads files that are not known.
 fn uploads(pod: &PodCommands<'_>) -> bool {
-    pod.containers.iter().flat_map(|line| &line.commands).any(|command| {
-        let word = |at: usize| command.words.get(at).and_then(|token| token.known());
-        match command.program.as_str() {
-            "azcopy" | "gsutil" | "huggingface-cli" | "rclone" | "s5cmd" => true,
-            "aws" => word(1) == Some("s3"),
-            "gcloud" => word(1) == Some("storage"),
-            "hf" => word(1) == Some("upload"),
-            _ => false,
-        }
-    })
+    let mut commands = pod.containers.iter().flat_map(|line| &line.commands);
+    commands.any(|command| uploads_unknown(&command.program, &command.words))
 }
 
 /// Tells whether a container is a benchmark by its image, whose output is no checkpoint.
