@@ -129,6 +129,11 @@ impl Editor<'_> {
 /// Writes a text as the block scalar `|` that is there, with its header and indentation. Nothing if it would not
 /// be read as the same text.
 fn literal(old: &str, new: &str) -> Option<String> {
+    if old.contains('\r') {
+        let plain = old.replace("\r\n", "\n");
+        let is_mixed = plain.contains('\r') || old.len() - plain.len() != plain.matches('\n').count();
+        return if is_mixed { None } else { literal(&plain, new).map(|text| text.replace('\n', "\r\n")) };
+    }
     let (header, body) = old.split_once('\n')?;
     let sign = header.split([' ', '\t', '#']).next()?;
     let text = match sign {
@@ -151,7 +156,7 @@ fn literal(old: &str, new: &str) -> Option<String> {
     let behind = &body[body.trim_end_matches([' ', '\n']).len()..];
     // Spaces at the end of the last line are the text's own.
     let behind = behind.trim_start_matches(' ');
-    if indent.is_empty() || body.contains('\r') {
+    if indent.is_empty() {
         return None;
     }
     let mut out = String::with_capacity(old.len() + new.len());

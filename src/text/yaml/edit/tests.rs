@@ -407,6 +407,7 @@ fn a_script_stays_a_script() {
     replace(source, "/args/0", json!("a\n\n  d\n"), "args:\n- |  # run\n  a\n\n    d\n\n- x\n");
     let stripped = "a: |-\n    b\n    c\nd: 1\n";
     replace(stripped, "/a", json!("e\nf"), "a: |-\n    e\n    f\nd: 1\n");
+    replace("a: |\r\n  b\r\n  c\r\nd: 1\r\n", "/a", json!("b\ne\n"), "a: |\r\n  b\r\n  e\r\nd: 1\r\n");
     // Spaces at the end of the last line are part of the text.
     replace("a: |\n  b  \n  c \nd: 1\n", "/a", json!("b  \ne \n"), "a: |\n  b  \n  e \nd: 1\n");
     replace("a: |-\n  b\n  c  \n\nd: 1\n", "/a", json!("e\nc  "), "a: |-\n  e\n  c  \n\nd: 1\n");
