@@ -1,7 +1,10 @@
 //! `podFailurePolicy` and `successPolicy` of a Job.
 
+use std::collections::HashSet;
+
 use super::cause::Causes;
 use super::part::Part;
+use super::seen::Seen;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
@@ -10,7 +13,7 @@ pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     causes.at_most(&rules, 20);
     let pod = spec.at(&["template", "spec"]);
     let lists = [pod.get("containers"), pod.get("initContainers")];
-    let names: Vec<&str> =
+    let names: HashSet<&str> =
         lists.iter().flat_map(Part::items).map(|container| container.get("name").text()).collect();
     for rule in rules.items() {
         let action = rule.get("action");
@@ -54,14 +57,14 @@ pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn exit_codes(codes: &Part<'_, '_>, containers: &[&str], causes: &mut Causes) {
+fn exit_codes(codes: &Part<'_, '_>, containers: &HashSet<&str>, causes: &mut Causes) {
     let operator = codes.get("operator");
     match operator.text() {
         "" => _ = causes.required(&operator, "valid values: [\"In\" \"NotIn\"]"),
         _ => causes.one_of(&operator, &["In", "NotIn"]),
     }
     let container = codes.get("containerName");
-    if container.is_set() && !containers.contains(&container.text()) {
+    if container.is_set() && !containers.contains(container.text()) {
         causes.invalid(&container, "must be one of the container or initContainer names in the pod template");
     }
     let values = codes.get("values");
@@ -71,11 +74,12 @@ fn exit_codes(codes: &Part<'_, '_>, containers: &[&str], causes: &mut Causes) {
         causes.invalid_value(&values, "at least one value is required");
     }
     causes.at_most(&values, 255);
-    for (index, (part, value)) in numbers.iter().enumerate() {
+    let mut seen = Seen::default();
+    for (part, value) in &numbers {
         if operator.text() == "In" && *value == 0 {
             causes.invalid(part, "must not be 0 for the In operator");
         }
-        if numbers[..index].iter().any(|(_, other)| other == value) {
+        if !seen.insert(*value) {
             causes.duplicate(part, &value.to_string());
         }
     }

@@ -93,14 +93,13 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
     for gate in spec.get("readinessGates").items() {
         causes.format(&gate.get("conditionType"), names::qualified_name);
     }
-    let mut gates: Vec<&str> = Vec::new();
+    let mut gates = Seen::default();
     for gate in spec.get("schedulingGates").items() {
         let name = gate.get("name").text();
         causes.invalid_texts(&gate, name, names::qualified_name(name));
-        if gates.contains(&name) {
+        if !gates.insert(name) {
             causes.duplicate(&gate, &quoted(name));
         }
-        gates.push(name);
     }
     spread(&spec.get("topologySpreadConstraints"), causes);
     host_users(spec, causes);

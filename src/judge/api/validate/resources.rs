@@ -1,9 +1,10 @@
 //! Requests and limits of containers and pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::cause::{At, Causes};
 use super::part::Part;
+use super::seen::Seen;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::k8s::quantity::Quantity;
@@ -102,10 +103,15 @@ pub(super) fn quantity(name: &str, field: &Part<'_, '_>, quantity: &Quantity, ca
     }
 }
 
+/// The most names that a message lists.
+const MOST_LISTED: usize = 64;
+
 /// Checks `resources` of a container.
 pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, causes: &mut Causes) {
     requirements(resources, container_resource_name, causes);
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    // With each request, with none, which is all of them, and with any.
+    let (mut seen, mut whole, mut any) = (Seen::default(), Seen::default(), Seen::default());
+    let mut listed: Option<String> = None;
     for claim in resources.get("claims").items() {
         let (name, request) = (claim.get("name"), claim.get("request"));
         let key = (name.text(), request.text());
@@ -113,26 +119,29 @@ pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, ca
             causes.required(&claim, "");
             continue;
         }
-        if seen
-            .iter()
-            .any(|(other, part)| *other == key.0 && (part.is_empty() || key.1.is_empty() || *part == key.1))
-        {
+        let is_known = any.contains(&key.0);
+        if is_known && (key.1.is_empty() || whole.contains(&key.0) || seen.contains(&key)) {
             causes.duplicate(&claim, &quoted(key.0));
         }
-        seen.push(key);
+        any.insert(key.0);
+        if key.1.is_empty() {
+            whole.insert(key.0);
+        } else {
+            seen.insert(key);
+        }
         causes.format_if_set(&request, names::dns_label);
         if !claims.contains(key.0) {
-            let known: Vec<&str> = claims.iter().copied().collect();
-            let known = if known.is_empty() {
-                " which is empty".to_owned()
-            } else {
-                format!(": {}", known.join(", "))
-            };
-            causes.not_found(
-                &claim,
-                key.0,
-                &format!("must be one of the names in pod.spec.resourceClaims{known}"),
-            );
+            let detail = listed.get_or_insert_with(|| {
+                let known: Vec<&str> = claims.iter().copied().collect();
+                let known = match known.len() {
+                    0 => " which is empty".to_owned(),
+                    1..=MOST_LISTED => format!(": {}", known.join(", ")),
+                    // The server lists all: here it would be a long text for each claim.
+                    all => format!(": {}, … ({all} names)", known[..MOST_LISTED].join(", ")),
+                };
+                format!("must be one of the names in pod.spec.resourceClaims{known}")
+            });
+            causes.not_found(&claim, key.0, detail);
         }
     }
 }
@@ -157,15 +166,30 @@ pub(super) fn of_pod(resources: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks what a pod gives its containers against what they ask for.
-pub(super) fn of_pod_and_containers(spec: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn of_pod_and_containers<'a>(spec: &Part<'_, 'a>, causes: &mut Causes) {
     let read = |field: &Part<'_, '_>| field.value.and_then(|value| value.quantity().ok());
-    let of = |list: Part<'_, '_>, name: &str| read(&list.entries().find(|(key, _)| *key == name)?.1);
     let resources = spec.get("resources");
+    // What containers have of each resource that the pod names, with their index.
+    let of_containers = |list: &'static str| {
+        let mut all: HashMap<&str, Vec<(usize, Quantity)>> =
+            resources.get(list).entries().map(|(name, _)| (name, Vec::new())).collect();
+        if all.is_empty() {
+            return all;
+        }
+        for (index, container) in spec.get("containers").items().enumerate() {
+            let resources = container.get("resources");
+            for (name, field) in resources.get(list).entries() {
+                if let (Some(known), Some(amount)) = (all.get_mut(name), read(&field)) {
+                    known.push((index, amount));
+                }
+            }
+        }
+        all
+    };
+    let asked = of_containers("requests");
     for (name, field) in resources.get("requests").entries() {
         let Some(amount) = read(&field) else { continue };
-        let containers = spec.get("containers");
-        let asked =
-            containers.items().filter_map(|container| of(container.at(&["resources", "requests"]), name));
+        let asked = asked.get(name).into_iter().flatten().map(|(_, amount)| amount);
         let total = asked.fold(0_i64, |total, more| total.saturating_add(more.milli_value()));
         if amount.milli_value() < total {
             let total = Quantity::parse(&format!("{total}m"))
@@ -174,14 +198,13 @@ pub(super) fn of_pod_and_containers(spec: &Part<'_, '_>, causes: &mut Causes) {
             causes.invalid_shown(&field, &quoted(&amount.canonical()), &detail);
         }
     }
+    let allowed = of_containers("limits");
     for (name, field) in resources.get("limits").entries() {
         let Some(most) = read(&field) else { continue };
-        for (index, container) in spec.get("containers").items().enumerate() {
-            let limits = container.at(&["resources", "limits"]);
-            let at = limits.pointer().key(name);
-            let Some(amount) = of(limits, name).filter(|amount| amount.amount_cmp(&most).is_gt()) else {
-                continue;
-            };
+        let above = allowed.get(name).into_iter().flatten();
+        for (index, amount) in above.filter(|(_, amount)| amount.amount_cmp(&most).is_gt()) {
+            let container = spec.get("containers").pointer() / *index;
+            let at = (container / "resources" / "limits").key(name);
             let said = resources.pointer().key(&format!("containers[{index}][{name}]")).key("limits");
             let detail = format!("must be less than or equal to pod limits of {}", most.canonical());
             causes.invalid_shown(&said, &quoted(&amount.canonical()), &detail).pointer = at;

@@ -1,5 +1,7 @@
 //! Topology spread constraints and tolerations.
 
+use std::collections::HashMap;
+
 use super::cause::{At as _, Causes};
 use super::part::Part;
 use super::selector;
@@ -7,8 +9,14 @@ use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::text::pointer::Pointer;
 
-pub(super) fn spread(constraints: &Part<'_, '_>, causes: &mut Causes) {
-    for (index, constraint) in constraints.items().enumerate() {
+pub(super) fn spread<'a>(constraints: &Part<'_, 'a>, causes: &mut Causes) {
+    let both = |constraint: &Part<'_, 'a>| {
+        (constraint.get("topologyKey").text(), constraint.get("whenUnsatisfiable").text())
+    };
+    // How many are still to come of each.
+    let mut left: HashMap<(&str, &str), usize> = HashMap::new();
+    constraints.items().for_each(|constraint| *left.entry(both(&constraint)).or_default() += 1);
+    for constraint in constraints.items() {
         let (skew, key, action) =
             (constraint.get("maxSkew"), constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
         if skew.number().is_none_or(|skew| skew <= 0) {
@@ -18,11 +26,9 @@ pub(super) fn spread(constraints: &Part<'_, '_>, causes: &mut Causes) {
             causes.required(&key, "can not be empty");
         }
         causes.one_of(&action, &["DoNotSchedule", "ScheduleAnyway"]);
-        let same = |other: &Part<'_, '_>| {
-            other.get("topologyKey").text() == key.text()
-                && other.get("whenUnsatisfiable").text() == action.text()
-        };
-        if constraints.items().skip(index + 1).any(|other| same(&other)) {
+        let same = left.entry(both(&constraint)).or_default();
+        *same = same.saturating_sub(1);
+        if *same > 0 {
             let both = Pointer::key(&constraint.pointer(), "{topologyKey, whenUnsatisfiable}");
             causes.duplicate(&both, &quoted(&format!("{{{}, {}}}", key.text(), action.text())));
         }

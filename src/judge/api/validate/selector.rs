@@ -1,5 +1,7 @@
 //! Labels, and selectors of labels and nodes.
 
+use std::collections::HashSet;
+
 use super::cause::{At as _, Causes};
 use super::part::Part;
 use crate::judge::api::stored::Stored;
@@ -154,9 +156,8 @@ fn pod_term(term: &Part<'_, '_>, causes: &mut Causes) {
         label_keys(&term.get(keys), &term.get("labelSelector"), causes);
     }
     let others = term.get("mismatchLabelKeys");
-    for key in
-        term.get("matchLabelKeys").items().filter(|key| others.items().any(|other| other.value == key.value))
-    {
+    let others: HashSet<&str> = others.items().map(|key| key.text()).collect();
+    for key in term.get("matchLabelKeys").items().filter(|key| others.contains(key.text())) {
         causes.invalid(&key, "exists in both matchLabelKeys and mismatchLabelKeys");
     }
     let key = term.get("topologyKey");

@@ -401,3 +401,65 @@ fn metadata_of_a_custom_resource_is_that_of_any_object() {
         ["metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty"]
     );
 }
+
+#[test]
+fn what_is_there_twice_is_found_whatever_it_is_with() {
+    let claims = |claims: Value| {
+        let found = container(json!({"resources": {"claims": claims}}))
+            .into_iter()
+            .filter(|cause| cause.contains("Dup"));
+        found.count()
+    };
+    let (whole, one, other) =
+        (json!({"name": "g"}), json!({"name": "g", "request": "a"}), json!({"name": "g", "request": "b"}));
+    assert_eq!(claims(json!([one, other])), 0);
+    assert_eq!(claims(json!([one, other, one])), 1);
+    assert_eq!(claims(json!([whole, one])), 1);
+    assert_eq!(claims(json!([one, whole, other])), 2);
+    let spread = |key: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"});
+    let twice = "Duplicate value: \"{a, DoNotSchedule}\"";
+    assert_eq!(
+        pod(json!({"topologySpreadConstraints": [spread("a"), spread("b"), spread("a"), spread("a")]})),
+        [0, 2]
+            .map(|at| format!("topologySpreadConstraints[{at}].{{topologyKey, whenUnsatisfiable}}: {twice}"))
+    );
+}
+
+#[test]
+fn long_lists_of_different_items_take_time_by_their_length() {
+    let many = |item: &dyn Fn(usize) -> Value| (0..20_000).map(item).collect::<Value>();
+    let named = many(&|nth| json!({"name": format!("n{nth}")}));
+    let amounts = |from: usize| {
+        let entries = (from..from + 20_000).map(|nth| (format!("x.io/{nth}"), json!("1")));
+        Value::Object(entries.collect())
+    };
+    let keys = |from: usize| (from..from + 20_000).map(|nth| json!(format!("k{nth}"))).collect::<Value>();
+    for spec in [
+        json!({"schedulingGates": named}),
+        json!({"topologySpreadConstraints": many(&|nth| json!({"topologyKey": format!("k{nth}")}))}),
+        json!({"resources": {"requests": amounts(0), "limits": amounts(0)}, "containers": [
+            {"name": "a", "image": "a", "resources": {"requests": amounts(10), "limits": amounts(10)}}
+        ]}),
+        json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "a", "labelSelector": {}, "matchLabelKeys": keys(0), "mismatchLabelKeys": keys(20_000)}
+        ]}}}),
+        json!({"containers": [{"name": "a", "image": "a", "resources": {"claims": named}}], "resourceClaims": named}),
+    ] {
+        let object = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {
+            "template": {"spec": spec},
+            "podFailurePolicy": {"rules": [{
+                "action": "Count",
+                "onExitCodes": {"operator": "In", "values": (1..20_000).collect::<Value>()},
+            }]},
+        }});
+        let stored = crate::judge::api::defaults::stored(&object);
+        let took = (0..3).map(|_| {
+            let start = std::time::Instant::now();
+            drop(validate(&stored));
+            start.elapsed()
+        });
+        // Each with each would be 400 million comparisons.
+        let least = took.min().unwrap_or_default();
+        assert!(least < std::time::Duration::from_secs(2), "{least:?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! The API server's validation of an UPDATE: what may change (kubernetes.md §2).
 
+use std::collections::HashSet;
+
 use super::cause::{At as _, Cause, Causes};
 use super::part::Part;
 use crate::judge::api::stored::Stored;
@@ -55,11 +57,9 @@ fn metadata(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
         return;
     }
     let (after, before) = (new.at(&["metadata", "finalizers"]), old.at(&["metadata", "finalizers"]));
-    let added: Vec<&str> = after
-        .items()
-        .filter(|item| !before.items().any(|known| known.value == item.value))
-        .filter_map(|item| item.value?.as_str())
-        .collect();
+    let before: HashSet<&str> = before.items().map(|known| known.text()).collect();
+    let added: Vec<&str> =
+        after.items().filter_map(|item| item.value?.as_str()).filter(|name| !before.contains(name)).collect();
     if !added.is_empty() {
         let added: Vec<String> = added.iter().map(|name| crate::k8s::go::quoted(name)).collect();
         let detail = format!(
