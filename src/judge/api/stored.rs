@@ -183,19 +183,22 @@ impl From<bool> for Stored<'_> {
 /// The fields of a mapping, sorted by key.
 pub type Entries<'a> = Map<&'a str, Stored<'a>>;
 
-/// Capacity for defaults.
-const SPARE: usize = 6;
-
 /// Converts the fields of a mapping, without those for which `read` returns nothing.
 #[must_use]
 pub fn fields<'a>(
     entries: &'a Map,
     mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>,
 ) -> Entries<'a> {
-    // An object may be nothing but empty mappings.
-    let room = if entries.is_empty() { 0 } else { entries.len() + SPARE };
-    let mut fields = Vec::with_capacity(room);
-    fields.extend(entries.iter().filter_map(|(key, value)| Some((key, read(key, value)?))));
+    let mut fields = Vec::new();
+    for (nth, (key, value)) in entries.iter().enumerate() {
+        if let Some(value) = read(key, value) {
+            if fields.is_empty() {
+                // An object may be nothing but small mappings, or such as have no known field.
+                fields.reserve_exact(entries.len() - nth);
+            }
+            fields.push((key, value));
+        }
+    }
     Map::of_sorted(fields)
 }
 

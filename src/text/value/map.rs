@@ -33,6 +33,11 @@ impl<K: AsRef<str>, V> Map<K, V> {
         Self(entries)
     }
 
+    /// Makes room for so many more entries, and for no others.
+    pub fn reserve(&mut self, entries: usize) {
+        self.0.reserve_exact(entries);
+    }
+
     /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {

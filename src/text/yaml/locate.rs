@@ -260,7 +260,7 @@ enum Step {
 impl Places<'_> {
     /// Visits a node, whose depth is limited; skips those without duplicates.
     fn visit(&mut self, at: usize) {
-        let node = *self.text.tree.node(at);
+        let node = self.text.tree.node(at);
         while let Some(pair) = self.wanted.get(self.next).filter(|pair| pair.mapping as usize == at) {
             let field = self.pointer(Some(pair.dropped as usize));
             self.out.push((field, *pair));

@@ -72,7 +72,7 @@ impl<'t> Text<'t> {
         if node.kind != Kind::Scalar || node.tag != Tag::None || node.style != Style::Plain {
             return None;
         }
-        Some(self.tree.text(self.source, node)).filter(|text| is_word(text))
+        Some(self.tree.text(self.source, &node)).filter(|text| is_word(text))
     }
 
     /// Returns a key of a mapping as text, with its type.
@@ -91,7 +91,7 @@ impl<'t> Text<'t> {
             };
             return Err(syntax(message.to_owned()));
         }
-        let text = self.tree.text(self.source, node);
+        let text = self.tree.text(self.source, &node);
         if self.json || node.tag == Tag::None && (node.style != Style::Plain || is_word(text)) {
             return Ok((text.into(), KeyType::Text));
         }
@@ -109,7 +109,7 @@ impl<'t> Text<'t> {
                 Tag::NonSpecific | Tag::Merge => true,
                 _ => false,
             }
-            && self.tree.text(self.source, node) == "<<"
+            && self.tree.text(self.source, &node) == "<<"
     }
 
     /// Returns the mappings that a merge key merges in, the one with the highest priority first.
@@ -195,7 +195,7 @@ struct Resolver<'t> {
 
 impl<'t> Resolver<'t> {
     /// Counts a node, with the limits of Go's decoder on expanding aliases.
-    fn count(&mut self, at: usize) -> Result<&'t Node, SyntaxError> {
+    fn count(&mut self, at: usize) -> Result<Node, SyntaxError> {
         const LOW: f64 = 400_000.0;
         const HIGH: f64 = 4_000_000.0;
         meter::spend(1);
@@ -233,7 +233,7 @@ impl<'t> Resolver<'t> {
     fn value(&mut self, at: usize, depth: usize) -> Result<Value, SyntaxError> {
         let node = self.count(at)?;
         match node.kind {
-            Kind::Scalar => self.scalar(node),
+            Kind::Scalar => self.scalar(&node),
             Kind::Alias => {
                 let target = self.follow(at)?;
                 let value = self.value(target, depth)?;
@@ -241,7 +241,7 @@ impl<'t> Resolver<'t> {
                 Ok(value)
             }
             Kind::Sequence => {
-                self.check_depth(node, depth)?;
+                self.check_depth(&node, depth)?;
                 // With room for just them: an item may have two bytes of source, and most lists have few.
                 let mut items = Vec::with_capacity(self.text.tree.children(at).count());
                 let mut child = at + 1;
@@ -252,7 +252,7 @@ impl<'t> Resolver<'t> {
                 Ok(Value::Array(items))
             }
             Kind::Mapping => {
-                self.check_depth(node, depth)?;
+                self.check_depth(&node, depth)?;
                 let mut fields = Fields::with_capacity(self.text.tree.entries(at).count());
                 self.mapping(at, &mut fields, depth)?;
                 Ok(Value::Object(fields.into_map()))
@@ -264,7 +264,7 @@ impl<'t> Resolver<'t> {
         if depth < self.limits.depth {
             return Ok(());
         }
-        let node = self.aliases.first().map_or(node, |alias| self.text.tree.node(*alias));
+        let node = self.aliases.first().map_or(*node, |alias| self.text.tree.node(*alias));
         Err(too_deep(self.limits, node.span()))
     }
 
@@ -377,7 +377,7 @@ impl<'t> Resolver<'t> {
                 self.mapping(target, fields, depth)?;
                 self.aliases.pop();
             } else {
-                self.check_depth(node, depth)?;
+                self.check_depth(&node, depth)?;
                 self.mapping(part, fields, depth)?;
             }
         }

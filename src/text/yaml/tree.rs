@@ -142,8 +142,8 @@ impl Tree {
         self.nodes.len()
     }
 
-    pub(super) fn node(&self, at: usize) -> &Node {
-        &self.nodes[at]
+    pub(super) fn node(&self, at: usize) -> Node {
+        self.nodes.at(at)
     }
 
     /// Tells whether the document has no content.
@@ -159,19 +159,19 @@ impl Tree {
 
     /// Returns the children of a container; for a mapping, keys and values alternate.
     pub(super) fn children(&self, at: usize) -> Children<'_> {
-        Children { tree: self, at: at + 1, end: self.nodes[at].next as usize }
+        Children { tree: self, at: at + 1, end: self.nodes.at(at).next as usize }
     }
 
     /// Tells whether an alias refers to a node or to one around it.
     pub(super) fn is_shared(&self, at: usize) -> bool {
         let shared = self.shared.get_or_init(|| {
             let targets: BTreeSet<usize> =
-                self.nodes.iter().filter(|node| node.kind == Kind::Alias).map(Node::target).collect();
+                self.nodes.iter().filter(|node| node.kind == Kind::Alias).map(|node| node.target()).collect();
             let mut ranges: Vec<Range<usize>> = Vec::new();
             for target in targets {
                 // Nodes are nested or disjoint.
                 if ranges.last().is_none_or(|last| last.end <= target) {
-                    ranges.push(target..self.nodes[target].next as usize);
+                    ranges.push(target..self.nodes.at(target).next as usize);
                 }
             }
             ranges
@@ -200,7 +200,7 @@ impl Iterator for Children<'_> {
     fn next(&mut self) -> Option<usize> {
         let at = self.at;
         (at < self.end).then(|| {
-            self.at = self.tree.nodes[at].next as usize;
+            self.at = self.tree.nodes.at(at).next as usize;
             at
         })
     }

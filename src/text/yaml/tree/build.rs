@@ -40,7 +40,7 @@ impl<'t> Builder<'t> {
             parent.children += 1;
         }
         self.last_end = node.end;
-        self.tree.nodes.push(node);
+        self.tree.nodes.push(&node);
         Ok(at)
     }
 
@@ -63,14 +63,14 @@ impl<'t> Builder<'t> {
     /// Tells whether a value of a mapping comes next.
     pub(super) fn is_at_value(&self) -> bool {
         self.open.last().is_some_and(|open| {
-            open.children % 2 == 1 && self.tree.nodes[open.at as usize].kind == Kind::Mapping
+            open.children % 2 == 1 && self.tree.nodes.at(open.at as usize).kind == Kind::Mapping
         })
     }
 
     /// Tells whether a key of a mapping comes next.
     pub(super) fn is_at_key(&self) -> bool {
         self.open.last().is_some_and(|open| {
-            open.children.is_multiple_of(2) && self.tree.nodes[open.at as usize].kind == Kind::Mapping
+            open.children.is_multiple_of(2) && self.tree.nodes.at(open.at as usize).kind == Kind::Mapping
         })
     }
 
@@ -78,12 +78,14 @@ impl<'t> Builder<'t> {
     pub(in crate::text::yaml) fn close(&mut self, end: u32) {
         let next = self.tree.nodes.len() as u32;
         let Some(open) = self.open.pop() else { return };
-        let node = &mut self.tree.nodes[open.at as usize];
-        if node.style == Style::Flow {
-            self.last_end = end;
-        }
-        node.end = self.last_end;
-        node.next = next;
+        let last_end = &mut self.last_end;
+        self.tree.nodes.update(open.at as usize, |node| {
+            if node.style == Style::Flow {
+                *last_end = end;
+            }
+            node.end = *last_end;
+            node.next = next;
+        });
     }
 
     /// Adds a scalar. Text that is part of the source is not copied.
@@ -115,7 +117,7 @@ impl<'t> Builder<'t> {
             .open
             .iter()
             .rev()
-            .map(|open| &self.tree.nodes[open.at as usize])
+            .map(|open| self.tree.nodes.at(open.at as usize))
             .filter(|node| node.style == Style::Flow);
         open.map(|node| node.content as usize)
             .find(|at| matches!(source.as_bytes().get(*at), Some(b'[' | b'{')))

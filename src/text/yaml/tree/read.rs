@@ -175,14 +175,16 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
             Event::MappingEnd | Event::SequenceEnd => self.builder.close(end),
             Event::DocumentEnd => self.end = start as usize,
             Event::Anchor(..) => {
-                self.builder.tree.nodes[self.last].anchored = true;
+                self.builder.tree.nodes.update(self.last, |node| node.anchored = true);
                 self.widen(Some(start));
             }
             Event::Alias(id) => {
                 self.last = self.builder.scalar(Style::Plain, start..end, "")?;
-                let node = &mut self.builder.tree.nodes[self.last];
-                node.kind = Kind::Alias;
-                node.text = self.anchors.get(id).copied().unwrap_or_default();
+                let target = self.anchors.get(id).copied().unwrap_or_default();
+                self.builder.tree.nodes.update(self.last, |node| {
+                    node.kind = Kind::Alias;
+                    (node.text, node.text_len) = (target, 0);
+                });
             }
             _ => {}
         }
@@ -249,12 +251,13 @@ impl<'t> Reader<'t> {
     }
 
     fn set_tag(&mut self, tag: &granit_parser::Tag, span: &Span) {
-        let node = &mut self.builder.tree.nodes[self.last];
-        node.tag = match resolve_tag(tag) {
-            // `!` alone is the empty text.
-            Tag::NonSpecific if node.is_absent() => Tag::Other,
-            tag => tag,
-        };
+        self.builder.tree.nodes.update(self.last, |node| {
+            node.tag = match resolve_tag(tag) {
+                // `!` alone is the empty text.
+                Tag::NonSpecific if node.is_absent() => Tag::Other,
+                tag => tag,
+            };
+        });
         self.widen(tag_start(span));
     }
 
@@ -270,8 +273,8 @@ impl<'t> Reader<'t> {
 
     /// Moves the start of the last node to its tag or anchor.
     fn widen(&mut self, start: Option<u32>) {
-        let node = &mut self.builder.tree.nodes[self.last];
-        node.start = node.start.min(start.unwrap_or(node.start));
+        let Some(start) = start else { return };
+        self.builder.tree.nodes.update(self.last, |node| node.start = node.start.min(start));
     }
 }
 
