@@ -13,7 +13,7 @@ use jobgate::text::yaml;
 /// The namespace, and the name of all objects.
 const NAME: &str = "jobgate";
 
-const MADE: &str = "# Made by `jobgate generate`.\n";
+const MADE: &str = "# Made by `cargo xtask generate`.\n";
 
 /// The hand-written files of `deploy/base`, before and after the policy.
 const BEFORE_POLICY: [&str; 4] = [
@@ -83,7 +83,7 @@ fn everything() -> String {
     let mut parts: Vec<String> = BEFORE_POLICY.map(str::to_owned).to_vec();
     parts.extend([policy("default"), AFTER_POLICY.to_owned(), webhooks()]);
     let head =
-        "# Jobgate in the namespace `jobgate`, with the policy `default` and certificates of its own. Made by `jobgate generate` from deploy/base.
+        "# Jobgate in the namespace `jobgate`, with the policy `default` and certificates of its own. Made by `cargo xtask generate` from deploy/base.
 #
 #   kubectl apply -f install.yaml
 #
