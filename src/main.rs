@@ -99,7 +99,6 @@ fn run(args: &Cli) -> anyhow::Result<Exit> {
         Command::Certs(Certs::Init(args)) => cli::certs::init(args, &mut out)?,
         Command::Completions { shell } => cli::completions::run(*shell, &mut out).map(|()| Exit::Clean)?,
         Command::Man => cli::man::run(&mut out).map(|()| Exit::Clean)?,
-        Command::Generate { check, root } => cli::generate::run(root, *check, &mut out)?,
     };
     out.flush()?;
     Ok(exit)

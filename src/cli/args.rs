@@ -90,16 +90,6 @@ pub enum Command {
     ///
     /// To read it: jobgate man | man -l -
     Man,
-    /// Write the generated files of this repository
-    #[command(hide = true)]
-    Generate {
-        /// Only list files that are not up to date
-        #[arg(long)]
-        check: bool,
-        /// The root of the repository
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        root: PathBuf,
-    },
 }
 
 /// Arguments of `jobgate init`.

@@ -10,11 +10,10 @@ use anstyle::{AnsiColor, Style};
 
 use crate::cli::topics::{TOPICS, Topic};
 use crate::judge::checks::{CHECKS, Check};
-use crate::judge::finding::listed;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Exportable, Param, ParamDefault, Rule};
 use crate::judge::rules::{Entry, RULES};
-use crate::kinds::{Deadline, Kind, Restart, Ttl, Unset};
+use crate::kinds::Kind;
 
 const HEADING: Style = Style::new().bold();
 const CODE: Style = AnsiColor::Cyan.on_default();
@@ -246,7 +245,8 @@ fn facts(rule: &Rule) -> String {
 }
 
 /// Returns a rule's page with its data, in Markdown, without a title.
-fn full(entry: &Entry) -> String {
+#[must_use]
+pub fn rule_in_markdown(entry: &Entry) -> String {
     let (rule, page) = (entry.rule, entry.page());
     format!(
         "{}\n\n## Policy\n\n{}\nIn a policy, with the defaults:\n\n```yaml\n{}```\n",
@@ -260,7 +260,7 @@ fn full(entry: &Entry) -> String {
 #[must_use]
 pub fn page_for_editor(id: &str) -> Option<String> {
     if let Some(entry) = RULES.iter().find(|entry| entry.rule.id == id) {
-        return Some(format!("### {id}\n\n**{}**\n\n{}", entry.rule.summary, full(entry)));
+        return Some(format!("### {id}\n\n**{}**\n\n{}", entry.rule.summary, rule_in_markdown(entry)));
     }
     let check = CHECKS.iter().find(|check| check.id == id)?;
     Some(format!("### {id}\n\n**{}.**\n\n{}\n", check.summary, check.page))
@@ -269,7 +269,7 @@ pub fn page_for_editor(id: &str) -> Option<String> {
 /// Returns a rule's page for a terminal of a width, with ANSI styles.
 #[must_use]
 pub fn rule_for_terminal(entry: &Entry, width: usize) -> String {
-    format!("{HEADING}{}{HEADING:#}\n\n{}", entry.rule.id, styled(&full(entry), width))
+    format!("{HEADING}{}{HEADING:#}\n\n{}", entry.rule.id, styled(&rule_in_markdown(entry), width))
 }
 
 /// Returns a check's page for a terminal of a width, with ANSI styles.
@@ -316,182 +316,6 @@ pub fn list_for_terminal(width: usize) -> String {
     let advice = "A policy sets a rule's action; checks are about the input itself. `jobgate explain NAME` shows a page.";
     let _ = writeln!(out, "\n{}", wrap(advice, width, 0));
     out
-}
-
-/// Returns a rule's page as a Markdown file.
-#[must_use]
-pub fn rule_file(entry: &Entry) -> String {
-    let source = format!("src/judge/rules/{}.rs", entry.rule.file());
-    format!(
-        "<!-- Made by `jobgate generate` from {source}. Edit that. -->\n\n# {}\n\n{}",
-        entry.rule.id,
-        full(entry)
-    )
-}
-
-/// Returns the index of the rules' pages, with the checks' pages, as a Markdown file.
-#[must_use]
-pub fn index_file() -> String {
-    let mut out = "<!-- Made by `jobgate generate` from src/judge/rules and src/judge/checks.rs. Edit those. -->\n\n# Rules\n\n\
-                   What is done about a finding is the action; a policy may choose another.\n\n\
-                   | Rule | Action | Kinds | What must hold |\n| --- | --- | --- | --- |\n"
-        .to_owned();
-    for Entry { rule, .. } in RULES {
-        let mut kinds: Vec<&str> = rule.kinds.iter().map(Kind::title).collect();
-        kinds.dedup();
-        let _ = writeln!(
-            out,
-            "| [{id}]({id}.md) | {} | {} | {} |",
-            rule.default.as_str(),
-            kinds.join(", "),
-            rule.summary,
-            id = rule.id
-        );
-    }
-    out.push_str("\n# Checks\n\nFindings about the input itself. A policy cannot set them.\n");
-    for check in CHECKS {
-        let _ = write!(out, "\n## {}\n\n{}. {}\n", check.id, check.summary, check.page);
-    }
-    out
-}
-
-/// Returns the page of the kinds, as a Markdown file: what their definitions say.
-#[must_use]
-pub fn kinds_file() -> String {
-    let mut out = "<!-- Made by `jobgate generate` from src/kinds. Edit that. -->\n\n# Kinds\n\n\
-                   What Jobgate judges, and what each field means there. `*` is any role or item. Nothing is \
-                   filled in on UPDATE, but for a CronJob, whose next run it changes.\n"
-        .to_owned();
-    for kind in Kind::all() {
-        let _ = write!(out, "\n## {} ({})\n\n", kind.title(), kind.api_version());
-        for line in about(kind) {
-            let _ = writeln!(out, "* {line}");
-        }
-    }
-    out
-}
-
-fn about(kind: Kind) -> Vec<String> {
-    let path = |path: &[&str]| path.join(".");
-    let limits = path(kind.limits);
-    let mut lines = Vec::new();
-    if kind.untested {
-        lines.push("Only its vendor can run it: every finding is a warning, nothing is filled in, and no webhook is called for it.".to_owned());
-    }
-    if let Some(inside) = kind.components {
-        lines.push(format!(
-            "Judged is what is inside, in `{}`. Nothing is filled in there: an apply of the manifest would be rejected.",
-            path(inside)
-        ));
-        let unjudged = "`jobgate lint` names what is inside and is not judged: batch work of other kinds, and \
-                        partial objects.";
-        lines.push(unjudged.to_owned());
-    }
-    let pods: Vec<String> =
-        kind.pods.iter().map(|pods| format!("`{}.{}`", path(pods.at), pods.template)).collect();
-    if !pods.is_empty() {
-        lines.push(format!("Pod templates: {}.", pods.join(", ")));
-    }
-    lines.extend(match kind.deadline {
-        Deadline::Ends => Some(format!("`{limits}.activeDeadlineSeconds` ends a run and deletes its pods.")),
-        Deadline::Marks => Some(format!(
-            "`{limits}.activeDeadlineSeconds` marks a run as failed. Its pods are deleted only if they are released (below)."
-        )),
-        Deadline::EndsEachJob { .. } => Some(
-            "No field ends the whole: `activeDeadlineSeconds` ends one Job. A missing one is a warning, for the \
-             Jobs that hold accelerators if some do."
-                .to_owned(),
-        ),
-        Deadline::Missing { .. } => {
-            Some("There is no deadline: a job whose pods have none of their own gets a warning.".to_owned())
-        }
-        Deadline::OfOthers { of_job } => {
-            of_job.map(|harm| format!("`activeDeadlineSeconds` of a Job {}: a warning.", harm.what))
-        }
-    });
-    if let Some(wait) = kind.wait {
-        lines.push(format!(
-            "With `{}: {}`, the deadline does not limit {}.",
-            path(wait.choice.at),
-            wait.choice.word,
-            wait.what
-        ));
-    }
-    if let Some(release) = kind.release {
-        lines.push(format!(
-            "Without `{limits}.{}: {}`, {}. It is filled in where the pods ask for accelerators.",
-            release.field,
-            release.value().as_str().unwrap_or("true"),
-            release.holds
-        ));
-    }
-    if let Some(leak) = kind.leak {
-        lines.push(format!("Where the pods ask for accelerators, a warning if {}.", leak.what));
-    }
-    match (kind.ttl, kind.history) {
-        (Ttl::Deletes { .. }, Some(history)) => lines.push(format!(
-            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, finished runs are kept up to the history \
-             limits (by default {} successful, {} failed).",
-            history.successful, history.failed
-        )),
-        (Ttl::Deletes { what, .. }, None) => lines.push(format!(
-            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, {what} never deleted."
-        )),
-        (Ttl::Harms(harm), _) => lines.push(format!("`ttlSecondsAfterFinished` {harm}.")),
-        (Ttl::None, _) => {}
-    }
-    if let Some(harm) = kind.ttl_of_zero {
-        lines.push(format!("A TTL of 0 {harm}: a warning."));
-    }
-    if kind.has_jobs() {
-        lines.push("`podReplacementPolicy: Failed` is filled into its Job specs.".to_owned());
-        if let Some(choice) = kind.replaces_in_place {
-            let field = path(choice.at);
-            lines.push(format!("With `{field}: {}`, the operator accepts no other value.", choice.word));
-        }
-    }
-    for pods in kind.pods {
-        let template = format!("`{}.{}`", path(pods.at), pods.template);
-        lines.extend(match pods.restart {
-            Restart::OfTemplate { unset: Unset::Always, always, .. } => Some(format!(
-                "{template} needs a `restartPolicy`: by default finished pods run again, {always}."
-            )),
-            Restart::OfTemplate { unset: Unset::Is(word), .. } => {
-                Some(format!("The operator writes `restartPolicy: {word}` into {template} if it has none."))
-            }
-            Restart::Beside { .. } => {
-                Some(format!("`restartPolicy` is beside the template: that in {template} has no effect."))
-            }
-            Restart::Free => None,
-        });
-        if pods.is_in_list() {
-            lines.push(format!(
-                "{template} is in a list, which an apply replaces as a whole: nothing is filled in there where the \
-                 object will be applied again."
-            ));
-        }
-    }
-    if let Some(path) = kind.scale {
-        lines.push(format!(
-            "`kubectl scale`, or whatever else uses the subresource `scale`, writes `{}`, and Jobgate is not \
-             asked ([threat model](threats.md#what-passes-it-by)).",
-            path.join(".")
-        ));
-    }
-    if !kind.makers.is_empty() {
-        let children: Vec<&str> = kind.children.iter().map(|child| child.name).collect();
-        let makers: Vec<String> = kind.makers.iter().map(|maker| format!("`{maker}`")).collect();
-        lines.push(format!(
-            "{} that {} makes for one that exists are not judged again.",
-            listed_plural(&children),
-            makers.join(" or ")
-        ));
-    }
-    lines
-}
-
-fn listed_plural(names: &[&str]) -> String {
-    listed(&names.iter().map(|name| format!("{name}s")).collect::<Vec<_>>(), "and")
 }
 
 #[cfg(test)]
@@ -600,7 +424,7 @@ mod tests {
     #[test]
     fn pages_say_what_is_data() {
         for entry in RULES {
-            for page in [plain(&rule_for_terminal(entry, 100)), rule_file(entry)] {
+            for page in [plain(&rule_for_terminal(entry, 100)), rule_in_markdown(entry)] {
                 assert!(page.contains(entry.rule.id));
                 for param in entry.rule.params {
                     assert!(page.contains(&format!("`{}`", param.name)), "{}: {}", entry.rule.id, param.name);
@@ -620,13 +444,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_index_leads_to_every_page() {
-        let index = index_file();
-        assert!(RULES.iter().all(|entry| index.contains(&format!("({}.md)", entry.rule.id))));
-        assert!(CHECKS.iter().all(|check| index.contains(&format!("\n## {}\n", check.id))));
-    }
-
     proptest! {
         #[test]
         fn any_text_can_be_shown(text in "[a` *<>h\n#-]{0,40}", width in 0usize..30) {
@@ -637,22 +454,6 @@ mod tests {
         fn wrapping_keeps_the_words(text in "[a-c `]{0,40}", width in 1usize..30) {
             let shown = plain(&wrap(&text, width, 3));
             prop_assert_eq!(shown.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn every_link_leads_to_a_page_that_is_made() {
-        let made: Vec<_> =
-            RULES.iter().map(|entry| format!("{}/{}.md", crate::report::DOCS, entry.rule.id)).collect();
-        let index = index_file();
-        for page in crate::report::page::all() {
-            let link = crate::report::page::link(page.id);
-            assert!(
-                made.contains(&link)
-                    || link == format!("{}/README.md#{}", crate::report::DOCS, page.id)
-                        && index.contains(&format!("\n## {}\n", page.id)),
-                "{link}"
-            );
         }
     }
 }

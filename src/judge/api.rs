@@ -7,7 +7,7 @@ mod dump;
 mod known;
 mod once;
 mod place;
-pub(crate) mod schema;
+mod schema;
 pub mod stored;
 pub(crate) mod structure;
 pub mod validate;

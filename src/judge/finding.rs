@@ -319,7 +319,8 @@ impl Problem for Finding {
 }
 
 /// Joins words for a sentence: `a, b and c`.
-pub(crate) fn listed(words: &[String], conjunction: &str) -> String {
+#[must_use]
+pub fn listed(words: &[String], conjunction: &str) -> String {
     match words.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} {conjunction} {last}", rest.join(", ")),
         _ => words.concat(),

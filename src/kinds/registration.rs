@@ -130,7 +130,8 @@ pub(crate) fn asks_about(configuration: &Value, namespace: &Value) -> bool {
 }
 
 /// Returns one rule per API group, for CREATE and UPDATE, without subresources.
-pub(crate) fn rules(kinds: impl IntoIterator<Item = Kind>) -> Vec<Value> {
+#[must_use]
+pub fn rules(kinds: impl IntoIterator<Item = Kind>) -> Vec<Value> {
     let mut rules: Vec<(Kind, Vec<&str>)> = Vec::new();
     for kind in kinds.into_iter().filter(|kind| !kind.untested) {
         let same = |other: &Kind| {

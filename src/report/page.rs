@@ -92,6 +92,9 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     fn page(text: &str) -> Page {
@@ -139,5 +142,18 @@ mod tests {
         let page = page("Summary. More.\n\n## Why\n\nIt hangs, e.g. in NCCL. kubectl\nis idle.\n\n## Bad\n");
         assert_eq!(page.why(), "It hangs, e.g. in NCCL. kubectl is idle.");
         assert_eq!(page.why_in_short(), "It hangs, e.g. in NCCL");
+    }
+
+    #[test]
+    fn every_link_leads_to_a_page_of_this_repository() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/rules");
+        for page in all() {
+            let link = link(page.id);
+            let (file, part) = link.split_once('#').unwrap_or((&link, ""));
+            let text =
+                fs::read_to_string(folder.join(file.strip_prefix(DOCS).unwrap().trim_start_matches('/')));
+            let heading = if part.is_empty() { format!("# {}\n", page.id) } else { format!("\n## {part}\n") };
+            assert!(text.unwrap().contains(&heading), "{link}");
+        }
     }
 }

@@ -15,8 +15,6 @@ pub mod observe;
 pub mod observed;
 mod report;
 
-use std::fmt::Write as _;
-
 pub use self::checks::CHECKS;
 pub use self::report::{write_human, write_json};
 
@@ -167,6 +165,13 @@ pub fn examine(observed: &Observed) -> Examination {
 }
 
 impl Check {
+    /// Returns the remedy for an installation with the names that `deploy/base` gives.
+    #[must_use]
+    pub fn usual_remedy(&self) -> String {
+        let policy = (observed::POLICY.0.to_owned(), observed::POLICY.1.to_owned());
+        named(self.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET, &policy)
+    }
+
     fn outcome(&self, observed: &Observed) -> Outcome {
         let notes = (self.judge)(observed).unwrap_or_else(|note| vec![note]);
         let status = notes.iter().map(|note| note.status).max().unwrap_or(Status::NotChecked);
@@ -223,32 +228,6 @@ fn shown(text: &str) -> String {
     match line.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
-    }
-}
-
-/// The hand-written part of the page.
-const PAGE: &str = include_str!("doctor/page.md");
-
-/// Returns `docs/doctor.md`: the hand-written part, and the checks.
-#[must_use]
-pub fn page() -> String {
-    let mut out = format!(
-        "<!-- Made by `jobgate generate` from src/serve/doctor/page.md and src/serve/doctor/checks.rs. Edit those. -->\n\n{PAGE}\n## The checks\n"
-    );
-    for check in CHECKS {
-        let policy = (observed::POLICY.0.to_owned(), observed::POLICY.1.to_owned());
-        let remedy =
-            as_code(&named(check.remedy, &Place::default(), observed::DEPLOYMENT, observed::SECRET, &policy));
-        let _ = write!(out, "\n### {}\n\n{}. {}.\n\n*Help:* {remedy}.\n", check.id, check.title, check.about);
-    }
-    out
-}
-
-/// Formats the command of a remedy, after the colon, as code.
-fn as_code(remedy: &str) -> String {
-    match remedy.split_once(": ") {
-        Some((words, command)) => format!("{words}: `{command}`"),
-        None => remedy.to_owned(),
     }
 }
 

@@ -573,6 +573,8 @@ class Files(unittest.TestCase):
         for path in included:
             self.assertTrue(path.exists(), path)
             self.assertTrue(any(path == one or one in path.parents for one in sent), path)
+        # The other packages of the workspace, without which cargo builds none.
+        self.assertIn(ROOT / "xtask", sent)
         # And what the recipe itself calls.
         self.assertIn(ROOT / "deploy", sent)
 

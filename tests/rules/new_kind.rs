@@ -110,5 +110,5 @@ fn registered() {
 }
 
 fn documented() {
-    assert!(pages::index_file().contains("SwarmJob"));
+    assert!(pages::page_for_editor("deadline").unwrap().contains("`SwarmJob`"));
 }

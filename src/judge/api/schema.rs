@@ -1,9 +1,8 @@
 //! The schema of the API: fields, types and required fields, as a compact table.
 //!
 //! The table is made from schemas once, when it is first needed: those of built-in kinds are in
-//! [`built_in`], that of a custom resource is beside its kind.
-
-pub(crate) mod built_in;
+//! `schema/built_in.json`, which `cargo xtask generate` makes from Kubernetes' types; that of a custom resource
+//! is beside its kind.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,6 +11,9 @@ use serde_json::Value;
 
 use crate::kinds::{Api, EACH, Kind};
 use crate::text::value;
+
+/// A schema by the name of each definition of the built-in kinds.
+const DEFINITIONS: &str = include_str!("schema/built_in.json");
 
 /// A node of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,8 +224,7 @@ impl Schema {
 
     fn build() -> Self {
         // Tests read them all.
-        let mut definitions: BTreeMap<String, Value> =
-            serde_json::from_str(built_in::DEFINITIONS).unwrap_or_default();
+        let mut definitions: BTreeMap<String, Value> = serde_json::from_str(DEFINITIONS).unwrap_or_default();
         let customs: Vec<(Kind, String)> = Kind::all()
             .filter(|kind| !kind.is_built_in())
             .map(|kind| (kind, format!("{}.{}.{}", kind.resource, kind.version, kind.group)))

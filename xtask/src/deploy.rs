@@ -3,17 +3,17 @@
 //!
 //! The rest of `deploy/base` is written by hand. One file has all of it, for use without overlays.
 
-use crate::judge::cel;
-use crate::judge::policy::{BUILTINS, Policy};
-use crate::kinds::Kind;
-use crate::kinds::registration::{self, Target};
-use crate::text::value::{Map, Value, json};
-use crate::text::yaml;
+use jobgate::judge::cel;
+use jobgate::judge::policy::{BUILTINS, Policy};
+use jobgate::kinds::Kind;
+use jobgate::kinds::registration::{self, Target};
+use jobgate::text::value::{Map, Value, json};
+use jobgate::text::yaml;
 
 /// The namespace, and the name of all objects.
 const NAME: &str = "jobgate";
 
-const MADE: &str = "# Made by `jobgate generate`.\n";
+const MADE: &str = "# Made by `cargo xtask generate`.\n";
 
 /// The hand-written files of `deploy/base`, before and after the policy.
 const BEFORE_POLICY: [&str; 4] = [
@@ -29,8 +29,7 @@ const DASHBOARD: &str = include_str!("../../deploy/components/dashboard/grafana-
 const ALERTS: &str = include_str!("../../deploy/components/alerts/prometheus-rule.yaml");
 
 /// Returns the files, with their paths from the root of the repository.
-#[must_use]
-pub fn files() -> Vec<(String, String)> {
+pub(crate) fn files() -> Vec<(String, String)> {
     let file = |path: &str, contents: String| (format!("deploy/{path}"), contents);
     let mut files = vec![
         file("install.yaml", everything()),
@@ -84,7 +83,7 @@ fn everything() -> String {
     let mut parts: Vec<String> = BEFORE_POLICY.map(str::to_owned).to_vec();
     parts.extend([policy("default"), AFTER_POLICY.to_owned(), webhooks()]);
     let head =
-        "# Jobgate in the namespace `jobgate`, with the policy `default` and certificates of its own. Made by `jobgate generate` from deploy/base.
+        "# Jobgate in the namespace `jobgate`, with the policy `default` and certificates of its own. Made by `cargo xtask generate` from deploy/base.
 #
 #   kubectl apply -f install.yaml
 #

@@ -1,5 +1,5 @@
-//! The schemas of the built-in kinds: a file that `jobgate generate` makes from the types of k8s-openapi,
-//! with what the shapes need of them.
+//! The schemas of the built-in kinds, made from the types of k8s-openapi, with what the shapes of the product
+//! need of them.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,6 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
-
-/// The path of the file, from the root of the repository.
-pub(crate) const PATH: &str = "src/judge/api/schema/built_in.json";
-
-/// What the file has: a schema by the name of each definition.
-pub(super) const DEFINITIONS: &str = include_str!("built_in.json");
 
 /// The keywords of JSON Schema that the shapes are made from.
 const KEYWORDS: [&str; 8] = [
@@ -27,8 +21,8 @@ const KEYWORDS: [&str; 8] = [
     "x-kubernetes-int-or-string",
 ];
 
-/// Returns the contents of the file, a definition a line.
-pub(crate) fn generate() -> String {
+/// Returns the file with a schema by the name of each definition, a definition a line.
+pub(crate) fn built_in() -> String {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     generator.subschema_for::<Job>();
     generator.subschema_for::<CronJob>();

@@ -1,0 +1,235 @@
+//! The pages of `docs/` that are made from the code: rules, kinds, and the checks of the doctor.
+
+use std::fmt::Write as _;
+
+use jobgate::cli::pages::rule_in_markdown;
+use jobgate::judge::checks::CHECKS;
+use jobgate::judge::finding::listed;
+use jobgate::judge::rules::{Entry, RULES};
+use jobgate::kinds::{Deadline, Kind, Restart, Ttl, Unset};
+use jobgate::serve::doctor;
+
+/// The hand-written part of the doctor's page.
+const DOCTOR: &str = include_str!("doctor.md");
+
+/// Returns a rule's page as a Markdown file.
+pub(crate) fn rule_file(entry: &Entry) -> String {
+    let source = format!("src/judge/rules/{}.rs", entry.rule.file());
+    format!(
+        "<!-- Made by `cargo xtask generate` from {source}. Edit that. -->\n\n# {}\n\n{}",
+        entry.rule.id,
+        rule_in_markdown(entry)
+    )
+}
+
+/// Returns the index of the rules' pages, with the checks' pages, as a Markdown file.
+pub(crate) fn index_file() -> String {
+    let mut out = "<!-- Made by `cargo xtask generate` from src/judge/rules and src/judge/checks.rs. Edit those. -->\n\n# Rules\n\n\
+                   What is done about a finding is the action; a policy may choose another.\n\n\
+                   | Rule | Action | Kinds | What must hold |\n| --- | --- | --- | --- |\n"
+        .to_owned();
+    for Entry { rule, .. } in RULES {
+        let mut kinds: Vec<&str> = rule.kinds.iter().map(Kind::title).collect();
+        kinds.dedup();
+        let _ = writeln!(
+            out,
+            "| [{id}]({id}.md) | {} | {} | {} |",
+            rule.default.as_str(),
+            kinds.join(", "),
+            rule.summary,
+            id = rule.id
+        );
+    }
+    out.push_str("\n# Checks\n\nFindings about the input itself. A policy cannot set them.\n");
+    for check in CHECKS {
+        let _ = write!(out, "\n## {}\n\n{}. {}\n", check.id, check.summary, check.page);
+    }
+    out
+}
+
+/// Returns the page of the kinds, as a Markdown file: what their definitions say.
+pub(crate) fn kinds_file() -> String {
+    let mut out = "<!-- Made by `cargo xtask generate` from src/kinds. Edit that. -->\n\n# Kinds\n\n\
+                   What Jobgate judges, and what each field means there. `*` is any role or item. Nothing is \
+                   filled in on UPDATE, but for a CronJob, whose next run it changes.\n"
+        .to_owned();
+    for kind in Kind::all() {
+        let _ = write!(out, "\n## {} ({})\n\n", kind.title(), kind.api_version());
+        for line in about(kind) {
+            let _ = writeln!(out, "* {line}");
+        }
+    }
+    out
+}
+
+fn about(kind: Kind) -> Vec<String> {
+    let path = |path: &[&str]| path.join(".");
+    let limits = path(kind.limits);
+    let mut lines = Vec::new();
+    if kind.untested {
+        lines.push("Only its vendor can run it: every finding is a warning, nothing is filled in, and no webhook is called for it.".to_owned());
+    }
+    if let Some(inside) = kind.components {
+        lines.push(format!(
+            "Judged is what is inside, in `{}`. Nothing is filled in there: an apply of the manifest would be rejected.",
+            path(inside)
+        ));
+        let unjudged = "`jobgate lint` names what is inside and is not judged: batch work of other kinds, and \
+                        partial objects.";
+        lines.push(unjudged.to_owned());
+    }
+    let pods: Vec<String> =
+        kind.pods.iter().map(|pods| format!("`{}.{}`", path(pods.at), pods.template)).collect();
+    if !pods.is_empty() {
+        lines.push(format!("Pod templates: {}.", pods.join(", ")));
+    }
+    lines.extend(match kind.deadline {
+        Deadline::Ends => Some(format!("`{limits}.activeDeadlineSeconds` ends a run and deletes its pods.")),
+        Deadline::Marks => Some(format!(
+            "`{limits}.activeDeadlineSeconds` marks a run as failed. Its pods are deleted only if they are released (below)."
+        )),
+        Deadline::EndsEachJob { .. } => Some(
+            "No field ends the whole: `activeDeadlineSeconds` ends one Job. A missing one is a warning, for the \
+             Jobs that hold accelerators if some do."
+                .to_owned(),
+        ),
+        Deadline::Missing { .. } => {
+            Some("There is no deadline: a job whose pods have none of their own gets a warning.".to_owned())
+        }
+        Deadline::OfOthers { of_job } => {
+            of_job.map(|harm| format!("`activeDeadlineSeconds` of a Job {}: a warning.", harm.what))
+        }
+    });
+    if let Some(wait) = kind.wait {
+        lines.push(format!(
+            "With `{}: {}`, the deadline does not limit {}.",
+            path(wait.choice.at),
+            wait.choice.word,
+            wait.what
+        ));
+    }
+    if let Some(release) = kind.release {
+        lines.push(format!(
+            "Without `{limits}.{}: {}`, {}. It is filled in where the pods ask for accelerators.",
+            release.field,
+            release.value().as_str().unwrap_or("true"),
+            release.holds
+        ));
+    }
+    if let Some(leak) = kind.leak {
+        lines.push(format!("Where the pods ask for accelerators, a warning if {}.", leak.what));
+    }
+    match (kind.ttl, kind.history) {
+        (Ttl::Deletes { .. }, Some(history)) => lines.push(format!(
+            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, finished runs are kept up to the history \
+             limits (by default {} successful, {} failed).",
+            history.successful, history.failed
+        )),
+        (Ttl::Deletes { what, .. }, None) => lines.push(format!(
+            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, {what} never deleted."
+        )),
+        (Ttl::Harms(harm), _) => lines.push(format!("`ttlSecondsAfterFinished` {harm}.")),
+        (Ttl::None, _) => {}
+    }
+    if let Some(harm) = kind.ttl_of_zero {
+        lines.push(format!("A TTL of 0 {harm}: a warning."));
+    }
+    if kind.has_jobs() {
+        lines.push("`podReplacementPolicy: Failed` is filled into its Job specs.".to_owned());
+        if let Some(choice) = kind.replaces_in_place {
+            let field = path(choice.at);
+            lines.push(format!("With `{field}: {}`, the operator accepts no other value.", choice.word));
+        }
+    }
+    for pods in kind.pods {
+        let template = format!("`{}.{}`", path(pods.at), pods.template);
+        lines.extend(match pods.restart {
+            Restart::OfTemplate { unset: Unset::Always, always, .. } => Some(format!(
+                "{template} needs a `restartPolicy`: by default finished pods run again, {always}."
+            )),
+            Restart::OfTemplate { unset: Unset::Is(word), .. } => {
+                Some(format!("The operator writes `restartPolicy: {word}` into {template} if it has none."))
+            }
+            Restart::Beside { .. } => {
+                Some(format!("`restartPolicy` is beside the template: that in {template} has no effect."))
+            }
+            Restart::Free => None,
+        });
+        if pods.is_in_list() {
+            lines.push(format!(
+                "{template} is in a list, which an apply replaces as a whole: nothing is filled in there where the \
+                 object will be applied again."
+            ));
+        }
+    }
+    if let Some(path) = kind.scale {
+        lines.push(format!(
+            "`kubectl scale`, or whatever else uses the subresource `scale`, writes `{}`, and Jobgate is not \
+             asked ([threat model](threats.md#what-passes-it-by)).",
+            path.join(".")
+        ));
+    }
+    if !kind.makers.is_empty() {
+        let children: Vec<&str> = kind.children.iter().map(|child| child.name).collect();
+        let makers: Vec<String> = kind.makers.iter().map(|maker| format!("`{maker}`")).collect();
+        lines.push(format!(
+            "{} that {} makes for one that exists are not judged again.",
+            listed_plural(&children),
+            makers.join(" or ")
+        ));
+    }
+    lines
+}
+
+fn listed_plural(names: &[&str]) -> String {
+    listed(&names.iter().map(|name| format!("{name}s")).collect::<Vec<_>>(), "and")
+}
+
+/// Returns the page of the doctor: the hand-written part, and the checks.
+pub(crate) fn doctor_file() -> String {
+    let mut out = format!(
+        "<!-- Made by `cargo xtask generate` from xtask/src/doctor.md and src/serve/doctor/checks.rs. Edit those. -->\n\n{DOCTOR}\n## The checks\n"
+    );
+    for check in doctor::CHECKS {
+        let remedy = as_code(&check.usual_remedy());
+        let _ = write!(out, "\n### {}\n\n{}. {}.\n\n*Help:* {remedy}.\n", check.id, check.title, check.about);
+    }
+    out
+}
+
+/// Formats the command of a remedy, after the colon, as code.
+fn as_code(remedy: &str) -> String {
+    match remedy.split_once(": ") {
+        Some((words, command)) => format!("{words}: `{command}`"),
+        None => remedy.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_say_what_is_data() {
+        for entry in RULES {
+            let page = rule_file(entry);
+            assert!(page.contains(entry.rule.id));
+            for param in entry.rule.params {
+                assert!(page.contains(&format!("`{}`", param.name)), "{}: {}", entry.rule.id, param.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_index_leads_to_every_page() {
+        let index = index_file();
+        assert!(RULES.iter().all(|entry| index.contains(&format!("({}.md)", entry.rule.id))));
+        assert!(CHECKS.iter().all(|check| index.contains(&format!("\n## {}\n", check.id))));
+    }
+
+    #[test]
+    fn the_page_of_the_doctor_has_every_check() {
+        let page = doctor_file();
+        assert!(doctor::CHECKS.iter().all(|check| page.contains(&format!("\n### {}\n", check.id))));
+    }
+}
