@@ -4,6 +4,7 @@
 pub mod apply;
 pub mod defaults;
 mod dump;
+mod follows;
 mod known;
 mod once;
 mod place;
@@ -23,6 +24,7 @@ use crate::judge::checks::{
 use crate::judge::finding::{Finding, Level, Part, Safety};
 use crate::judge::fold::{Folded, Walk, Way, each_place};
 use crate::k8s::cron::Schedule;
+use crate::k8s::go::quoted;
 use crate::kinds::{self, Api, Kind, Operator, Workload};
 use crate::text::patch::Op;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
@@ -104,12 +106,13 @@ fn of_components(object: &Value, check: impl Fn(&Value) -> Vec<Finding>) -> Vec<
 /// Merges the findings for a placeholder that is in several places.
 fn fold(found: Vec<Finding>, object: &Value) -> Vec<Finding> {
     // No rule reads images, so they are counted separately.
-    let mut places: HashMap<(&str, bool), (usize, usize)> = HashMap::new();
+    let mut places: HashMap<(String, bool), (usize, usize)> = HashMap::new();
     let mut kept: Vec<Finding> = Vec::with_capacity(found.len());
     for finding in found {
         if finding.rule == PLACEHOLDER
-            && let Some(text) = finding.path.find(object).and_then(Value::as_str)
+            && let Some(text) = once::placeholder_in(&finding, object)
         {
+            let text = text.to_owned();
             let (first, more) = places.entry((text, is_of_image(&finding))).or_insert((kept.len(), 0));
             if *first < kept.len() {
                 *more += finding.count();
@@ -262,7 +265,7 @@ fn add_findings(
             continue;
         }
         let finding = match placeholder_of(&cause, object) {
-            Some((at, text)) => Finding { items: cause.items.clone(), ..structure::held(at.clone(), text) },
+            Some(held) => Finding { items: cause.items.clone(), ..held.finding() },
             None => finding(rule, &cause, object),
         };
         known.add(&finding, object);
@@ -271,15 +274,34 @@ fn add_findings(
     }
 }
 
-/// Returns the place and text of the placeholder that a cause is about.
-fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<(&'c Pointer, &'o str)> {
+/// A placeholder that is the reason for a cause.
+enum Held<'c, 'o> {
+    Value(&'c Pointer, &'o str),
+    Key(&'c Pointer, &'c str),
+}
+
+impl Held<'_, '_> {
+    fn finding(&self) -> Finding {
+        match *self {
+            Self::Value(at, text) => structure::held(at.clone(), text),
+            Self::Key(at, key) => structure::held_as_key(at.clone(), key),
+        }
+    }
+}
+
+/// Returns the placeholder that a cause is about: a value, or the key of a mapping that the server refuses.
+fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<Held<'c, 'o>> {
     // A name in capitals counts as a placeholder only where it is rejected.
     let is_refused = matches!(cause.reason, Reason::Invalid | Reason::NotSupported | Reason::NotFound)
         && !cause.message.ends_with("immutable");
     let holds = |text: &str| is_placeholder(text) || is_refused && is_to_replace(text);
-    [&cause.path, &cause.pointer]
-        .into_iter()
-        .find_map(|at| Some((at, at.find(object)?.as_str().filter(|text| holds(text))?)))
+    let places = [&cause.path, &cause.pointer];
+    let value = |at: &'c Pointer| at.find(object)?.as_str().filter(|text| holds(text));
+    if let Some(held) = places.into_iter().find_map(|at| Some(Held::Value(at, value(at)?))) {
+        return Some(held);
+    }
+    let Some(Token::Key(key)) = cause.pointer.last().filter(|_| is_refused) else { return None };
+    (holds(key) && cause.message.contains(&quoted(key))).then(|| Held::Key(&cause.pointer, key))
 }
 
 /// Tells whether a cause applies to a partial object too: where it explicitly sets nothing or a wrong value. Of

@@ -86,6 +86,14 @@ pub struct Place {
     pub in_loop: Option<usize>,
     /// Whether it is the condition of a loop or branch.
     pub condition: bool,
+    /// Whether it is in the body of a function.
+    pub in_function: bool,
+    /// Whether it is in another process than the script's shell: in `( … )`, a coprocess, or behind `|`.
+    pub in_subshell: bool,
+    /// What comes after the compound command right before it, if one is there.
+    pub behind: Option<After>,
+    /// Whether something before it in the text goes on in the background.
+    pub started: bool,
 }
 
 /// A loop at the top of a script, with nothing behind it.

@@ -132,6 +132,11 @@ fn a_chart_is_judged_as_helm_renders_it_at_the_lines_of_its_template() {
     let yaml = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let head = "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\n";
     fs::write(place.path().join("sample.yaml"), format!("{head}{yaml}")).unwrap();
+    let unread = run(&place, &["lint", "--config", "sample.yaml", "--exclude", "/*.yaml"]);
+    assert_eq!((code(&unread), stderr(&unread).contains("cannot read charts/train/")), (2, true));
+    for values in ["charts/train/production.yaml", "charts/train/staging.yaml", "gpu.yaml"] {
+        fs::write(place.path().join(values), VALUES).unwrap();
+    }
     let sample = run(&place, &["lint", "--config", "sample.yaml", "--exclude", "/*.yaml"]);
     assert!(stderr(&sample).is_empty(), "{}", stderr(&sample));
     // A fix that is asked for is withheld.
@@ -139,7 +144,9 @@ fn a_chart_is_judged_as_helm_renders_it_at_the_lines_of_its_template() {
     let fixed = json(&fixed);
     assert_eq!(fixed["findings"][0]["withheld"], "it is rendered, so change the file by hand");
     assert_eq!(fixed["summary"]["withheld"], 1);
-    fs::remove_file(place.path().join("sample.yaml")).unwrap();
+    for file in ["sample.yaml", "gpu.yaml"] {
+        fs::remove_file(place.path().join(file)).unwrap();
+    }
     // Every format has places in files that exist.
     for format in ["sarif", "github", "gitlab", "junit", "concise", "markdown", "html"] {
         let output = run(&place, &["lint", "--format", format]);

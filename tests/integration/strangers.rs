@@ -372,6 +372,8 @@ fn a_chart_hands_helm_nothing_of_the_user() {
         let (output, log) = run_with_tools(&place, &["lint", "--format", "json"]);
         assert_eq!(log, "", "{from}");
         assert!(stdout(&output).contains("is a link that leads out of the directory"), "{}", stdout(&output));
+        // Nobody has looked at its jobs, which is no green answer.
+        assert_eq!(code(&output), 2, "{from}");
         fs::remove_file(place.path().join(from)).unwrap();
     }
     // One inside the repository is none of these.
@@ -394,6 +396,45 @@ fn a_kustomization_takes_in_nothing_of_the_user() {
     let (output, log) = run_with_tools(&place, &["lint", "--format", "json"]);
     assert!(!log.contains("/over"), "{log}");
     assert!(stdout(&output).contains("is outside the repository"), "{}", stdout(&output));
+    assert_eq!(code(&output), 2);
+}
+
+#[test]
+fn what_is_not_read_makes_the_run_fail_unless_that_is_accepted() {
+    let shared = ("repo/shared/values.yaml", "a: 1\n");
+    let base = ("home/base/kustomization.yaml", "resources: [job.yaml]\n");
+    let over = ("repo/over/kustomization.yaml", "resources: [../../home/base]\n");
+    let place = place(&[
+        ("repo/job.yaml", &good()),
+        CHART,
+        TEMPLATE,
+        shared,
+        base,
+        ("home/base/job.yaml", JOB),
+        over,
+    ]);
+    link(&place, "../shared/values.yaml", "repo/chart/values.yaml");
+    for (arguments, why) in [
+        (&["lint", "chart"][..], "`values.yaml` is a link that leads out of the directory"),
+        (&["lint", "over"], "is outside the repository"),
+    ] {
+        let (output, _) = run_with_tools(&place, arguments);
+        assert_eq!(code(&output), 2, "{}", stdout(&output));
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+    // What the link leads to is in the tree.
+    let (output, log) = run_with_tools(&place, &["lint", "chart", "shared"]);
+    assert_eq!((code(&output), log.contains("helm template")), (0, true), "{}", stdout(&output));
+    fs::remove_file(place.path().join("repo/chart/values.yaml")).unwrap();
+    link(&place, "../../home/.bashrc", "repo/chart/values.yaml");
+    let text =
+        "apiVersion: jobgate.dev/v1alpha1\nkind: Configuration\nrender: {allowFailures: [chart, over]}\n";
+    fs::write(place.path().join("repo/jobgate.yaml"), text).unwrap();
+    for directory in ["chart", "over"] {
+        let (output, _) = run_with_tools(&place, &["lint", directory]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert!(stdout(&output).contains("could not be rendered"), "{}", stdout(&output));
+    }
 }
 
 // What people and runners see.

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::follows::Follows;
 use super::is_of_image;
 use super::structure::short;
 use super::validate::{Cause, Reason};
 use crate::judge::checks::PLACEHOLDER;
-use crate::judge::finding::Finding;
-use crate::text::pointer::Pointer;
+use crate::judge::finding::{Finding, Part};
+use crate::text::pointer::{Pointer, Token};
 use crate::text::suggest;
 use crate::text::value::Value;
 
@@ -15,13 +16,18 @@ use crate::text::value::Value;
 const SUPPORTED: &str = "supported values: ";
 
 /// Returns the causes without those that repeat another one: of two lists of values for one field the shorter
-/// decides, and labels that the server copies from the pod template are wrong there.
+/// decides, labels that the server copies from the pod template are wrong there, and a mount of a volume that is
+/// wrong is wrong only in that.
 pub(super) fn once(causes: Vec<Cause>, object: &Value) -> Vec<Cause> {
     let labels = Pointer::of(&["metadata", "labels"]);
     let has_labels = labels.find(object).is_some_and(|labels| !labels.is_null());
     let mut kept: Vec<Cause> = Vec::with_capacity(causes.len());
     let mut lists: HashMap<Pointer, usize> = HashMap::new();
-    for cause in causes {
+    let mut follows = Follows::default();
+    for mut cause in causes {
+        if follows.imply(&mut cause, object) {
+            continue;
+        }
         if !has_labels && cause.path.is_within(&labels) {
             continue;
         }
@@ -47,6 +53,14 @@ pub(super) fn meant<'c>(cause: &'c Cause, object: &Value) -> Option<&'c str> {
     suggest::closest(written, list.split(", ").map(|value| value.trim_matches('"')))
 }
 
+/// Returns the text that a finding calls a placeholder: a value, or a key.
+pub(super) fn placeholder_in<'o>(finding: &'o Finding, object: &'o Value) -> Option<&'o str> {
+    match finding.path.last() {
+        Some(Token::Key(key)) if finding.part == Part::Key => Some(key),
+        _ => finding.path.find(object)?.as_str(),
+    }
+}
+
 /// How many other placeholders of an object are listed.
 const MOST_LISTED: usize = 3;
 
@@ -65,7 +79,7 @@ pub(super) fn one_placeholder(mut found: Vec<Finding>, object: &Value) -> Vec<Fi
         nth += 1;
         let stays = nth == first + 1 || !is_one(finding);
         if !stays && listed.len() < MOST_LISTED {
-            let value = finding.path.find(object).and_then(Value::as_str);
+            let value = placeholder_in(finding, object);
             let text = value.map_or_else(|| finding.path.to_string(), short);
             listed.push(format!("`{text}`"));
         }

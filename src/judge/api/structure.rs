@@ -206,11 +206,7 @@ impl Walk<'_> {
 
     fn placeholder_key(&mut self, path: &Place<'_>, key: &str) {
         let Some(announced) = self.repeats(path, "placeholder key") else { return };
-        let pointer = path.pointer();
-        let around = pointer.parent().unwrap_or_default();
-        let message = format!("`{}` has the placeholder `{}` as a key", name_of(&around), short(key));
-        let help = placeholder_help(key).to_owned();
-        self.announced(announced, (PLACEHOLDER, Level::Warn), pointer, (message, help)).at_key();
+        self.found.announced(announced, held_as_key(path.pointer(), key));
     }
 
     fn wrong_type(&mut self, shape: &Shape, value: &Value, path: &Place<'_>) {
@@ -263,7 +259,7 @@ impl Walk<'_> {
         if is_blank_time && matches!(self.reading, Reading::Body { strict: false } | Reading::Inside) {
             return;
         }
-        if self.reading == Reading::Manifest && is_placeholder(key) {
+        if self.reading == Reading::Manifest && (is_placeholder(key) || is_to_replace(key)) {
             self.placeholder_key(&parent.step(Step::Key(key)), key);
             return;
         }
@@ -371,6 +367,15 @@ impl Walk<'_> {
 pub(crate) fn held(pointer: Pointer, text: &str) -> Finding {
     let message = format!("`{}` contains the placeholder `{}`", name_of(&pointer), short(text));
     checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(text))
+}
+
+/// Returns the finding for a mapping with a placeholder as a key.
+pub(crate) fn held_as_key(pointer: Pointer, key: &str) -> Finding {
+    let around = pointer.parent().unwrap_or_default();
+    let message = format!("`{}` has the placeholder `{}` as a key", name_of(&around), short(key));
+    let mut finding = checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(key));
+    finding.at_key();
+    finding
 }
 
 /// Returns the name of a placeholder in double brackets.

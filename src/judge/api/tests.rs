@@ -84,7 +84,7 @@ fn a_field_whose_name_is_a_placeholder_is_not_unknown() {
 
 /// The volume is there, whatever its class will be called.
 #[test]
-fn a_mount_of_a_volume_with_a_placeholder_is_found() {
+fn a_mount_of_a_volume_that_is_wrong_or_a_placeholder_is_found() {
     let pod = |class: &str| {
         let claim = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}});
         let volume = json!({"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}});
@@ -92,13 +92,101 @@ fn a_mount_of_a_volume_with_a_placeholder_is_found() {
         job(json!({"template": {"spec": {"restartPolicy": "Never", "volumes": [volume], "containers": [
             {"name": "c", "image": "i", "volumeMounts": [mount]}]}}}))
     };
-    for class in ["{{ .Values.class }}", "$CLASS", "<CLASS>"] {
+    for class in ["{{ .Values.class }}", "$CLASS", "<CLASS>", "YOUR_CLASS", "CHANGE_ME", "REPLACE_ME"] {
         let found = said(&pod(class));
         assert!(found.len() == 1 && found[0].starts_with("warn placeholder"), "{class} {found:?}");
     }
+    // What is wrong is the class, not the mount.
     let wrong = said(&pod("No Class"));
-    assert!(wrong.iter().any(|found| found.ends_with("volumeMounts[0].name")), "{wrong:?}");
+    assert!(wrong.len() == 1 && wrong[0].ends_with("storageClassName"), "{wrong:?}");
     assert_eq!(said(&pod("fast")), [""; 0]);
+}
+
+/// A Job with one container, whose pod has these fields.
+fn with_pod(extra: Value) -> Value {
+    let mut pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i",
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}]}], "volumes": [{"name": "v", "emptyDir": {}}]});
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        pod[key] = value.clone();
+    }
+    job(json!({"template": {"spec": pod}}))
+}
+
+#[test]
+fn one_mistake_in_a_volume_is_one_finding() {
+    let volumes = "spec.template.spec.volumes";
+    let many: Vec<Value> = (0..40).map(|n| json!({"name": "v", "mountPath": format!("/{n}")})).collect();
+    for (volume, at) in [
+        (json!([{"name": "v", "hostPath": {"path": "/a", "type": "dir"}}]), "[0].hostPath.type"),
+        (json!([{"name": "v", "nfs": {"server": "a", "path": "b"}}]), "[0].nfs.path"),
+        (json!({"name": "v"}), ""),
+    ] {
+        let mut object = with_pod(json!({"volumes": volume}));
+        for mounts in [json!([{"name": "v", "mountPath": "/v"}]), json!(many)] {
+            object["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = mounts;
+            let found = said(&object);
+            assert!(found.len() == 1 && found[0].ends_with(&format!(" {volumes}{at}")), "{found:?}");
+        }
+    }
+    let mut object = with_pod(json!({"volumes": [{"name": "My_V", "emptyDir": {}}]}));
+    object["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["name"] = "My_V".into();
+    assert_eq!(said(&object), [format!("deny api-server {volumes}[0].name")]);
+    // One that is nowhere.
+    object["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["name"] = "other".into();
+    assert_eq!(said(&object).len(), 2);
+    let mut others: Vec<Value> =
+        (0..40).map(|n| json!({"name": format!("o{n}"), "mountPath": format!("/{n}")})).collect();
+    others.push(json!({"name": "My_V", "mountPath": "/v"}));
+    object["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = others.into();
+    let found = check(&object);
+    let missing = found.iter().filter(|finding| finding.message.contains("Not found"));
+    assert_eq!(missing.map(Finding::count).sum::<usize>(), 40);
+}
+
+/// Whatever the placeholder becomes, these may be right.
+#[test]
+fn nothing_that_a_placeholder_leaves_open_is_an_error() {
+    for text in ["{{ .Values.x }}", "${X}", "$X", "<X>", "__X__", "YOUR_X", "CHANGE_ME"] {
+        let modes = json!({"accessModes": [text], "resources": {"requests": {"storage": "1Gi"}}});
+        let claims = json!([{"name": text, "resourceClaimTemplateName": "t"}]);
+        let container = json!([{"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}]);
+        let rule = json!({"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [1]}});
+        let mut named = with_pod(json!({"containers": [{"name": text, "image": "i"}]}));
+        named["spec"]["podFailurePolicy"] = json!({"rules": [rule]});
+        let mut resource = with_pod(json!({}));
+        resource["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"limits": {text: 1}});
+        for object in [
+            with_pod(
+                json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": modes}}}]}),
+            ),
+            with_pod(json!({"volumes": [{"name": "v", "csi": {"driver": text}}]})),
+            with_pod(json!({"volumes": [{"name": "v", "hostPath": {"path": "/a", "type": text}}]})),
+            with_pod(json!({"volumes": [{"name": "v", text: {}}]})),
+            with_pod(json!({"volumes": [text]})),
+            with_pod(json!({"volumes": text})),
+            with_pod(json!({"resourceClaims": claims, "containers": container})),
+            named,
+            resource,
+        ] {
+            let found = said(&object);
+            assert!(
+                found.len() == 1 && found[0].starts_with("warn placeholder"),
+                "{text} {object} {found:?}"
+            );
+        }
+        // In capitals, it is a key like others.
+        let of_keys = if text.contains(['{', '$', '<']) || text.starts_with('_') { 1 } else { 0 };
+        let mut labelled = with_pod(json!({"nodeSelector": {text: "true"}}));
+        labelled["metadata"] = json!({"name": "j", "labels": {text: "true"}, "annotations": {text: "true"}});
+        let found = check(&labelled);
+        assert_eq!(found.len(), of_keys, "{text} {found:?}");
+        if let Some(found) = found.first() {
+            assert!(
+                found.message.ends_with(&format!("`{text}` as a key, here and at 2 more places")),
+                "{found:?}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -205,11 +205,11 @@ impl Items {
 
     /// Returns those that are wanted, and where the first of them is; nothing if none is. `path` is that of the
     /// first.
-    pub(crate) fn kept(
+    pub(crate) fn kept<'v>(
         &self,
         path: &Pointer,
-        (root, way): (&Value, Way),
-        wants: &mut dyn FnMut(&Walk<'_>, &[Step<'_>], usize) -> bool,
+        (root, way): (&'v Value, Way),
+        wants: &mut dyn FnMut(&Walk<'v>, &[Step<'_>], usize) -> bool,
     ) -> Option<(Self, Pointer)> {
         let mut kept = Self { count: 0, set: Set::default(), last: None, ..self.clone() };
         let mut walk = Walk::new(path, root, way);

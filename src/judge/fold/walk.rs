@@ -9,11 +9,11 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
 /// Calls a function with each place that a problem is about.
-pub(crate) fn each_place(
+pub(crate) fn each_place<'v>(
     path: &Pointer,
     items: Option<&Items>,
-    (root, way): (&Value, Way),
-    found: &mut dyn FnMut(&Walk<'_>),
+    (root, way): (&'v Value, Way),
+    found: &mut dyn FnMut(&Walk<'v>),
 ) {
     let first = steps(path);
     let mut walk = Walk::new(path, root, way);
@@ -99,6 +99,11 @@ impl<'v> Walk<'v> {
     /// Returns the value there.
     pub(crate) fn here(&self) -> Option<&'v Value> {
         self.stack.last().and_then(|(here, _)| *here)
+    }
+
+    /// Returns the value that many steps above it.
+    pub(crate) fn above(&self, steps: usize) -> Option<&'v Value> {
+        self.stack.get(self.path.len().checked_sub(steps)?).and_then(|(here, _)| *here)
     }
 
     pub(super) fn pointer(&self) -> Pointer {

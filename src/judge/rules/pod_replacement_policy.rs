@@ -51,10 +51,12 @@
 //!
 //! Where the script of a container says that it ends with 0 on SIGTERM, the webhook warns instead of filling
 //! the value in, and the fix is unsafe. That is so where a shell waits for its program (`train & wait`) and
-//! its `trap` exits with 0, or lets the script go on to its end after the `wait`. A `trap` in a subshell, one
-//! that is taken back (`trap - TERM`), `exit $?`, and a shell that does not wait say nothing; neither does
-//! what a program does with the signal itself. A Job that has `Failed` already, also by its `podFailurePolicy`,
-//! gets the warning as well.
+//! its `trap` exits with 0, or lets the script go on to its end after the `wait`. Where that is not sure, nothing
+//! is said: of a `trap` in a branch or a subshell, of one that is taken back (`trap - TERM`), of a status that is
+//! computed (`exit $?`, `exit $rc`), of `wait` under `set -e` in the `trap`, of a shell that does not wait, or
+//! that has another program in the foreground, and of what a program does with the signal itself. In a script of
+//! `sh`, `SIGTERM` says nothing, since dash only knows `TERM`. A Job that has `Failed` already, also by its
+//! `podFailurePolicy`, gets the warning as well.
 //!
 //! ## Details
 //!

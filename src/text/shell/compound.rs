@@ -136,7 +136,8 @@ impl Parser<'_, '_, '_> {
     pub(super) fn function(&mut self) -> Result<bool, Unread> {
         self.skip_new_lines()?;
         let tainted = std::mem::replace(&mut self.variables.tainted, true);
-        self.inside(self.branch(), |inner| inner.command().map(|_| ()))?;
+        let place = Place { in_function: true, ..self.branch() };
+        self.inside(place, |inner| inner.command().map(|_| ()))?;
         self.variables.tainted = tainted;
         self.compound()
     }
@@ -163,9 +164,10 @@ impl Parser<'_, '_, '_> {
             }
         }
         let before = self.shown;
-        self.inside(self.deeper(), |inner| inner.command().map(|_| ()))?;
+        self.inside(self.subshell(), |inner| inner.command().map(|_| ()))?;
         if let Some(only) = self.waiting.as_mut().filter(|_| is_simple && self.shown == before + 1) {
             only.after = After::Background;
+            self.has_started = true;
         }
         self.compound()
     }

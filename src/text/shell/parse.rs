@@ -38,6 +38,9 @@ pub(super) fn script<'t>(
         hidden: 0,
         end: End::default(),
         place: Place::default(),
+        behind: None,
+        is_compound: false,
+        has_started: false,
         loops: Vec::new(),
         all_loops: 0,
         nested: 0,
@@ -81,6 +84,12 @@ pub(super) struct Parser<'t, 'r, 'v> {
     hidden: usize,
     pub(super) end: End,
     pub(super) place: Place,
+    /// What comes after the compound command that was read last, if no command was read since.
+    behind: Option<After>,
+    /// Whether what was read last is a compound command.
+    is_compound: bool,
+    /// Whether `&` has put something in the background.
+    pub(super) has_started: bool,
     /// The loops around, outermost first.
     pub(super) loops: Vec<Open>,
     /// How many loops there were.
@@ -124,12 +133,13 @@ impl<'t> Parser<'t, '_, '_> {
         let simple = Simple {
             words,
             after: After::End,
-            place: self.place,
+            place: Place { behind: self.behind.take(), started: self.has_started, ..self.place },
             heads_loop,
             is_final: false,
             is_last: false,
         };
         self.shown += 1;
+        self.is_compound = false;
         if let Some(before) = self.waiting.replace(simple) {
             (self.show)(&before);
             self.spare = before.words;
@@ -212,6 +222,10 @@ impl<'t> Parser<'t, '_, '_> {
         Place { depth: self.place.depth + 1, ..self.place }
     }
 
+    pub(super) fn subshell(&self) -> Place {
+        Place { in_subshell: true, ..self.deeper() }
+    }
+
     pub(super) fn branch(&self) -> Place {
         Place { branch: true, ..self.deeper() }
     }
@@ -265,8 +279,14 @@ impl<'t> Parser<'t, '_, '_> {
         if depth == 0 && after == After::Background {
             self.end.last_loop = None;
         }
-        let waiting = self.waiting.as_mut().filter(|last| self.hidden == 0 && last.place.depth == depth);
-        if let Some(last) = waiting {
+        if self.hidden > 0 {
+            return;
+        }
+        self.has_started |= after == After::Background;
+        if self.is_compound {
+            self.behind = Some(after);
+        }
+        if let Some(last) = self.waiting.as_mut().filter(|last| last.place.depth == depth) {
             last.after = after;
         }
     }
@@ -318,7 +338,9 @@ impl<'t> Parser<'t, '_, '_> {
             self.skip_new_lines()?;
             self.mark(After::Pipe);
             self.variables.enter();
+            let is_own = !std::mem::replace(&mut self.place.in_subshell, true);
             let read = self.command();
+            self.place.in_subshell &= !is_own;
             self.variables.leave();
             read?;
             certain = false;
@@ -337,7 +359,7 @@ impl<'t> Parser<'t, '_, '_> {
                     self.forget_names(from..self.at);
                     return self.compound();
                 }
-                self.inside(self.deeper(), |inner| {
+                self.inside(self.subshell(), |inner| {
                     inner.list()?;
                     if inner.next()? == Token::Op(")") { Ok(()) } else { Err(Unread) }
                 })?;
@@ -388,6 +410,7 @@ impl<'t> Parser<'t, '_, '_> {
 
     /// Ends a compound command, which is no simple one.
     pub(super) fn compound(&mut self) -> Result<bool, Unread> {
+        self.is_compound = true;
         if self.place.depth == 0 {
             self.is_last = false;
             self.end.last_loop = None;

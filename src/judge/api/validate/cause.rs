@@ -274,17 +274,17 @@ impl Causes {
         self.push(Reason::Invalid, at, "", detail);
     }
 
-    pub(super) fn unsupported(&mut self, at: &dyn At, value: &str, known: &[&str]) {
+    pub(super) fn unsupported(&mut self, at: &dyn At, value: &str, known: &[&str]) -> &mut Cause {
         let known: Vec<String> = known.iter().map(|value| quoted(value)).collect();
-        self.push(Reason::NotSupported, at, value, &format!("supported values: {}", known.join(", ")));
+        self.push(Reason::NotSupported, at, value, &format!("supported values: {}", known.join(", ")))
     }
 
     /// Reports a value that is not a known one. Ignores wrong types.
     pub(super) fn one_of(&mut self, field: &Part<'_, '_>, known: &[&str]) {
         match field.value {
             Some(Stored::Text(text)) if known.contains(&&**text) => {}
-            Some(Stored::Text(_) | Stored::Bool(_)) => self.unsupported(field, &shown(field), known),
-            None => self.unsupported(field, "\"\"", known),
+            Some(Stored::Text(_) | Stored::Bool(_)) => _ = self.unsupported(field, &shown(field), known),
+            None => _ = self.unsupported(field, "\"\"", known),
             Some(_) => {}
         }
     }

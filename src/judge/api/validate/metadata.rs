@@ -108,7 +108,9 @@ pub(super) fn annotations(annotations: &Part<'_, '_>, causes: &mut Causes) {
     let mut size = 0;
     for (key, value) in annotations.entries() {
         size += key.len() + value.text().len();
-        causes.invalid_texts(annotations, key, names::qualified_name(&key.to_lowercase()));
+        for message in names::qualified_name(&key.to_lowercase()) {
+            causes.invalid_text(annotations, key, &message).pointer = value.pointer();
+        }
     }
     if size > MAX_BYTES {
         causes.too_long(annotations, MAX_BYTES);

@@ -21,7 +21,7 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
     for mount in list.items() {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
         causes.required_text(&name);
-        if !pod.may_have_volume(name.text()) {
+        if !pod.volumes.contains_key(name.text()) {
             causes.not_found(&name, name.text(), "");
         }
         causes.required_text(&path);
@@ -87,7 +87,6 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
         }
         causes.required_text(&name);
         match pod.volumes.get(name.text()) {
-            None if pod.may_have_volume(name.text()) => {}
             None => causes.not_found(&name, name.text(), ""),
             Some(false) => {
                 causes.invalid(

@@ -14,25 +14,15 @@ use super::system::{host_process, system_options};
 use super::{resources, selector, volume};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::text::placeholder::is_placeholder;
 
 /// What the containers of one pod have in common.
 pub(super) struct Pod<'a> {
     /// Names of valid volumes, and whether each is a claim, which can be a block device.
     pub(super) volumes: BTreeMap<&'a str, bool>,
-    /// Whether the name of a volume is a placeholder.
-    pub(super) has_unknown_volume: bool,
     /// Names of resource claims.
     pub(super) claims: BTreeSet<&'a str>,
     /// The termination grace period in seconds.
     pub(super) grace: Option<i64>,
-}
-
-impl Pod<'_> {
-    /// Tells whether there is a volume of this name. One whose name is a placeholder may be it.
-    pub(super) fn may_have_volume(&self, name: &str) -> bool {
-        self.volumes.contains_key(name) || self.has_unknown_volume
-    }
 }
 
 pub(super) fn template(template: &Part<'_, '_>, causes: &mut Causes) {
@@ -54,8 +44,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
     let grace = spec.get("terminationGracePeriodSeconds");
     let volumes = volume::all(&spec.get("volumes"), causes);
     let claims = resource_claims(&spec.get("resourceClaims"), causes);
-    let has_unknown_volume = volumes.keys().any(|name| is_placeholder(name));
-    let pod = Pod { volumes, has_unknown_volume, claims, grace: grace.number() };
+    let pod = Pod { volumes, claims, grace: grace.number() };
     containers(spec, &pod, causes);
     resources::of_pod(&spec.get("resources"), causes);
     resources::of_pod_and_containers(spec, causes);

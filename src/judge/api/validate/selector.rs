@@ -10,7 +10,9 @@ use crate::k8s::names;
 /// Checks a mapping of labels, or a node selector. The server names the mapping, never the label.
 pub(super) fn labels(labels: &Part<'_, '_>, causes: &mut Causes) {
     for (key, value) in labels.entries() {
-        causes.invalid_texts(labels, key, names::qualified_name(key));
+        for message in names::qualified_name(key) {
+            causes.invalid_text(labels, key, &message).pointer = value.pointer();
+        }
         for message in names::label_value(value.text()) {
             causes.invalid_text(labels, value.text(), &message).pointer = value.pointer();
         }

@@ -6,11 +6,8 @@ use super::cause::{At, Causes};
 use super::part::Part;
 use super::seen::Seen;
 use super::{env, selector};
-use crate::judge::api::stored::Stored;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::text::meter;
-use crate::text::placeholder::is_placeholder;
 
 /// All kinds of volumes, in the order of the server, with the name in its error for a second one.
 const SOURCES: [(&str, &str); 30] = [
@@ -58,8 +55,7 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
         if known.contains_key(name.text()) {
             causes.duplicate(&name, &quoted(name.text()));
         }
-        // What a placeholder will be is not known, so neither is whether its volume is sound.
-        if causes.len() == before || volume.value.is_some_and(has_placeholder) {
+        if causes.len() == before {
             known.insert(
                 name.text(),
                 volume.get("persistentVolumeClaim").is_set() || volume.get("ephemeral").is_set(),
@@ -67,18 +63,6 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
         }
     }
     known
-}
-
-/// Tells whether a string in a value is a placeholder.
-fn has_placeholder(value: &Stored<'_>) -> bool {
-    meter::spend(1);
-    match value {
-        Stored::Text(text) => is_placeholder(text),
-        Stored::List(items) => items.iter().any(has_placeholder),
-        other => {
-            other.as_mapping().is_some_and(|entries| entries.iter().any(|(_, value)| has_placeholder(value)))
-        }
-    }
 }
 
 fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
@@ -394,7 +378,7 @@ fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
     selector::label_selector(&spec.get("selector"), causes);
     for mode in modes.items() {
         if !MODES.contains(&mode.text()) {
-            causes.unsupported(&modes, &quoted(mode.text()), &MODES);
+            causes.unsupported(&modes, &quoted(mode.text()), &MODES).pointer = mode.pointer();
         }
     }
     let alone = |mode: &Part<'_, '_>| mode.text() == "ReadWriteOncePod";

@@ -13,7 +13,8 @@ use crate::local::lint::paths::shown;
 use crate::report::{Kustomized, NotRendered, Render, Rendered, helm};
 
 /// Fails where a chart, or its files of values, would hand Helm what is not of the tree: it follows links, and
-/// what it reads would stand in the report.
+/// what it reads would be in the report. The run fails for it as for a chart that does not render: nobody has
+/// looked at what is in it.
 pub(super) fn harmless(job: &Of, rendering: &Rendering, trees: &Tree) -> Result<(), NotRendered> {
     let (dir, values) = match job {
         Of::Chart { dir, values, .. } => (dir, values),
@@ -24,7 +25,7 @@ pub(super) fn harmless(job: &Of, rendering: &Rendering, trees: &Tree) -> Result<
         dir: shown(dir).into(),
         why: why.into(),
         help: helm(&shown(dir)).into(),
-        failed: false,
+        failed: true,
     };
     let (own, more) = (Tree::of([&**dir]), rendering.within.as_ref());
     for file in values {
@@ -65,6 +66,6 @@ fn own_kustomization(tree: &kustomization::Tree, trees: &Tree) -> Result<(), Not
         dir: shown(tree.path.parent().unwrap_or(Path::new(""))).into(),
         why: format!("`{}` is outside the repository", shown(outside)).into(),
         help: Kustomized { path, render }.help().into(),
-        failed: false,
+        failed: true,
     })
 }

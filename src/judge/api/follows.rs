@@ -1,0 +1,124 @@
+//! What the API server says of a place because of another one, which is reported: it does not know a volume that
+//! is wrong, and what is left open by a placeholder may be what is looked for.
+
+use std::collections::{HashMap, HashSet};
+
+use super::validate::{Cause, Reason};
+use crate::judge::fold::{Walk, Way, each_place};
+use crate::text::meter;
+use crate::text::placeholder::{is_placeholder, is_to_replace};
+use crate::text::pointer::Token;
+use crate::text::value::Value;
+
+/// How a message about a container of a `podFailurePolicy` ends.
+const NO_CONTAINER: &str = "must be one of the container or initContainer names in the pod template";
+
+/// How far below what has both lists a place is that refers to an item: `containers[0].volumeMounts[0].name`,
+/// `containers[0].resources.claims[0]`, `podFailurePolicy.rules[0].onExitCodes.containerName`.
+const STEPS: usize = 5;
+
+/// What a place refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Refers {
+    /// A volume of the pod.
+    Volume,
+    /// A resource claim of the pod.
+    Claim,
+    /// A container of the pod template.
+    Container,
+}
+
+impl Refers {
+    fn of(cause: &Cause) -> Option<Self> {
+        let tokens = cause.pointer.tokens();
+        let is = |back: usize, keys: &[&str]| {
+            let at = tokens.len().checked_sub(back).and_then(|at| tokens.get(at));
+            matches!(at, Some(Token::Key(key)) if keys.contains(&&**key))
+        };
+        match cause.reason {
+            Reason::NotFound if is(1, &["name"]) && is(3, &["volumeMounts", "volumeDevices"]) => {
+                Some(Self::Volume)
+            }
+            Reason::NotFound if is(2, &["claims"]) && is(3, &["resources"]) => Some(Self::Claim),
+            Reason::Invalid if is(1, &["containerName"]) && cause.message.ends_with(NO_CONTAINER) => {
+                Some(Self::Container)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The names in lists that are referred to.
+#[derive(Default)]
+struct Names<'o> {
+    known: HashSet<&'o str>,
+    /// Whether a placeholder leaves open what else is there.
+    open: bool,
+}
+
+impl<'o> Names<'o> {
+    fn add(&mut self, list: Option<&'o Value>) {
+        let items = match list {
+            None | Some(Value::Null) => return,
+            Some(Value::Array(items)) => items,
+            // Of the wrong type, which is reported.
+            Some(_) => {
+                self.open = true;
+                return;
+            }
+        };
+        for item in items {
+            meter::spend(1);
+            match item.get("name") {
+                Some(Value::String(name)) => {
+                    self.open |= is_placeholder(name) || is_to_replace(name);
+                    self.known.insert(name);
+                }
+                None | Some(Value::Null) => self.open |= !item.is_object(),
+                Some(_) => self.open = true,
+            }
+        }
+    }
+}
+
+/// What was read of the lists of an object.
+#[derive(Default)]
+pub(super) struct Follows<'o> {
+    lists: HashMap<(*const Value, Refers), Names<'o>>,
+}
+
+impl<'o> Follows<'o> {
+    /// Tells whether a cause follows from what is wrong or open in another place. Of many items, those for which it
+    /// does are left out.
+    pub(super) fn imply(&mut self, cause: &mut Cause, object: &'o Value) -> bool {
+        let Some(refers) = Refers::of(cause) else { return false };
+        let here = (object, Way::Exact);
+        let Some(items) = &cause.items else {
+            let mut follows = false;
+            each_place(&cause.pointer, None, here, &mut |place| follows = self.has(refers, place));
+            return follows;
+        };
+        let kept = items.kept(&cause.path, here, &mut |place, _, _| !self.has(refers, place));
+        cause.keep(kept)
+    }
+
+    fn has(&mut self, refers: Refers, place: &Walk<'o>) -> bool {
+        let Some(around) = place.above(STEPS) else { return false };
+        let names = self.lists.entry((std::ptr::from_ref(around), refers)).or_insert_with(|| {
+            let mut names = Names::default();
+            match refers {
+                Refers::Volume => names.add(around.get("volumes")),
+                Refers::Claim => names.add(around.get("resourceClaims")),
+                Refers::Container => {
+                    let pod = around.get("template").and_then(|template| template.get("spec"));
+                    for list in ["containers", "initContainers"] {
+                        names.add(pod.and_then(|pod| pod.get(list)));
+                    }
+                }
+            }
+            names
+        });
+        let is_there = || place.here().and_then(Value::as_str).is_some_and(|name| names.known.contains(name));
+        names.open || refers == Refers::Volume && is_there()
+    }
+}
