@@ -37,8 +37,8 @@ pub use lifecycle::{
 };
 pub(crate) use others::others;
 pub use others::{
-    Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_other, looks_like_batch,
-    meant, successor,
+    Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_of_other_version,
+    is_other, looks_like_batch, meant, successor,
 };
 use others::{has_image, misspells_image};
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};

@@ -220,7 +220,7 @@ fn next(inventory: &Inventory, policy: &str, directory: &Path, out: &mut dyn Wri
         )?;
     }
     if let Some(chart) = inventory.charts.first() {
-        line(&format!("helm template {} | jobgate dry-run -", clean(chart)), "lint a chart by hand")?;
+        line(&format!("helm template {} | jobgate lint -", clean(chart)), "lint a chart by hand")?;
     }
     line("git add jobgate.yaml", "then run `jobgate lint` in CI")
 }

@@ -1,7 +1,7 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
 
 use super::definition::{
-    Api, CUSTOM, Children, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ranks,
+    Api, CUSTOM, Children, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ranks, Retired,
 };
 use super::field::{Field, Part};
 use super::job::RESTART_HELP;
@@ -34,6 +34,11 @@ pub(super) const fn own_claims(at: Path) -> OwnClaims {
 pub(super) static JOB_SET: Definition = Definition {
     group: "jobset.x-k8s.io",
     version: "v1alpha2",
+    retired: &[Retired {
+        api_version: "jobset.x-k8s.io/v1alpha1",
+        since: " since JobSet 0.2",
+        moved: Some(", and `spec.network` instead of `spec.replicatedJobs[].network`"),
+    }],
     name: "JobSet",
     resource: "jobsets",
     deadline: Deadline::EndsEachJob {

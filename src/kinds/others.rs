@@ -56,23 +56,40 @@ static OTHERS: &[(&str, &[&str])] = &[
 /// A group or `apiVersion`, and a kind.
 type Named = (&'static str, &'static str);
 
-/// Kinds that no maintained operator has any more, and the `apiVersion` and `kind` that took their place
-/// (kinds.md §11).
+/// Kinds that no maintained operator has any more, in any version of a group or in one alone, and the `apiVersion`
+/// and `kind` that took their place (kinds.md §11).
 static SUCCEEDED: &[(Named, Named)] = &[
     (("batch.paddlepaddle.org", "PaddleJob"), ("kubeflow.org/v1", "PaddleJob")),
     (("batch.x-k8s.io", "JobSet"), ("jobset.x-k8s.io/v1alpha2", "JobSet")),
     (("elastic.pytorch.org", "ElasticJob"), ("kubeflow.org/v1", "PyTorchJob")),
-    (("kubeflow.org", "ClusterTrainingRuntime"), ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime")),
-    (("kubeflow.org", "TrainJob"), ("trainer.kubeflow.org/v1alpha1", "TrainJob")),
-    (("kubeflow.org", "TrainingRuntime"), ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime")),
+    (
+        ("kubeflow.org/v2alpha1", "ClusterTrainingRuntime"),
+        ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"),
+    ),
+    (("kubeflow.org/v2alpha1", "TrainJob"), ("trainer.kubeflow.org/v1alpha1", "TrainJob")),
+    (("kubeflow.org/v2alpha1", "TrainingRuntime"), ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime")),
     (("mcad.ibm.com", "AppWrapper"), ("workload.codeflare.dev/v1beta2", "AppWrapper")),
     (("xgboostjob.kubeflow.org", "XGBoostJob"), ("kubeflow.org/v1", "XGBoostJob")),
 ];
 
 /// Returns the `apiVersion` and `kind` that took the place of a kind.
 #[must_use]
-pub fn successor(group: &str, kind: &str) -> Option<(&'static str, &'static str)> {
-    SUCCEEDED.iter().find(|(old, _)| *old == (group, kind)).map(|(_, new)| *new)
+pub fn successor(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let is_it = |old: &str| old == group || old == api_version;
+    SUCCEEDED.iter().find(|((old, name), _)| is_it(old) && *name == kind).map(|(_, new)| *new)
+}
+
+/// Tells whether only another version of a group had a kind.
+#[must_use]
+pub fn is_of_other_version(api_version: &str, kind: &str) -> bool {
+    let is_other = |old: &str| {
+        old != api_version
+            && old
+                .split_once('/')
+                .is_some_and(|(group, _)| api_version.split_once('/').is_some_and(|of| of.0 == group))
+    };
+    SUCCEEDED.iter().any(|((old, name), _)| is_other(old) && *name == kind)
 }
 
 /// Returns the groups, each with its kinds.
@@ -336,6 +353,7 @@ mod tests {
         }
         assert!(is_other("xgboostjob.kubeflow.org", "XGBoostJob"));
         for ((group, kind), (version, name)) in SUCCEEDED {
+            let group = group.split('/').next().unwrap_or_default();
             assert!(
                 is_other(group, kind) && Kind::typed(version, name).is_some_and(|kind| kind.knows(version))
             );

@@ -136,7 +136,7 @@ impl Unjudged {
             Reason::NoOutput(_) => "this template renders to nothing with the values that were used".into(),
             Reason::Template => "this template is not rendered".into(),
             Reason::Placeholder(field) => {
-                format!("`{}` is a placeholder for a required value", clean(field)).into()
+                format!("`{}` is a placeholder, so what depends on it was not judged", clean(field)).into()
             }
             Reason::Unreadable => "this document cannot be read".into(),
             Reason::TooLarge => "this file is too large".into(),

@@ -1582,11 +1582,58 @@ fn versions_that_are_not_served_are_errors() {
         kinds("old.yaml"),
         ("`kubeflow.org/v1beta2` of `PyTorchJob` is no longer served".to_owned(), vec![])
     );
+    // Only a pre-release had it there.
+    let train = "apiVersion: kubeflow.org/v1\nkind: TrainJob\nmetadata: {name: t}\nspec: {}\n";
+    let output = Place::with(&[("a.yaml", train)]).run(&["lint", "."]);
+    let text = stdout(&output);
+    assert!(text.contains("there is no `TrainJob` in `apiVersion: kubeflow.org/v1`"), "{text}");
+    assert!(
+        text.contains("write `apiVersion: trainer.kubeflow.org/v1alpha1` and `kind: TrainJob`"),
+        "{text}"
+    );
     let (message, others) = kinds("cron.yaml");
     assert_eq!(message, "`batch/v1beta1` of `CronJob` is no longer served since Kubernetes 1.25");
     assert!(others.contains(&"deadline".to_owned()), "{others:?}");
     // Still served.
     assert_eq!(kinds("ray.yaml").0, "`ray.io/v1alpha1` of `RayJob` is deprecated");
+}
+
+/// A later release of an operator may have a later version. All that came before are known.
+#[test]
+fn a_version_that_no_release_had_is_an_error() {
+    let of = |version: &str, kind: &str, spec: &str| {
+        let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n");
+        let place = Place::with(&[("a.yaml", &text)]);
+        let mut found = found_by_both(&place, "a.yaml");
+        found.retain(|found| found.1 == "known-kind");
+        assert_eq!(found.len(), 1, "{version} {kind}: {found:?}");
+        (found[0].0.clone(), found[0].2.clone())
+    };
+    let container = "{restartPolicy: Never, containers: [{name: pytorch, image: 'example.com/a:1'}]}";
+    let role = format!("{{replicas: 1, template: {{spec: {container}}}}}");
+    let torch =
+        format!("{{runPolicy: {{activeDeadlineSeconds: 60}}, pytorchReplicaSpecs: {{Master: {role}}}}}");
+    let jobs =
+        format!("{{replicatedJobs: [{{name: a, template: {{spec: {{template: {{spec: {container}}}}}}}}}]}}");
+    for (version, kind, spec, level, words) in [
+        ("kubeflow.org/v2", "PyTorchJob", &torch, "deny", "there is no `PyTorchJob`"),
+        ("kubeflow.org/v1beta3", "PyTorchJob", &torch, "deny", "there is no `PyTorchJob`"),
+        ("jobset.x-k8s.io/v1alpha1", "JobSet", &jobs, "deny", "is no longer served since JobSet 0.2"),
+        ("jobset.x-k8s.io/v1alpha3", "JobSet", &jobs, "note", "there is no `JobSet`"),
+        ("jobset.x-k8s.io/v1beta1", "JobSet", &jobs, "note", "there is no `JobSet`"),
+        ("jobset.x-k8s.io/V1", "JobSet", &jobs, "deny", "there is no `JobSet`"),
+        (
+            "ray.io/v1beta1",
+            "RayJob",
+            &"{entrypoint: x, activeDeadlineSeconds: 60, shutdownAfterJobFinishes: true}".to_owned(),
+            "deny",
+            "there is no `RayJob`",
+        ),
+        ("kubeflow.org/v2alpha1", "TrainJob", &"{}".to_owned(), "note", "is retired"),
+    ] {
+        let (action, message) = of(version, kind, spec);
+        assert_eq!((&*action, message.contains(words)), (level, true), "{version} {kind}: {message}");
+    }
 }
 
 #[test]
@@ -1608,6 +1655,9 @@ fn a_kind_that_does_not_exist_is_no_green_answer() {
         ("apiVersion: kubeflow.org/v1", "kind: PyTorchJobs", "known-kind", "misspelled-kind"),
         ("apiVersion: kubeflow.org/v1", "kind: JobSet", "known-kind", "misspelled-kind"),
         ("apiVersion: apps/v1", "kind: Job", "known-kind", "misspelled-kind"),
+        ("apiVersion: batch.k8s.io/v1", "kind: Job", "known-kind", "misspelled-kind"),
+        ("apiVersion: kubeflow.org/v1", "kind: TrainJob", "known-kind", "misspelled-kind"),
+        ("apiVersion: kubeflow.org/v1", "kind: TrainingRuntime", "known-kind", "misspelled-kind"),
         ("apiVersion: batch", "kind: Job", "known-kind", "misspelled-kind"),
         ("apiversion: batch/v1", "kind: Job", "known-kind", "misspelled-kind"),
         ("", "kind: MPIJob", "known-kind", "misspelled-kind"),

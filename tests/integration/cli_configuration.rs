@@ -307,7 +307,7 @@ fn init_looks_at_a_repository_and_writes_a_configuration() {
       jobgate lint --diff                                     show what --fix would change (2 findings)
       jobgate lint --policy default                           show what would be denied
       jobgate lint --policy default --write-baseline FILE     baseline it, so that only new findings fail
-      helm template chart | jobgate dry-run -                 lint a chart by hand
+      helm template chart | jobgate lint -                    lint a chart by hand
       git add jobgate.yaml                                    then run `jobgate lint` in CI
     ");
     let text = fs::read_to_string(place.path().join("jobgate.yaml")).unwrap();

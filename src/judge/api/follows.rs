@@ -13,6 +13,9 @@ use crate::text::value::Value;
 /// How a message about a container of a `podFailurePolicy` ends.
 const NO_CONTAINER: &str = "must be one of the container or initContainer names in the pod template";
 
+/// How a message ends about what only an Indexed Job has.
+const NOT_INDEXED: &str = "requires indexed completion mode";
+
 /// How far below what has both lists a place is that refers to an item: `containers[0].volumeMounts[0].name`,
 /// `containers[0].resources.claims[0]`, `podFailurePolicy.rules[0].onExitCodes.containerName`.
 const STEPS: usize = 5;
@@ -91,6 +94,11 @@ impl<'o> Follows<'o> {
     /// Tells whether a cause follows from what is wrong or open in another place. Of many items, those for which it
     /// does are left out.
     pub(super) fn imply(&mut self, cause: &mut Cause, object: &'o Value) -> bool {
+        if cause.reason == Reason::Invalid && cause.message.ends_with(NOT_INDEXED) {
+            let around = cause.pointer.parent().unwrap_or_default();
+            let mode = around.key("completionMode").find(object).and_then(Value::as_str);
+            return mode.is_some_and(|mode| is_placeholder(mode) || is_to_replace(mode));
+        }
         let Some(refers) = Refers::of(cause) else { return false };
         let here = (object, Way::Exact);
         let Some(items) = &cause.items else {

@@ -153,6 +153,10 @@ fn nothing_that_a_placeholder_leaves_open_is_an_error() {
         let rule = json!({"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [1]}});
         let mut named = with_pod(json!({"containers": [{"name": text, "image": "i"}]}));
         named["spec"]["podFailurePolicy"] = json!({"rules": [rule]});
+        let mut indexed = with_pod(json!({}));
+        indexed["spec"]["completionMode"] = text.into();
+        indexed["spec"]["completions"] = 2.into();
+        indexed["spec"]["successPolicy"] = json!({"rules": [{"succeededIndexes": "0"}]});
         let mut resource = with_pod(json!({}));
         resource["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"limits": {text: 1}});
         for object in [
@@ -166,6 +170,7 @@ fn nothing_that_a_placeholder_leaves_open_is_an_error() {
             with_pod(json!({"volumes": text})),
             with_pod(json!({"resourceClaims": claims, "containers": container})),
             named,
+            indexed,
             resource,
         ] {
             let found = said(&object);
@@ -185,6 +190,19 @@ fn nothing_that_a_placeholder_leaves_open_is_an_error() {
                 found.message.ends_with(&format!("`{text}` as a key, here and at 2 more places")),
                 "{found:?}"
             );
+        }
+    }
+}
+
+#[test]
+fn a_role_or_a_container_of_an_operator_may_be_a_placeholder() {
+    for text in ["${X}", "YOUR_X"] {
+        let role = |name: &str| json!({"restartPolicy": "OnFailure", "template": {"spec": {"containers": [{"name": name, "image": "i"}]}}});
+        for replicas in [json!({"Worker": role(text)}), json!({text: role("pytorch")})] {
+            let object = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j"},
+                "spec": {"elasticPolicy": {"minReplicas": 1}, "pytorchReplicaSpecs": replicas}});
+            let found = check(&object);
+            assert!(found.iter().all(|finding| finding.level != Level::Deny), "{text} {replicas} {found:?}");
         }
     }
 }

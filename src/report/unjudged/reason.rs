@@ -34,7 +34,7 @@ pub enum Reason {
     NoOutput(Arc<str>),
     /// A template of something else.
     Template,
-    /// An object with a placeholder for a required value: the field.
+    /// An object with a placeholder: the field.
     Placeholder(Box<str>),
     /// A batch object inside another object: the kind of the other one.
     Inside(Box<str>),
@@ -234,7 +234,7 @@ impl Reason {
             Self::Dependencies(..) => "charts that were rendered without their dependencies",
             Self::NoOutput(_) => "templates from which nothing is rendered",
             Self::Template => "templates that are not rendered",
-            Self::Placeholder(_) => "placeholders for required values",
+            Self::Placeholder(_) => "unresolved placeholders",
             Self::Inside(_) => "batch objects inside other objects",
             Self::Unreadable => "documents that cannot be read",
             Self::TooLarge => "files that are too large",

@@ -10,7 +10,7 @@ use crate::judge::checks::{APP_WRAPPER_OPERATOR, RAY_OPERATOR, TRAINING_OPERATOR
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::kinds::{Api, Kind, Operator, Path};
-use crate::text::placeholder::is_placeholder;
+use crate::text::placeholder::{is_placeholder, is_to_replace};
 
 /// Returns the check that reports what the operator of a kind rejects.
 pub(in crate::judge::api) fn check_of(kind: Option<Kind>) -> &'static str {
@@ -126,7 +126,7 @@ fn training(object: &Part<'_, '_>, roles: Path, container_name: &str, causes: &m
                 }
             }
             // A placeholder may stand for it.
-            let may_be = |name: &str| name == container_name || is_placeholder(name);
+            let may_be = |name: &str| name == container_name || is_placeholder(name) || is_to_replace(name);
             if !containers.items().any(|container| may_be(container.get("name").text())) {
                 let message = format!("must have at least one container with name {container_name}");
                 causes.required(&containers, &message);
@@ -137,7 +137,8 @@ fn training(object: &Part<'_, '_>, roles: Path, container_name: &str, causes: &m
     causes.one_of_if_set(&managed, &["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"]);
     let elastic = spec.get("elasticPolicy");
     if elastic.is_set() {
-        if replicas.is_mapping() && !has_worker {
+        let may_be = |role: &str| is_placeholder(role) || is_to_replace(role);
+        if replicas.is_mapping() && !has_worker && !replicas.entries().any(|(role, _)| may_be(role)) {
             causes.required(&(replicas.pointer() / "Worker"), "must be configured if elastic policy is used");
         }
         if elastic.get("nProcPerNode").is_set() && spec.get("nprocPerNode").is_set() {

@@ -3,7 +3,9 @@
 use crate::judge::api;
 use crate::judge::checks::{self, FIELD_TYPE, KNOWN_KIND};
 use crate::judge::finding::{Finding, Level, Safety};
-use crate::kinds::{Definition, Kind, has_batch_pod, has_pod, is_batch_group, is_other, meant, successor};
+use crate::kinds::{
+    Definition, Kind, has_batch_pod, has_pod, is_batch_group, is_of_other_version, is_other, meant, successor,
+};
 use crate::report::Reason;
 use crate::text::patch::Op;
 use crate::text::placeholder::is_placeholder;
@@ -72,7 +74,7 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     if let Some(version) = version.filter(|version| is_placeholder(version) && !of_batch) {
         return if meant(None, kind).is_some() { held("apiVersion", version) } else { None };
     }
-    if let Some((version, name)) = of.and_then(|group| successor(group, kind)) {
+    if let Some((version, name)) = version.and_then(|version| successor(version, kind)) {
         let message = format!(
             "`{}` {kind} is retired: no maintained operator has it; it was not checked",
             shown(version_of(object))
@@ -81,7 +83,8 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
         let finding = checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&["apiVersion"]), message, help);
         return Some((Reason::NotServed, finding));
     }
-    if of.is_some_and(|group| is_other(group, kind)) {
+    let is_of_other_version = version.is_some_and(|version| is_of_other_version(version, kind));
+    if !is_of_other_version && of.is_some_and(|group| is_other(group, kind)) {
         return None;
     }
     if let Some(finding) = version.and_then(|version| no_longer_served(version, kind)) {
@@ -97,13 +100,19 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     let home = || Kind::all().find(|known| known.name == kind);
     match (version, of, meant) {
         (_, Some("batch"), None) if kind.ends_with("List") => None,
-        (_, Some(group), meant) if meant.is_some() && of_batch || group == "batch" => {
+        (_, Some(group), meant)
+            if meant.is_some() && of_batch && !is_of_other_version || group == "batch" =>
+        {
             let message =
                 format!("there is no kind `{}` in `{group}`; this object was not checked", shown(kind));
             misspelled("kind", message, meant.map_or_else(|| OF_BATCH.to_owned(), help))
         }
-        // One of the groups whose kinds are known does not have it: a `JobSet` of `kubeflow.org`.
-        (Some(version), _, None) if of_batch && let Some(home) = home() => {
+        // One of the groups whose kinds are known does not have it: a `JobSet` of `kubeflow.org`, a `Job` of
+        // `batch.k8s.io`, which would be Kubernetes' own.
+        (Some(version), of, meant)
+            if (of_batch && meant.is_none() || is_of_other_version || of.is_some_and(is_like_batch))
+                && let Some(home) = home() =>
+        {
             let message = format!(
                 "there is no `{kind}` in `apiVersion: {}`; this object was not checked",
                 shown(version)
@@ -151,9 +160,35 @@ pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Op
         adapter.name,
         version.escape_debug()
     );
-    // A later release of an operator may have the version; Kubernetes' own are all known.
-    let level = if adapter.is_built_in() { Level::Deny } else { Level::Note };
+    let level = if may_come(version, adapter) { Level::Note } else { Level::Deny };
     Some((None, checks::finding(KNOWN_KIND, level, at, message, format!("write `apiVersion: {known}`"))))
+}
+
+/// Tells whether a group is Kubernetes' own with a domain that it does not have.
+fn is_like_batch(group: &str) -> bool {
+    matches!(group, "batch.k8s.io" | "batch.kubernetes.io" | "batch.x-k8s.io")
+}
+
+/// Tells whether a later release of its operator may have a version of a kind: all that came before are known, and
+/// the training operator has none any more.
+fn may_come(version: &str, adapter: &Definition) -> bool {
+    let is_training = adapter.group == "kubeflow.org" && adapter.name != "MPIJob";
+    let of = |version: &str| precedence(version.split_once('/').map_or(version, |(_, version)| version));
+    !adapter.is_built_in()
+        && !is_training
+        && of(version).is_some_and(|of_it| Some(of_it) > of(adapter.version))
+}
+
+/// Returns what orders versions as Kubernetes does: `v2` after `v1`, after `v1beta1`, after `v1alpha1`.
+fn precedence(version: &str) -> Option<(u8, u32, u32)> {
+    let rest = version.strip_prefix('v')?;
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| !text.starts_with(['0', '+']));
+    for (stage, word) in [(0, "alpha"), (1, "beta")] {
+        if let Some((major, minor)) = rest.split_once(word) {
+            return Some((stage, number(major)?, number(minor)?));
+        }
+    }
+    Some((2, number(rest)?, 0))
 }
 
 fn version_of(object: &Value) -> &str {
