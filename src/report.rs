@@ -34,6 +34,7 @@ mod text;
 mod unjudged;
 mod verdict;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -44,6 +45,7 @@ use crate::admission::dry_run::Prediction;
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::fold::Named;
 use crate::text::lines::Position;
+use crate::text::value::make_room;
 pub use holdings::Holdings;
 pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Stuck, StuckPod, Tally};
@@ -75,7 +77,7 @@ pub struct Related {
     /// The other object, where it is another (`PersistentVolumeClaim team-a/checkpoints`).
     pub object: Option<String>,
     /// What is there.
-    pub text: String,
+    pub text: Cow<'static, str>,
 }
 
 /// A finding with its places looked up.
@@ -191,6 +193,12 @@ impl Report {
     #[must_use]
     pub(crate) fn weight(&self) -> usize {
         self.objects + self.findings.len() + self.unjudged.len()
+    }
+
+    /// Adds a finding. Of many, there is not room for as many more.
+    pub(crate) fn keep(&mut self, located: Located) {
+        make_room(&mut self.findings);
+        self.findings.push(located);
     }
 
     /// Takes in the report of what comes behind it.

@@ -102,7 +102,7 @@ pub struct Label {
     /// Where.
     pub place: Place,
     /// A short description.
-    pub text: String,
+    pub text: Cow<'static, str>,
 }
 
 /// The place of a [`Label`].
@@ -175,7 +175,7 @@ impl Finding {
     }
 
     /// Adds a further place.
-    pub fn label(&mut self, place: Place, text: impl Into<String>) -> &mut Self {
+    pub fn label(&mut self, place: Place, text: impl Into<Cow<'static, str>>) -> &mut Self {
         self.labels.push(Label { place, text: text.into() });
         self
     }
@@ -265,7 +265,7 @@ impl Finding {
         if !is_new {
             self.labels.pop();
         }
-        self.labels.push(Label { place: Place::Here(at, part), text });
+        self.labels.push(Label { place: Place::Here(at, part), text: text.into() });
     }
 
     /// Attaches the change that fixes it.

@@ -485,7 +485,7 @@ mod tests {
         let related = |report: &Report, needle: &str, text: &str| Related {
             location: Some(report.location_of("a.yaml", needle)),
             object: None,
-            text: text.to_owned(),
+            text: text.to_owned().into(),
         };
         let places = vec![
             related(&report, "e", "`e`, too"),

@@ -65,7 +65,7 @@ prop_compose! {
                 report.holdings.add(&sample::job(&message, 3600 * location.span.len() as i64, 1 + a as i64), &name, &Policy::default());
             }
             let object = ObjectId { api_version: help, kind: message.clone(), namespace: None, name: Some(name) };
-            let related = vec![Related { location: fills.then(|| location.clone()), object: Some(message.clone()), text: message }];
+            let related = vec![Related { location: fills.then(|| location.clone()), object: Some(message.clone()), text: message.into() }];
             report.findings.push(Located { location, document: 0, object: fills.then(|| Arc::new(object)), finding, related, withheld: None, by_name: None, items: None });
         }
         report

@@ -109,11 +109,11 @@ pub(super) fn report() -> Report {
     let clash = finding("checkpoint-volume-access", Level::Deny, claim.clone(), message, help);
     let located = report.found("./jobs/train.yaml", "claimName: |checkpoints", clash);
     located.related = vec![
-        Related { location: Some(pods), object: None, text: "so up to 4 pods run at once".to_owned() },
+        Related { location: Some(pods), object: None, text: "so up to 4 pods run at once".into() },
         Related {
             location: Some(modes),
             object: Some("PersistentVolumeClaim team-a/checkpoints".to_owned()),
-            text: "one node".to_owned(),
+            text: "one node".into(),
         },
     ];
     let stand_in = finding("placeholder", Level::Note, claim, "`checkpoints` looks like a placeholder", "");
@@ -231,7 +231,7 @@ pub(super) fn shapes() -> Report {
     let cluster = Related {
         location: None,
         object: Some("PersistentVolumeClaim team-a/data".to_owned()),
-        text: "`ReadWriteOnce`".to_owned(),
+        text: "`ReadWriteOnce`".into(),
     };
     report.found("end.yaml", "Job", deny("a place in the cluster")).related.push(cluster);
     report

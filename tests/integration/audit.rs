@@ -416,7 +416,7 @@ async fn what_the_scale_subresource_let_in_is_found_and_says_so() {
         .flat_map(|located| {
             let name = located.object.as_ref().unwrap().name.clone().unwrap();
             let scaled = located.related.iter().filter(|related| related.text.contains("`scale`"));
-            scaled.map(move |related| (name.clone(), located.finding.rule, related.text.clone()))
+            scaled.map(move |related| (name.clone(), located.finding.rule, related.text.to_string()))
         })
         .collect();
     let text = "set to 8 by `kubectl` through the subresource `scale`, which is not judged";

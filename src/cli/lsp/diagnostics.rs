@@ -91,7 +91,7 @@ impl Place<'_> {
         let path = Path::new(&*location.file);
         let message = match &related.object {
             Some(object) => format!("{object}: {}", related.text),
-            None => related.text.clone(),
+            None => related.text.to_string(),
         };
         let here = path == self.document.path;
         let (uri, range) = if here {

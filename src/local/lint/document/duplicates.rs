@@ -1,5 +1,6 @@
 //! The duplicate keys of an object.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::object::View;
@@ -8,6 +9,7 @@ use crate::judge::finding::{Label, Level, Part, Place};
 use crate::local::lint::objects::Object;
 use crate::report::{Located, ObjectId, Related};
 use crate::text::number::thousands;
+use crate::text::pointer::Pointer;
 use crate::text::yaml::Duplicate;
 
 /// Above so many duplicate keys of an object, one finding is about them all.
@@ -59,16 +61,23 @@ impl View<'_> {
         finding.part = Part::Key;
         finding.path = duplicate.pointer.below(&object.at).unwrap_or_default();
         let by_name = finding.path.by_name(&object.value);
-        let mut related = Vec::new();
         let here = (duplicate.pointer, duplicate.kept, "this one counts");
         let there = last.map(|last| (last.pointer, last.dropped, "the last one that is ignored"));
-        for (pointer, span, text) in std::iter::once(here).chain(there) {
-            let text = text.to_owned();
-            finding.labels.push(Label { place: Place::Here(pointer, Part::Key), text: text.clone() });
-            related.push(Related { location: Some(self.context.location(span)), object: None, text });
-        }
+        let places = || std::iter::once(&here).chain(&there);
+        // In lists without room for more: a text may have nothing but duplicate keys.
+        let label = |(pointer, _, text): &(Pointer, Range<usize>, &'static str)| Label {
+            place: Place::Here(pointer.clone(), Part::Key),
+            text: (*text).into(),
+        };
+        finding.labels = places().map(label).collect();
+        let related = |(_, span, text): &(Pointer, Range<usize>, &'static str)| Related {
+            location: Some(self.context.location(span.clone())),
+            object: None,
+            text: (*text).into(),
+        };
+        let related = places().map(related).collect();
         let located = self.context.located(self.index, finding, duplicate.dropped);
         let object = Some(Arc::clone(identity));
-        self.judged.findings.push(Located { object, related, by_name, ..located });
+        self.judged.keep(Located { object, related, by_name, ..located });
     }
 }

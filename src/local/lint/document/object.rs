@@ -413,13 +413,13 @@ impl View<'_> {
             let location =
                 Location { file: Arc::clone(&self.context.input.path), start: nowhere, end: nowhere, span };
             let located = Located::new(location, self.index, finding);
-            return self.judged.findings.push(Located { object: Some(Arc::clone(identity)), ..located });
+            return self.judged.keep(Located { object: Some(Arc::clone(identity)), ..located });
         }
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
         let by_name = finding.path.by_name(&object.value);
         let located = self.context.located(self.index, finding, span);
         let object = Some(Arc::clone(identity));
-        self.judged.findings.push(Located { object, related, by_name, items, ..located });
+        self.judged.keep(Located { object, related, by_name, items, ..located });
     }
 
     fn related(&self, label: &Label) -> Related {
