@@ -1,5 +1,6 @@
 //! One program, with a limit of time and of output, and nothing of the user's settings.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -169,7 +170,14 @@ fn complaint(said: &str) -> String {
         let (word, rest) = line.split_once(": ")?;
         word.eq_ignore_ascii_case("error").then_some(rest)
     });
-    let line = error.or_else(|| lines().next().map(unlogged)).unwrap_or_default();
+    let first = || {
+        let line = lines().next().map(unlogged)?;
+        // An error of several lines, as such a log has it.
+        let Some(head) = line.strip_suffix("err=<") else { return Some(Cow::Borrowed(line)) };
+        let error: Vec<&str> = lines().skip(1).take_while(|line| *line != ">").collect();
+        Some(if error.is_empty() { head.trim_end().into() } else { error.join(" ").into() })
+    };
+    let line = error.map(Cow::Borrowed).or_else(first).unwrap_or_default();
     let clean: Vec<char> = line.chars().filter(|char| !char.is_control()).collect();
     if clean.len() <= REPORTED {
         return clean.into_iter().collect();
@@ -208,6 +216,8 @@ mod tests {
         let log = "E1123 09:07:49.444568    8026 run.go:72] \"command failed\" err=\"no 'x' here\"";
         assert_eq!(complaint(log), "no 'x' here");
         assert_eq!(complaint("E1123 09:07:49.4 1 a.go:7] no way"), "no way");
+        let several = "E1123 09:07:49.444568    8026 run.go:72] \"command failed\" err=<\n\tno `\n\tx: 1\n\t`\n >\nmore";
+        assert_eq!(complaint(several), "no ` x: 1 `");
         assert_eq!(complaint("Else [x] y"), "Else [x] y");
     }
 
