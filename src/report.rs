@@ -145,6 +145,8 @@ pub struct Report {
     pub documents: usize,
     /// Objects among those that Jobgate judges.
     pub objects: usize,
+    /// Further places that the findings of a file name.
+    pub further: usize,
     /// Renderings of charts, and of kustomizations, that were judged: one for each set of values.
     pub charts: usize,
     /// See `charts`.
@@ -192,11 +194,12 @@ impl Report {
     /// Returns how much is kept about objects: what each takes has a bound.
     #[must_use]
     pub(crate) fn weight(&self) -> usize {
-        self.objects + self.findings.len() + self.unjudged.len()
+        self.objects + self.findings.len() + self.further + self.unjudged.len()
     }
 
     /// Adds a finding. Of many, there is not room for as many more.
     pub(crate) fn keep(&mut self, located: Located) {
+        self.further += located.related.len();
         make_room(&mut self.findings);
         self.findings.push(located);
     }
@@ -206,6 +209,7 @@ impl Report {
         self.files += other.files;
         self.documents += other.documents;
         self.objects += other.objects;
+        self.further += other.further;
         self.charts += other.charts;
         self.kustomizations += other.kustomizations;
         self.suppressed += other.suppressed;

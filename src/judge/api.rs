@@ -75,6 +75,8 @@ fn check_as(object: &Value, reading: Reading) -> Vec<Finding> {
     };
     let stored = defaults::stored(object);
     report_causes(object, validate::validate(&stored), &stored, applies, &mut found);
+    // It has all that is inside, which is converted again.
+    drop(stored);
     found.extend(never_fires(object));
     found.extend(of_components(object, |inner| check_as(inner, Reading::Inside)));
     dump::explain(object, &mut found);

@@ -282,7 +282,7 @@ fn container(container: &mut Entries<'_>) {
     if let Some(resources) = mapping(container, "resources") {
         resource_lists(resources);
     }
-    each(container, "ports").for_each(|port| set(port, "protocol", "TCP"));
+    each_sharing(container, "ports", |port| set(port, "protocol", "TCP"));
     for variable in each(container, "env") {
         let Some(source) = existing(variable, "valueFrom") else { continue };
         field_source(source);

@@ -13,6 +13,9 @@ pub struct Map<K = Text, V = Value>(Vec<(K, V)>);
 /// The most entries that are searched one by one: keys of different lengths, as most are, compare fast.
 pub(super) const FEW: usize = 16;
 
+/// Mappings with fewer entries have room for no more.
+const FEW_AT_ONCE: usize = 4;
+
 impl<K, V> Default for Map<K, V> {
     fn default() -> Self {
         Self(Vec::new())
@@ -36,6 +39,14 @@ impl<K: AsRef<str>, V> Map<K, V> {
     /// Makes room for so many more entries, and for no others.
     pub fn reserve(&mut self, entries: usize) {
         self.0.reserve_exact(entries);
+    }
+
+    /// Makes room for one more entry: a vector has room for four from the first on, and there may be a mapping
+    /// for every three bytes of a text.
+    fn make_room(&mut self) {
+        if self.0.len() < FEW_AT_ONCE {
+            self.0.reserve_exact(1);
+        }
     }
 
     /// Returns the number of entries.
@@ -96,6 +107,7 @@ impl<K: AsRef<str>, V> Map<K, V> {
         let at = match self.search(key.as_ref()) {
             Ok(at) => at,
             Err(at) => {
+                self.make_room();
                 self.0.insert(at, (key.into(), value()));
                 at
             }
@@ -109,6 +121,7 @@ impl<K: AsRef<str>, V> Map<K, V> {
         match self.search(key.as_ref()) {
             Ok(at) => Some(std::mem::replace(&mut self.0[at].1, value)),
             Err(at) => {
+                self.make_room();
                 self.0.insert(at, (key, value));
                 None
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::schema::{Id, Schema, Shape};
 use super::super::stored::{Entries, Stored};
-use super::{each, existing, set};
+use super::{each, each_sharing, existing, set};
 use crate::kinds::{EACH, Kind};
 
 /// Sets the defaults of a CustomResourceDefinition's schema. Those of the operator are never written.
@@ -31,10 +31,13 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
         (Shape::List(item), Stored::List(items)) => {
             let mut shared: Option<Arc<Entries<'a>>> = None;
             for value in items.iter_mut() {
-                let is_empty = value.as_mapping().is_some_and(Entries::is_empty);
+                let is_empty = value.as_mapping().is_some_and(|entries| is_bare(schema, *item, entries));
                 match shared.as_ref().filter(|_| is_empty) {
                     Some(same) => *value = Stored::Shared(Arc::clone(same)),
                     None => {
+                        if is_empty {
+                            *value = Stored::Mapping(Entries::default());
+                        }
                         of_schema(schema, *item, value);
                         if let Stored::Mapping(fields) = value
                             && is_empty
@@ -53,6 +56,16 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
     }
 }
 
+/// Tells whether a mapping has nothing but `null` under names that the schema does not have, which the server
+/// drops.
+fn is_bare(schema: &Schema, id: Id, entries: &Entries<'_>) -> bool {
+    let is_known = |name: &str| match schema.shape(id) {
+        Shape::Object(fields) => fields.get(name).is_some(),
+        _ => true,
+    };
+    entries.iter().all(|(name, value)| value.is_null() && !is_known(name))
+}
+
 /// Sets the only default that the schemas of pod templates have in custom resources.
 pub(super) fn ports(kind: Kind, object: &mut Stored<'_>) {
     for form in kind.pods {
@@ -61,7 +74,7 @@ pub(super) fn ports(kind: Kind, object: &mut Stored<'_>) {
             let Some(pod) = template.and_then(|template| existing(template, "spec")) else { return };
             for list in ["initContainers", "containers", "ephemeralContainers"] {
                 each(pod, list).for_each(|container| {
-                    each(container, "ports").for_each(|port| set(port, "protocol", "TCP"));
+                    each_sharing(container, "ports", |port| set(port, "protocol", "TCP"));
                 });
             }
         });
