@@ -185,6 +185,10 @@ impl<'d> Draft<'d> {
             .read(&text)
             .filter(|document| same(&document.value, wanted))
             .ok_or_else(|| Withheld::Differs(first(ops)))?;
+        // kubectl reads no further than to the end of the first value, others reject what is behind it.
+        if tail::has_more(&text, &document) && !tail::has_more(&self.text, &self.document) {
+            return Err(Withheld::Differs(first(ops)));
+        }
         let open = tail::open_end(&text, &document);
         let is_kept = match (&self.open, &open) {
             (Some(before), Some(after)) => self.text[before.clone()] == text[after.clone()],

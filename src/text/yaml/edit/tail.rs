@@ -27,6 +27,16 @@ pub(super) fn open_end(text: &str, document: &Document) -> Option<Range<usize>> 
     (is_last && !header.contains('-')).then_some(span)
 }
 
+/// Tells whether something is behind the value of a document that is neither space nor comment.
+pub(super) fn has_more(text: &str, document: &Document) -> bool {
+    if document.is_json() || document.is_empty() {
+        return false;
+    }
+    let rest = text.get(document.tree.node(0).end as usize..).unwrap_or_default();
+    let is_nothing = |line: &str| line.is_empty() || line.starts_with('#') || line == "...";
+    !rest.split(['\n', '\r']).map(|line| line.trim_matches([' ', '\t'])).all(is_nothing)
+}
+
 /// Tells whether a node ends where the document does.
 pub(super) fn is_last(tree: &Tree, at: usize) -> bool {
     tree.node(at).next as usize == tree.len()

@@ -434,3 +434,11 @@ fn a_script_stays_a_script() {
         assert_eq!(at(&made, 0).value, json!({"a": new, "d": 1}), "{made}");
     }
 }
+
+#[test]
+fn nothing_is_left_behind_the_value() {
+    // Another reader rejects `{}` with a line behind it, which kubectl does not read.
+    let source = "# above\n'a':   # two: {words}\n";
+    let ops = [Op::Replace(p("/a", source), json!({"a": null})), Op::Remove(p("/a", source))];
+    check(source, &ops, "# above\n{}\n");
+}
