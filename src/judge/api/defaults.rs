@@ -273,7 +273,6 @@ fn pod_spec(pod: &mut Entries<'_>) {
 }
 
 fn container(container: &mut Entries<'_>) {
-    container.reserve(4);
     let image = container.get("image").and_then(Stored::as_str).unwrap_or_default();
     let pull = pull_policy(image);
     set(container, "imagePullPolicy", pull);

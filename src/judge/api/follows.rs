@@ -3,18 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::validate::{Cause, Reason};
+use super::validate::{Cause, NO_CONTAINER, NOT_INDEXED, Reason};
 use crate::judge::fold::{Walk, Way, each_place};
 use crate::text::meter;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::Token;
 use crate::text::value::Value;
-
-/// How a message about a container of a `podFailurePolicy` ends.
-const NO_CONTAINER: &str = "must be one of the container or initContainer names in the pod template";
-
-/// How a message ends about what only an Indexed Job has.
-const NOT_INDEXED: &str = "requires indexed completion mode";
 
 /// How far below what has both lists a place is that refers to an item: `containers[0].volumeMounts[0].name`,
 /// `containers[0].resources.claims[0]`, `podFailurePolicy.rules[0].onExitCodes.containerName`.

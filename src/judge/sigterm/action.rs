@@ -112,6 +112,8 @@ struct Reading<'r, 's> {
     depth: usize,
     /// What is known of its end already.
     first: Option<Action>,
+    /// Whether there may be a `!`, which turns a status around and is not shown.
+    has_not: bool,
     /// Whether there is no syntax that makes another status of a command, and is not shown.
     is_simple: bool,
     /// Whether the shell may end at a command before, with its status.
@@ -138,6 +140,7 @@ impl<'r, 's> Reading<'r, 's> {
             text,
             depth,
             first: None,
+            has_not: text.contains('!'),
             is_simple: !text.contains(['!', '<', '>']) && !has_test,
             may_fail: has_test,
             is_open: false,
@@ -166,7 +169,7 @@ impl<'r, 's> Reading<'r, 's> {
         self.calls_well = false;
         // Not only if what is before succeeds.
         let is_joined = self.before == After::And || place.behind == Some(After::And);
-        let is_open = is_joined && (self.is_open || place.behind.is_some() || self.text.contains('!'));
+        let is_open = is_joined && (self.is_open || place.behind.is_some() || self.has_not);
         let is_sure = place.depth == 0
             && !place.branch
             && !place.in_subshell

@@ -13,9 +13,6 @@ pub struct Map<K = Text, V = Value>(Vec<(K, V)>);
 /// The most entries that are searched one by one: keys of different lengths, as most are, compare fast.
 pub(super) const FEW: usize = 16;
 
-/// Mappings with fewer entries have room for no more.
-const FEW_AT_ONCE: usize = 4;
-
 impl<K, V> Default for Map<K, V> {
     fn default() -> Self {
         Self(Vec::new())
@@ -34,19 +31,6 @@ impl<K: AsRef<str>, V> Map<K, V> {
     pub fn of_sorted(entries: Vec<(K, V)>) -> Self {
         debug_assert!(entries.is_sorted_by(|(left, _), (right, _)| left.as_ref() < right.as_ref()));
         Self(entries)
-    }
-
-    /// Makes room for so many more entries, and for no others.
-    pub fn reserve(&mut self, entries: usize) {
-        self.0.reserve_exact(entries);
-    }
-
-    /// Makes room for one more entry: a vector has room for four from the first on, and there may be a mapping
-    /// for every three bytes of a text.
-    fn make_room(&mut self) {
-        if self.0.len() < FEW_AT_ONCE {
-            self.0.reserve_exact(1);
-        }
     }
 
     /// Returns the number of entries.
@@ -107,7 +91,7 @@ impl<K: AsRef<str>, V> Map<K, V> {
         let at = match self.search(key.as_ref()) {
             Ok(at) => at,
             Err(at) => {
-                self.make_room();
+                make_room(&mut self.0);
                 self.0.insert(at, (key.into(), value()));
                 at
             }
@@ -121,7 +105,7 @@ impl<K: AsRef<str>, V> Map<K, V> {
         match self.search(key.as_ref()) {
             Ok(at) => Some(std::mem::replace(&mut self.0[at].1, value)),
             Err(at) => {
-                self.make_room();
+                make_room(&mut self.0);
                 self.0.insert(at, (key, value));
                 None
             }
@@ -243,11 +227,20 @@ impl<T> Items<T> {
 /// So many items make a list long.
 const MANY: usize = 4096;
 
-/// Makes room for one more item in a list that is copied as it is. A vector would double; a long list grows by a
-/// quarter.
+/// A list with fewer items is short.
+const SHORT: usize = 8;
+
+/// Makes room for one more item in a list that is made once and kept. A vector has room for four from the first
+/// on, and doubles: a text may be nothing but small mappings, or one long list. Here a short list grows by one, a
+/// long one by a quarter.
 pub(crate) fn make_room<T>(list: &mut Vec<T>) {
-    if list.len() == list.capacity() && list.len() >= MANY {
-        list.reserve_exact(list.len() / 4);
+    let more = match list.len() {
+        0..SHORT => 1,
+        MANY.. => list.len() / 4,
+        _ => return,
+    };
+    if list.len() == list.capacity() {
+        list.reserve_exact(more);
     }
 }
 

@@ -14,8 +14,6 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
     }
     match (schema.shape(id), value) {
         (Shape::Object(fields), Stored::Mapping(entries)) => {
-            let missing = fields.defaults.iter().filter(|(name, _)| !entries.contains_key(name)).count();
-            entries.reserve(missing);
             for (name, default) in &fields.defaults {
                 // `null` is dropped before defaults are set.
                 if entries.get(name).is_none_or(Stored::is_null) {

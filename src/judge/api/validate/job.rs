@@ -8,6 +8,9 @@ use super::{pod, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
+/// What the server says of what only an Indexed Job has.
+pub(in crate::judge::api) const NOT_INDEXED: &str = "requires indexed completion mode";
+
 pub(super) fn job(object: &Part<'_, '_>, causes: &mut Causes) {
     metadata(&object.get("metadata"), causes);
     let spec = object.get("spec");
@@ -127,7 +130,7 @@ pub(super) fn job_spec(spec: &Part<'_, '_>, causes: &mut Causes) {
         if spec.get("completionMode").text() == "Indexed" {
             success_policy(spec, causes);
         } else {
-            causes.invalid_value(&success, "requires indexed completion mode");
+            causes.invalid_value(&success, NOT_INDEXED);
         }
     }
     let replacement = spec.get("podReplacementPolicy");
@@ -184,7 +187,7 @@ fn indexes(spec: &Part<'_, '_>, causes: &mut Causes) {
     if !mode.is_set() || mode.text() == "NonIndexed" {
         for field in [&per_index, &failed] {
             if field.is_set() {
-                causes.invalid(field, "requires indexed completion mode");
+                causes.invalid(field, NOT_INDEXED);
             }
         }
     }

@@ -8,6 +8,10 @@ use super::seen::Seen;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
+/// What the server says of a name that no container has.
+pub(in crate::judge::api) const NO_CONTAINER: &str =
+    "must be one of the container or initContainer names in the pod template";
+
 pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     let rules = spec.at(&["podFailurePolicy", "rules"]);
     causes.at_most(&rules, 20);
@@ -65,7 +69,7 @@ fn exit_codes(codes: &Part<'_, '_>, containers: &HashSet<&str>, causes: &mut Cau
     }
     let container = codes.get("containerName");
     if container.is_set() && !containers.contains(container.text()) {
-        causes.invalid(&container, "must be one of the container or initContainer names in the pod template");
+        causes.invalid(&container, NO_CONTAINER);
     }
     let values = codes.get("values");
     let numbers: Vec<(Part<'_, '_>, i64)> =
