@@ -28,10 +28,8 @@ pub use definition::{
 pub(crate) use field::whole;
 pub use field::{Field, Part};
 pub use held::{Held, Unit};
-pub use kind::Kind;
-#[doc(hidden)]
-pub use kind::add_for_testing;
 pub(crate) use kind::titles;
+pub use kind::{Kind, NotAdded, add};
 pub use lifecycle::{
     Attempts, Choice, Deadline, Disruption, Harm, History, Leak, Release, Released, Retries, Ttl, Wait,
 };

@@ -13,12 +13,40 @@ use crate::text::value::Value;
 #[derive(Clone, Copy)]
 pub struct Kind(&'static Definition);
 
-static EXTRA: OnceLock<&'static Definition> = OnceLock::new();
+/// The kinds that were added. Who asks for the kinds closes the list.
+static ADDED: OnceLock<Vec<&'static Definition>> = OnceLock::new();
 
-/// Adds a kind for the rest of the process.
-#[doc(hidden)]
-pub fn add_for_testing(definition: &'static Definition) {
-    let _ = EXTRA.set(definition);
+/// Why kinds cannot be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAdded {
+    /// What was read already was read without them.
+    #[error("kinds are added once, before anything is read")]
+    TooLate,
+    /// One of them is there: group, version and name.
+    #[error("the kind {1} of {0} is known")]
+    Known(String, &'static str),
+}
+
+/// Adds kinds for the rest of the process, after the built-in ones.
+///
+/// Schemas, registrations and the places that rules may fill are made from the kinds that there are, once. So kinds
+/// are added first, and all together.
+///
+/// # Errors
+/// Something asked for the kinds already, or one of them is known.
+pub fn add(definitions: Vec<Definition>) -> Result<(), NotAdded> {
+    let id = |definition: &Definition| (definition.api_version(), definition.name);
+    let mut known: Vec<_> = BUILT_IN.iter().map(|definition| id(definition)).collect();
+    for definition in &definitions {
+        let id = id(definition);
+        if known.contains(&id) {
+            return Err(NotAdded::Known(id.0, id.1));
+        }
+        known.push(id);
+    }
+    // A kind is copied wherever it is named, as long as the process runs.
+    let added = definitions.into_iter().map(|definition| &*Box::leak(Box::new(definition)));
+    ADDED.set(added.collect()).map_err(|_| NotAdded::TooLate)
 }
 
 impl Kind {
@@ -31,7 +59,7 @@ impl Kind {
 
     /// Returns all kinds, in the order in which they are listed.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
-        BUILT_IN.iter().copied().chain(EXTRA.get().copied()).map(Self)
+        BUILT_IN.iter().chain(ADDED.get_or_init(Vec::new)).copied().map(Self)
     }
 
     /// Returns the titles of all kinds, each once.
@@ -132,9 +160,9 @@ pub(crate) fn titles(kinds: impl Iterator<Item = Kind>) -> Vec<&'static str> {
 }
 
 impl Kind {
-    /// Returns its position in the list; a kind that was added comes last.
+    /// Returns its position in the list; kinds that were added come last.
     fn rank(self) -> usize {
-        BUILT_IN.iter().position(|known| std::ptr::eq(*known, self.0)).unwrap_or(BUILT_IN.len())
+        Self::all().position(|known| std::ptr::eq(known.0, self.0)).unwrap_or(usize::MAX)
     }
 }
 

@@ -1,5 +1,5 @@
-//! A kind is one value: with its definition, and nothing else, it is linted, filled, registered and
-//! documented.
+//! A kind is one value, which may be made at run time: with its definition, and nothing else, it is linted, filled,
+//! registered and documented.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
 
@@ -8,28 +8,40 @@ use jobgate::cli::pages;
 use jobgate::judge::facts::NoFacts;
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::registration::{Target, configurations};
-use jobgate::kinds::{self, Api, CUSTOM, Count, Definition, Finished, Pods, Restart, Ttl};
+use jobgate::kinds::{self, Api, CUSTOM, Count, Definition, Finished, Kind, NotAdded, Pods, Restart, Ttl};
 use jobgate::local::lint::{self, Claims, Input, Options};
 use jobgate::text::value::{Value, json};
 use libtest_mimic::Trial;
 
-static SWARM_JOB: Definition = Definition {
-    group: "example.dev",
-    version: "v1",
-    name: "SwarmJob",
-    resource: "swarmjobs",
-    limits: &["spec", "policy"],
-    ttl: Ttl::Deletes { what: "the finished swarm is", deletes_pods: true, of_job: None },
-    pods: &[Pods {
-        at: &["spec", "tasks", "*"],
-        template: "template",
-        count: Count::Replicas { unset: |_| 1, elastic: None },
-        restart: Restart::Beside { words: &["Never", "OnFailure"], ignored: None, unset: &[] },
-    }],
-    api: Api::Custom { schema: r#"{"type": "object"}"#, operator: None },
-    finished: Finished::Conditions(&["Done"]),
-    ..CUSTOM
-};
+/// Kinds as a file might have them: where the pods of each are, and where its limits.
+const KINDS: &str = r#"[
+    {"name": "SwarmJob", "resource": "swarmjobs", "limits": "spec.policy", "pods": "spec.tasks.*"},
+    {"name": "HiveJob", "resource": "hivejobs", "limits": "spec.policy", "pods": "spec.bees.*"}
+]"#;
+
+/// Makes a kind from a value.
+fn kind(value: &Value) -> Definition {
+    let text = |key: &str| -> &'static str { value[key].as_str().unwrap().to_owned().leak() };
+    let path = |key: &str| -> &'static [&'static str] { text(key).split('.').collect::<Vec<_>>().leak() };
+    Definition {
+        group: "example.dev",
+        version: "v1",
+        name: text("name"),
+        resource: text("resource"),
+        limits: path("limits"),
+        ttl: Ttl::Deletes { what: "the finished swarm is", deletes_pods: true, of_job: None },
+        pods: vec![Pods {
+            at: path("pods"),
+            template: "template",
+            count: Count::Replicas { unset: |_| 1, elastic: None },
+            restart: Restart::Beside { words: &["Never", "OnFailure"], ignored: None, unset: &[] },
+        }]
+        .leak(),
+        api: Api::Custom { schema: r#"{"type": "object"}"#, operator: None },
+        finished: Finished::Conditions(&["Done"]),
+        ..CUSTOM
+    }
+}
 
 const MANIFEST: &str = "\
 apiVersion: example.dev/v1
@@ -43,9 +55,13 @@ spec:
       template: {spec: {containers: [{name: c, image: 'i:v1', resources: {limits: {nvidia.com/gpu: 1}}}]}}
 ";
 
-/// Adds the kind to this process and returns the trials.
+/// Adds the kinds to this process and returns the trials. Nothing may ask for kinds before.
 pub(crate) fn trials() -> Vec<Trial> {
-    kinds::add_for_testing(&SWARM_JOB);
+    let made: Value = serde_json::from_str(KINDS).unwrap();
+    let job = || vec![Definition { name: "Job", group: "batch", version: "v1", ..CUSTOM }];
+    assert_eq!(kinds::add(job()).unwrap_err().to_string(), "the kind Job of batch/v1 is known");
+    kinds::add(made.as_array().unwrap().iter().map(kind).collect()).unwrap();
+    assert_eq!(kinds::add(Vec::new()), Err(NotAdded::TooLate));
     let trial = |name: &str, run: fn()| {
         Trial::test(format!("new_kind::{name}"), move || {
             run();
@@ -102,13 +118,13 @@ fn registered() {
         configurations("jobgate", &Target::Url("https://127.0.0.1".to_owned()), None);
     for configuration in [mutating, validating] {
         let rules = configuration["webhooks"][0]["rules"].as_array().unwrap();
-        assert!(
-            rules.iter().any(|rule| rule["apiGroups"] == json!(["example.dev"])
-                && rule["resources"] == json!(["swarmjobs"]))
-        );
+        let ours = rules.iter().find(|rule| rule["apiGroups"] == json!(["example.dev"])).unwrap();
+        assert_eq!(ours["resources"], json!(["swarmjobs", "hivejobs"]));
     }
 }
 
 fn documented() {
+    let [swarm, hive] = ["SwarmJob", "HiveJob"].map(|name| Kind::named("example.dev", name).unwrap());
+    assert!(swarm != hive && swarm < hive && Kind::JOB < swarm);
     assert!(pages::page_for_editor("deadline").unwrap().contains("`SwarmJob`"));
 }
