@@ -38,7 +38,6 @@ use jobgate::admission::{Answer, Endpoint, Meta};
 use jobgate::cli::today;
 use jobgate::cluster::Claims;
 use jobgate::judge::policy::Policy;
-use jobgate::judge::rules::RULES;
 use jobgate::kinds::Kind;
 use jobgate::serve::server::certificate::{Development, Identity};
 use jobgate::serve::server::{Application, Call, Config, Limits, Metrics, Readiness, Server, Stop};
@@ -784,7 +783,8 @@ fn first_rules() -> Policy {
         "restart-policy",
         "ttl-after-finished",
     ];
-    let later = RULES.iter().map(|entry| entry.rule.id).filter(|id| !FIRST.contains(id));
+    let all = Policy::default();
+    let later = all.rules().iter().map(|rule| &*rule.id).filter(|id| !FIRST.contains(id));
     let rules: String = later.map(|id| format!("    {id}: {{action: ignore}}\n")).collect();
     let text = format!(
         "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: seven}}\nspec:\n  rules:\n{rules}"

@@ -45,13 +45,11 @@ use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::Policy;
+use crate::judge::rule::RuleId;
+use crate::judge::rules::RuleSet;
 use crate::judge::trust;
 use crate::kinds::Kind;
 use respond::Reply;
-
-/// The rule that `/mutate` denies: the API server rejects such a Job or CronJob before `/validate`, so its
-/// author would see the other findings only at the next attempt (kubernetes.md §0.6).
-const REFUSED_BETWEEN_THE_CALLS: &str = "restart-policy";
 
 /// The warning about an update of an object that cannot be read as it was.
 const JUDGED_AS_NEW: &str =
@@ -153,7 +151,7 @@ pub struct Meta {
     /// How it was answered.
     pub outcome: Outcome,
     /// How many findings there are of each rule and level: an object may have too many to list.
-    pub findings: BTreeMap<(&'static str, Level), usize>,
+    pub findings: BTreeMap<(RuleId, Level), usize>,
     /// How many warnings were sent.
     pub warnings: usize,
     /// How many operations the patch has.
@@ -184,7 +182,7 @@ pub fn answer(
     body: &[u8],
     today: Option<Date>,
 ) -> Answer {
-    match Review::read(body) {
+    match Review::read(body, policy.needs()) {
         Ok(review) => judge(endpoint, policy, facts, review, today),
         Err(malformed) => reject(&malformed),
     }
@@ -243,7 +241,7 @@ pub fn judge(
     }
     let old = old.as_ref();
     let mut reply = Reply { audit: audit(policy, &verdict), ..Reply::default() };
-    if denies(endpoint, kind, &verdict) {
+    if denies(policy.rules(), endpoint, kind, &verdict) {
         let advice = trust::advice(policy, &object, &head.user);
         reply.denial = Some(respond::denial(&verdict.findings, advice.as_deref()));
     } else if endpoint == Endpoint::Validate {
@@ -260,7 +258,7 @@ pub fn judge(
         let again = |object: &Value| {
             engine::evaluate_binding(policy, facts, &Request { object, old, same_spec: None, ..request })
         };
-        match checked_patch(object, &verdict, again) {
+        match checked_patch(object, &verdict, policy.rules(), again) {
             Ok(ops) => {
                 reply.warnings.extend(
                     respond::filled_in(&verdict.findings).filter(|_| policy.report_fills && !ops.is_empty()),
@@ -279,23 +277,24 @@ pub fn judge(
         reply.warnings.insert(0, JUDGED_AS_NEW.to_owned());
     }
     for finding in &verdict.findings {
-        *meta.findings.entry((finding.rule, finding.level)).or_default() += 1;
+        *meta.findings.entry((finding.rule.clone(), finding.level)).or_default() += 1;
     }
     meta.skipped = verdict.skipped;
     finish(head, reply, meta)
 }
 
 /// Tells whether a webhook denies an object for its findings.
-pub(crate) fn denies(endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool {
+pub(crate) fn denies(rules: &RuleSet, endpoint: Endpoint, kind: Kind, verdict: &Verdict) -> bool {
     match endpoint {
         Endpoint::Validate => verdict.level() == Some(Level::Deny),
-        Endpoint::Mutate => kind.is_built_in() && refused_between(&verdict.findings),
+        Endpoint::Mutate => kind.is_built_in() && refused_between(rules, &verdict.findings),
     }
 }
 
 /// Tells whether the API server rejects the object before it calls `/validate`.
-fn refused_between(findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| finding.level == Level::Deny && finding.rule == REFUSED_BETWEEN_THE_CALLS)
+fn refused_between(rules: &RuleSet, findings: &[Finding]) -> bool {
+    let before = |finding: &Finding| rules.find(&finding.rule).is_some_and(|rule| rule.before_validate);
+    findings.iter().any(|finding| finding.level == Level::Deny && before(finding))
 }
 
 /// Answers a review that is larger than the server accepts, from its beginning: a denial, since a webhook
@@ -427,7 +426,7 @@ fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
     let mut audit = BTreeMap::new();
     let mut rules: BTreeMap<&str, Level> = BTreeMap::new();
     for finding in verdict.findings.iter().filter(|finding| finding.level > Level::Note) {
-        let level = rules.entry(finding.rule).or_insert(finding.level);
+        let level = rules.entry(&finding.rule).or_insert(finding.level);
         *level = finding.level.max(*level);
     }
     let join = |rules: &mut dyn Iterator<Item = String>| rules.collect::<Vec<_>>().join(",");
@@ -438,7 +437,7 @@ fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
         );
     }
     let suppressed: BTreeSet<&str> =
-        verdict.suppressed.iter().map(|suppressed| suppressed.finding.rule).collect();
+        verdict.suppressed.iter().map(|suppressed| &*suppressed.finding.rule).collect();
     if !suppressed.is_empty() {
         audit.insert("suppressed", join(&mut suppressed.iter().map(|rule| (*rule).to_owned())));
     }
@@ -773,7 +772,7 @@ mod tests {
         let (answer, response) = update(Endpoint::Validate, &suspended, &unbounded);
         assert_eq!(
             (answer.meta.findings, response["warnings"].as_array().map(Vec::len)),
-            (BTreeMap::from([(("deadline", Level::Warn), 1)]), Some(1))
+            (BTreeMap::from([((RuleId::new("deadline"), Level::Warn), 1)]), Some(1))
         );
     }
 

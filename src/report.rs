@@ -44,6 +44,7 @@ use std::sync::Arc;
 use crate::admission::dry_run::Prediction;
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::fold::Named;
+use crate::judge::rules::RuleSet;
 use crate::text::lines::Position;
 use crate::text::value::make_room;
 pub use holdings::Holdings;
@@ -346,7 +347,7 @@ impl Format {
 }
 
 /// What a format may need.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Whether to colour; only the formats for terminals do: human and concise.
     pub color: bool,
@@ -366,6 +367,8 @@ pub struct Options {
     pub fail_on: Level,
     /// Whether something that was not judged fails the run, too.
     pub fail_on_unjudged: bool,
+    /// The rules of the run's policy, for what the formats say of them.
+    pub rules: RuleSet,
 }
 
 impl Default for Options {
@@ -379,6 +382,7 @@ impl Default for Options {
             statistics: false,
             fail_on: Level::Deny,
             fail_on_unjudged: false,
+            rules: RuleSet::built_in(),
         }
     }
 }
@@ -458,7 +462,7 @@ pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn i
         Format::Human => human::write(report, options, out),
         Format::Concise => concise::write(report, options, out),
         Format::Json => json::write(report, out),
-        Format::Sarif => sarif::write(report, out),
+        Format::Sarif => sarif::write(report, options, out),
         Format::Junit => junit::write(report, options, out),
         Format::Github => github::write(report, options, out),
         Format::Gitlab => gitlab::write(report, options, out),

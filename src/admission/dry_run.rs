@@ -127,13 +127,13 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let kind = Kind::of(object).unwrap_or(Kind::JOB);
     let sent = sent(object, old.as_ref(), namespace);
     let mutate = judge(&sent, Origin::Admission);
-    let stopped = admission::denies(Endpoint::Mutate, kind, &mutate);
+    let stopped = admission::denies(policy.rules(), Endpoint::Mutate, kind, &mutate);
     let (patch, doubt) = match stopped {
         true => (Vec::new(), None),
         false => {
             let again =
                 |object: &Value| engine::evaluate_binding(policy, facts, &Request { object, ..request });
-            match admission::checked_patch(sent.clone(), &mutate, again) {
+            match admission::checked_patch(sent.clone(), &mutate, policy.rules(), again) {
                 Ok(ops) => (ops, None),
                 Err(doubt) => (Vec::new(), Some(doubt)),
             }
@@ -158,7 +158,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
         () if server.unreadable => Predicted::Rejected,
         () if stopped => Predicted::Denied,
         () if refuses => Predicted::Rejected,
-        () if admission::denies(Endpoint::Validate, kind, &validate) => Predicted::Denied,
+        () if admission::denies(policy.rules(), Endpoint::Validate, kind, &validate) => Predicted::Denied,
         () if server.open => Predicted::Unjudged,
         () if patch.is_empty() => Predicted::Allowed,
         () => Predicted::Patched,
@@ -245,8 +245,8 @@ fn told(mutate: &Verdict, validate: &Verdict, written: &Verdict, object: &Value)
 }
 
 /// Returns what tells a finding from others of the same object.
-fn key(finding: &Finding) -> (&'static str, &Pointer) {
-    (finding.rule, &finding.path)
+fn key(finding: &Finding) -> (&str, &Pointer) {
+    (&finding.rule, &finding.path)
 }
 
 /// Returns a finding of the sent object with the places and fix of the same finding in the manifest.

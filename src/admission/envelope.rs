@@ -24,8 +24,8 @@ pub(super) struct Envelope<'a> {
     pub(super) has_request: bool,
     pub(super) object: Option<&'a RawValue>,
     pub(super) old: Option<&'a RawValue>,
-    /// Whether objects that are created are to be skimmed as they come.
-    skims: bool,
+    /// What is kept of objects that are created, if they are skimmed as they come.
+    skims: Option<Keep>,
     pub(super) skimmed: Option<(Kind, Value)>,
 }
 
@@ -41,8 +41,8 @@ impl<'a> Envelope<'a> {
     }
 
     /// Reads a whole body, and skims an object that is created as it comes.
-    pub(super) fn skim(body: &'a [u8]) -> Option<Self> {
-        let mut envelope = Self { skims: true, ..Self::default() };
+    pub(super) fn skim(body: &'a [u8], keep: Keep) -> Option<Self> {
+        let mut envelope = Self { skims: Some(keep), ..Self::default() };
         let mut json = serde_json::Deserializer::from_str(str::from_utf8(body).ok()?);
         let reader = EnvelopeReader { envelope: &mut envelope, level: Level::Review };
         reader.deserialize(&mut json).and_then(|()| json.end()).ok()?;
@@ -144,12 +144,9 @@ impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
                 })?,
                 (Level::Review, key) => self.envelope.review_field(key, map.next_value()?),
                 (Level::Request, "object")
-                    if self.envelope.skims && self.envelope.head.creates().is_some() =>
+                    if let Some((keep, kind)) = self.envelope.skims.zip(self.envelope.head.creates()) =>
                 {
-                    let kind = self.envelope.head.creates();
-                    self.envelope.skimmed = kind
-                        .map(|kind| Ok((kind, map.next_value_seed(ValueReader(Keep::Object))?)))
-                        .transpose()?;
+                    self.envelope.skimmed = Some((kind, map.next_value_seed(ValueReader(keep))?));
                 }
                 (Level::Request, key) => self.envelope.request_field(key, map.next_value()?),
             }

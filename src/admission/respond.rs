@@ -346,7 +346,7 @@ fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
 /// Returns a finding as one line, with other words for its path.
 fn line_at(finding: &Finding, path: &str, with_help: bool, limit: usize) -> Line {
     meter::spend(1);
-    let mut text = String::from(finding.rule);
+    let mut text = finding.rule.to_string();
     let mut push = |part: &str| {
         let room = (limit + 1).saturating_sub(text.len());
         text.push_str(&one_line(&part[..ceil_char(part, room)]));

@@ -15,6 +15,7 @@ use super::wanted::{self, Wanted};
 use super::{Fault, Pass};
 use crate::judge::engine::Operation;
 use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedRuntime};
+use crate::judge::rule::Needs;
 use crate::kinds::Kind;
 use crate::text::value::{Value, ValueReader};
 
@@ -102,6 +103,7 @@ pub struct Review<'a> {
     /// The runtimes in which the jobs of the object run. What they are decides which claims are used: see
     /// [`Self::know`].
     pub runtimes: Vec<WantedRuntime>,
+    needs: Needs,
 }
 
 /// The subject of a review.
@@ -188,13 +190,14 @@ pub struct Malformed<'a> {
 }
 
 impl<'a> Review<'a> {
-    /// Reads a review without what no rule reads: nothing there makes an object unreadable, or exempts it.
+    /// Reads a review for rules with these needs, and without what none of them reads: nothing there makes an
+    /// object unreadable, or exempts it.
     ///
     /// # Errors
     ///
     /// The body is not one JSON document, not an AdmissionReview, or has no readable `request.uid`.
-    pub fn read(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
-        Self::skim(body).map_or_else(|| Self::read_with(Keep::Object, body), Ok)
+    pub fn read(body: &'a [u8], needs: Needs) -> Result<Self, Malformed<'a>> {
+        Self::skim(body, needs).map_or_else(|| Self::read_with(Keep::of(needs), needs, body), Ok)
     }
 
     /// Reads a review with its whole objects, where [`Self::read`] may omit what no rule reads.
@@ -203,17 +206,17 @@ impl<'a> Review<'a> {
     ///
     /// As [`Self::read`].
     pub fn read_whole(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
-        Self::read_with(Keep::Whole, body)
+        Self::read_with(Keep::Whole, Needs::ALL, body)
     }
 
     /// Reads the selected part of the objects.
     ///
     /// The API server hands on what a user wrote into `fieldsV1` without looking at it, so its bytes may be
     /// no UTF-8.
-    fn read_with(keep: Keep, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
+    fn read_with(keep: Keep, needs: Needs, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         match legible(body) {
-            Cow::Borrowed(body) => Self::read_text(keep, body),
-            Cow::Owned(text) => match Review::read_text(keep, &text) {
+            Cow::Borrowed(body) => Self::read_text(keep, needs, body),
+            Cow::Owned(text) => match Review::read_text(keep, needs, &text) {
                 Ok(review) => Ok(review.into_owned()),
                 Err(Malformed { reason, head }) => {
                     Err(Malformed { reason, head: Box::new(head.into_owned()) })
@@ -222,7 +225,7 @@ impl<'a> Review<'a> {
         }
     }
 
-    fn read_text(keep: Keep, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
+    fn read_text(keep: Keep, needs: Needs, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         let (envelope, error) = Envelope::read(body);
         let Envelope { head, is_review, has_request, object, old, .. } = envelope;
         let reason = if let Some(error) = error {
@@ -235,7 +238,7 @@ impl<'a> Review<'a> {
             "`request.uid` is missing".to_owned()
         } else {
             let subject = examine(keep, &head, object, old);
-            return Ok(Self::of(head, subject));
+            return Ok(Self::of(head, subject, needs));
         };
         Err(Malformed { reason, head: Box::new(head) })
     }
@@ -243,7 +246,7 @@ impl<'a> Review<'a> {
     /// Returns a review that borrows nothing: without the texts of its objects, of which there would be one
     /// more copy than a review is weighed for.
     fn into_owned(self) -> Review<'static> {
-        let Self { head, subject, claims, runtimes } = self;
+        let Self { head, subject, claims, runtimes, needs } = self;
         let subject = match subject {
             Subject::Object(change) => {
                 let Change { operation, kind, object, old, same_spec, texts: _ } = *change;
@@ -254,21 +257,22 @@ impl<'a> Review<'a> {
             Subject::SameSpec => Subject::SameSpec,
             Subject::Unread(unreadable) => Subject::Unread(unreadable),
         };
-        Review { head: head.into_owned(), subject, claims, runtimes }
+        Review { head: head.into_owned(), subject, claims, runtimes, needs }
     }
 
     /// Reads a review in one pass over the body, in which a new object is skimmed; nothing for one that is
     /// unusual.
     ///
     /// It reads nothing that [`Self::read_with`] would read otherwise, and leaves to it what it cannot read.
-    fn skim(body: &'a [u8]) -> Option<Self> {
-        let Envelope { head, is_review, object, old, skimmed, .. } = Envelope::skim(body)?;
+    fn skim(body: &'a [u8], needs: Needs) -> Option<Self> {
+        let keep = Keep::of(needs);
+        let Envelope { head, is_review, object, old, skimmed, .. } = Envelope::skim(body, keep)?;
         if !is_review || head.uid.is_empty() {
             return None;
         }
         let Some((kind, skimmed)) = skimmed else {
-            let subject = examine(Keep::Object, &head, object, old);
-            return Some(Self::of(head, subject));
+            let subject = examine(keep, &head, object, old);
+            return Some(Self::of(head, subject, needs));
         };
         // What the object was skimmed for may have been taken back behind it, and so may the object.
         let sound = object.is_none() && head.creates() == Some(kind) && Kind::of(&skimmed) == Some(kind);
@@ -281,17 +285,17 @@ impl<'a> Review<'a> {
             texts: None,
         };
         let subject = Subject::Object(Box::new(change));
-        sound.then(|| Self::of(head, subject))
+        sound.then(|| Self::of(head, subject, needs))
     }
 
-    fn of(head: Head<'a>, subject: Subject<'a>) -> Self {
-        let Wanted { claims, runtimes } = wanted::wanted(&head, &subject, &NoFacts);
-        Self { head, subject, claims, runtimes }
+    fn of(head: Head<'a>, subject: Subject<'a>, needs: Needs) -> Self {
+        let Wanted { claims, runtimes } = wanted::wanted(&head, &subject, needs, &NoFacts);
+        Self { head, subject, claims, runtimes, needs }
     }
 
     /// Adds the claims that the pods of these runtimes use.
     pub fn know(&mut self, runtimes: &dyn Facts) {
-        self.claims = wanted::wanted(&self.head, &self.subject, runtimes).claims;
+        self.claims = wanted::wanted(&self.head, &self.subject, self.needs, runtimes).claims;
     }
 }
 
@@ -359,9 +363,9 @@ fn examine<'a>(
 /// Reads an object. One whose status or unknown fields cannot be read is read without them: it has not
 /// finished, so that they exempt nothing.
 fn read(text: &str, keep: Keep) -> Result<Value, Unreadable> {
-    match parse(text, keep) {
-        Err(unreadable) if keep == Keep::Object => parse(text, Keep::Judged).map_err(|_| unreadable),
-        read => read,
+    match (parse(text, keep), keep) {
+        (Err(unreadable), Keep::Object(needs)) => parse(text, Keep::Judged(needs)).map_err(|_| unreadable),
+        (read, _) => read,
     }
 }
 
@@ -390,6 +394,11 @@ mod tests {
 
     const JOB: &str = r#"{"apiVersion":"batch/v1","kind":"Job","spec":{}}"#;
 
+    /// What the built-in rules need.
+    fn needs() -> Needs {
+        Needs::CLAIMS | Needs::RUNTIMES | Needs::MANAGERS
+    }
+
     fn body(request: &str) -> String {
         format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{request}}}"#)
     }
@@ -401,7 +410,7 @@ mod tests {
     }
 
     fn subject(body: &str) -> Subject<'_> {
-        Review::read(body.as_bytes()).expect("a review").subject
+        Review::read(body.as_bytes(), needs()).expect("a review").subject
     }
 
     #[test]
@@ -411,7 +420,7 @@ mod tests {
             "object":null,"object":{}}}"#,
             r#"{"apiVersion":"batch/v1","kind":"Pod","kind":"Job","spec":1,"spec":2}"#
         ));
-        let review = Review::read(body.as_bytes()).expect("a review");
+        let review = Review::read(body.as_bytes(), needs()).expect("a review");
         assert_eq!((&*review.head.uid, &*review.head.operation), ("b", "CREATE"));
         let Subject::Object(change) = review.subject else { panic!("{:?}", review.subject) };
         assert_eq!((change.kind, &change.object["spec"]), (Kind::JOB, &json!(2)));
@@ -422,15 +431,16 @@ mod tests {
         let body = body(
             r#"{"uid":"u","operation":["CREATE"],"kind":"Job","name":5,"namespace":null,"userInfo":[],"dryRun":"true","new":{"a":[1]}}"#,
         );
-        let review = Review::read(body.as_bytes()).expect("a review");
+        let review = Review::read(body.as_bytes(), needs()).expect("a review");
         assert_eq!(review.head, Head { uid: "u".into(), ..Head::default() });
         assert!(matches!(review.subject, Subject::Pass(Pass::Operation)));
     }
 
     #[test]
     fn text_may_have_escapes() {
-        let review = Review::read(br#"{"\u006bind":"Admission\u0052eview","request":{"uid":"a\"b"}}"#)
-            .expect("a review");
+        let review =
+            Review::read(br#"{"\u006bind":"Admission\u0052eview","request":{"uid":"a\"b"}}"#, needs())
+                .expect("a review");
         assert_eq!(review.head.uid, "a\"b");
     }
 
@@ -448,12 +458,12 @@ mod tests {
             (r#"{"kind":"AdmissionReview","request":{"uid":"u"}} {}"#, "u", "trailing characters"),
             (r#"{"kind":"AdmissionReview","request":{"uid":"u","object":{"a":"#, "u", "EOF"),
         ] {
-            let error = Review::read(body.as_bytes()).expect_err(body);
+            let error = Review::read(body.as_bytes(), needs()).expect_err(body);
             assert_eq!(error.head.uid, uid, "{body}");
             assert!(error.reason.contains(reason), "{body}: {}", error.reason);
         }
         let long = body(&format!(r#"{{"uid":"{}"}}"#, "u".repeat(LONGEST_UID + 1)));
-        assert!(Review::read(long.as_bytes()).is_err(), "a uid is not echoed at any length");
+        assert!(Review::read(long.as_bytes(), needs()).is_err(), "a uid is not echoed at any length");
     }
 
     #[test]
@@ -475,7 +485,7 @@ mod tests {
     fn beta_reviews_are_answered_in_beta() {
         let review =
             br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u"}}"#;
-        assert_eq!(Review::read(review).expect("a review").head.version, Version::V1Beta1);
+        assert_eq!(Review::read(review, needs()).expect("a review").head.version, Version::V1Beta1);
     }
 
     #[test]
@@ -567,11 +577,9 @@ mod tests {
         ] {
             let body = request(&format!(r#""object":{job},{after}"#));
             let whole = Review::read_whole(body.as_bytes()).expect("a review");
-            assert_eq!(
-                format!("{:?}", Review::read(body.as_bytes()).expect("a review")),
-                format!("{whole:?}"),
-                "{after}"
-            );
+            let read = Review::read(body.as_bytes(), needs()).expect("a review");
+            let text = |review: &Review<'_>| format!("{:?} {:?}", review.head, review.subject);
+            assert_eq!(text(&read), text(&whole), "{after}");
         }
         let last =
             request(&format!(r#""object":{{"apiVersion":"batch/v1","kind":"Job","spec":1}},"object":{job}"#));
@@ -717,12 +725,13 @@ mod tests {
         for operation in ["CREATE", "UPDATE"] {
             let body = request(&format!(r#""operation":"{operation}","object":{job},"oldObject":{JOB}"#));
             let bytes: Vec<u8> = body.bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect();
-            let review = Review::read(&bytes).expect("a review");
+            let review = Review::read(&bytes, needs()).expect("a review");
             assert_eq!((&*review.head.uid, &*review.head.operation), ("u", operation));
             let Subject::Object(change) = review.subject else { panic!("{:?}", review.subject) };
             assert_eq!(change.object["spec"]["parallelism"], json!(2));
         }
-        let cut = Review::read(b"{\"request\":{\"uid\":\"u\",\"name\":\"\xff\"").expect_err("it breaks off");
+        let cut = Review::read(b"{\"request\":{\"uid\":\"u\",\"name\":\"\xff\"", needs())
+            .expect_err("it breaks off");
         assert_eq!((&*cut.head.uid, &*cut.head.name), ("u", "?"));
     }
 
@@ -736,7 +745,7 @@ mod tests {
         let fields = |new: &[String], old: &[String]| {
             format!(r#""namespace":"n","operation":"UPDATE","object":{},"oldObject":{}"#, job(new), job(old))
         };
-        let needed = |body: &str| Review::read(body.as_bytes()).expect("a review").claims;
+        let needed = |body: &str| Review::read(body.as_bytes(), needs()).expect("a review").claims;
         let name =
             |name: &str| WantedClaim { namespace: "n".to_owned(), name: name.to_owned(), shared: false };
         assert_eq!(
@@ -757,7 +766,7 @@ mod tests {
         let body = body(&format!(
             r#"{{"uid":"u","kind":{{"group":"kubeflow.org","kind":"PyTorchJob"}},"operation":"CREATE","namespace":"n","object":{object}}}"#
         ));
-        let claims = Review::read(body.as_bytes()).expect("a review").claims;
+        let claims = Review::read(body.as_bytes(), needs()).expect("a review").claims;
         claims.into_iter().map(|claim| if claim.shared { claim.name + "*" } else { claim.name }).collect()
     }
 
@@ -773,7 +782,7 @@ mod tests {
         let job = format!(r#"{{"apiVersion":"batch/v1","kind":"Job","spec":{spec}}}"#);
         for (length, claims) in [(wanted::LONGEST_NAMESPACE, 1), (wanted::LONGEST_NAMESPACE + 1, 0)] {
             let body = request(&format!(r#""namespace":"{}","object":{job}"#, "n".repeat(length)));
-            assert_eq!(Review::read(body.as_bytes()).expect("a review").claims.len(), claims);
+            assert_eq!(Review::read(body.as_bytes(), needs()).expect("a review").claims.len(), claims);
         }
     }
 
@@ -784,7 +793,12 @@ mod tests {
         let body = body(&format!(
             r#"{{"uid":"u","kind":{{"group":"{group}","kind":"{kind}"}},"operation":"CREATE","namespace":"n","object":{object}}}"#
         ));
-        Review::read(body.as_bytes()).expect("a review").claims.into_iter().map(|claim| claim.name).collect()
+        Review::read(body.as_bytes(), needs())
+            .expect("a review")
+            .claims
+            .into_iter()
+            .map(|claim| claim.name)
+            .collect()
     }
 
     #[test]
@@ -842,7 +856,7 @@ mod tests {
     #[test]
     fn a_runtime_is_asked_for_before_its_claims() {
         let body = of_train_jobs(2);
-        let mut review = Review::read(body.as_bytes()).expect("a review");
+        let mut review = Review::read(body.as_bytes(), needs()).expect("a review");
         let kind = "ClusterTrainingRuntime".to_owned();
         let wanted = WantedRuntime { kind, namespace: "n".to_owned(), name: "torch".to_owned() };
         assert_eq!((review.runtimes.as_slice(), review.claims.len()), (&[wanted.clone()][..], 0));
@@ -868,7 +882,11 @@ mod tests {
     fn the_runtimes_of_many_jobs_in_one_object_are_not_asked_for() {
         for (number, runtimes) in [(8, 1), (9, 0)] {
             let body = of_train_jobs(number);
-            assert_eq!(Review::read(body.as_bytes()).expect("a review").runtimes.len(), runtimes, "{number}");
+            assert_eq!(
+                Review::read(body.as_bytes(), needs()).expect("a review").runtimes.len(),
+                runtimes,
+                "{number}"
+            );
         }
     }
 
@@ -889,7 +907,7 @@ mod tests {
             {"mountPath": "/a", "volumeClaimName": "a"}, {"mountPath": "/b", "volumeClaim": spec},
             {"mountPath": "/c", "volumeClaimName": "c", "volumeClaim": spec},
         ]));
-        let review = Review::read(text.as_bytes()).expect("a review");
+        let review = Review::read(text.as_bytes(), needs()).expect("a review");
         let claims: Vec<_> = review.claims.iter().map(|claim| (&*claim.name, claim.shared)).collect();
         assert_eq!(claims, [("a", true)]);
     }

@@ -1,16 +1,22 @@
-//! Reads an object without the parts that no rule reads.
+//! Reads an object without the parts that no rule in force reads.
 //!
-//! Part of a Job is probes, ports, security contexts and managed fields, which no rule reads. Objects are read
+//! Part of a Job is probes, ports, security contexts and managed fields, which few rules read. Objects are read
 //! without them, a new one and the one that it replaces alike: whatever is in these fields, and however deeply
-//! it nests, it neither makes an object unreadable nor exempts it. A rule that reads one of these fields
-//! removes it from the list; the fixtures and the property test read each object both ways and fail if that is
-//! forgotten.
+//! it nests, it neither makes an object unreadable nor exempts it. A rule that reads one of these fields says so
+//! in its [`Needs`]; the fixtures and the property test read each object both ways and fail if that is forgotten.
 
+use crate::judge::rule::Needs;
 use crate::text::value::Select;
 
-/// Fields of a container.
-const OF_CONTAINER: [&str; 6] =
-    ["livenessProbe", "ports", "readinessProbe", "securityContext", "startupProbe", "volumeDevices"];
+/// Fields of a container, and who needs them.
+const OF_CONTAINER: [(&str, Needs); 6] = [
+    ("livenessProbe", Needs::PROBES),
+    ("ports", Needs::PORTS),
+    ("readinessProbe", Needs::PROBES),
+    ("securityContext", Needs::SECURITY_CONTEXTS),
+    ("startupProbe", Needs::PROBES),
+    ("volumeDevices", Needs::VOLUME_DEVICES),
+];
 /// Fields of `managedFields[]`.
 const OF_MANAGER: [&str; 3] = ["apiVersion", "fieldsType", "time"];
 /// Fields of `managedFields[].fieldsV1`, at any depth.
@@ -23,37 +29,53 @@ pub(super) const DEEPEST_OWNED: u8 = 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     /// An object or its fields.
-    Object,
+    Object(Needs),
     /// An object without its status and what else is beside its metadata and spec.
-    Judged,
+    Judged(Needs),
     /// Nothing is skipped.
     Whole,
     /// A list of containers, or one of them.
-    Containers,
+    Containers(Needs),
     /// The metadata of an object.
-    Metadata,
+    Metadata(Needs),
     /// The list of managed fields, or one entry.
     ManagedFields,
     /// Managed fields, down to so many levels.
     Owned(u8),
 }
 
+impl Keep {
+    /// Returns what is kept of an object for rules with these needs.
+    pub(super) fn of(needs: Needs) -> Self {
+        if needs.has(Needs::WHOLE_OBJECT) { Self::Whole } else { Self::Object(needs) }
+    }
+}
+
 impl Select for Keep {
     fn field(self, name: &str) -> Option<Self> {
         match (self, name) {
-            (Self::Object | Self::Judged, "metadata") => Some(Self::Metadata),
-            (Self::Judged, _) => ["apiVersion", "kind", "spec"].contains(&name).then_some(Self::Object),
-            (Self::Object, "containers" | "ephemeralContainers" | "initContainers") => Some(Self::Containers),
-            (Self::Metadata, "managedFields") => Some(Self::ManagedFields),
+            (Self::Object(needs) | Self::Judged(needs), "metadata") => Some(Self::Metadata(needs)),
+            (Self::Judged(needs), _) => {
+                ["apiVersion", "kind", "spec"].contains(&name).then_some(Self::Object(needs))
+            }
+            (Self::Object(needs), "containers" | "ephemeralContainers" | "initContainers") => {
+                Some(Self::Containers(needs))
+            }
+            (Self::Metadata(needs), "managedFields") => {
+                needs.has(Needs::MANAGERS).then_some(Self::ManagedFields)
+            }
             (Self::ManagedFields, "fieldsV1") => Some(Self::Owned(DEEPEST_OWNED)),
             (Self::ManagedFields, _) => (!OF_MANAGER.contains(&name)).then_some(Self::Whole),
-            (Self::Containers, _) => (!OF_CONTAINER.contains(&name)).then_some(Self::Whole),
+            (Self::Containers(needs), _) => {
+                let unread = |(field, need): &(&str, Needs)| *field == name && !needs.has(*need);
+                (!OF_CONTAINER.iter().any(unread)).then_some(Self::Whole)
+            }
             (Self::Owned(levels), _) => {
                 let left = levels.checked_sub(1).filter(|_| !OF_OWNED.contains(&name));
                 left.map(Self::Owned)
             }
-            (Self::Object, _) => Some(Self::Object),
-            (Self::Metadata | Self::Whole, _) => Some(Self::Whole),
+            (Self::Object(needs), _) => Some(Self::Object(needs)),
+            (Self::Metadata(_) | Self::Whole, _) => Some(Self::Whole),
         }
     }
 
@@ -80,7 +102,8 @@ pub(super) enum Place {
 #[cfg(test)]
 pub(super) fn fields() -> impl Iterator<Item = (Place, &'static str)> {
     let of = |place: Place, names: &'static [&'static str]| names.iter().map(move |name| (place, *name));
-    of(Place::Container, &OF_CONTAINER)
+    let of_container = OF_CONTAINER.iter().map(|(name, _)| (Place::Container, *name));
+    of_container
         .chain(of(Place::Manager, &OF_MANAGER))
         .chain(of(Place::Owned, &OF_OWNED))
         .chain(of(Place::BelowOwned, &["f:a"]))

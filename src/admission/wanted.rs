@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::review::{Head, Subject};
 use crate::judge::facts::{Facts, WantedClaim, WantedRuntime};
 use crate::judge::joined::Joined;
-use crate::judge::rules;
+use crate::judge::rule::Needs;
+use crate::judge::words::is_named_like_checkpoints;
 use crate::kinds::{Mounted, Workload};
 
 /// The longest name of a namespace, in bytes.
@@ -35,11 +36,15 @@ struct Usage {
     for_checkpoints: bool,
 }
 
-/// Returns what a rule may look up, without the claims of templates with no pods. Claims of a runtime are
-/// among them only if `facts` has it.
-pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, facts: &dyn Facts) -> Wanted {
+/// Returns what rules with these needs may look up, without the claims of templates with no pods. Claims of a
+/// runtime are among them only if `facts` has it.
+pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts: &dyn Facts) -> Wanted {
     let mut all = Wanted::default();
+    let (needs_claims, needs_runtimes) = (needs.has(Needs::CLAIMS), needs.has(Needs::RUNTIMES));
     let Subject::Object(change) = subject else { return all };
+    if !needs_claims && !needs_runtimes {
+        return all;
+    }
     // Nothing is in a namespace that cannot exist; and its name is repeated for each claim. What is in no
     // namespace runs in any.
     if change.kind.cluster_scoped || head.namespace.len() > LONGEST_NAMESPACE {
@@ -76,8 +81,8 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, facts: &dyn Facts) 
         name: name.into_owned(),
         shared,
     };
-    all.claims = wanted.into_iter().map(claim).collect();
-    all.runtimes = runtimes.into_iter().collect();
+    all.claims = wanted.into_iter().filter(|_| needs_claims).map(claim).collect();
+    all.runtimes = runtimes.into_iter().filter(|_| needs_runtimes).collect();
     all
 }
 
@@ -96,7 +101,7 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
             continue;
         }
         for used in pod.claims() {
-            let for_checkpoints = [used.claim, used.volume].into_iter().any(rules::is_named_like_checkpoints);
+            let for_checkpoints = [used.claim, used.volume].into_iter().any(is_named_like_checkpoints);
             let first = Usage { pods, template, for_checkpoints };
             let usage = usages.entry(used.claim).or_insert(first);
             usage.for_checkpoints |= for_checkpoints;
@@ -116,8 +121,7 @@ fn usages<'a>(workload: &Workload<'a>) -> BTreeMap<&'a str, Usage> {
     }
     for own in workload.own_claims() {
         if let (Some((name, _)), Mounted::Everywhere(_)) = (own.to_look_up(), own.form.mounted) {
-            let for_checkpoints =
-                [Some(name), own.path].into_iter().flatten().any(rules::is_named_like_checkpoints);
+            let for_checkpoints = [Some(name), own.path].into_iter().flatten().any(is_named_like_checkpoints);
             let usage = usages.entry(name).or_insert(Usage { pods, template: 0, for_checkpoints });
             usage.for_checkpoints |= for_checkpoints;
             usage.pods = pods;

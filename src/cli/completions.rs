@@ -47,6 +47,7 @@ mod tests {
     use clap::ValueEnum as _;
 
     use super::*;
+    use crate::judge::rules::RuleSet;
     use crate::judge::selection;
 
     #[test]
@@ -56,7 +57,7 @@ mod tests {
             run(shell, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let ids: Vec<&str> = selection::ids().collect();
+        let ids: Vec<_> = selection::ids(&RuleSet::built_in()).collect();
         let bash = script(Shell::Bash);
         assert!(bash.contains(&format!("compgen -W \"{}\"", ids.join(" "))), "--select, --ignore");
         assert!(bash.contains("compgen -W \"human concise json sarif junit github gitlab markdown html openreports policy-report\""));
@@ -79,7 +80,7 @@ mod tests {
         let policies: Vec<&str> = fish.lines().filter(|line| line.contains("-l policy ")).collect();
         assert!(policies.len() >= 3, "{policies:?}");
         assert!(policies.iter().all(|line| !line.contains(" -f ")), "{policies:?}");
-        for page in [ids[0], "torchrun"] {
+        for page in [&*ids[0], "torchrun"] {
             assert!(zsh.contains(page) && fish.contains(page) && bash.contains(page), "{page}");
         }
     }

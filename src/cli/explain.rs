@@ -9,8 +9,8 @@ use super::settings::columns;
 use crate::cli::args::page_ids;
 use crate::cli::pages;
 use crate::cli::topics::TOPICS;
-use crate::judge::checks::CHECKS;
-use crate::judge::rules;
+use crate::judge::checks;
+use crate::judge::rules::RuleSet;
 use crate::text::suggest::closest;
 
 /// Characters in a line where the terminal has more: comfortable to read, and fits beside an editor.
@@ -32,10 +32,10 @@ pub fn run(id: Option<&str>, out: &mut dyn Write) -> anyhow::Result<Exit> {
 }
 
 fn page(id: &str, width: usize) -> anyhow::Result<String> {
-    if let Some(entry) = rules::find(id) {
-        return Ok(pages::rule_for_terminal(entry, width));
+    if let Some(rule) = RuleSet::built_in().find(id) {
+        return Ok(pages::rule_for_terminal(rule, width));
     }
-    if let Some(check) = CHECKS.iter().find(|check| check.id == id) {
+    if let Some(check) = checks::find(id) {
         return Ok(pages::check_for_terminal(check, width));
     }
     if let Some(topic) = TOPICS.iter().find(|topic| topic.id == id) {

@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 
 use crate::cli::topics::{TOPICS, Topic};
-use crate::judge::checks::{CHECKS, Check};
+use crate::judge::checks::{self, CHECKS, Check};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Exportable, Param, ParamDefault, Rule};
-use crate::judge::rules::{Entry, RULES};
+use crate::judge::rules::RuleSet;
 use crate::kinds::Kind;
 
 const HEADING: Style = Style::new().bold();
@@ -246,11 +246,10 @@ fn facts(rule: &Rule) -> String {
 
 /// Returns a rule's page with its data, in Markdown, without a title.
 #[must_use]
-pub fn rule_in_markdown(entry: &Entry) -> String {
-    let (rule, page) = (entry.rule, entry.page());
+pub fn rule_in_markdown(rule: &Rule) -> String {
     format!(
         "{}\n\n## Policy\n\n{}\nIn a policy, with the defaults:\n\n```yaml\n{}```\n",
-        page.trim(),
+        rule.page.text().trim(),
         facts(rule),
         settings(rule)
     )
@@ -259,17 +258,17 @@ pub fn rule_in_markdown(entry: &Entry) -> String {
 /// Returns the page of a rule or check in Markdown, as an editor shows it.
 #[must_use]
 pub fn page_for_editor(id: &str) -> Option<String> {
-    if let Some(entry) = RULES.iter().find(|entry| entry.rule.id == id) {
-        return Some(format!("### {id}\n\n**{}**\n\n{}", entry.rule.summary, rule_in_markdown(entry)));
+    if let Some(rule) = RuleSet::built_in().find(id) {
+        return Some(format!("### {id}\n\n**{}**\n\n{}", rule.summary, rule_in_markdown(rule)));
     }
-    let check = CHECKS.iter().find(|check| check.id == id)?;
+    let check = checks::find(id)?;
     Some(format!("### {id}\n\n**{}.**\n\n{}\n", check.summary, check.page))
 }
 
 /// Returns a rule's page for a terminal of a width, with ANSI styles.
 #[must_use]
-pub fn rule_for_terminal(entry: &Entry, width: usize) -> String {
-    format!("{HEADING}{}{HEADING:#}\n\n{}", entry.rule.id, styled(&rule_in_markdown(entry), width))
+pub fn rule_for_terminal(rule: &Rule, width: usize) -> String {
+    format!("{HEADING}{}{HEADING:#}\n\n{}", rule.id, styled(&rule_in_markdown(rule), width))
 }
 
 /// Returns a check's page for a terminal of a width, with ANSI styles.
@@ -292,16 +291,17 @@ pub fn topic_for_terminal(topic: &Topic, width: usize) -> String {
 /// Returns the list of all rules, checks and topics for a terminal of a width, with ANSI styles.
 #[must_use]
 pub fn list_for_terminal(width: usize) -> String {
-    let ids = RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id));
+    let rules = RuleSet::built_in();
+    let ids = rules.iter().map(|rule| &*rule.id).chain(CHECKS.iter().map(|check| check.id));
     let first = ids.map(str::len).max().unwrap_or_default() + 2;
     let second = Action::ALL.iter().map(|action| action.as_str().len()).max().unwrap_or_default() + 2;
     let mut out = format!("{HEADING}{:first$}{:second$}What must hold{HEADING:#}\n", "Rule", "Action");
     // A name of a field is not broken, so a narrow terminal has what must hold on lines of its own.
     let is_narrow = width < first + second + 30;
-    for Entry { rule, .. } in RULES {
+    for rule in &rules {
         let summary = match is_narrow {
-            true => format!("\n    {}", wrap(rule.summary, width, 4)),
-            false => wrap(rule.summary, width, first + second),
+            true => format!("\n    {}", wrap(&rule.summary, width, 4)),
+            false => wrap(&rule.summary, width, first + second),
         };
         let _ = writeln!(out, "{CODE}{:first$}{CODE:#}{:second$}{summary}", rule.id, rule.default.as_str());
     }
@@ -373,23 +373,24 @@ mod tests {
 
     #[test]
     fn every_rule_page_has_its_sections_in_order() {
-        for entry in RULES {
-            let page = entry.page();
+        for rule in &RuleSet::built_in() {
+            let page = rule.page.text();
             let headings: Vec<&str> = blocks(&page)
                 .into_iter()
                 .filter_map(|block| if let Block::Heading(text) = block { Some(text) } else { None })
                 .collect();
-            assert_eq!(headings, ["Why", "Bad", "Good", "Fix", "Details", "References"], "{}", entry.rule.id);
-            assert!(matches!(blocks(&page)[0], Block::Paragraph(_)), "{}", entry.rule.id);
+            assert_eq!(headings, ["Why", "Bad", "Good", "Fix", "Details", "References"], "{}", rule.id);
+            assert!(matches!(blocks(&page)[0], Block::Paragraph(_)), "{}", rule.id);
         }
     }
 
     #[test]
     fn pages_use_only_the_markdown_that_is_rendered() {
-        let pages = RULES
+        let rules = RuleSet::built_in();
+        let pages = rules
             .iter()
-            .map(|entry| (entry.rule.id, entry.page()))
-            .chain(CHECKS.iter().map(|check| (check.id, check.page.to_owned())));
+            .map(|rule| (&*rule.id, rule.page.text()))
+            .chain(CHECKS.iter().map(|check| (check.id, check.page.into())));
         for (id, page) in pages {
             for block in blocks(&page) {
                 let lines = match block {
@@ -409,25 +410,25 @@ mod tests {
 
     #[test]
     fn the_settings_shown_are_a_policy_that_changes_nothing() {
-        for entry in RULES {
-            let spec: String = settings(entry.rule).lines().map(|line| format!("  {line}\n")).collect();
+        for rule in &RuleSet::built_in() {
+            let spec: String = settings(rule).lines().map(|line| format!("  {line}\n")).collect();
             let source =
                 format!("apiVersion: {API_VERSION}\nkind: {KIND}\nmetadata: {{name: shown}}\nspec:\n{spec}");
             let policy =
                 Policy::parse(&source, "shown.yaml").unwrap_or_else(|errors| panic!("{errors}\n{source}"));
-            assert_eq!(policy.base(entry.rule), Policy::default().base(entry.rule));
-            let params = &policy.rules()[entry.rule.id].params;
-            assert_eq!(params.len(), entry.rule.params.len());
+            assert_eq!(policy.base(&rule.id), Policy::default().base(&rule.id));
+            let params = &policy.settings()[&*rule.id].params;
+            assert_eq!(params.len(), rule.params.len());
         }
     }
 
     #[test]
     fn pages_say_what_is_data() {
-        for entry in RULES {
-            for page in [plain(&rule_for_terminal(entry, 100)), rule_in_markdown(entry)] {
-                assert!(page.contains(entry.rule.id));
-                for param in entry.rule.params {
-                    assert!(page.contains(&format!("`{}`", param.name)), "{}: {}", entry.rule.id, param.name);
+        for rule in &RuleSet::built_in() {
+            for page in [plain(&rule_for_terminal(rule, 100)), rule_in_markdown(rule)] {
+                assert!(page.contains(&*rule.id));
+                for param in rule.params {
+                    assert!(page.contains(&format!("`{}`", param.name)), "{}: {}", rule.id, param.name);
                 }
             }
         }
@@ -439,7 +440,7 @@ mod tests {
         for width in [72, 80, 120] {
             let list = plain(&list_for_terminal(width));
             assert!(list.lines().all(|line| line.chars().count() <= width), "{list}");
-            assert!(RULES.iter().all(|entry| list.contains(entry.rule.id)));
+            assert!(RuleSet::built_in().iter().all(|rule| list.contains(&*rule.id)));
             assert!(CHECKS.iter().all(|check| list.contains(check.id)));
         }
     }

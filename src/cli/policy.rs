@@ -9,7 +9,6 @@ use jiff::civil::Date;
 use super::Exit;
 use crate::judge::cel;
 use crate::judge::policy::{BUILTINS, Policy};
-use crate::judge::rules::RULES;
 use crate::local::files::{self, Barred, MAX_SETTINGS_BYTES};
 use crate::local::lint::path_text;
 use crate::report::{clean, clean_lines};
@@ -71,8 +70,8 @@ fn summarize(policy: &Policy, path: &str, today: Option<Date>, out: &mut dyn Wri
         "{path}: policy `{}` ({}) sets {} of {}, with {} and {}",
         policy.name,
         policy.hash,
-        policy.rules().len(),
-        count(RULES.len(), "rule"),
+        policy.settings().len(),
+        count(policy.rules().len(), "rule"),
         count(policy.overrides.len(), "override"),
         count(policy.exemptions.len(), "exemption"),
     )?;
@@ -160,7 +159,7 @@ mod tests {
             text,
             format!(
                 "0.yaml: policy `mine` ({hash}) sets 1 of {} rules, with 0 overrides and 0 exemptions\n",
-                RULES.len()
+                Policy::default().rules().len()
             )
         );
     }

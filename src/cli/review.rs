@@ -15,6 +15,7 @@ use crate::admission::{self, Endpoint, Pass, Subject};
 use crate::cli::args::Review;
 use crate::judge::facts::{Fact, Facts};
 use crate::judge::policy::Policy;
+use crate::judge::rule::Needs;
 use crate::local::files;
 use crate::local::lint::{self, Against, Claims, FactsError, MAX_FILE_SIZE, Options, STDIN, path_text};
 use crate::local::reviews::{Sent, reviews};
@@ -129,7 +130,9 @@ fn answer(
 /// Returns what was not judged in a review: an object of another kind, and unknown claims that could cause a
 /// denial.
 fn not_judged(body: &[u8], facts: &dyn Facts) -> Vec<Unjudged> {
-    let Ok(review) = admission::Review::read(body) else { return Vec::new() };
+    let Ok(review) = admission::Review::read(body, Needs::CLAIMS | Needs::RUNTIMES) else {
+        return Vec::new();
+    };
     let unjudged = |reason: Reason| {
         let head = &review.head;
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());

@@ -13,6 +13,7 @@ use super::{Exit, Source, policy_named};
 use crate::cli::args::Audit;
 use crate::cli::args::{FailOn, Judging, Lint, Reporting};
 use crate::judge::policy::Policy;
+use crate::judge::rules::RuleSet;
 use crate::judge::selection::{NothingSelected, Selection};
 use crate::local::files::Tree;
 use crate::local::lint::{ByPath, Exclusions, Patterns, Rendering};
@@ -129,17 +130,17 @@ impl Settings {
         judging: Option<&Judging>,
         current: &Path,
     ) -> anyhow::Result<Self> {
-        let selection = selection(reporting, configuration)?;
-        let selected = |policy: Policy| match &selection {
-            Some(selection) => selection.of_policy(policy),
-            None => policy,
-        };
         let policy =
             match (&reporting.policy, configuration.and_then(|file| Some((file, file.policy.as_ref()?)))) {
                 (Some(name), _) => policy_named(name)?,
                 (None, Some((file, named))) => file.read_policy(named)?,
                 (None, None) => policy_named(DEFAULT_POLICY)?,
             };
+        let selection = selection(policy.rules(), reporting, configuration)?;
+        let selected = |policy: Policy| match &selection {
+            Some(selection) => selection.of_policy(policy),
+            None => policy,
+        };
         let default = Policy::default();
         let whole = selection.is_some().then(|| policy.clone());
         let mut is_other = policy.hash != default.hash;
@@ -250,6 +251,7 @@ impl Settings {
             statistics: reporting.statistics,
             fail_on: self.fail_on.into(),
             fail_on_unjudged: reporting.fail_on_unjudged,
+            rules: self.policy.rules().clone(),
         }
     }
 
@@ -294,12 +296,13 @@ pub(super) fn columns() -> Option<usize> {
 /// Returns the rules and checks that are used. With `--select`, the configuration's lists do not count:
 /// whoever asks for a rule gets it.
 fn selection(
+    rules: &RuleSet,
     reporting: &Reporting,
     configuration: Option<&Configuration>,
 ) -> Result<Option<Selection>, NothingSelected> {
     if let (true, Some(file)) = (reporting.select.is_empty(), configuration) {
         let ignore = [&file.ignore[..], &reporting.ignore].concat();
-        return Selection::new(&file.select, &ignore);
+        return Selection::new(rules, &file.select, &ignore);
     }
-    Selection::new(&reporting.select, &reporting.ignore)
+    Selection::new(rules, &reporting.select, &reporting.ignore)
 }

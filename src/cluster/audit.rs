@@ -34,6 +34,7 @@ use crate::cluster::fetch::{self, Failure};
 use crate::cluster::list::{PAGE, Pages};
 use crate::cluster::{self, Connection, Inventory, chain};
 use crate::judge::policy::Policy;
+use crate::judge::rule::Needs;
 use crate::judge::selection::Selection;
 use crate::kinds::{Definition, Kind};
 use crate::report::{Impact, Located, Report, Unjudged, unjudged_order};
@@ -98,12 +99,12 @@ pub async fn audit(
     }
     let (claims, failures) = Inventory::take(&connection.client, &namespaces).await;
     impact.notices.extend(failures.iter().map(|(kind, namespace, failure)| {
-        let (resource, group) = kind.map_or(("persistentvolumeclaims", ""), |kind| (kind.resource, kind.group));
+        let (resource, group) =
+            kind.map_or(("persistentvolumeclaims", ""), |kind| (kind.resource, kind.group));
         let failure = explain(resource, group, namespace, failure);
         let unknown = if kind.is_some() { "runtimes" } else { "claims" };
-        format!(
-            "{failure}; {unknown} are unknown, so `checkpoint-volume-access` reports less than the webhook would"
-        )
+        let rules = policy.rules().in_need_of(Needs::CLAIMS);
+        format!("{failure}; {unknown} are unknown, so {rules} reports less than the webhook would")
     }));
     let mut report = Report::default();
     let mut judge = Judge {
@@ -283,7 +284,7 @@ fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
             .as_ref()
             .map(|object| (object.namespace.clone(), object.kind.clone(), object.name.clone()))
     };
-    let finding = |located: &Located| (located.finding.pointer.clone(), located.finding.rule);
+    let finding = |located: &Located| (located.finding.pointer.clone(), located.finding.rule.clone());
     object(a)
         .cmp(&object(b))
         .then_with(|| finding(a).cmp(&finding(b)))

@@ -20,7 +20,6 @@ use jiff::civil::Date;
 
 use crate::judge::policy::{Action, Exemption, Policy};
 use crate::judge::rule::{Cel, Exportable, Kinds, Measure, Ratchet, Rule};
-use crate::judge::rules::RULES;
 use crate::kinds::registration::{self, NAMESPACE_LABEL, SYSTEM};
 use crate::kinds::{self, Kind};
 use crate::text::value::{Value, json};
@@ -56,8 +55,7 @@ impl Export {
 pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
     let mut export = Export::default();
     let mut exported = Vec::new();
-    for entry in RULES {
-        let rule = entry.rule;
+    for rule in policy.rules() {
         let levels: Vec<Action> =
             [Action::Deny, Action::Warn].into_iter().filter(|level| can_be(policy, rule, *level)).collect();
         match &rule.export {
@@ -66,7 +64,7 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
                 export.notes.push(format!("Not exported: {}: the policy neither denies nor warns.", rule.id));
             }
             Exportable::Cel(cel) => {
-                exported.push(rule.id);
+                exported.push(&*rule.id);
                 let left_out = kinds::titles(rule.kinds.iter().filter(|kind| !is_judged(*kind, cel.kinds)));
                 if !left_out.is_empty() {
                     let left_out = left_out.join(", ");
@@ -108,7 +106,7 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
 /// What one exported policy is made from.
 struct Judge<'p> {
     policy: &'p Policy,
-    rule: &'static Rule,
+    rule: &'p Rule,
     cel: &'p Cel,
     level: Action,
     today: Option<Date>,
@@ -120,9 +118,9 @@ fn is_judged(kind: Kind, exported: Kinds) -> bool {
 }
 
 /// Tells whether a rule has an action for some object.
-fn can_be(policy: &Policy, rule: &'static Rule, action: Action) -> bool {
-    let overrides = policy.overrides.iter().filter_map(|over| over.rules.get(rule.id)?.action);
-    overrides.chain([policy.base(rule).action]).any(|own| own == action)
+fn can_be(policy: &Policy, rule: &Rule, action: Action) -> bool {
+    let overrides = policy.overrides.iter().filter_map(|over| over.rules.get(&*rule.id)?.action);
+    overrides.chain(policy.base(&rule.id).map(|base| base.action)).any(|own| own == action)
 }
 
 /// Returns the name of a policy, and of its binding. `of` is what follows the rule.
@@ -203,12 +201,12 @@ fn judging(judge: &Judge<'_>) -> Value {
 /// it.
 fn places(judge: &Judge<'_>, subject: Subject) -> String {
     let Judge { policy, rule, cel, .. } = *judge;
-    let base = policy.base(rule);
+    let base = policy.base(&rule.id);
     let with_roles = by_kind::with_roles(cel.places, cel.kinds);
     let with_params = cel.params.iter().fold(with_roles, |text, name| {
-        let own = base.param(rule, name).to_string();
+        let own = base.and_then(|base| base.param(name)).unwrap_or(&Value::Null).to_string();
         let others = policy.overrides.iter().filter_map(|over| {
-            let value = over.rules.get(rule.id)?.params.get(*name)?;
+            let value = over.rules.get(&*rule.id)?.params.get(*name)?;
             Some(format!("{} ? [{value}] : []", conditions::matching(&over.matcher, policy, subject)))
         });
         let all: Vec<String> = others.collect();
@@ -299,7 +297,11 @@ mod tests {
             export.notes
         );
         let noted = export.notes.iter().filter(|note| note.starts_with("Not exported: ")).count();
-        assert_eq!(noted + export.objects.len() / 2, RULES.len(), "every rule is exported or has a note");
+        assert_eq!(
+            noted + export.objects.len() / 2,
+            crate::judge::rules::RuleSet::built_in().len(),
+            "every rule is exported or has a note"
+        );
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use crate::judge::engine::{IGNORE, KEEP};
 use crate::judge::finding::{self, Finding, Level, listed};
 use crate::judge::policy::Exemption;
-use crate::judge::rules;
+use crate::judge::rule_id::RuleId;
+use crate::judge::rules::RuleSet;
 use crate::kinds::{Part, Workload};
 use crate::text::lines::cut;
 use crate::text::meter;
@@ -220,9 +221,15 @@ pub static CHECKS: &[Check] = &[
     },
 ];
 
+/// Returns a check by id.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static Check> {
+    CHECKS.iter().find(|check| check.id == id)
+}
+
 /// Returns a finding of a check, at a value and without anything that only some findings have.
 pub(crate) fn finding(
-    rule: &'static str,
+    rule: impl Into<RuleId>,
     level: Level,
     pointer: Pointer,
     message: impl Into<Cow<'static, str>>,
@@ -231,7 +238,7 @@ pub(crate) fn finding(
     let path = pointer.clone();
     let (message, help) = (message.into(), help.into());
     Finding {
-        rule,
+        rule: rule.into(),
         level,
         pointer,
         part: finding::Part::Value,
@@ -288,12 +295,11 @@ const UNKNOWN_NAMES_LISTED: usize = 3;
 const UNKNOWN_NAME_BYTES: usize = 64;
 
 /// Returns a finding for each of Jobgate's annotations that has names which are no rule's.
-pub(crate) fn unknown_annotation_names(workload: &Workload<'_>) -> Vec<Finding> {
+pub(crate) fn unknown_annotation_names(rules: &RuleSet, workload: &Workload<'_>) -> Vec<Finding> {
     let unknown = |key: &'static str| {
         let mut named: Vec<&str> = Vec::new();
         let mut more = 0_usize;
-        for name in annotation_names(workload.own_annotation(key)).filter(|name| rules::find(name).is_none())
-        {
+        for name in annotation_names(workload.own_annotation(key)).filter(|name| rules.find(name).is_none()) {
             if named.contains(&name) {
                 continue;
             }
@@ -339,10 +345,10 @@ fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
 /// nothing, or a `keep` for a rule that fills nothing.
 pub(crate) fn annotations_without_effect(
     workload: &Workload<'_>,
-    denied: &BTreeSet<&'static str>,
-    unused: &BTreeSet<&'static str>,
+    denied: &BTreeSet<&str>,
+    unused: &BTreeSet<&str>,
 ) -> Vec<Finding> {
-    let one = |key: &'static str, rules: &BTreeSet<&'static str>, why: &str, help: &'static str| {
+    let one = |key: &'static str, rules: &BTreeSet<&str>, why: &str, help: &'static str| {
         let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
         let message = format!("`{key}` has no effect on {}: {why}", listed(&names, "and"));
         let around = workload.inside.as_ref().filter(|_| workload.own_annotation(key).is_none());
@@ -424,7 +430,7 @@ mod tests {
             let annotations = json!({"jobgate.dev/ignore": ignored});
             let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": annotations}, "spec": {}});
             let workload = Workload::of(&job).expect("a Job");
-            unknown_annotation_names(&workload)
+            unknown_annotation_names(&RuleSet::built_in(), &workload)
                 .into_iter()
                 .map(|finding| finding.message.into_owned())
                 .collect::<Vec<_>>()
@@ -441,8 +447,10 @@ mod tests {
         );
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": {"jobgate.dev/ignores": "deadline", "jobgate.dev/skip": ""}}});
         let workload = Workload::of(&job).expect("a Job");
-        let messages: Vec<_> =
-            unknown_annotation_names(&workload).into_iter().map(|finding| finding.message).collect();
+        let messages: Vec<_> = unknown_annotation_names(&RuleSet::built_in(), &workload)
+            .into_iter()
+            .map(|finding| finding.message)
+            .collect();
         assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are not Jobgate annotations"]);
         assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
     }

@@ -8,11 +8,11 @@ use crate::judge::checks;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, Safety, sort};
 use crate::judge::fold::Folded;
-use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, trusted_controllers};
+use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, Scope, trusted_controllers};
 use crate::judge::ranks::Reading;
 use crate::judge::ratchet::ratchet;
-use crate::judge::rule::{Cx, Rule};
-use crate::judge::rules::{self, RULES};
+use crate::judge::rule::{Cx, Rule, RuleId};
+use crate::judge::rules::RuleSet;
 use crate::judge::trust::{Trust, trust};
 use crate::kinds::{self, OnUpdate, Path, Workload};
 use crate::text::patch;
@@ -228,25 +228,32 @@ fn verdict(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'
     if request.has_same_spec() && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
         return Verdict::skipped(Skipped::BeingDeleted);
     }
-    if let Some(path) = workload.kind.components {
-        return components(which, policy, facts, request, &workload, path);
+    let wishes = Wishes::of(policy.rules(), &workload);
+    let judgement = Judgement::new(policy, facts, request, &workload, &wishes);
+    match workload.kind.components {
+        Some(path) => judgement.components(which, path),
+        None => judgement.verdict(which),
     }
-    judged(which, policy, facts, request, &workload, &Wishes::of(&workload))
 }
 
 /// What an author asks for in annotations, as ids of rules.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct Wishes<'a> {
     /// The annotation [`KEEP`], if there is one.
-    kept: Option<BTreeSet<&'static str>>,
+    kept: Option<BTreeSet<&'a str>>,
     /// The annotation [`IGNORE`], if there is one.
-    ignored: Option<BTreeSet<&'static str>>,
+    ignored: Option<BTreeSet<&'a str>>,
 }
 
-impl Wishes {
+impl<'a> Wishes<'a> {
     /// Returns those of the object itself.
-    fn of(workload: &Workload<'_>) -> Self {
-        let of = |key| workload.own_annotation(key).map(rules_named);
+    fn of(rules: &'a RuleSet, workload: &Workload<'_>) -> Self {
+        let named = |annotation| {
+            checks::annotation_names(Some(annotation))
+                .filter_map(|name| Some(&*rules.find(name)?.id))
+                .collect()
+        };
+        let of = |key| workload.own_annotation(key).map(named);
         Self { kept: of(KEEP), ignored: of(IGNORE) }
     }
 
@@ -259,239 +266,232 @@ impl Wishes {
     }
 }
 
-/// Judges an object that is neither skipped nor made of others.
-fn judged(
-    which: Which,
-    policy: &Policy,
-    facts: &dyn Facts,
-    request: &Request<'_>,
-    workload: &Workload<'_>,
-    wishes: &Wishes,
-) -> Verdict {
-    let mut findings = run(which, policy, facts, request, workload, wishes);
-    if let Some(old) = request.old {
-        ratchet(policy, facts, request, workload, old, &mut findings);
-    }
-    let mut verdict = Verdict::default();
-    if request.operation == Operation::Update && workload.kind.on_update != OnUpdate::NextRuns {
-        // A change of a running Job is rejected as immutable or deletes it (a TTL on a finished one):
-        // kubernetes.md §2.3.
-        if workload.inside.is_none() {
-            verdict.restore = restore(policy, facts, request, workload);
-        }
-        for finding in &mut findings {
-            finding.fills = false;
-        }
-    }
-    lift(policy, request, workload, wishes, findings, &mut verdict);
-    sort(&mut verdict.findings);
-    verdict
+/// One object under one policy, with all that its rules are judged from.
+#[allow(missing_debug_implementations, reason = "facts are a trait object")]
+pub(super) struct Judgement<'a> {
+    /// The policy.
+    pub(super) policy: &'a Policy,
+    /// What the policy says of this object.
+    pub(super) scope: Scope<'a>,
+    /// What is known of other objects.
+    pub(super) facts: &'a dyn Facts,
+    /// The object, its old state and how it came.
+    pub(super) request: &'a Request<'a>,
+    /// The object, seen as a workload.
+    pub(super) workload: &'a Workload<'a>,
+    /// What its author asks for in annotations.
+    wishes: &'a Wishes<'a>,
 }
 
-/// Judges the objects inside another one in its place, with its namespace. Nothing is filled in: an apply of
-/// the author's manifest would be rejected, as what is inside is immutable (kinds.md §9).
-fn components(
-    which: Which,
-    policy: &Policy,
-    facts: &dyn Facts,
-    request: &Request<'_>,
-    workload: &Workload<'_>,
-    path: Path,
-) -> Verdict {
-    let mut findings = Folded::default();
-    findings.extend(checks::unknown_annotation_names(workload));
-    let mut suppressed: BTreeMap<String, Folded<Finding>> = BTreeMap::new();
-    let mut around: Vec<Finding> = Vec::new();
-    // Read once: there may be many objects inside, and the annotation may be long.
-    let outer = Wishes::of(workload);
-    let mut inside = Vec::new();
-    kinds::each_at(&workload.object, path, &mut |part| inside.push(part));
-    for part in inside {
-        // The operator rejects a wrapper in a wrapper. A version that moved its fields is not read.
-        let is_judged = |inner: &Workload<'_>| {
-            inner.kind.components.is_none()
-                && !inner.kind.has_moved(inner.object.get("apiVersion").text().set())
-        };
-        let Some(inner) = Workload::at(part).filter(is_judged) else { continue };
-        let inner = Workload { inside: Some(workload.object.clone()), ..inner };
-        let own = Wishes::of(&inner);
-        let wishes = Wishes {
-            kept: own.kept.or_else(|| outer.kept.clone()),
-            ignored: own.ignored.or_else(|| outer.ignored.clone()),
-        };
-        let inside_at = inner.object.pointer.clone();
-        let inner = judged(which, policy, facts, request, &inner, &wishes);
-        let below = |mut finding: Finding| {
-            finding.instead_of_fill(Level::Warn);
-            finding
-        };
-        for finding in inner.findings.into_iter().map(below) {
-            // Each object inside may say the same of an annotation around them.
-            if finding.pointer.is_within(&inside_at) {
-                findings.push(finding);
-            } else if !around.contains(&finding) {
-                around.push(finding);
+impl<'a> Judgement<'a> {
+    pub(super) fn new(
+        policy: &'a Policy,
+        facts: &'a dyn Facts,
+        request: &'a Request<'a>,
+        workload: &'a Workload<'a>,
+        wishes: &'a Wishes<'a>,
+    ) -> Self {
+        Self { policy, scope: policy.scope(request, workload), facts, request, workload, wishes }
+    }
+
+    /// Judges an object that is neither skipped nor made of others.
+    fn verdict(&self, which: Which) -> Verdict {
+        let mut findings = self.run(which);
+        if let Some(old) = self.request.old {
+            ratchet(self, old, &mut findings);
+        }
+        let mut verdict = Verdict::default();
+        if self.request.operation == Operation::Update && self.workload.kind.on_update != OnUpdate::NextRuns {
+            // A change of a running Job is rejected as immutable or deletes it (a TTL on a finished one):
+            // kubernetes.md §2.3.
+            if self.workload.inside.is_none() {
+                verdict.restore = self.restore();
+            }
+            for finding in &mut findings {
+                finding.fills = false;
             }
         }
-        for Suppressed { finding, reason } in inner.suppressed {
-            suppressed.entry(reason).or_default().push(below(finding));
-        }
+        self.lift(findings, &mut verdict);
+        sort(&mut verdict.findings);
+        verdict
     }
-    let mut verdict = Verdict { findings: findings.into_vec(), ..Verdict::default() };
-    for (reason, findings) in suppressed {
-        let all = findings.into_vec().into_iter();
-        verdict.suppressed.extend(all.map(|finding| Suppressed { finding, reason: reason.clone() }));
-    }
-    verdict.findings.append(&mut around);
-    sort(&mut verdict.findings);
-    verdict.findings.dedup();
-    verdict
-}
 
-/// Runs the rules of the object's kind, with the policy's settings for this object.
-pub(super) fn run(
-    which: Which,
-    policy: &Policy,
-    facts: &dyn Facts,
-    request: &Request<'_>,
-    workload: &Workload<'_>,
-    wishes: &Wishes,
-) -> Vec<Finding> {
-    // An object that an API server sends is all there is of it.
-    let partial = !workload.has_spec() || (request.origin == Origin::File && workload.is_partial());
-    let scope = policy.scope(request, workload);
-    let runs = |rule: &'static Rule| {
-        let settings = rule.kinds.contains(workload.kind).then(|| scope.settings(rule))?;
-        let ignored = match settings.action {
-            Action::Ignore => true,
-            Action::Warn | Action::Note => which == Which::Binding,
-            Action::Deny | Action::Fill => false,
-        };
-        let kept = settings.action == Action::Fill && wishes.keeps(rule.id);
-        (!ignored && !kept).then_some((rule, settings))
-    };
-    let rules: Vec<(&'static Rule, Effective)> = RULES.iter().filter_map(|entry| runs(entry.rule)).collect();
-    let reading = Reading::of(workload);
-    let mut findings = Folded::default();
-    for (rule, settings) in &rules {
-        let reading = &reading;
-        let mut cx = Cx { rule, request, workload, facts, settings, findings, partial, reading };
-        (rule.check)(&mut cx);
-        findings = cx.findings;
-    }
-    let mut findings = findings.into_vec();
-    for bare in &workload.bare {
-        // What is said of some of them holds for all.
-        for items in findings.iter_mut().filter_map(|finding| finding.items.as_mut()) {
-            items.add_like(&bare.like, &bare.items, &bare.keys);
-        }
-    }
-    findings.extend(reading.beyond());
-    if workload.kind.untested {
-        for finding in &mut findings {
-            if finding.fills {
+    /// Judges the objects inside another one in its place, with its namespace. Nothing is filled in: an apply of
+    /// the author's manifest would be rejected, as what is inside is immutable (kinds.md §9).
+    fn components(&self, which: Which, path: Path) -> Verdict {
+        let rules = self.policy.rules();
+        let mut findings = Folded::default();
+        findings.extend(checks::unknown_annotation_names(rules, self.workload));
+        let mut suppressed: BTreeMap<String, Folded<Finding>> = BTreeMap::new();
+        let mut around: Vec<Finding> = Vec::new();
+        let mut inside = Vec::new();
+        kinds::each_at(&self.workload.object, path, &mut |part| inside.push(part));
+        for part in inside {
+            // The operator rejects a wrapper in a wrapper. A version that moved its fields is not read.
+            let is_judged = |inner: &Workload<'_>| {
+                inner.kind.components.is_none()
+                    && !inner.kind.has_moved(inner.object.get("apiVersion").text().set())
+            };
+            let Some(inner) = Workload::at(part).filter(is_judged) else { continue };
+            let inner = Workload { inside: Some(self.workload.object.clone()), ..inner };
+            // Those around were read once: there may be many objects inside, and the annotation may be long.
+            let own = Wishes::of(rules, &inner);
+            let wishes = Wishes {
+                kept: own.kept.or_else(|| self.wishes.kept.clone()),
+                ignored: own.ignored.or_else(|| self.wishes.ignored.clone()),
+            };
+            let inside_at = inner.object.pointer.clone();
+            let inner = Judgement::new(self.policy, self.facts, self.request, &inner, &wishes).verdict(which);
+            let below = |mut finding: Finding| {
                 finding.instead_of_fill(Level::Warn);
+                finding
+            };
+            for finding in inner.findings.into_iter().map(below) {
+                // Each object inside may say the same of an annotation around them.
+                if finding.pointer.is_within(&inside_at) {
+                    findings.push(finding);
+                } else if !around.contains(&finding) {
+                    around.push(finding);
+                }
             }
-            finding.at_most(Level::Warn);
+            for Suppressed { finding, reason } in inner.suppressed {
+                suppressed.entry(reason).or_default().push(below(finding));
+            }
         }
+        let mut verdict = Verdict { findings: findings.into_vec(), ..Verdict::default() };
+        for (reason, findings) in suppressed {
+            let all = findings.into_vec().into_iter();
+            verdict.suppressed.extend(all.map(|finding| Suppressed { finding, reason: reason.clone() }));
+        }
+        verdict.findings.append(&mut around);
+        sort(&mut verdict.findings);
+        verdict.findings.dedup();
+        verdict
     }
-    findings
-}
 
-/// Returns the operations that restore fills which an apply removed, whatever the policy's actions.
-fn restore(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, workload: &Workload<'_>) -> Vec<Op> {
-    let scope = policy.scope(request, workload);
-    let rules = RULES.iter().map(|entry| entry.rule);
-    let rules: Vec<_> = rules.filter_map(|rule| Some((rule, rule.restore?, scope.settings(rule)))).collect();
-    let reading = Reading::of(workload);
-    let mut ops = Vec::new();
-    for (rule, restore, settings) in &rules {
-        ops.extend(restore(&Cx {
+    /// Runs the rules of the object's kind, with the policy's settings for this object.
+    pub(super) fn run(&self, which: Which) -> Vec<Finding> {
+        // An object that an API server sends is all there is of it.
+        let partial =
+            !self.workload.has_spec() || (self.request.origin == Origin::File && self.workload.is_partial());
+        let runs = |(rule, settings): &(&Rule, Effective)| {
+            let ignored = match settings.action {
+                Action::Ignore => true,
+                Action::Warn | Action::Note => which == Which::Binding,
+                Action::Deny | Action::Fill => false,
+            };
+            let kept = settings.action == Action::Fill && self.wishes.keeps(&rule.id);
+            !ignored && !kept
+        };
+        let of_kind = self.scope.rules().filter(|(rule, _)| rule.kinds.contains(self.workload.kind));
+        let rules: Vec<(&Rule, Effective)> = of_kind.filter(runs).collect();
+        let reading = Reading::of(self.workload);
+        let mut findings = Folded::default();
+        for (rule, settings) in &rules {
+            let mut cx = Cx { findings, partial, ..self.cx(rule, settings, &reading) };
+            rule.check.check(&mut cx);
+            findings = cx.findings;
+        }
+        let mut findings = findings.into_vec();
+        for bare in &self.workload.bare {
+            // What is said of some of them holds for all.
+            for items in findings.iter_mut().filter_map(|finding| finding.items.as_mut()) {
+                items.add_like(&bare.like, &bare.items, &bare.keys);
+            }
+        }
+        findings.extend(reading.beyond());
+        if self.workload.kind.untested {
+            for finding in &mut findings {
+                if finding.fills {
+                    finding.instead_of_fill(Level::Warn);
+                }
+                finding.at_most(Level::Warn);
+            }
+        }
+        findings
+    }
+
+    /// Returns what a rule is given.
+    fn cx<'c>(&'c self, rule: &'c Rule, settings: &'c Effective, reading: &'c Reading<'c>) -> Cx<'c> {
+        Cx {
             rule,
-            request,
-            workload,
-            facts,
+            request: self.request,
+            workload: self.workload,
+            facts: self.facts,
             settings,
             findings: Folded::default(),
             partial: false,
-            reading: &reading,
-        }));
-    }
-    ops
-}
-
-/// Returns the rules that an annotation lists.
-fn rules_named(annotation: &str) -> BTreeSet<&'static str> {
-    checks::annotation_names(Some(annotation)).filter_map(|name| Some(rules::find(name)?.rule.id)).collect()
-}
-
-/// Moves suppressed findings out of the list and adds findings about exemptions and annotations.
-fn lift(
-    policy: &Policy,
-    request: &Request<'_>,
-    workload: &Workload<'_>,
-    wishes: &Wishes,
-    findings: Vec<Finding>,
-    verdict: &mut Verdict,
-) {
-    let exemptions = policy.exemptions_for(request, workload);
-    let mut ended: Vec<(&Exemption, &str)> = Vec::new();
-    for finding in findings {
-        let covering = || exemptions.iter().filter(|exemption| exemption.covers(finding.rule));
-        let may_ignore = match policy.opt_out {
-            OptOut::None => false,
-            OptOut::Warnings => finding.level < Level::Deny,
-            OptOut::Denials => true,
-        };
-        let reason = match covering().find(|exemption| exemption.holds_on(request.today)) {
-            Some(exemption) => format!("exempted by the policy: {}", exemption.reason),
-            None if may_ignore && wishes.ignores(finding.rule) => {
-                format!("suppressed by the annotation `{IGNORE}`")
-            }
-            None => {
-                if let Some(exemption) = covering().next()
-                    && !ended.iter().any(|(known, _)| std::ptr::eq(*known, *exemption))
-                {
-                    ended.push((exemption, finding.rule));
-                }
-                verdict.findings.push(finding);
-                continue;
-            }
-        };
-        verdict.suppressed.push(Suppressed { finding, reason });
-    }
-    for (exemption, rule) in ended {
-        verdict.findings.push(checks::ended_exemption(exemption, rule));
-    }
-    verdict.findings.extend(checks::unknown_annotation_names(workload));
-    let jobs_are_judged =
-        !trusted_controllers().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
-    verdict.findings.extend(checks::misplaced_annotations(workload, jobs_are_judged));
-    let not_suppressed =
-        verdict.findings.iter().map(|finding| finding.rule).filter(|rule| wishes.ignores(rule)).collect();
-    let unused = wishes
-        .kept
-        .as_ref()
-        .map(|kept| fills_nothing(policy, request, workload, kept.clone()))
-        .unwrap_or_default();
-    verdict.findings.extend(checks::annotations_without_effect(workload, &not_suppressed, &unused));
-}
-
-/// Returns the rules that the author keeps from filling, and that fill nothing but do something else.
-fn fills_nothing(
-    policy: &Policy,
-    request: &Request<'_>,
-    workload: &Workload<'_>,
-    mut kept: BTreeSet<&'static str>,
-) -> BTreeSet<&'static str> {
-    let scope = policy.scope(request, workload);
-    for rule in RULES.iter().map(|entry| entry.rule) {
-        let action = scope.settings(rule).action;
-        if action == Action::Ignore || (action == Action::Fill && rule.kinds.contains(workload.kind)) {
-            kept.remove(rule.id);
+            reading,
         }
     }
-    kept
+
+    /// Returns the operations that restore fills which an apply removed, whatever the policy's actions.
+    fn restore(&self) -> Vec<Op> {
+        let rules = self.scope.rules().filter_map(|(rule, settings)| Some((rule, rule.restore?, settings)));
+        let rules: Vec<_> = rules.collect();
+        let reading = Reading::of(self.workload);
+        rules
+            .iter()
+            .flat_map(|(rule, restore, settings)| restore(&self.cx(rule, settings, &reading)))
+            .collect()
+    }
+
+    /// Moves suppressed findings out of the list and adds findings about exemptions and annotations.
+    fn lift(&self, findings: Vec<Finding>, verdict: &mut Verdict) {
+        let Self { policy, scope, request, workload, wishes, .. } = self;
+        let mut ended: Vec<(&Exemption, RuleId)> = Vec::new();
+        for finding in findings {
+            let covering = || scope.exemptions().filter(|exemption| exemption.covers(&finding.rule));
+            let may_ignore = match policy.opt_out {
+                OptOut::None => false,
+                OptOut::Warnings => finding.level < Level::Deny,
+                OptOut::Denials => true,
+            };
+            let reason = match covering().find(|exemption| exemption.holds_on(request.today)) {
+                Some(exemption) => format!("exempted by the policy: {}", exemption.reason),
+                None if may_ignore && wishes.ignores(&finding.rule) => {
+                    format!("suppressed by the annotation `{IGNORE}`")
+                }
+                None => {
+                    if let Some(exemption) = covering().next()
+                        && !ended.iter().any(|(known, _)| std::ptr::eq(*known, exemption))
+                    {
+                        ended.push((exemption, finding.rule.clone()));
+                    }
+                    verdict.findings.push(finding);
+                    continue;
+                }
+            };
+            verdict.suppressed.push(Suppressed { finding, reason });
+        }
+        for (exemption, rule) in ended {
+            verdict.findings.push(checks::ended_exemption(exemption, &rule));
+        }
+        verdict.findings.extend(checks::unknown_annotation_names(policy.rules(), workload));
+        let jobs_are_judged =
+            !trusted_controllers().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
+        verdict.findings.extend(checks::misplaced_annotations(workload, jobs_are_judged));
+        let not_suppressed = verdict
+            .findings
+            .iter()
+            .map(|finding| &*finding.rule)
+            .filter(|rule| wishes.ignores(rule))
+            .collect();
+        let unused = wishes.kept.as_ref().map(|kept| self.fills_nothing(kept.clone())).unwrap_or_default();
+        let useless = checks::annotations_without_effect(workload, &not_suppressed, &unused);
+        verdict.findings.extend(useless);
+    }
+
+    /// Returns the rules that the author keeps from filling, and that fill nothing but do something else.
+    fn fills_nothing(&self, mut kept: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+        for (rule, settings) in self.scope.rules() {
+            let fills = settings.action == Action::Fill && rule.kinds.contains(self.workload.kind);
+            if fills || settings.action == Action::Ignore {
+                kept.remove(&*rule.id);
+            }
+        }
+        kept
+    }
 }
 
 #[cfg(test)]
@@ -716,10 +716,10 @@ mod tests {
         })
     }
 
-    fn findings(object: &Value) -> Vec<(&'static str, String)> {
+    fn findings(object: &Value) -> Vec<(RuleId, String)> {
         let policy = Policy::builtin("default").expect("a policy");
         let verdict = evaluate(&policy, &FactTable::default(), &Request::of_file(object, None));
-        verdict.findings.iter().map(|finding| (finding.rule, finding.path.to_path())).collect()
+        verdict.findings.iter().map(|finding| (finding.rule.clone(), finding.path.to_path())).collect()
     }
 
     #[test]
@@ -731,14 +731,14 @@ mod tests {
         };
         let typo = json!({"jobgate.dev/ignore": "deadlin"});
         let around = of_annotations(&wrapper(&typo, &[json!({}), json!({})]));
-        assert_eq!(around, [("unknown-rule", "metadata.annotations[jobgate.dev/ignore]".to_owned())]);
+        assert_eq!(around, [("unknown-rule".into(), "metadata.annotations[jobgate.dev/ignore]".to_owned())]);
         let inside = of_annotations(&wrapper(&json!({}), &[json!({}), typo]));
         let place = "spec.components[1].template.metadata.annotations[jobgate.dev/ignore]";
-        assert_eq!(inside, [("unknown-rule", place.to_owned())]);
+        assert_eq!(inside, [("unknown-rule".into(), place.to_owned())]);
         let denied = json!({"jobgate.dev/ignore": "deadline"});
         let around = of_annotations(&wrapper(&denied, &[json!({}), json!({})]));
         let expected = "metadata.annotations[jobgate.dev/ignore]".to_owned();
-        assert_eq!(around, [("annotation-without-effect", expected)]);
+        assert_eq!(around, [("annotation-without-effect".into(), expected)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::hash::Hash as _;
 use serde::Serialize;
 
 use crate::judge::fold::{self, Items, Problem};
+use crate::judge::rule_id::RuleId;
 use crate::text::number::thousands;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
@@ -122,8 +123,8 @@ pub enum Place {
 /// One thing that is wrong with one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Id of the rule, kebab-case.
-    pub rule: &'static str,
+    /// The rule or check that it is of.
+    pub rule: RuleId,
     /// How serious it is under the policy.
     pub level: Level,
     /// The primary place. It exists in the object.
@@ -281,7 +282,7 @@ impl Problem for Finding {
     }
 
     fn sort(&self, hasher: &mut DefaultHasher) {
-        (self.rule, self.level, self.fills).hash(hasher);
+        (&self.rule, self.level, self.fills).hash(hasher);
     }
 
     fn words(&self, hasher: &mut DefaultHasher) {
@@ -330,6 +331,6 @@ pub fn listed(words: &[String], conjunction: &str) -> String {
 /// Puts findings into their total order: place in the object, rule, message.
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
-        (&a.pointer, a.rule, &a.path, &a.message).cmp(&(&b.pointer, b.rule, &b.path, &b.message))
+        (&a.pointer, &a.rule, &a.path, &a.message).cmp(&(&b.pointer, &b.rule, &b.path, &b.message))
     });
 }

@@ -278,8 +278,7 @@ fn is_telling(name: &str, words: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Destinations, Volumes, is_telling};
-    use crate::judge::rule::ParamDefault;
-    use crate::judge::rules;
+    use crate::judge::words::OF_CHECKPOINTS;
     use crate::kinds::Workload;
     use crate::text::value::{Value, json};
 
@@ -339,13 +338,6 @@ mod tests {
         assert_eq!(fate(&open, "/out", true), "Unknown");
     }
 
-    fn words() -> &'static [&'static str] {
-        match rules::find("checkpoint-volume-access").unwrap().rule.params[0].default {
-            ParamDefault::Strings(words) => words,
-            _ => &[],
-        }
-    }
-
     #[test]
     fn settings_tell_by_their_names() {
         for name in [
@@ -356,10 +348,10 @@ mod tests {
             "checkpoint.path",
             "trainer.ckpt_path",
         ] {
-            assert!(is_telling(name, words()), "{name}");
+            assert!(is_telling(name, OF_CHECKPOINTS), "{name}");
         }
         for name in ["data.dir", "hydra.job.name", "--dir", "run.dir", "root_dir"] {
-            assert!(!is_telling(name, words()), "{name}");
+            assert!(!is_telling(name, OF_CHECKPOINTS), "{name}");
         }
     }
 }

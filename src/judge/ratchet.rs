@@ -2,26 +2,17 @@
 
 use std::collections::HashSet;
 
-use super::engine::{Request, Which, Wishes, run};
-use super::facts::Facts;
+use super::engine::{Judgement, Request, Which, Wishes};
 use super::finding::{Finding, Level};
 use super::fold::{Walk, Way, each_place};
-use super::policy::Policy;
 use super::rule::Ratchet;
-use super::rules;
 use crate::kinds::{Part, Workload};
 use crate::text::value::Value;
 
 /// On UPDATE, denies only violations that are new or worse than in the old object. If the spec is unchanged,
 /// only a changed label that the rule reads can cause one. Nothing is denied of a finished object.
-pub(super) fn ratchet(
-    policy: &Policy,
-    facts: &dyn Facts,
-    request: &Request<'_>,
-    workload: &Workload<'_>,
-    old: &Value,
-    findings: &mut Vec<Finding>,
-) {
+pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec<Finding>) {
+    let Judgement { policy, facts, request, workload, .. } = *judgement;
     if findings.iter().all(|finding| finding.level < Level::Deny) {
         return;
     }
@@ -35,7 +26,7 @@ pub(super) fn ratchet(
     };
     let finished = was.as_ref().is_some_and(Workload::has_finished);
     let of_rule =
-        |finding: &Finding| rules::find(finding.rule).map_or(Ratchet::BY_PLACE, |entry| entry.rule.ratchet);
+        |finding: &Finding| policy.rules().find(&finding.rule).map_or(Ratchet::BY_PLACE, |rule| rule.ratchet);
     let has_changed =
         |label: &&str| was.as_ref().is_some_and(|was| was.label(label) != workload.label(label));
     let can_be_new =
@@ -48,7 +39,7 @@ pub(super) fn ratchet(
     let known = match &was {
         Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => {
             // What is not filled in is not denied either.
-            run(Which::All, policy, facts, &before, was, &Wishes::default())
+            Judgement::new(policy, facts, &before, was, &Wishes::default()).run(Which::All)
         }
         _ => Vec::new(),
     };
@@ -60,7 +51,7 @@ pub(super) fn ratchet(
     for finding in known {
         let items = finding.items.as_deref();
         each_place(&finding.path, items, (old, Way::ByName), &mut |place| {
-            places.insert((finding.rule, place.hash()));
+            places.insert((&*finding.rule, place.hash()));
         });
     }
     let mut new = Vec::new();
@@ -72,7 +63,7 @@ pub(super) fn ratchet(
         if has_grown(finding) {
             continue;
         }
-        let is_known = |place: &Walk<'_>| places.contains(&(finding.rule, place.hash()));
+        let is_known = |place: &Walk<'_>| places.contains(&(&*finding.rule, place.hash()));
         let here = (request.object, Way::ByName);
         let Some(items) = finding.items.as_deref() else {
             let mut known = false;
@@ -107,6 +98,7 @@ pub(super) fn ratchet(
 #[cfg(test)]
 pub(super) fn level_after_update(rule: &str, old: &Value, new: &Value) -> Option<Level> {
     use crate::judge::engine::{Operation, Origin, evaluate};
+    use crate::judge::policy::Policy;
 
     let policy = format!(
         "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: own}}\n\
@@ -132,6 +124,7 @@ mod tests {
     use super::*;
     use crate::judge::engine::{Operation, Origin, evaluate};
     use crate::judge::facts::NoFacts;
+    use crate::judge::policy::Policy;
     use crate::text::value::json;
 
     /// A PyTorchJob with so many roles from a number on, whose pods start again always.
@@ -196,7 +189,7 @@ mod tests {
             let request = Request { origin: Origin::Admission, ..request };
             let findings = evaluate(&policy, &NoFacts, &request).findings;
             let of = findings.iter().filter(|finding| finding.items.is_some());
-            of.map(|finding| (finding.rule, finding.count())).collect::<Vec<_>>()
+            of.map(|finding| (finding.rule.clone(), finding.count())).collect::<Vec<_>>()
         };
         assert!(bare(16).is_empty());
         let many = bare(5000);

@@ -1,50 +1,112 @@
 //! The parts of a rule.
 //!
-//! A rule is a static [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Its check
-//! gets a [`Cx`] and reports findings.
+//! A built-in rule is a [`Rule`] in `rules/<id>.rs`; the doc comment of that file is its manual page. Others can be
+//! made at run time. The check of either gets a [`Cx`] and reports findings. A policy owns the
+//! [set](crate::judge::rules::RuleSet) of its rules.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
 
 use crate::judge::checks;
 use crate::judge::commands::PodCommands;
+use crate::judge::cost::Cost;
 use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
+pub use crate::judge::needs::Needs;
+pub use crate::judge::params::{Flag, Mapping, Number, Param, ParamDefault, Strings, Word};
 use crate::judge::policy::{Action, Effective};
 use crate::judge::ranks::{Reading, Started};
+pub use crate::judge::rule_id::RuleId;
 use crate::kinds::{Count, Deadline, Kind, Part, Restart, Times, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
-use crate::text::value::{Map, Value};
 
-/// One rule: data, and one function.
-#[derive(Debug)]
+/// One rule: data, and what looks at an object.
+#[derive(Clone)]
 pub struct Rule {
-    /// Kebab-case id; the file, the fixture folder and the page are named after it.
-    pub id: &'static str,
+    /// The file, the fixture folder and the page of a built-in rule are named after it.
+    pub id: RuleId,
     /// What is wrong where it is broken, in a few words: the title of an alert.
-    pub problem: &'static str,
+    pub problem: Cow<'static, str>,
     /// One line: what must hold.
-    pub summary: &'static str,
+    pub summary: Cow<'static, str>,
+    /// The manual page.
+    pub page: Page,
     /// The kinds it looks at.
     pub kinds: Kinds,
     /// The default action.
     pub default: Action,
+    /// What it needs besides the object as all rules read it.
+    pub needs: Needs,
+    /// Whether `/mutate` denies what it denies: the API server rejects such a Job or CronJob before `/validate` is
+    /// called, so its author would see the other findings only at the next attempt.
+    pub before_validate: bool,
     /// Where its fills may write.
     pub fills: Fills,
     /// Its parameters.
     pub params: &'static [Param],
+    /// The parameter that says what an accelerator is, for `match.accelerators` too: resource, taint.
+    pub accelerators: Option<Mapping>,
     /// Whether an API server can check it without Jobgate.
     pub export: Exportable,
-    /// Finds what is wrong.
-    pub check: fn(&mut Cx<'_>),
     /// On UPDATE of a Job or PyTorchJob: returns operations that restore fills which an apply of the author's
     /// manifest removed, whatever the policy's action: fills under an earlier policy must not block an apply.
     pub restore: Option<fn(&Cx<'_>) -> Vec<Op>>,
     /// What makes a violation a new one on UPDATE, besides its place.
     pub ratchet: Ratchet,
+    /// What an object holds by the rule's parameters, for the sums of reports.
+    pub holding: Option<for<'a> fn(&Workload<'a>, &Effective) -> Option<Holding<'a>>>,
+    /// Finds what is wrong.
+    pub check: Arc<dyn RuleCheck>,
+}
+
+/// The manual page of a rule, in Markdown.
+#[derive(Clone, Debug)]
+pub enum Page {
+    /// The doc comment of this Rust file.
+    OfFile(&'static str),
+    /// This.
+    Text(String),
+}
+
+impl Page {
+    /// Returns the text.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::OfFile(source) => {
+                let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
+                let page = lines.map(|line| line.strip_prefix(' ').unwrap_or(line));
+                page.fold(String::new(), |page, line| page + line + "\n").into()
+            }
+            Self::Text(text) => text.into(),
+        }
+    }
+}
+
+/// What looks at an object for a rule: a function, or what was made from a rule that is data.
+pub trait RuleCheck: Send + Sync {
+    /// Reports what is wrong.
+    fn check(&self, cx: &mut Cx<'_>);
+}
+
+impl<F: Fn(&mut Cx<'_>) + Send + Sync> RuleCheck for F {
+    fn check(&self, cx: &mut Cx<'_>) {
+        self(cx);
+    }
+}
+
+/// What an object holds, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Holding<'a> {
+    /// What is held, and for how long.
+    pub cost: Cost,
+    /// The team that the object is of, if a label names one.
+    pub team: Option<&'a str>,
 }
 
 /// What makes a violation new on UPDATE, besides its place. Only new ones are denied.
@@ -196,7 +258,7 @@ impl Fills {
 }
 
 /// Whether an API server can check a rule without Jobgate.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Exportable {
     /// By this.
     Cel(Cel),
@@ -205,7 +267,7 @@ pub enum Exportable {
 }
 
 /// A rule in the Common Expression Language, as a `ValidatingAdmissionPolicy` has it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Cel {
     /// The kinds for which this is worth it: what breaks the rule in another, the API server itself rejects.
     pub kinds: Kinds,
@@ -217,120 +279,36 @@ pub struct Cel {
     pub places: &'static str,
 }
 
-/// One parameter of a rule, with its type and default.
-#[derive(Clone, Copy, Debug)]
-pub struct Param {
-    /// camelCase name in a policy.
-    pub name: &'static str,
-    /// One sentence: meaning and unit.
-    pub doc: &'static str,
-    /// Type and default.
-    pub default: ParamDefault,
-}
-
-/// A boolean parameter.
-#[derive(Clone, Copy, Debug)]
-pub struct Flag(pub Param);
-
-/// A parameter that is a whole number.
-#[derive(Clone, Copy, Debug)]
-pub struct Number(pub Param);
-
-/// A parameter that is a list of strings.
-#[derive(Clone, Copy, Debug)]
-pub struct Strings(pub Param);
-
-/// A parameter that maps strings to strings.
-#[derive(Clone, Copy, Debug)]
-pub struct Mapping(pub Param);
-
-/// A parameter that is one of some words.
-#[derive(Clone, Copy, Debug)]
-pub struct Word(pub Param);
-
-impl Flag {
-    /// Makes one that is off by default.
-    #[must_use]
-    pub const fn off(name: &'static str, doc: &'static str) -> Self {
-        Self(Param { name, doc, default: ParamDefault::Bool(false) })
-    }
-}
-
-impl Number {
-    /// Makes one with a default and a smallest value.
-    #[must_use]
-    pub const fn new(name: &'static str, doc: &'static str, value: i64, least: i64) -> Self {
-        Self(Param { name, doc, default: ParamDefault::Int { value, least } })
-    }
-}
-
-impl Strings {
-    /// Makes one with a default.
-    #[must_use]
-    pub const fn new(name: &'static str, doc: &'static str, default: &'static [&'static str]) -> Self {
-        Self(Param { name, doc, default: ParamDefault::Strings(default) })
-    }
-}
-
-impl Word {
-    /// Makes one; the first word is the default.
-    #[must_use]
-    pub const fn new(name: &'static str, doc: &'static str, words: &'static [&'static str]) -> Self {
-        Self(Param { name, doc, default: ParamDefault::Word(words) })
-    }
-}
-
-impl Mapping {
-    /// Makes one with a default.
-    #[must_use]
-    pub const fn new(
-        name: &'static str,
-        doc: &'static str,
-        default: &'static [(&'static str, &'static str)],
-    ) -> Self {
-        Self(Param { name, doc, default: ParamDefault::Map(default) })
-    }
-}
-
-/// Type and default value of a [`Param`].
-#[derive(Clone, Copy, Debug)]
-pub enum ParamDefault {
-    /// A boolean.
-    Bool(bool),
-    /// An integer, not below `least`.
-    Int {
-        /// The default.
-        value: i64,
-        /// The smallest value allowed.
-        least: i64,
-    },
-    /// A list of strings.
-    Strings(&'static [&'static str]),
-    /// A mapping of strings to strings.
-    Map(&'static [(&'static str, &'static str)]),
-    /// One of these words; the first is the default.
-    Word(&'static [&'static str]),
-}
-
-impl ParamDefault {
-    /// Returns the default as a JSON value.
-    #[must_use]
-    pub fn to_value(&self) -> Value {
-        match self {
-            Self::Bool(value) => (*value).into(),
-            Self::Int { value, .. } => (*value).into(),
-            Self::Strings(list) => list.iter().copied().collect(),
-            Self::Map(map) => map
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
-                .collect::<Map>()
-                .into(),
-            Self::Word(words) => words.first().copied().unwrap_or_default().into(),
-        }
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rule").field(&self.id).finish()
     }
 }
 
 impl Rule {
+    /// Makes a rule that looks at all kinds, warns, and has nothing else.
+    #[must_use]
+    pub fn new(id: impl Into<RuleId>, check: impl RuleCheck + 'static) -> Self {
+        Self {
+            id: id.into(),
+            problem: Cow::Borrowed(""),
+            summary: Cow::Borrowed(""),
+            page: Page::Text(String::new()),
+            kinds: Kinds::All,
+            default: Action::Warn,
+            needs: Needs::NONE,
+            before_validate: false,
+            fills: Fills::Nothing,
+            params: &[],
+            accelerators: None,
+            export: Exportable::No("it has no expression"),
+            restore: None,
+            ratchet: Ratchet::BY_PLACE,
+            holding: None,
+            check: Arc::new(check),
+        }
+    }
+
     /// Tells whether the rule can fill values in.
     #[must_use]
     pub fn can_fill(&self) -> bool {
@@ -354,7 +332,7 @@ impl Rule {
 #[allow(missing_debug_implementations, reason = "facts are a trait object")]
 pub struct Cx<'a> {
     /// The rule that runs.
-    pub rule: &'static Rule,
+    pub rule: &'a Rule,
     /// The object, its old state and how it came.
     pub request: &'a Request<'a>,
     /// The object, seen as a workload.
@@ -400,7 +378,7 @@ impl<'a> Cx<'a> {
             Action::Note | Action::Ignore => (Level::Note, false),
             Action::Fill => (Level::Note, true),
         };
-        let finding = checks::finding(self.rule.id, level, at.clone(), message, "");
+        let finding = checks::finding(self.rule.id.clone(), level, at.clone(), message, "");
         self.findings.push(Finding { fills, ..finding })
     }
 
@@ -435,34 +413,28 @@ impl<'a> Cx<'a> {
     /// Returns a boolean parameter.
     #[must_use]
     pub fn flag(&self, param: &Flag) -> bool {
-        self.settings.param(self.rule, param.0.name).as_bool().unwrap_or_default()
+        self.settings.flag(param)
     }
 
     /// Returns an integer parameter.
     #[must_use]
     pub fn number(&self, param: &Number) -> i64 {
-        self.settings.param(self.rule, param.0.name).as_i64().unwrap_or_default()
+        self.settings.number(param)
     }
 
     /// Returns a list parameter.
     pub fn strings(&self, param: &Strings) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.settings
-            .param(self.rule, param.0.name)
-            .as_array()
-            .map_or(&[][..], Vec::as_slice)
-            .iter()
-            .filter_map(Value::as_str)
+        self.settings.strings(param)
     }
 
     /// Returns the word of a parameter that is one of some.
     #[must_use]
     pub fn word(&self, param: &Word) -> &'a str {
-        self.settings.param(self.rule, param.0.name).as_str().unwrap_or_default()
+        self.settings.word(param)
     }
 
     /// Returns a mapping parameter, in key order.
     pub fn mapping(&self, param: &Mapping) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let map = self.settings.param(self.rule, param.0.name).as_object();
-        map.into_iter().flatten().filter_map(|(key, value)| Some((key, value.as_str()?)))
+        self.settings.mapping(param)
     }
 }

@@ -6,12 +6,13 @@ use globset::Glob;
 
 use crate::judge::checks::CHECKS;
 use crate::judge::policy::Policy;
-use crate::judge::rules::RULES;
+use crate::judge::rule::RuleId;
+use crate::judge::rules::RuleSet;
 use crate::text::suggest::closest;
 
 /// The rules and checks that are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection(BTreeSet<&'static str>);
+pub struct Selection(BTreeSet<RuleId>);
 
 /// A pattern that selects nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,24 +24,25 @@ pub struct NothingSelected {
     pub help: String,
 }
 
-/// Returns the ids of all rules, then those of all checks.
-pub fn ids() -> impl Iterator<Item = &'static str> + Clone {
-    RULES.iter().map(|entry| entry.rule.id).chain(CHECKS.iter().map(|check| check.id))
+/// Returns the ids of the rules of a set, then those of all checks.
+pub fn ids(rules: &RuleSet) -> impl Iterator<Item = RuleId> + Clone {
+    rules.iter().map(|rule| rule.id.clone()).chain(CHECKS.iter().map(|check| check.id.into()))
 }
 
-/// Returns the rules and checks that an id or a glob names.
+/// Returns the rules of a set, and the checks, that an id or a glob names.
 ///
 /// # Errors
 /// There are none: a typo must not switch anything off or on.
-pub fn matching(pattern: &str) -> Result<Vec<&'static str>, NothingSelected> {
+pub fn matching(rules: &RuleSet, pattern: &str) -> Result<Vec<RuleId>, NothingSelected> {
     let shown = pattern.chars().take(80).collect::<String>().escape_debug().to_string();
     let wild = pattern.contains(['*', '?', '[', '{']);
     let error = |message: String, help: &str| NothingSelected { message, help: help.to_owned() };
     let lists = "`jobgate explain` lists the rules and checks";
     if !wild {
-        return ids().find(|id| *id == pattern).map(|id| vec![id]).ok_or_else(|| {
+        return ids(rules).find(|id| *id == *pattern).map(|id| vec![id]).ok_or_else(|| {
             let message = format!("there is no rule or check `{shown}`");
-            match closest(pattern, ids()) {
+            let ids: Vec<RuleId> = ids(rules).collect();
+            match closest(pattern, ids.iter().map(|id| &**id)) {
                 Some(meant) => error(message, &format!("did you mean `{meant}`?")),
                 None => error(message, lists),
             }
@@ -49,7 +51,7 @@ pub fn matching(pattern: &str) -> Result<Vec<&'static str>, NothingSelected> {
     let glob = Glob::new(pattern)
         .map_err(|why| error(format!("`{shown}` is not a glob: {}", why.kind()), lists))?
         .compile_matcher();
-    let found: Vec<&'static str> = ids().filter(|id| glob.is_match(id)).collect();
+    let found: Vec<RuleId> = ids(rules).filter(|id| glob.is_match(&**id)).collect();
     if found.is_empty() {
         Err(error(format!("no rule or check matches `{shown}`"), lists))
     } else {
@@ -63,20 +65,24 @@ impl Selection {
     ///
     /// # Errors
     /// A pattern names no rule and no check.
-    pub fn new(select: &[String], ignore: &[String]) -> Result<Option<Self>, NothingSelected> {
+    pub fn new(
+        rules: &RuleSet,
+        select: &[String],
+        ignore: &[String],
+    ) -> Result<Option<Self>, NothingSelected> {
         if select.is_empty() && ignore.is_empty() {
             return Ok(None);
         }
-        let mut used: BTreeSet<&'static str> = BTreeSet::new();
+        let mut used: BTreeSet<RuleId> = BTreeSet::new();
         if select.is_empty() {
-            used.extend(ids());
+            used.extend(ids(rules));
         }
         for pattern in select {
-            used.extend(matching(pattern)?);
+            used.extend(matching(rules, pattern)?);
         }
         for pattern in ignore {
-            for id in matching(pattern)? {
-                used.remove(id);
+            for id in matching(rules, pattern)? {
+                used.remove(&id);
             }
         }
         Ok(Some(Self(used)))
@@ -99,10 +105,13 @@ impl Selection {
 mod tests {
     use super::*;
 
-    fn selected(select: &[&str], ignore: &[&str]) -> Result<Vec<&'static str>, String> {
+    fn selected(select: &[&str], ignore: &[&str]) -> Result<Vec<RuleId>, String> {
         let owned = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let selection = Selection::new(&owned(select), &owned(ignore)).map_err(|error| error.to_string())?;
-        Ok(ids().filter(|id| selection.as_ref().is_none_or(|selection| selection.has(id))).collect())
+        let selection = Selection::new(&RuleSet::built_in(), &owned(select), &owned(ignore))
+            .map_err(|error| error.to_string())?;
+        Ok(ids(&RuleSet::built_in())
+            .filter(|id| selection.as_ref().is_none_or(|selection| selection.has(id)))
+            .collect())
     }
 
     #[test]
@@ -111,8 +120,8 @@ mod tests {
         assert_eq!(selected(&["deadline", "syntax"], &["syntax"]).unwrap(), ["deadline"]);
         assert_eq!(selected(&["unknown-*"], &["unknown-rule"]).unwrap(), ["unknown-field"]);
         assert_eq!(selected(&["*"], &["*"]).unwrap(), [""; 0]);
-        assert_eq!(selected(&[], &["deadline"]).unwrap().len(), ids().count() - 1);
-        assert_eq!(Selection::new(&[], &[]), Ok(None));
+        assert_eq!(selected(&[], &["deadline"]).unwrap().len(), ids(&RuleSet::built_in()).count() - 1);
+        assert_eq!(Selection::new(&RuleSet::built_in(), &[], &[]), Ok(None));
     }
 
     #[test]
@@ -133,10 +142,10 @@ mod tests {
     #[test]
     fn a_policy_ignores_what_is_not_selected_also_in_overrides() {
         let source = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec:\n  rules: {deadline: {action: ignore}}\n  overrides: [{match: {names: [a]}, rules: {deadline: {action: warn}, restart-policy: {action: deny}}}]\n";
-        let selection = Selection::new(&["deadline".to_owned()], &[]).unwrap().unwrap();
+        let selection = Selection::new(&RuleSet::built_in(), &["deadline".to_owned()], &[]).unwrap().unwrap();
         let policy = selection.of_policy(Policy::parse(source, "p").unwrap());
         let used: Vec<&str> =
-            RULES.iter().filter(|entry| policy.uses(entry.rule)).map(|entry| entry.rule.id).collect();
+            policy.rules().iter().map(|rule| &*rule.id).filter(|rule| policy.uses(rule)).collect();
         assert_eq!(used, ["deadline"], "a selected rule keeps its action of the policy");
     }
 }

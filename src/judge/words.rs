@@ -7,8 +7,33 @@ const BEFORE: [&str; 7] = ["train", "training", "run", "exp", "job", "eval", "my
 
 const AFTER: [&str; 8] = ["dir", "path", "root", "folder", "vol", "volume", "pvc", "claim"];
 
+/// Words in names that mean that something holds checkpoints, where a policy has no others (corpus.md §7).
+pub(super) const OF_CHECKPOINTS: &[&str] = &[
+    "artifact",
+    "checkpoint",
+    "checkpointing",
+    "ckpt",
+    "experiment",
+    "log",
+    "mlflow",
+    "mlruns",
+    "model",
+    "output",
+    "result",
+    "runs",
+    "save",
+    "tensorboard",
+    "wandb",
+    "weight",
+];
+
 /// Bytes of a name that are searched: no path on Linux is longer, and names of claims and volumes are shorter.
 const MAX_NAME_BYTES: usize = 4096;
+
+/// Tells whether the name of a claim or volume has one of the usual words: such claims are worth looking up first.
+pub(crate) fn is_named_like_checkpoints(name: &str) -> bool {
+    has_word(name, OF_CHECKPOINTS)
+}
 
 /// Tells whether a name contains one of the words; how is on the page.
 pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
@@ -111,7 +136,7 @@ fn without_suffix<'t>(text: &'t str, suffix: &str) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_NAME_BYTES, has_word};
+    use super::{MAX_NAME_BYTES, has_word, is_named_like_checkpoints};
 
     #[test]
     fn a_name_is_searched_as_far_as_names_go() {
@@ -144,6 +169,73 @@ mod tests {
             ("a-b", "ab"),
         ] {
             assert!(!has_word(name, &[word]), "{name} {word}");
+        }
+    }
+
+    #[test]
+    fn words_are_whole_or_tell_by_their_surroundings() {
+        let own = [
+            "neox-checkpoints",
+            "modelvol",
+            "LOG_DIR",
+            "/mnt/logs/a",
+            "save",
+            "ckpt2",
+            "myckpts",
+            "ckpt_v3",
+            "trainlogs",
+            "traininglog",
+            "logdir",
+            "savedirs",
+            "runs",
+            "/workspace/runs2",
+            "expruns",
+            "mlflow-store",
+            "mlruns",
+            "wandb",
+            "logs01",
+            "TensorBoard",
+            "MLFlow",
+            "saveDir",
+            "CHECKPOINT_PATH",
+            "team.model/v2",
+            "enable_checkpointing",
+            "modelsPVC",
+            "CKPT01",
+        ];
+        for name in own {
+            assert!(is_named_like_checkpoints(name), "{name}");
+        }
+        let others = [
+            "login",
+            "catalog",
+            "blogs",
+            "dialog",
+            "changelog",
+            "data",
+            "",
+            "saver",
+            "prunshop",
+            "runtime",
+            "overruns",
+            "run",
+            "reruns-x",
+            "logistics",
+            "2",
+            "s",
+            "trainer",
+            "rundir",
+            "dataset42",
+            "lightweight-cache",
+            "artifactory",
+            "supermodels",
+            "resulting",
+            "run-s3",
+            "savepoint",
+            "computeouts",
+        ];
+        for name in others {
+            assert!(!is_named_like_checkpoints(name), "{name}");
         }
     }
 }

@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 use super::fix;
 use super::lint::{self, Claims, Input, MAX_FILE_SIZE, Options};
 use crate::judge::policy::Policy;
-use crate::judge::rules::RULES;
+use crate::judge::rule::RuleId;
+use crate::judge::rules::RuleSet;
 use crate::report::clean;
 use crate::text::lines::{Lines, Position};
 use crate::text::yaml::Edit;
@@ -152,7 +153,7 @@ impl Case {
     /// other folder everything does.
     #[must_use]
     pub fn counts(&self, id: &str) -> bool {
-        self.paths.rule().is_none_or(|own| own == id) || self.expectations.names(id)
+        self.paths.rule().is_none_or(|own| own == *id) || self.expectations.names(id)
     }
 
     /// Returns a policy with only the rules that count.
@@ -319,10 +320,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// Returns the rule whose file has a name.
-fn rule_of(file: &str) -> Option<&'static str> {
-    RULES
-        .iter()
-        .map(|entry| entry.rule)
-        .find(|rule| rule.file() == file || rule.id == file)
-        .map(|rule| rule.id)
+fn rule_of(file: &str) -> Option<RuleId> {
+    let rules = RuleSet::built_in();
+    rules.iter().find(|rule| rule.file() == file || rule.id == *file).map(|rule| rule.id.clone())
 }

@@ -57,7 +57,7 @@ fn command(report: &Report, located: &Located, out: &mut dyn io::Write) -> io::R
     }
     let title = match &located.object {
         Some(object) => format!("{}: {object}", finding.rule),
-        None => finding.rule.to_owned(),
+        None => finding.rule.to_string(),
     };
     write!(out, "title={}::{}", property(&title), message(&finding.message))?;
     if !finding.help.is_empty() {

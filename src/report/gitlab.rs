@@ -15,7 +15,7 @@ const NOT_JUDGED: &str = "not-judged";
 #[derive(Serialize)]
 struct Issue<'r> {
     description: String,
-    check_name: &'static str,
+    check_name: &'r str,
     fingerprint: String,
     severity: &'static str,
     location: IssueLocation<'r>,
@@ -89,7 +89,7 @@ fn issue<'r>(located: &'r Located, unique: &mut Unique) -> Issue<'r> {
     let help = if finding.help.is_empty() { String::new() } else { format!("; {}", finding.help) };
     Issue {
         description: clean(&format!("{object}{}{help}", finding.message)).into_owned(),
-        check_name: finding.rule,
+        check_name: &finding.rule,
         fingerprint: unique.next(located),
         severity: match finding.level {
             Level::Deny => "blocker",

@@ -8,11 +8,9 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::text::{clean, plural, thousands};
-use crate::judge::cost::Cost;
 use crate::judge::policy::Policy;
-use crate::judge::rules;
+use crate::judge::rule::Holding;
 use crate::kinds::{Held, Workload};
-use crate::text::placeholder::is_placeholder;
 use crate::text::value::Value;
 
 /// How many rows are shown without `--full`.
@@ -61,20 +59,18 @@ impl Share {
 impl Holdings {
     /// Adds what an object holds; in a namespace that may be empty.
     pub(crate) fn add(&mut self, object: &Value, namespace: &str, policy: &Policy) {
-        let Some(entry) = rules::find("accelerator-hours-bounded") else { return };
+        let Some((holding, settings)) = policy.bases().find_map(|(rule, base)| Some((rule.holding?, base)))
+        else {
+            return;
+        };
         let workloads = Workload::all_in(object);
         let Some(outer) = workloads.last() else { return };
         for workload in &workloads {
             let wraps = workload.object.pointer != outer.object.pointer;
             let inside = wraps.then(|| outer.object.clone());
             let workload = Workload { inside, ..workload.clone() };
-            // Most objects hold none, and need no settings.
-            let Some(cost) = Cost::of(&workload, false) else { continue };
-            let settings = policy.base(entry.rule);
-            let kueue = settings.param(entry.rule, "kueueMaxExecTime").as_bool() == Some(true);
-            let cost = if kueue { Cost::of(&workload, true).unwrap_or(cost) } else { cost };
-            let labels = settings.param(entry.rule, "teamLabels");
-            let team = team(&workload, labels).unwrap_or_default();
+            let Some(Holding { cost, team }) = holding(&workload, settings) else { continue };
+            let team = team.unwrap_or_default();
             let (none, held) = (Held::default(), cost.held);
             let share = match cost.hours() {
                 Some(hours) => Share { jobs: 1, unbounded: none, bounded: held, hours },
@@ -155,16 +151,6 @@ fn said(share: &Share) -> String {
         (false, false) => format!("{unbounded} without a time limit, and {bounded} for {} at most", hours()),
     };
     format!("{} may hold {what}", plural(*jobs, "job"))
-}
-
-/// Returns the value of the first label that names a team.
-fn team<'a>(workload: &Workload<'a>, labels: &Value) -> Option<&'a str> {
-    let keys = labels.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(Value::as_str);
-    let of = |key: &str| {
-        let mut values = workload.labels().filter_map(|labels| labels.value?.get(key)?.as_str());
-        values.find(|value| !value.is_empty() && !is_placeholder(value))
-    };
-    keys.into_iter().find_map(of)
 }
 
 /// A row in JSON.

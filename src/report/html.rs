@@ -48,9 +48,9 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
          <title>Jobgate report</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{}",
-        head(report)
+        head(report, options)
     )?;
-    out.write_all(charts::all(report).as_bytes())?;
+    out.write_all(charts::all(report, options).as_bytes())?;
     out.write_all(verdicts(report, rows).as_bytes())?;
     out.write_all(namespaces(report, rows).as_bytes())?;
     findings(report, options, out)?;
@@ -63,7 +63,7 @@ pub(super) fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-fn head(report: &Report) -> String {
+fn head(report: &Report, options: &Options) -> String {
     let mut html = format!("<h1>Jobgate report</h1>\n<p>{}</p>\n", text(&summary::line(report)));
     let impact = report.impact.as_ref();
     if let Some(impact) = impact {
@@ -76,7 +76,7 @@ fn head(report: &Report) -> String {
     }
     let lines = [
         impact.and_then(|impact| impact.left_out()).map(|line| format!("left out: {line}")),
-        impact.and_then(|impact| impact.still_holding()),
+        impact.and_then(|impact| impact.still_holding(&options.rules)),
         report.holdings.in_short().map(|line| format!("accelerators: {line}")),
     ];
     let stuck = impact.into_iter().flat_map(|impact| impact.do_not_end(true));

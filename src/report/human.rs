@@ -11,8 +11,9 @@ use anstyle::Style;
 use super::page::{self, Page};
 use super::text::{clean, plural, thousands, wrap};
 use super::{Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, group, impact, summary};
+use crate::judge::checks;
 use crate::judge::finding::{Level, Part};
-use crate::judge::rules;
+use crate::judge::rules::RuleSet;
 
 const HEADING: Style = Style::new().bold().underline();
 
@@ -70,7 +71,8 @@ impl<'r, 'o> Writer<'r, 'o> {
             columns: options.columns,
             grouped: report.findings.len() > MANY && !options.full,
             full: options.full,
-            pages: page::all(),
+            pages: page::all(&options.rules),
+            rules: options.rules.clone(),
             explained: BTreeSet::new(),
             out,
         }
@@ -88,8 +90,9 @@ struct Writer<'r, 'o> {
     /// Whether everything is to be shown.
     full: bool,
     pages: Vec<Page>,
+    rules: RuleSet,
     /// Rules whose reason and page were already written.
-    explained: BTreeSet<&'static str>,
+    explained: BTreeSet<&'r str>,
     out: &'o mut dyn io::Write,
 }
 
@@ -129,7 +132,7 @@ impl<'r> Writer<'r, '_> {
         let worst = |findings: &[&Located]| findings.iter().map(|located| located.finding.level).max();
         // The sort is stable: within a level, rules before checks of the input, and most hit first.
         groups.sort_by_key(|(rule, findings)| {
-            (std::cmp::Reverse(worst(findings)), rules::find(rule).is_none())
+            (std::cmp::Reverse(worst(findings)), checks::find(rule).is_some())
         });
         let shown = groups.len().min(SHOWN);
         let named = (ROOM.saturating_sub(GROUP * shown) / groups.len()).clamp(2, NAMED);
@@ -212,7 +215,7 @@ impl<'r> Writer<'r, '_> {
         let message = wrapped(self.columns, &clean(&finding.message), INDENT.len(), heading.len());
         // The renderer puts these lines below the message, however far to the right that is.
         let title_lines = message.lines().count();
-        let title = mark.with_name(word).primary_title(message).id(finding.rule);
+        let title = mark.with_name(word).primary_title(message).id(&*finding.rule);
         let mut elements: Vec<Element<'_>> = Vec::new();
         let mut notes: Vec<String> = Vec::new();
         let mut spots =
@@ -265,12 +268,12 @@ impl<'r> Writer<'r, '_> {
         if let Some(why) = &located.withheld {
             elements.push(note(Mark::NOTE, "note", &format!("not fixed: {}", clean(why))).into());
         }
-        if self.explained.insert(finding.rule) {
+        if self.explained.insert(&finding.rule) {
             if let Some(page) = self.pages.iter().find(|page| page.id == finding.rule) {
                 elements.push(note(Mark::INFO.with_name("why"), "why", &page.why_in_short()).into());
             }
             if !self.grouped {
-                elements.push(Mark::INFO.with_name("rule").message(page::link(finding.rule)).into());
+                elements.push(Mark::INFO.with_name("rule").message(page::link(&finding.rule)).into());
             }
         }
         let text = put_places(&self.renderer.render(&[title.elements(elements)]), &places);
@@ -366,7 +369,9 @@ impl<'r> Writer<'r, '_> {
         if let Some(left_out) = self.report.impact.as_ref().and_then(Impact::left_out) {
             writeln!(self.out, "{}", self.prose(&format!("left out: {left_out}")))?;
         }
-        if let Some(holding) = self.report.impact.as_ref().and_then(Impact::still_holding) {
+        if let Some(holding) =
+            self.report.impact.as_ref().and_then(|impact| impact.still_holding(&self.rules))
+        {
             writeln!(self.out, "{}", self.prose(&holding))?;
         }
         for line in self.report.impact.iter().flat_map(|impact| impact.do_not_end(self.full)) {

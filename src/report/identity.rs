@@ -37,7 +37,7 @@ impl Identity {
             .by_name
             .as_ref()
             .map_or_else(|| located.finding.path.to_string(), |path| path.to_string());
-        Self { rule: located.finding.rule.to_owned(), object, path }
+        Self { rule: located.finding.rule.to_string(), object, path }
     }
 
     /// Returns the identity of something that was not judged; nothing if it is about the run: its arguments,

@@ -12,6 +12,8 @@ use super::Report;
 use super::text::{clean, plural, thousands};
 use crate::judge::engine::Verdict;
 use crate::judge::finding::Level;
+use crate::judge::rule::Fills;
+use crate::judge::rules::RuleSet;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -234,7 +236,7 @@ impl Impact {
     }
 
     /// Returns a line about finished objects that may still hold accelerators, if there are any.
-    pub(super) fn still_holding(&self) -> Option<String> {
+    pub(super) fn still_holding(&self, rules: &RuleSet) -> Option<String> {
         const SHOWN: usize = 5;
         let names: Vec<&str> = self.holding.iter().take(SHOWN).map(|name| &**name).collect();
         let more = match self.holding.len().saturating_sub(SHOWN) {
@@ -243,7 +245,9 @@ impl Impact {
         };
         let what = plural(self.holding.len(), "finished object");
         (!names.is_empty()).then(|| {
-            format!("{what} may still hold accelerators (`resources-released`): {}{more}", names.join(", "))
+            let rule = rules.iter().find(|rule| rule.fills == Fills::Release);
+            let rule = rule.map(|rule| format!(" (`{}`)", rule.id)).unwrap_or_default();
+            format!("{what} may still hold accelerators{rule}: {}{more}", names.join(", "))
         })
     }
 }
@@ -282,9 +286,9 @@ impl Impact {
 }
 
 /// Returns how many objects each rule alone would have denied, patched and warned of, worst first.
-fn by_rule(report: &Report) -> Vec<(&'static str, Tally)> {
+fn by_rule(report: &Report) -> Vec<(&str, Tally)> {
     type Objects<'r> = [BTreeSet<&'r str>; 3];
-    let mut rules: BTreeMap<&'static str, Objects<'_>> = BTreeMap::new();
+    let mut rules: BTreeMap<&str, Objects<'_>> = BTreeMap::new();
     for located in &report.findings {
         let finding = &located.finding;
         let column = match finding.level {
@@ -293,7 +297,7 @@ fn by_rule(report: &Report) -> Vec<(&'static str, Tally)> {
             Level::Warn => 2,
             Level::Note => continue,
         };
-        rules.entry(finding.rule).or_default()[column].insert(&located.location.file);
+        rules.entry(&finding.rule).or_default()[column].insert(&located.location.file);
     }
     let tally = |[denied, patched, warned]: Objects<'_>| Tally {
         objects: 0,
@@ -409,7 +413,7 @@ pub(super) struct Document<'r> {
     server: &'r str,
     policy: &'r str,
     total: Tally,
-    rules: Vec<Rule>,
+    rules: Vec<Rule<'r>>,
     namespaces: Vec<Namespace<'r>>,
     filled: Vec<FilledIn<'r>>,
     left_out: LeftOut,
@@ -421,8 +425,8 @@ pub(super) struct Document<'r> {
 }
 
 #[derive(Serialize)]
-struct Rule {
-    rule: &'static str,
+struct Rule<'r> {
+    rule: &'r str,
     denied: usize,
     patched: usize,
     warned: usize,
@@ -444,7 +448,7 @@ struct FilledIn<'r> {
 
 impl<'r> Document<'r> {
     pub(super) fn of(report: &'r Report, impact: &'r Impact) -> Self {
-        let rule = |(rule, tally): (&'static str, Tally)| Rule {
+        let rule = |(rule, tally): (&'r str, Tally)| Rule {
             rule,
             denied: tally.denied,
             patched: tally.patched,

@@ -66,7 +66,7 @@ struct Verdict<'r> {
 
 #[derive(Serialize)]
 struct Item<'r> {
-    rule: &'static str,
+    rule: &'r str,
     action: Level,
     fills: bool,
     message: &'r str,
@@ -182,7 +182,7 @@ impl<'r> Item<'r> {
             Other { message: &other.text, object: other.object.as_deref(), file, start, end }
         };
         Self {
-            rule: finding.rule,
+            rule: &finding.rule,
             action: finding.level,
             fills: finding.fills,
             message: &finding.message,
@@ -279,7 +279,7 @@ struct Statistics<'r> {
     summary: &'r Report,
     #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "unjudged")]
     unjudged: &'r [Unjudged],
-    statistics: Vec<statistics::Row>,
+    statistics: Vec<statistics::Row<'r>>,
 }
 
 /// Writes the document of `--statistics`.

@@ -75,7 +75,7 @@ fn case(report: &Report, located: &Located, fail_on: Level) -> TestCase {
     let text = text(report, located);
     let status = if finding.level >= fail_on {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-        status.set_type(finding.rule).set_message(&*message).set_description(&*text);
+        status.set_type(&*finding.rule).set_message(&*message).set_description(&*text);
         status
     } else {
         TestCaseStatus::success()
@@ -108,7 +108,7 @@ fn text(report: &Report, located: &Located) -> String {
             clean(&related.text)
         );
     }
-    let _ = write!(text, "rule: {}", page::link(finding.rule));
+    let _ = write!(text, "rule: {}", page::link(&finding.rule));
     text
 }
 

@@ -31,7 +31,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     let mut text = Bounded { text: String::new(), most: if options.full { SUMMARY } else { COMMENT } };
     let rows = if options.full { usize::MAX } else { ROWS };
     text.push(&head(report, options));
-    text.push_table(&rules(report), usize::MAX);
+    text.push_table(&rules(report, options), usize::MAX);
     text.push_table(&verdicts(report), rows.max(2 * ROWS));
     text.push_table(&namespaces(report), rows);
     if let Some(all) = report.holdings.in_short() {
@@ -121,7 +121,7 @@ fn head(report: &Report, options: &Options) -> String {
     if let Some(left_out) = impact.and_then(|impact| impact.left_out()) {
         let _ = writeln!(text, "Left out: {}\n", prose(&left_out, TEXT));
     }
-    if let Some(holding) = impact.and_then(|impact| impact.still_holding()) {
+    if let Some(holding) = impact.and_then(|impact| impact.still_holding(&options.rules)) {
         let _ = writeln!(text, "{}\n", prose(&holding, TEXT));
     }
     for line in impact.into_iter().flat_map(|impact| impact.do_not_end(false)) {
@@ -130,15 +130,15 @@ fn head(report: &Report, options: &Options) -> String {
     text
 }
 
-fn rules(report: &Report) -> Table {
-    let pages = page::all();
+fn rules(report: &Report, options: &Options) -> Table {
+    let pages = page::all(&options.rules);
     let rows = summary::by_rule(report).into_iter().map(|(rule, findings)| {
         let count =
             |level: Level| match findings.iter().filter(|located| located.finding.level == level).count() {
                 0 => String::new(),
                 count => thousands(count),
             };
-        let problem = pages.iter().find(|page| page.id == rule).map_or("", |page| page.problem);
+        let problem = pages.iter().find(|page| page.id == *rule).map_or("", |page| &page.problem);
         vec![problem.to_owned(), link(rule), count(Level::Deny), count(Level::Warn), count(Level::Note)]
     });
     Table::new(&["Problem", "Rule", ":Errors", ":Warnings", ":Notes"], rows.collect(), "rules")
@@ -234,7 +234,7 @@ fn findings(report: &Report, text: &mut Bounded) {
 /// Returns a finding as an item of a list, on one line.
 fn finding(report: &Report, located: &Located) -> String {
     let finding = &located.finding;
-    let mut text = format!("- **{}** {}", finding.level.word(), link(finding.rule));
+    let mut text = format!("- **{}** {}", finding.level.word(), link(&finding.rule));
     match report.file(&located.location) {
         Some(_) => {
             let _ = write!(text, " line {}", located.location.start.line);

@@ -1,36 +1,39 @@
 //! Metadata of rules and checks, for links and for formats that include it.
 
+use std::borrow::Cow;
+
 use super::DOCS;
-use crate::judge::checks::CHECKS;
+use crate::judge::checks::{self, CHECKS};
 use crate::judge::finding::Level;
 use crate::judge::policy::Action;
-use crate::judge::rules::{self, RULES};
+use crate::judge::rule::RuleId;
+use crate::judge::rules::RuleSet;
 
 /// A rule or a check, as its manual page tells of it.
 #[derive(Debug)]
 pub(crate) struct Page {
     /// Its id.
-    pub(crate) id: &'static str,
+    pub(crate) id: RuleId,
     /// What is wrong, in a few words.
-    pub(super) problem: &'static str,
+    pub(super) problem: Cow<'static, str>,
     /// One line: what must hold.
-    pub(super) summary: &'static str,
+    pub(super) summary: Cow<'static, str>,
     /// The whole page, in Markdown.
-    pub(super) text: String,
+    pub(super) text: Cow<'static, str>,
     /// The default level of its findings.
     pub(super) level: Level,
     /// `rule` or `input`: which of the two it is.
     pub(super) group: &'static str,
 }
 
-/// Returns the pages of all rules and checks, sorted by id.
-pub(crate) fn all() -> Vec<Page> {
-    let rules = RULES.iter().map(|entry| Page {
-        id: entry.rule.id,
-        problem: entry.rule.problem,
-        summary: entry.rule.summary,
-        text: entry.page(),
-        level: match entry.rule.default {
+/// Returns the pages of some rules and of all checks, sorted by id.
+pub(crate) fn all(rules: &RuleSet) -> Vec<Page> {
+    let rules = rules.iter().map(|rule| Page {
+        id: rule.id.clone(),
+        problem: rule.problem.clone(),
+        summary: rule.summary.clone(),
+        text: rule.page.text().into_owned().into(),
+        level: match rule.default {
             Action::Deny => Level::Deny,
             Action::Warn => Level::Warn,
             Action::Note | Action::Fill | Action::Ignore => Level::Note,
@@ -38,21 +41,21 @@ pub(crate) fn all() -> Vec<Page> {
         group: "rule",
     });
     let checks = CHECKS.iter().map(|check| Page {
-        id: check.id,
-        problem: check.problem,
-        summary: check.summary,
-        text: check.page.to_owned(),
-        level: if check.id == crate::judge::checks::SYNTAX { Level::Deny } else { Level::Warn },
+        id: check.id.into(),
+        problem: check.problem.into(),
+        summary: check.summary.into(),
+        text: check.page.into(),
+        level: if check.id == checks::SYNTAX { Level::Deny } else { Level::Warn },
         group: "input",
     });
     let mut pages: Vec<_> = rules.chain(checks).collect();
-    pages.sort_by_key(|page| page.id);
+    pages.sort_by(|a, b| a.id.cmp(&b.id));
     pages
 }
 
 /// Returns the address of a rule's page, or of a check's part of the page that has them all.
 pub(crate) fn link(id: &str) -> String {
-    if rules::find(id).is_some() { format!("{DOCS}/{id}.md") } else { format!("{DOCS}/README.md#{id}") }
+    if checks::find(id).is_none() { format!("{DOCS}/{id}.md") } else { format!("{DOCS}/README.md#{id}") }
 }
 
 impl Page {
@@ -98,12 +101,20 @@ mod tests {
     use super::*;
 
     fn page(text: &str) -> Page {
-        Page { id: "x", problem: "x", summary: "x", text: text.to_owned(), level: Level::Deny, group: "rule" }
+        let text = text.to_owned().into();
+        Page {
+            id: "x".into(),
+            problem: "x".into(),
+            summary: "x".into(),
+            text,
+            level: Level::Deny,
+            group: "rule",
+        }
     }
 
     #[test]
     fn every_rule_and_check_has_a_reason() {
-        let pages = all();
+        let pages = all(&RuleSet::built_in());
         assert!(pages.windows(2).all(|pair| pair[0].id < pair[1].id));
         for page in pages {
             let why = page.why_in_short();
@@ -118,8 +129,8 @@ mod tests {
     #[test]
     fn every_rule_and_check_has_a_title_of_its_own() {
         let mut names = std::collections::BTreeSet::new();
-        for page in all() {
-            let (problem, name) = (page.problem, page.name());
+        for page in all(&RuleSet::built_in()) {
+            let (problem, name) = (&*page.problem, page.name());
             assert!((5..=55).contains(&problem.len()) && !problem.ends_with('.'), "{problem:?}");
             assert!(problem.starts_with(char::is_uppercase) && !problem.contains(['`', '<']), "{problem:?}");
             assert!(problem != page.summary && names.insert(name.clone()), "{problem:?}");
@@ -133,7 +144,7 @@ mod tests {
     #[test]
     fn the_name_is_the_title_as_one_word() {
         let mut page = page("x");
-        page.problem = "Queue name in an annotation";
+        page.problem = "Queue name in an annotation".into();
         assert_eq!(page.name(), "QueueNameInAnAnnotation");
     }
 
@@ -147,8 +158,8 @@ mod tests {
     #[test]
     fn every_link_leads_to_a_page_of_this_repository() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/rules");
-        for page in all() {
-            let link = link(page.id);
+        for page in all(&RuleSet::built_in()) {
+            let link = link(&page.id);
             let (file, part) = link.split_once('#').unwrap_or((&link, ""));
             let text =
                 fs::read_to_string(folder.join(file.strip_prefix(DOCS).unwrap().trim_start_matches('/')));

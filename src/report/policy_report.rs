@@ -6,8 +6,8 @@ use std::io;
 
 use super::text::{clean, plural, thousands};
 use super::{DOCS, Located, ObjectId, Report, Unjudged};
+use crate::judge::checks;
 use crate::judge::finding::Level;
-use crate::judge::rules;
 use crate::kinds::Kind;
 use crate::text::lines::cut;
 use crate::text::value::{Value, json};
@@ -187,13 +187,13 @@ fn found(report: &Report, located: &Located) -> Value {
     };
     set("path", &finding.path.to_string());
     set("help", &finding.help);
-    if rules::find(finding.rule).is_some() {
+    if checks::find(&finding.rule).is_none() {
         set("documentation", &format!("{DOCS}/{}.md", finding.rule));
     }
     if report.file(&located.location).is_some() {
         set("place", &located.location.to_string());
     }
-    result(finding.rule, outcome, severity, &finding.message, located.object.as_deref(), properties)
+    result(&finding.rule, outcome, severity, &finding.message, located.object.as_deref(), properties)
 }
 
 fn not_judged(report: &Report, unjudged: &Unjudged) -> Value {

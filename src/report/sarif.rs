@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::text::{clean, repository_path};
-use super::{Located, Location, ObjectId, Report, Unjudged, fingerprint, page};
+use super::{Located, Location, ObjectId, Options, Report, Unjudged, fingerprint, page};
 use crate::judge::finding::Level;
 use crate::text::lines::Lines;
 use crate::text::lines::Position;
@@ -17,9 +17,9 @@ use crate::text::value::{Value, json};
 const FINGERPRINT: &str = "jobgateFinding/v2";
 
 /// Writes the log.
-pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-    let pages = page::all();
-    let index: BTreeMap<&str, usize> = pages.iter().enumerate().map(|(at, page)| (page.id, at)).collect();
+pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    let pages = page::all(&options.rules);
+    let index: BTreeMap<&str, usize> = pages.iter().enumerate().map(|(at, page)| (&*page.id, at)).collect();
     let driver = json!({
         "name": "jobgate",
         "informationUri": "https://github.com/jobgate/jobgate",
@@ -33,7 +33,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     out.write_all(b"},\"columnKind\":\"utf16CodeUnits\",\"results\":[")?;
     for (nth, located) in report.findings.iter().enumerate() {
         out.write_all(if nth == 0 { b"\n" } else { b",\n" })?;
-        let index = index.get(located.finding.rule).copied();
+        let index = index.get(&*located.finding.rule).copied();
         serde_json::to_writer(&mut *out, &result(located, index, &mut columns))?;
     }
     out.write_all(b"]")?;
@@ -100,7 +100,7 @@ fn rule(page: &page::Page) -> Value {
         // Code scanning titles its alerts with it: the problem, not what must hold.
         "shortDescription": {"text": page.problem},
         "fullDescription": {"text": page.in_full()},
-        "helpUri": page::link(page.id),
+        "helpUri": page::link(&page.id),
         "help": {"text": page.text, "markdown": page.text},
         "defaultConfiguration": {"level": level(page.level)},
         "properties": {"tags": ["kubernetes", "batch", page.group]},
@@ -220,7 +220,7 @@ mod tests {
 
     fn log(report: &Report) -> Value {
         let mut out = Vec::new();
-        write(report, &mut out).unwrap();
+        write(report, &Options::default(), &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 

@@ -8,9 +8,9 @@ use crate::judge::finding::Safety;
 /// What is counted of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Row {
+pub(super) struct Row<'r> {
     /// Its id.
-    rule: &'static str,
+    rule: &'r str,
     /// Its findings.
     count: usize,
     /// Those that `--fix` can fix.
@@ -20,7 +20,7 @@ pub(super) struct Row {
 }
 
 /// Returns a row for each rule with findings, the most frequent first.
-pub(super) fn rows(report: &Report) -> Vec<Row> {
+pub(super) fn rows(report: &Report) -> Vec<Row<'_>> {
     let of_safety = |findings: &[&super::Located], safety: Safety| {
         findings
             .iter()

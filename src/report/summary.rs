@@ -121,10 +121,10 @@ pub(super) fn counts(findings: &[&Located]) -> String {
 }
 
 /// Returns the rules that were broken with the number of findings, most hit first.
-pub(super) fn by_rule(report: &Report) -> Vec<(&'static str, Vec<&Located>)> {
-    let mut rules: BTreeMap<&'static str, Vec<&Located>> = BTreeMap::new();
+pub(super) fn by_rule(report: &Report) -> Vec<(&str, Vec<&Located>)> {
+    let mut rules: BTreeMap<&str, Vec<&Located>> = BTreeMap::new();
     for located in &report.findings {
-        rules.entry(located.finding.rule).or_default().push(located);
+        rules.entry(&located.finding.rule).or_default().push(located);
     }
     let mut rules: Vec<_> = rules.into_iter().collect();
     rules.sort_by_key(|(_, findings)| std::cmp::Reverse(findings.len()));

@@ -13,7 +13,6 @@ use crate::cluster::{ClaimFacts, Claims};
 use crate::judge::engine::Skipped;
 use crate::judge::facts::{Fact, FactTable, Facts as _};
 use crate::judge::policy::Policy;
-use crate::judge::rules;
 use crate::serve::server::{Application, Call, Metrics};
 
 /// The webhook. Clones share the policy.
@@ -59,7 +58,7 @@ impl Application for Webhook {
         let (endpoint, authenticated) = (call.endpoint, call.authenticated);
         let policy = self.policy.load_full();
         let today = Some((self.today)());
-        let Ok(mut review) = Review::read(&call.body) else {
+        let Ok(mut review) = Review::read(&call.body, policy.needs()) else {
             return self.counted(
                 admission::answer(endpoint, &policy, &FactTable::default(), &call.body, today),
                 authenticated,
@@ -80,14 +79,14 @@ impl Application for Webhook {
                     .counted(admission::judge(endpoint, &policy, &made, review, today), authenticated);
             }
         }
-        let runtimes = if review.runtimes.is_empty() || !asks_for(&policy, &[CLAIMS, TOLERATIONS]) {
+        let runtimes = if review.runtimes.is_empty() {
             None
         } else {
             let runtimes = self.claims.runtimes(&review.runtimes, until).await;
             review.know(&runtimes);
             Some(runtimes)
         };
-        let mut facts = if review.claims.is_empty() || !asks_for(&policy, &[CLAIMS]) {
+        let mut facts = if review.claims.is_empty() {
             ClaimFacts::default()
         } else {
             self.claims.facts(&review.claims, until).await
@@ -119,16 +118,6 @@ impl Application for Webhook {
     fn fault(&self, body: &[u8], fault: Fault) -> Option<Answer> {
         Some(admission::fail_open(body, fault))
     }
-}
-
-/// The rule that uses claims.
-const CLAIMS: &str = "checkpoint-volume-access";
-/// The other one that uses runtimes.
-const TOLERATIONS: &str = "gpu-toleration";
-
-/// Returns whether the policy uses one of the rules; otherwise nothing is looked up for them.
-fn asks_for(policy: &Policy, names: &[&str]) -> bool {
-    names.iter().any(|name| rules::find(name).is_some_and(|entry| policy.uses(entry.rule)))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use jobgate::judge::facts::NoFacts;
 use jobgate::judge::finding::Level;
 use jobgate::judge::policy::Policy;
 use jobgate::judge::rule::Exportable;
-use jobgate::judge::rules;
 use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 use jobgate::text::yaml;
@@ -156,7 +155,7 @@ impl<'p> InForce<'p> {
 
     /// Returns the same by another policy.
     pub(crate) fn judged(&self, policy: &Policy, object: &Value, rule: &str) -> Option<Level> {
-        let Exportable::Cel(exported) = &rules::find(rule)?.rule.export else { return None };
+        let Exportable::Cel(exported) = policy.rules().find(rule)?.export else { return None };
         let is_exported = |kind: Kind| kind.is_built_in() || exported.kinds.contains(kind);
         let kind = Kind::of(object)?;
         if kind.components.is_none() && !is_exported(kind) {

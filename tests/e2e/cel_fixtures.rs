@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use jobgate::judge::finding::Level;
 use jobgate::judge::policy::{Action, BUILTINS, Policy, RuleSettings};
-use jobgate::judge::rules;
 use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 
@@ -154,14 +153,14 @@ fn as_denials(mut policy: Policy) -> Policy {
             .filter(|(id, _)| RULES.contains(&id.as_str()))
             .for_each(|(_, own)| stricter(own));
     }
-    let mut all = policy.rules().clone();
+    let mut all = policy.settings().clone();
     for id in RULES {
-        let base = policy.base(rules::find(id).expect("a rule").rule).action;
+        let base = policy.base(id).expect("a rule").action;
         let settings = all.entry(id.to_owned()).or_default();
         settings.action = Some(base);
         stricter(settings);
     }
-    policy.with_rules(all)
+    policy.with_settings(all)
 }
 
 /// Objects in an `AppWrapper`, which nobody has validated.

@@ -246,9 +246,9 @@ async fn only_selected_rules_and_checks_are_reported() {
         (&["deadline"], &["unknown-rule"]),
     ] {
         let ignore: Vec<String> = ignore.iter().map(|id| (*id).to_owned()).collect();
-        let selection = Selection::new(&[], &ignore).unwrap();
+        let selection = Selection::new(Policy::default().rules(), &[], &ignore).unwrap();
         let (report, _) = run(&Options { selection, ..Options::default() }, answer.clone()).await;
-        let mut rules: Vec<&str> = report.findings.iter().map(|located| located.finding.rule).collect();
+        let mut rules: Vec<&str> = report.findings.iter().map(|located| &*located.finding.rule).collect();
         rules.retain(|rule| ["deadline", "unknown-rule"].contains(rule));
         rules.sort_unstable();
         assert_eq!(rules, expected, "{ignore:?}");
@@ -416,7 +416,7 @@ async fn what_the_scale_subresource_let_in_is_found_and_says_so() {
         .flat_map(|located| {
             let name = located.object.as_ref().unwrap().name.clone().unwrap();
             let scaled = located.related.iter().filter(|related| related.text.contains("`scale`"));
-            scaled.map(move |related| (name.clone(), located.finding.rule, related.text.to_string()))
+            scaled.map(move |related| (name.clone(), &*located.finding.rule, related.text.to_string()))
         })
         .collect();
     let text = "set to 8 by `kubectl` through the subresource `scale`, which is not judged";

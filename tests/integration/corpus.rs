@@ -64,8 +64,8 @@ fn check(report: &Report) {
         assert_eq!(located.related.len(), located.finding.labels.len());
     }
     let order = |a: &report::Located, b: &report::Located| {
-        (&a.location.file, a.location.span.start, a.finding.rule)
-            <= (&b.location.file, b.location.span.start, b.finding.rule)
+        (&a.location.file, a.location.span.start, &a.finding.rule)
+            <= (&b.location.file, b.location.span.start, &b.finding.rule)
     };
     assert!(report.findings.is_sorted_by(order), "findings are out of order");
     for &format in Format::value_variants() {
@@ -193,7 +193,7 @@ impl Outcome {
 
     fn has(&self, level: Level, rules: &[&str]) -> bool {
         self.report.findings.iter().any(|located| {
-            located.finding.level == level && (rules.is_empty() || rules.contains(&located.finding.rule))
+            located.finding.level == level && (rules.is_empty() || rules.contains(&&*located.finding.rule))
         })
     }
 

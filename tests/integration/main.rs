@@ -62,6 +62,7 @@ mod property_admission;
 mod publish;
 mod rendering;
 mod reviews;
+mod rule_files;
 mod rule_pages;
 #[cfg(feature = "serve")]
 mod runtimes;

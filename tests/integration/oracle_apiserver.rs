@@ -4,7 +4,7 @@ use jobgate::admission::dry_run::{self, Question};
 use jobgate::judge::api::defaults::defaulted;
 use jobgate::judge::facts::NoFacts;
 use jobgate::judge::policy::Policy;
-use jobgate::judge::rules::RULES;
+use jobgate::judge::rules::RuleSet;
 use jobgate::text::value::{Value, json};
 
 use crate::support::refusals::{Answer, ours, plain, theirs};
@@ -54,8 +54,10 @@ fn without_server_parts(object: &Value) -> Value {
 #[test]
 fn a_dry_run_ends_as_the_oracle_does() {
     let Some(rows) = crate::support::shared::rows("oracles/apiserver.jsonl") else { return };
-    let source =
-        RULES.iter().map(|entry| format!("    {}: {{action: ignore}}\n", entry.rule.id)).collect::<String>();
+    let source = RuleSet::built_in()
+        .iter()
+        .map(|rule| format!("    {}: {{action: ignore}}\n", rule.id))
+        .collect::<String>();
     let source = format!(
         "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: none}}\nspec:\n  rules:\n{source}"
     );

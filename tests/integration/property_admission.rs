@@ -185,7 +185,7 @@ impl Seen {
         );
         if !allowed(&mutate) {
             assert!(
-                mutate.meta.findings.contains_key(&("restart-policy", Level::Deny))
+                mutate.meta.findings.contains_key(&("restart-policy".into(), Level::Deny))
                     && case.kind.is_built_in()
             );
             self.denied_early += 1;
@@ -236,7 +236,7 @@ impl Seen {
         };
         let answer = admission::answer(Endpoint::Validate, policy, &unknown, body.as_bytes(), None);
         assert!(
-            !answer.meta.findings.contains_key(&("checkpoint-volume-access", Level::Deny)),
+            !answer.meta.findings.contains_key(&("checkpoint-volume-access".into(), Level::Deny)),
             "nobody knows the claim"
         );
     }

@@ -65,7 +65,7 @@ fn located(namespace: &str) -> Located {
     let place = Position { line: 1, column: 1 };
     let location = Location { file: "job".into(), span: 0..0, start: place, end: place };
     let finding = Finding {
-        rule: "deadline",
+        rule: "deadline".into(),
         level: Level::Deny,
         pointer: Pointer::root(),
         part: Part::Key,

@@ -12,6 +12,7 @@ use jobgate::admission::{self, Answer, Endpoint, Review};
 use jobgate::judge::facts::{Claim, Fact, FactTable, WantedClaim};
 use jobgate::judge::finding::{Level, Source};
 use jobgate::judge::policy::Policy;
+use jobgate::judge::rule::Needs;
 use jobgate::text::value::{Value, json};
 
 use crate::support::shared;
@@ -75,7 +76,7 @@ fn summary(review: &str, answer: &Answer, why: &Value) -> Value {
             .findings
             .keys()
             .filter(|finding| finding.1 == level)
-            .map(|finding| finding.0)
+            .map(|finding| &*finding.0)
             .collect();
         rules.sort_unstable();
         rules.dedup();
@@ -194,7 +195,7 @@ fn claims_are_asked_for_by_name_and_once() {
     let Some(folder) = folder() else { return };
     let claims = |name: &str| {
         let body = std::fs::read(folder.join(name)).expect("a review");
-        Review::read(&body).expect("a review").claims
+        Review::read(&body, Needs::ALL).expect("a review").claims
     };
     let (namespace, name) = ("team-fraud".to_owned(), "fraud-training-checkpoints".to_owned());
     let checkpoints = vec![WantedClaim { namespace, name, shared: true }];

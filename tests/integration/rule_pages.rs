@@ -7,7 +7,7 @@ use jobgate::judge::engine::{self, Request};
 use jobgate::judge::facts::{Claim, Fact, FactTable};
 use jobgate::judge::finding::{Finding, Level, Source};
 use jobgate::judge::policy::Policy;
-use jobgate::judge::rules::RULES;
+use jobgate::judge::rules::RuleSet;
 use jobgate::kinds::Kind;
 use jobgate::local::lint::{self, Claims, Input, Options};
 use jobgate::text::value::Value;
@@ -37,12 +37,12 @@ fn findings(example: &str) -> Vec<Finding> {
     judged.flat_map(|verdict| verdict.findings).collect()
 }
 
-fn each_example(heading: &str, judge: impl Fn(&'static str, &str, &[Finding])) {
-    for entry in RULES {
-        let found = examples(&entry.page(), heading);
-        assert!(!found.is_empty(), "the page of {} has an example under {heading}", entry.rule.id);
+fn each_example(heading: &str, judge: impl Fn(&str, &str, &[Finding])) {
+    for rule in &RuleSet::built_in() {
+        let found = examples(&rule.page.text(), heading);
+        assert!(!found.is_empty(), "the page of {} has an example under {heading}", rule.id);
         for example in found {
-            judge(entry.rule.id, &example, &findings(&example));
+            judge(&rule.id, &example, &findings(&example));
         }
     }
 }
@@ -98,11 +98,11 @@ const BY_NUMBER: [&str; 3] =
 fn pages_say_where_the_scale_subresource_goes_around_a_rule() {
     let scaled: Vec<Kind> = Kind::all().filter(|kind| kind.scale.is_some()).collect();
     assert!(!scaled.is_empty());
-    for entry in RULES.iter().filter(|entry| BY_NUMBER.contains(&entry.rule.id)) {
-        let page = entry.page();
-        assert!(page.contains("`kubectl scale`") && page.contains("`jobgate audit`"), "{}", entry.rule.id);
+    for rule in RuleSet::built_in().iter().filter(|rule| BY_NUMBER.contains(&&*rule.id)) {
+        let page = rule.page.text();
+        assert!(page.contains("`kubectl scale`") && page.contains("`jobgate audit`"), "{}", rule.id);
         for kind in &scaled {
-            assert!(page.contains(kind.title()), "{} of {}", kind.title(), entry.rule.id);
+            assert!(page.contains(kind.title()), "{} of {}", kind.title(), rule.id);
         }
     }
 }

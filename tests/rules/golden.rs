@@ -10,6 +10,7 @@ use jobgate::judge::engine::{self, Request};
 use jobgate::judge::facts::NoFacts;
 use jobgate::judge::finding::{Finding, Level};
 use jobgate::judge::rule::Rule;
+use jobgate::judge::rules::RuleSet;
 use jobgate::kinds::Kind;
 use jobgate::local::lint::{self, Claims, Input};
 use jobgate::report::{self, Format};
@@ -20,11 +21,11 @@ use crate::support::fixture::{self, Fixture};
 
 /// Returns a trial for each rule.
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |rule: &'static Rule| Trial::test(format!("{}::golden", rule.file()), move || check(rule));
-    jobgate::judge::rules::RULES.iter().map(|entry| trial(entry.rule)).collect()
+    let trial = |rule: Rule| Trial::test(format!("{}::golden", rule.file()), move || check(&rule));
+    RuleSet::built_in().iter().cloned().map(trial).collect()
 }
 
-fn check(rule: &'static Rule) -> Result<(), Failed> {
+fn check(rule: &Rule) -> Result<(), Failed> {
     let fixtures = fixture::of_rule(rule);
     let mut out = String::from("# Messages\n");
     let mut messages = BTreeSet::new();

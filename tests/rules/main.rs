@@ -20,6 +20,7 @@
 
 mod golden;
 mod new_kind;
+mod new_rule;
 #[cfg(feature = "serve")]
 mod served;
 #[path = "../support/mod.rs"]
@@ -29,7 +30,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use jobgate::judge::rules::RULES;
+use jobgate::judge::rules::RuleSet;
 use jobgate::local::cases::Beside;
 use jobgate::local::lint::{self, Input};
 use jobgate::local::replace;
@@ -39,9 +40,9 @@ use support::fixture::{self, Fixture};
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = new_kind::trials();
+    trials.extend(new_rule::trials());
     trials.extend(golden::trials());
-    for entry in RULES {
-        let rule = entry.rule;
+    for rule in &RuleSet::built_in() {
         let fixtures = fixture::of_rule(rule);
         for sort in ["bad-", "good-", "edge-"] {
             let found = fixtures.iter().any(|fixture| fixture.case.starts_with(sort));
@@ -97,7 +98,7 @@ fn valid(path: &Path, policy: &jobgate::judge::policy::Policy) -> Result<(), Fai
     let report = lint::lint(&[Input::named(path)], policy, &lint::Claims::default(), &options).report;
     let findings = report.findings.iter().map(|located| &located.finding);
     let others: Vec<_> =
-        findings.filter(|finding| !RULES.iter().any(|entry| entry.rule.id == finding.rule)).collect();
+        findings.filter(|finding| !RuleSet::built_in().iter().any(|rule| rule.id == finding.rule)).collect();
     if others.is_empty() { Ok(()) } else { Err(format!("{others:#?}").into()) }
 }
 

@@ -18,7 +18,7 @@ use jobgate::cluster::{Claims, Mode};
 use jobgate::judge::engine::{self, Request as Review};
 use jobgate::judge::facts::{Claim, Fact, Facts, Runtime};
 use jobgate::judge::finding::Finding;
-use jobgate::judge::rules::RULES;
+use jobgate::judge::rules::RuleSet;
 use jobgate::kinds::Kind;
 use jobgate::serve::server::certificate::{Development, Identity};
 use jobgate::serve::server::{Config, Limits, Metrics, Readiness, Server, Stop};
@@ -39,14 +39,13 @@ const NAMESPACE: &str = "default";
 /// Returns a trial for each fixture.
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    for entry in RULES {
+    for rule in &RuleSet::built_in() {
         // A part of an object (a kustomize patch) never comes as far as a webhook: it has no container that
         // an API server would accept.
-        for fixture in fixture::of_rule(entry.rule)
-            .into_iter()
-            .filter(|fixture| !fixture.case.starts_with("edge-partial"))
+        for fixture in
+            fixture::of_rule(rule).into_iter().filter(|fixture| !fixture.case.starts_with("edge-partial"))
         {
-            let name = format!("served::{}::{}", entry.rule.file(), fixture.case);
+            let name = format!("served::{}::{}", rule.file(), fixture.case);
             trials.push(Trial::test(name, move || check(&fixture)));
         }
     }
@@ -139,7 +138,7 @@ impl Served {
                     .message
                     .lines()
                     .any(|text| text.starts_with(&format!("{}: {}: ", finding.rule, finding.path))),
-                _ => reply.warnings.iter().any(|text| text.contains(finding.rule)),
+                _ => reply.warnings.iter().any(|text| text.contains(&*finding.rule)),
             };
             if told || (finding.level.as_str() == "note" && !mutated.allowed) {
                 lines.push(line);
@@ -303,7 +302,8 @@ fn check_dry_run(
     };
     let answer = dry_run::answer(&fixture.policy, &Scoped(fixture), &question);
     let rules = |findings: &[Finding]| -> Vec<String> {
-        let ours = findings.iter().filter(|finding| RULES.iter().any(|entry| entry.rule.id == finding.rule));
+        let ours =
+            findings.iter().filter(|finding| RuleSet::built_in().iter().any(|rule| rule.id == finding.rule));
         let mut lines: Vec<String> = ours
             .map(|finding| format!("{} {} {}", finding.level.as_str(), finding.rule, finding.path))
             .collect();

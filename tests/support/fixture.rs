@@ -88,6 +88,6 @@ impl Fixture {
 /// Returns findings in the form of the `# expect:` lines.
 pub fn lines(object: &Value, findings: &[Finding]) -> Vec<String> {
     let object = ObjectId::of(object);
-    let line = |finding: &Finding| cases::line(finding.level, finding.rule, Some(&object), &finding.path);
+    let line = |finding: &Finding| cases::line(finding.level, &finding.rule, Some(&object), &finding.path);
     findings.iter().map(line).collect()
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use jobgate::judge::facts::FactTable;
 use jobgate::judge::policy::{Action, Policy, RuleSettings};
-use jobgate::judge::rules::RULES;
 use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 
@@ -112,10 +111,12 @@ pub(crate) fn policies() -> Vec<Policy> {
         .collect();
     for action in [Action::Deny, Action::Warn, Action::Fill] {
         let settings = |may: bool| RuleSettings { action: may.then_some(action), params: BTreeMap::new() };
-        let rules = RULES.iter().map(|entry| {
-            (entry.rule.id.to_owned(), settings(action != Action::Fill || entry.rule.can_fill()))
-        });
-        policies.push(Policy::builtin("default").expect("a policy").with_rules(rules.collect()));
+        let policy = Policy::builtin("default").expect("a policy");
+        let rules = policy.rules().iter();
+        let rules =
+            rules.map(|rule| (rule.id.to_string(), settings(action != Action::Fill || rule.can_fill())));
+        let rules = rules.collect();
+        policies.push(policy.with_settings(rules));
     }
     policies
 }

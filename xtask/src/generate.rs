@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use jobgate::cli::configuration;
 use jobgate::judge::policy;
-use jobgate::judge::rules::RULES;
+use jobgate::judge::rules::RuleSet;
 
 use crate::{deploy, pages, schemas};
 
@@ -41,11 +41,13 @@ fn files() -> Vec<Made> {
         made("docs/kinds.md", pages::kinds_file()),
         made("docs/rules/README.md", pages::index_file()),
         made("policies/configuration.schema.json", format!("{:#}\n", configuration::schema())),
-        made("policies/policy.schema.json", format!("{:#}\n", policy::schema())),
+        made("policies/policy.schema.json", format!("{:#}\n", policy::schema(&RuleSet::built_in()))),
         made("src/judge/api/schema/built_in.json", schemas::built_in()),
     ];
     files.extend(
-        RULES.iter().map(|entry| made(&format!("{WHOLE}/{}.md", entry.rule.id), pages::rule_file(entry))),
+        RuleSet::built_in()
+            .iter()
+            .map(|rule| made(&format!("{WHOLE}/{}.md", rule.id), pages::rule_file(rule))),
     );
     files.extend(deploy::files().into_iter().map(|(path, contents)| Made { path, contents }));
     files.sort_by(|a, b| a.path.cmp(&b.path));

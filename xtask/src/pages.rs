@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use jobgate::cli::pages::rule_in_markdown;
 use jobgate::judge::checks::CHECKS;
 use jobgate::judge::finding::listed;
-use jobgate::judge::rules::{Entry, RULES};
+use jobgate::judge::rule::Rule;
+use jobgate::judge::rules::RuleSet;
 use jobgate::kinds::{Deadline, Kind, Restart, Ttl, Unset};
 use jobgate::serve::doctor;
 
@@ -13,12 +14,12 @@ use jobgate::serve::doctor;
 const DOCTOR: &str = include_str!("doctor.md");
 
 /// Returns a rule's page as a Markdown file.
-pub(crate) fn rule_file(entry: &Entry) -> String {
-    let source = format!("src/judge/rules/{}.rs", entry.rule.file());
+pub(crate) fn rule_file(rule: &Rule) -> String {
+    let source = format!("src/judge/rules/{}.rs", rule.file());
     format!(
         "<!-- Made by `cargo xtask generate` from {source}. Edit that. -->\n\n# {}\n\n{}",
-        entry.rule.id,
-        rule_in_markdown(entry)
+        rule.id,
+        rule_in_markdown(rule)
     )
 }
 
@@ -28,7 +29,7 @@ pub(crate) fn index_file() -> String {
                    What is done about a finding is the action; a policy may choose another.\n\n\
                    | Rule | Action | Kinds | What must hold |\n| --- | --- | --- | --- |\n"
         .to_owned();
-    for Entry { rule, .. } in RULES {
+    for rule in &RuleSet::built_in() {
         let mut kinds: Vec<&str> = rule.kinds.iter().map(Kind::title).collect();
         kinds.dedup();
         let _ = writeln!(
@@ -211,11 +212,11 @@ mod tests {
 
     #[test]
     fn pages_say_what_is_data() {
-        for entry in RULES {
-            let page = rule_file(entry);
-            assert!(page.contains(entry.rule.id));
-            for param in entry.rule.params {
-                assert!(page.contains(&format!("`{}`", param.name)), "{}: {}", entry.rule.id, param.name);
+        for rule in &RuleSet::built_in() {
+            let page = rule_file(rule);
+            assert!(page.contains(&*rule.id));
+            for param in rule.params {
+                assert!(page.contains(&format!("`{}`", param.name)), "{}: {}", rule.id, param.name);
             }
         }
     }
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn the_index_leads_to_every_page() {
         let index = index_file();
-        assert!(RULES.iter().all(|entry| index.contains(&format!("({}.md)", entry.rule.id))));
+        assert!(RuleSet::built_in().iter().all(|rule| index.contains(&format!("({}.md)", rule.id))));
         assert!(CHECKS.iter().all(|check| index.contains(&format!("\n## {}\n", check.id))));
     }
 

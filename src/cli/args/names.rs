@@ -6,6 +6,7 @@ use clap::error::Error;
 
 use crate::cli::topics::TOPICS;
 use crate::judge::policy::BUILTINS;
+use crate::judge::rules::RuleSet;
 use crate::judge::selection;
 
 /// Reads any text, and has names to offer.
@@ -19,7 +20,7 @@ pub(super) fn policies() -> Named {
 
 /// Reads the id of a rule or check, or a glob.
 pub(super) fn rules_and_checks() -> Named {
-    Named(|| selection::ids().collect())
+    Named(|| ids().collect())
 }
 
 /// Reads the name of a manual page.
@@ -29,7 +30,13 @@ pub(super) fn page_names() -> Named {
 
 /// Returns the names of all manual pages.
 pub fn page_ids() -> impl Iterator<Item = &'static str> {
-    selection::ids().chain(TOPICS.iter().map(|topic| topic.id))
+    ids().chain(TOPICS.iter().map(|topic| topic.id))
+}
+
+/// Returns the ids of the built-in rules, and of the checks.
+fn ids() -> impl Iterator<Item = &'static str> {
+    let ids: Vec<_> = selection::ids(&RuleSet::built_in()).collect();
+    ids.into_iter().filter_map(|id| id.as_static())
 }
 
 impl TypedValueParser for Named {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{At, Configuration, KIND, Override, Render, Values};
 use crate::cli::args::{FailOn, Seconds, seconds};
 use crate::judge::finding::Part;
+use crate::judge::rules::RuleSet;
 use crate::judge::selection::{NothingSelected, matching};
 use crate::judge::settings::{self, Field, Form, Reader, SettingsErrors};
 use crate::local::lint::{Patterns, STDIN};
@@ -172,7 +173,9 @@ fn patterns<'s>(reader: &mut Reader<'s>, field: &Field<'s>, name: &str, may_be_e
 
 fn rules<'s>(reader: &mut Reader<'s>, field: &Field<'s>, name: &str, may_be_empty: bool) -> Vec<String> {
     texts(reader, field, name, may_be_empty, |pattern| {
-        matching(pattern).map(drop).map_err(|NothingSelected { message, help }| (message, Some(help)))
+        matching(&RuleSet::built_in(), pattern)
+            .map(drop)
+            .map_err(|NothingSelected { message, help }| (message, Some(help)))
     })
 }
 

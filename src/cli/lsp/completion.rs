@@ -1,5 +1,6 @@
 //! Names of rules, keys, parameters and values.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use serde_json::{Value as Json, json};
@@ -8,14 +9,14 @@ use super::document::{Document, Form};
 use super::keys::{self, At, Step};
 use super::text::{self, Encoding};
 use crate::cli::configuration;
-use crate::judge::checks::CHECKS;
+use crate::judge::checks;
 use crate::judge::engine::{IGNORE, KEEP};
 use crate::judge::policy;
-use crate::judge::rules::{self, RULES};
+use crate::judge::rules::RuleSet;
 use crate::text::lines::Lines;
 use crate::text::value::Value;
 
-static POLICY: LazyLock<Value> = LazyLock::new(policy::schema);
+static POLICY: LazyLock<Value> = LazyLock::new(|| policy::schema(&RuleSet::built_in()));
 static CONFIGURATION: LazyLock<Value> = LazyLock::new(configuration::schema);
 
 /// The kinds of the protocol for a key and for a value.
@@ -113,7 +114,7 @@ fn values(part: &Value) -> Vec<Item> {
     let default = default_of(part);
     let item = |value: String| Item {
         detail: if default == format!("default: {value}") { "default".to_owned() } else { String::new() },
-        documentation: summary(&value).map_or_else(|| words(part, "description"), str::to_owned),
+        documentation: summary(&value).map_or_else(|| words(part, "description"), Cow::into_owned),
         text: value.clone(),
         label: value,
         kind: VALUE,
@@ -135,9 +136,9 @@ pub(super) fn default_of(part: &Value) -> String {
 }
 
 /// Returns what a rule or check is about.
-fn summary(id: &str) -> Option<&'static str> {
-    let check = || CHECKS.iter().find(|check| check.id == id).map(|check| check.summary);
-    rules::find(id).map(|entry| entry.rule.summary).or_else(check)
+fn summary(id: &str) -> Option<Cow<'static, str>> {
+    let check = || checks::find(id).map(|check| check.summary.into());
+    RuleSet::built_in().find(id).map(|rule| rule.summary.clone()).or_else(check)
 }
 
 fn in_manifest(text: &str, at: &At) -> Vec<Item> {
@@ -147,13 +148,14 @@ fn in_manifest(text: &str, at: &At) -> Vec<Item> {
                 let line = text[..at.word.start].rsplit('\n').next().unwrap_or_default();
                 line.split([':', ',', '"', '\'', ' ']).any(|listed| listed == id)
             };
-            let rules = RULES.iter().map(|entry| entry.rule);
-            let rules = rules.filter(|rule| (key == IGNORE || rule.can_fill()) && !is_listed(rule.id));
+            let rules = RuleSet::built_in();
+            let rules =
+                rules.iter().filter(|rule| (key == IGNORE || rule.can_fill()) && !is_listed(&rule.id));
             let item = |rule: &crate::judge::rule::Rule| Item {
-                label: rule.id.to_owned(),
-                text: rule.id.to_owned(),
-                detail: rule.problem.to_owned(),
-                documentation: rule.summary.to_owned(),
+                label: rule.id.to_string(),
+                text: rule.id.to_string(),
+                detail: rule.problem.to_string(),
+                documentation: rule.summary.to_string(),
                 kind: VALUE,
             };
             rules.map(item).collect()

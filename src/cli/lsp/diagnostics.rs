@@ -79,8 +79,8 @@ impl Place<'_> {
         Diagnostic {
             range: text::range(lines, &located.location.span, self.encoding),
             severity: Some(severity),
-            code: Some(Code::String(finding.rule.to_owned())),
-            code_description: Some(CodeDescription { href: Uri(page::link(finding.rule)) }),
+            code: Some(Code::String(finding.rule.to_string())),
+            code_description: Some(CodeDescription { href: Uri(page::link(&finding.rule)) }),
             related_information: Some(related).filter(|related| !related.is_empty()),
             ..plain(finding.message.to_string(), &finding.help)
         }

@@ -38,19 +38,19 @@ fn found(judged: &Judged, offset: usize) -> Option<(Range<usize>, String)> {
     let (mut span, mut text) = (None, String::new());
     for located in here {
         let finding = &located.finding;
-        if rules.contains(&finding.rule) {
+        if rules.contains(&&*finding.rule) {
             continue;
         }
         if rules.len() == MAX_PAGES {
             break;
         }
-        rules.push(finding.rule);
+        rules.push(&finding.rule);
         if span.is_none() {
             span = Some(located.location.span.clone());
         } else {
             text += "\n---\n\n";
         }
-        text += &pages::page_for_editor(finding.rule).unwrap_or_default();
+        text += &pages::page_for_editor(&finding.rule).unwrap_or_default();
     }
     Some((span?, text))
 }

@@ -75,7 +75,7 @@ impl Judge<'_> {
         let mut verdict = engine::evaluate(self.policy, self.facts, &request);
         scaled::explain(self.policy, self.facts, &request, &mut verdict);
         if let Some(selection) = &self.options.selection {
-            verdict.findings.retain(|finding| selection.has(finding.rule));
+            verdict.findings.retain(|finding| selection.has(&finding.rule));
         }
         if verdict.skipped.is_some_and(Skipped::is_trusted) { Fate::Child } else { Fate::Judged(verdict) }
     }

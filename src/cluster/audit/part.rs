@@ -8,6 +8,7 @@ use super::terminating::Candidate;
 use super::{Options, filled};
 use crate::judge::finding::{Finding, Level, Place};
 use crate::judge::policy::Policy;
+use crate::judge::rule::RuleId;
 use crate::kinds::{Kind, PodTemplate, Workload};
 use crate::report::{
     Filled, Holdings, Impact, LeftOut, Located, Location, ObjectId, Related, Report, Tally, span,
@@ -36,7 +37,7 @@ pub(super) struct Part {
     /// Jobs with pods that are terminating.
     pub(super) terminating: Vec<Candidate>,
     /// Rules and levels with an example in `sources`.
-    shown: BTreeSet<(&'static str, Level)>,
+    shown: BTreeSet<(RuleId, Level)>,
 }
 
 impl Part {
@@ -80,11 +81,14 @@ impl Part {
         let file = key(object, &identity);
         let keep = options.keep_all_sources
             || self.sources.len() < MAX_SOURCES
-            || verdict.findings.iter().any(|finding| !self.shown.contains(&(finding.rule, finding.level)));
+            || verdict
+                .findings
+                .iter()
+                .any(|finding| !self.shown.contains(&(finding.rule.clone(), finding.level)));
         let text = keep.then(|| Text::of(object)).flatten();
         if let Some(text) = &text {
             self.sources.insert(Arc::clone(&file), Arc::clone(&text.source));
-            self.shown.extend(verdict.findings.iter().map(|finding| (finding.rule, finding.level)));
+            self.shown.extend(verdict.findings.iter().map(|finding| (finding.rule.clone(), finding.level)));
         }
         self.findings.extend(verdict.findings.into_iter().map(|finding| {
             let by_name = finding.path.by_name(object);

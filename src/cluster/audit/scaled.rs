@@ -27,7 +27,7 @@ pub(super) fn explain(policy: &Policy, facts: &dyn Facts, request: &Request<'_>,
     let Some(place) = one.pointer_mut(&pointer.to_json_pointer()) else { return };
     *place = 1.into();
     let before = engine::evaluate(policy, facts, &Request { object: &one, ..*request }).findings;
-    let same = |a: &Finding, b: &Finding| (a.rule, &a.path, a.level) == (b.rule, &b.path, b.level);
+    let same = |a: &Finding, b: &Finding| (&a.rule, &a.path, a.level) == (&b.rule, &b.path, b.level);
     let manager: String = manager.chars().take(LONGEST_MANAGER).collect();
     for finding in &mut verdict.findings {
         if before.iter().any(|other| same(other, finding)) {

@@ -64,7 +64,7 @@ impl Known {
     }
 
     pub(super) fn add(&mut self, finding: &Finding, object: &Value) {
-        let places = match finding.rule {
+        let places = match &*finding.rule {
             PLACEHOLDER if is_of_image(finding) => &mut self.images,
             FIELD_TYPE | PLACEHOLDER => &mut self.unread,
             API_SERVER => {

@@ -383,7 +383,7 @@ fn what_a_pytorch_job_asks_of_its_pods() {
         .iter()
         .find(|finding| finding.message.contains("volumeMounts[0].name: Not found: \"data\""))
         .unwrap();
-    assert_eq!((mount.rule, mount.level), (API_SERVER, Level::Warn));
+    assert_eq!((&*mount.rule, mount.level), (API_SERVER, Level::Warn));
     assert!(mount.message.starts_with("the API server rejects the pods of this job: "), "{}", mount.message);
     let name = found.iter().find(|finding| finding.rule == TRAINING_OPERATOR).unwrap();
     assert_eq!(name.help, "rename the container `vjepa2-1` to `pytorch`");

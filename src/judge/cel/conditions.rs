@@ -95,7 +95,7 @@ pub(super) fn by_policy(judge: &Judge<'_>, subject: Subject) -> Vec<(&'static st
     let exempt: Vec<String> = policy
         .exemptions
         .iter()
-        .filter(|exemption| exemption.covers(rule.id) && exemption.holds_on(today))
+        .filter(|exemption| exemption.covers(&rule.id) && exemption.holds_on(today))
         .map(|exemption| matching(&exemption.matcher, policy, subject))
         .collect();
     if !exempt.is_empty() {
@@ -104,7 +104,7 @@ pub(super) fn by_policy(judge: &Judge<'_>, subject: Subject) -> Vec<(&'static st
     let may_ignore =
         policy.opt_out == OptOut::Denials || (policy.opt_out == OptOut::Warnings && level == Action::Warn);
     if may_ignore {
-        let id = quoted(rule.id);
+        let id = quoted(&rule.id);
         let annotation = |object: &str| format!("{object}.?metadata.?annotations[?'{IGNORE}']");
         let annotation = match subject.around {
             None => annotation(subject.object),
@@ -118,11 +118,13 @@ pub(super) fn by_policy(judge: &Judge<'_>, subject: Subject) -> Vec<(&'static st
     let overrides: Vec<(String, Action)> = policy
         .overrides
         .iter()
-        .filter_map(|over| Some((matching(&over.matcher, policy, subject), over.rules.get(rule.id)?.action?)))
+        .filter_map(|over| {
+            Some((matching(&over.matcher, policy, subject), over.rules.get(&*rule.id)?.action?))
+        })
         .collect();
     if !overrides.is_empty() {
         // The last that fits wins. A list, as conditions within conditions can be nested 250 deep only.
-        let base = quoted(policy.base(rule).action.as_str());
+        let base = quoted(policy.base(&rule.id).map_or(rule.default, |base| base.action).as_str());
         let fitting =
             overrides.iter().map(|(fits, action)| format!("{fits} ? {} : ''", quoted(action.as_str())));
         let all: Vec<String> = std::iter::once(base).chain(fitting).collect();

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 
 use super::{Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyErrors, RuleSettings};
-use crate::judge::checks::CHECKS;
+use crate::judge::checks;
 use crate::judge::finding::Part;
 use crate::judge::rule::{Param, ParamDefault, Rule};
-use crate::judge::rules::{self, RULES};
+use crate::judge::rules::RuleSet;
 use crate::judge::settings::{self, Field, Fields, Form, Reader, hint, one_of, shown, what};
 use crate::kinds::Kind;
 use crate::text::pointer::Pointer;
@@ -30,9 +30,9 @@ pub(super) mod keys {
 const FORM: Form = Form { kind: KIND, noun: "policy" };
 
 /// Reads a policy.
-pub(super) fn policy(source: &str, name: &str) -> Result<Policy, PolicyErrors> {
+pub(super) fn policy(rules: RuleSet, source: &str, name: &str) -> Result<Policy, PolicyErrors> {
     settings::read(source, name, &FORM, |reader| {
-        let mut policy = Policy::plain("", source);
+        let mut policy = Policy::plain(rules, "", source);
         reader.policy(&mut policy);
         policy
     })
@@ -49,14 +49,15 @@ impl<'s> Reader<'s> {
             name.clone_into(&mut policy.name);
         }
         let spec = self.nested(&top, "spec", keys::SPEC);
-        let rules = self.rules(&spec.get("rules"));
+        let rules = policy.rules.clone();
+        let settings = self.rules(&rules, &spec.get("rules"));
         policy.overrides = self
             .list(&spec.get("overrides"), "`overrides`", true)
-            .map(|item| self.an_override(&item))
+            .map(|item| self.an_override(&rules, &item))
             .collect();
         policy.exemptions = self
             .list(&spec.get("exemptions"), "`exemptions`", true)
-            .filter_map(|item| self.exemption(&item))
+            .filter_map(|item| self.exemption(&rules, &item))
             .collect();
         let opt_outs = OptOut::ALL.map(|opt_out| (opt_out.as_str(), opt_out));
         policy.opt_out = self.choice(&spec.get("optOut"), "`optOut`", &opt_outs).unwrap_or_default();
@@ -68,15 +69,15 @@ impl<'s> Reader<'s> {
             policy.trusted_controllers =
                 names.filter_map(|name| self.text(&name, "a user name")).map(str::to_owned).collect();
         }
-        *policy = std::mem::take(policy).with_rules(rules);
+        *policy = std::mem::take(policy).with_settings(settings);
     }
 
     /// Reads settings by rule.
-    fn rules(&mut self, field: &Field<'s>) -> BTreeMap<String, RuleSettings> {
+    fn rules(&mut self, rules: &RuleSet, field: &Field<'s>) -> BTreeMap<String, RuleSettings> {
         let mut settings = BTreeMap::new();
         for (id, value) in self.mapping(&field.at, field.value, "`rules`").into_iter().flatten() {
             let at = field.at.key(id);
-            if let Some(rule) = self.rule(id, &at, Part::Key) {
+            if let Some(rule) = self.rule(rules, id, &at, Part::Key) {
                 settings.insert(id.to_owned(), self.settings(rule, &Field { at, value: Some(value) }));
             }
         }
@@ -84,20 +85,20 @@ impl<'s> Reader<'s> {
     }
 
     /// Looks a rule up.
-    fn rule(&mut self, id: &str, at: &Pointer, part: Part) -> Option<&'static Rule> {
-        if let Some(entry) = rules::find(id) {
-            return Some(entry.rule);
+    fn rule<'r>(&mut self, rules: &'r RuleSet, id: &str, at: &Pointer, part: Part) -> Option<&'r Rule> {
+        if let Some(rule) = rules.find(id) {
+            return Some(rule);
         }
-        if CHECKS.iter().any(|check| check.id == id) {
+        if checks::find(id).is_some() {
             self.error(at, part, format!("`{id}` is a check of the input, which a policy cannot set"), None);
         } else {
-            let help = hint(id, RULES.iter().map(|entry| entry.rule.id));
+            let help = hint(id, rules.iter().map(|rule| &*rule.id));
             self.error(at, part, format!("there is no rule `{}`", shown(id)), Some(help));
         }
         None
     }
 
-    fn settings(&mut self, rule: &'static Rule, field: &Field<'s>) -> RuleSettings {
+    fn settings(&mut self, rule: &Rule, field: &Field<'s>) -> RuleSettings {
         let name = format!("`{}`", rule.id);
         if let Some(Value::String(text)) = field.value {
             let help = format!("write `{{action: {}}}`", shown(text));
@@ -194,25 +195,25 @@ impl<'s> Reader<'s> {
         self.error_count() == before
     }
 
-    fn an_override(&mut self, item: &Field<'s>) -> Override {
+    fn an_override(&mut self, all: &RuleSet, item: &Field<'s>) -> Override {
         let fields = self.fields(&item.at, item.value, "an override", keys::OVERRIDE);
         let matcher = self.matcher(&fields, "an override");
         let rules = fields.get("rules");
         if rules.value.is_none_or(Value::is_null) {
             self.error(&fields.at, Part::Key, "an override without `rules` changes nothing", None);
         }
-        Override { matcher, rules: self.rules(&rules) }
+        Override { matcher, rules: self.rules(all, &rules) }
     }
 
-    fn exemption(&mut self, item: &Field<'s>) -> Option<Exemption> {
+    fn exemption(&mut self, all: &RuleSet, item: &Field<'s>) -> Option<Exemption> {
         let fields = self.fields(&item.at, item.value, "an exemption", keys::EXEMPTION);
         let matcher = self.matcher(&fields, "an exemption");
         let mut rules = Vec::new();
         for id in self.list(&fields.get("rules"), "`rules` of an exemption", false) {
             if let Some(text) = self.text(&id, "a rule's id")
-                && let Some(rule) = self.rule(text, &id.at, Part::Value)
+                && let Some(rule) = self.rule(all, text, &id.at, Part::Value)
             {
-                rules.push(rule.id.to_owned());
+                rules.push(rule.id.to_string());
             }
         }
         let reason = self.required(&fields, "reason", "`reason`");

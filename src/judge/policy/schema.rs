@@ -5,15 +5,15 @@
 use super::read::keys;
 use super::{API_VERSION, Action, KIND, OptOut};
 use crate::judge::rule::{Param, ParamDefault, Rule};
-use crate::judge::rules::RULES;
+use crate::judge::rules::RuleSet;
 use crate::kinds::Kind;
 use crate::text::value::{Map, Value, json};
 
 /// Returns the JSON Schema (draft 2020-12) of policies.
 #[must_use]
-pub fn schema() -> Value {
-    let ids: Vec<&str> = RULES.iter().map(|entry| entry.rule.id).collect();
-    let rules: Map = RULES.iter().map(|entry| (entry.rule.id.to_owned(), rule(entry.rule))).collect();
+pub fn schema(rules: &RuleSet) -> Value {
+    let ids: Vec<&str> = rules.iter().map(|rule| &*rule.id).collect();
+    let rules: Map = rules.iter().map(|own| (own.id.to_string(), rule(own))).collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Jobgate policy",
@@ -191,27 +191,27 @@ mod tests {
 
     #[test]
     fn every_rule_and_parameter_is_in_it() {
-        let schema = schema();
+        let schema = schema(&RuleSet::built_in());
         let rules = &schema["$defs"]["rules"]["properties"];
-        for entry in RULES {
-            let rule = &rules[entry.rule.id];
-            assert_eq!(rule["description"], entry.rule.summary);
-            let actions = rule["properties"]["action"]["enum"].as_array().unwrap();
-            assert_eq!(actions.contains(&json!("fill")), entry.rule.can_fill(), "{}", entry.rule.id);
-            for param in entry.rule.params {
-                let schema = &rule["properties"]["params"]["properties"][param.name];
+        for rule in &RuleSet::built_in() {
+            let own = &rules[&*rule.id];
+            assert_eq!(own["description"].as_str(), Some(&*rule.summary));
+            let actions = own["properties"]["action"]["enum"].as_array().unwrap();
+            assert_eq!(actions.contains(&json!("fill")), rule.can_fill(), "{}", rule.id);
+            for param in rule.params {
+                let schema = &own["properties"]["params"]["properties"][param.name];
                 assert_eq!(
                     (&schema["description"], &schema["default"]),
                     (&json!(param.doc), &param.default.to_value())
                 );
             }
         }
-        assert_eq!(schema["$defs"]["ruleId"]["enum"].as_array().unwrap().len(), RULES.len());
+        assert_eq!(schema["$defs"]["ruleId"]["enum"].as_array().unwrap().len(), RuleSet::built_in().len());
     }
 
     #[test]
     fn every_key_that_is_read_is_in_it() {
-        let schema = schema();
+        let schema = schema(&RuleSet::built_in());
         let keys_of = |pointer: &str| -> Vec<String> {
             schema.pointer(pointer).unwrap().as_object().unwrap().keys().map(str::to_owned).collect()
         };
@@ -244,7 +244,7 @@ mod tests {
                 _ => {}
             }
         }
-        let schema = schema();
+        let schema = schema(&RuleSet::built_in());
         let mut found = Vec::new();
         walk(&schema, &mut found);
         assert!(!found.is_empty());

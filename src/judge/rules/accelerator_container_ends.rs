@@ -73,26 +73,23 @@
 use crate::judge::commands::{Command, CommandLine, Launcher, PodCommands, Token, base_name};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{drives_others, quoted};
 use crate::kinds::{Deadline, Part, PodTemplate, Restart, accelerator};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::shell::After;
 
-pub(super) static RULE: Rule = Rule {
-    id: "accelerator-container-ends",
-    problem: "Container with accelerators that never ends",
-    summary: "A container with an accelerator ends by itself: its last command does not wait forever",
-    kinds: Kinds::WithRestart,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads command lines and scripts"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Container with accelerators that never ends".into(),
+        summary: "A container with an accelerator ends by itself: its last command does not wait forever".into(),
+        kinds: Kinds::WithRestart,
+        default: Action::Warn,
+        export: Exportable::No("it reads command lines and scripts"),
+        ..Rule::new("accelerator-container-ends", check)
+    }
+}
 
 /// `sleep` for so many seconds is meant to be forever.
 const LONG: f64 = 86400.0;

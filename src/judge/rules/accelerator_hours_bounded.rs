@@ -99,12 +99,13 @@
 use crate::judge::cost::{Cost, FIELD};
 use crate::judge::finding::{Level, Part, Place};
 use crate::judge::kueue;
-use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Measure, Number, Ratchet, Rule, Strings};
+use crate::judge::policy::{Action, Effective};
+use crate::judge::rule::{Cx, Exportable, Holding, Kinds, Measure, Number, Ratchet, Rule, Strings};
 use crate::judge::rules::deadline::LATE;
 use crate::kinds::accelerator::{TAINTS, requests};
 use crate::kinds::{self, Deadline, Workload};
 use crate::text::number::thousands;
+use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
 
 const MAXIMUM: Number = Number::new(
@@ -120,22 +121,35 @@ const TEAMS: Strings = Strings::new(
     &["team", "app.kubernetes.io/part-of", kueue::QUEUE],
 );
 
-pub(super) static RULE: Rule = Rule {
-    id: "accelerator-hours-bounded",
-    problem: "Many accelerator hours",
-    summary: "The accelerator hours of a job have a limit, and are known before it runs",
-    kinds: Kinds::WithRuns,
-    default: Action::Note,
-    fills: Fills::Nothing,
-    params: &[kueue::RUNS.0, MAXIMUM.0, TEAMS.0],
-    export: Exportable::No("CEL has no sum over containers and templates"),
-    check,
-    restore: None,
-    ratchet: Ratchet {
-        labels: &[kueue::MAX_EXEC_TIME, kueue::QUEUE],
-        measure: Some(Measure { of: hours, cel: "" }),
-    },
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Many accelerator hours".into(),
+        summary: "The accelerator hours of a job have a limit, and are known before it runs".into(),
+        kinds: Kinds::WithRuns,
+        default: Action::Note,
+        params: &[kueue::RUNS.0, MAXIMUM.0, TEAMS.0],
+        export: Exportable::No("CEL has no sum over containers and templates"),
+        ratchet: Ratchet {
+            labels: &[kueue::MAX_EXEC_TIME, kueue::QUEUE],
+            measure: Some(Measure { of: hours, cel: "" }),
+        },
+        holding: Some(holding),
+        ..Rule::new("accelerator-hours-bounded", check)
+    }
+}
+
+/// Returns what a job holds, and the team that the first of the policy's labels names.
+fn holding<'a>(workload: &Workload<'a>, settings: &Effective) -> Option<Holding<'a>> {
+    // Most objects hold nothing, and need no settings.
+    let cost = Cost::of(workload, false)?;
+    let kueue = settings.flag(&kueue::RUNS);
+    let cost = if kueue { Cost::of(workload, true).unwrap_or(cost) } else { cost };
+    let named = |key: &str| {
+        let mut values = workload.labels().filter_map(|labels| labels.value?.get(key)?.as_str());
+        values.find(|value| !value.is_empty() && !is_placeholder(value))
+    };
+    Some(Holding { cost, team: settings.strings(&TEAMS).find_map(named) })
+}
 
 /// From so many accelerators up a job is worth a note.
 const MANY: i64 = 8;
@@ -248,7 +262,7 @@ mod tests {
 
     fn updated(old: &Value, object: &Value) -> Option<Level> {
         let source = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: limited}\nspec: {rules: {accelerator-hours-bounded: {action: deny, params: {maximum: 100, kueueMaxExecTime: true}}}}\n";
-        let policy = Policy::parse(source, "limited").unwrap().with_only(|id| id == super::RULE.id);
+        let policy = Policy::parse(source, "limited").unwrap().with_only(|id| id == "accelerator-hours-bounded");
         let request =
             Request { operation: Operation::Update, old: Some(old), ..Request::of_file(object, None) };
         engine::evaluate(&policy, &NoFacts, &request).level()
@@ -273,7 +287,7 @@ mod tests {
     fn many_templates_rules_and_resources_take_time_in_proportion_to_them() {
         let source = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: limited}\nspec: {rules: {deadline: {action: deny, params: {maximum: 1}}}}\n";
         let policy = Policy::parse(source, "limited").unwrap();
-        let policy = policy.with_only(|id| ["deadline", super::RULE.id].contains(&id));
+        let policy = policy.with_only(|id| ["deadline", "accelerator-hours-bounded"].contains(&id));
         let steps = |templates: usize, resources: usize| {
             let limits: Value = (0..resources)
                 .map(|nth| (format!("nvidia.com/mig-{nth}"), Value::from(1)))

@@ -96,7 +96,7 @@ use crate::judge::copies::{Path, saved, uploads_unknown};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::mounts::{Destinations, Fate, Volumes};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{is_python_trainer, quote};
 use crate::kinds::{Container, ContainerSlot, Field, PodTemplate, Workload, accelerator};
 use crate::text::meter;
@@ -104,20 +104,17 @@ use crate::text::pointer::Pointer;
 use crate::text::shell::Word;
 use crate::text::value::Value;
 
-pub(super) static RULE: Rule = Rule {
-    id: "checkpoint-path-persistent",
-    problem: "Checkpoints lost with the pod",
-    summary: "Checkpoints are written where they outlive the pod: into a volume that is kept, or to object \
-              storage",
-    kinds: Kinds::WithRuns,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads command lines and scripts"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Checkpoints lost with the pod".into(),
+        summary: "Checkpoints are written where they outlive the pod: into a volume that is kept, or to object \
+                  storage".into(),
+        kinds: Kinds::WithRuns,
+        default: Action::Warn,
+        export: Exportable::No("it reads command lines and scripts"),
+        ..Rule::new("checkpoint-path-persistent", check)
+    }
+}
 
 /// Flags for a directory to write, without dashes and with `_` for `-` (training.md §2 no. 3).
 const FLAGS: [&str; 14] = [

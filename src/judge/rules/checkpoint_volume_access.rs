@@ -147,8 +147,8 @@ use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Source};
 use crate::judge::joined::Joined;
 use crate::judge::nodes::Nodes;
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, ParamDefault, Ratchet, Rule, Strings};
-use crate::judge::words::has_word;
+use crate::judge::rule::{Cx, Exportable, Kinds, Needs, Rule, Strings};
+use crate::judge::words::OF_CHECKPOINTS;
 use crate::k8s::cron::Schedule;
 use crate::kinds::{Among, Field, PodCount, Workload};
 use crate::text::lines::cut;
@@ -157,39 +157,21 @@ use crate::text::placeholder::{is_placeholder, is_to_replace};
 const WORDS: Strings = Strings::new(
     "words",
     "Words in names of claims, volumes, mount paths, flags and variables that mean that a claim holds checkpoints.",
-    &[
-        "artifact",
-        "checkpoint",
-        "checkpointing",
-        "ckpt",
-        "experiment",
-        "log",
-        "mlflow",
-        "mlruns",
-        "model",
-        "output",
-        "result",
-        "runs",
-        "save",
-        "tensorboard",
-        "wandb",
-        "weight",
-    ],
+    OF_CHECKPOINTS,
 );
 
-pub(super) static RULE: Rule = Rule {
-    id: "checkpoint-volume-access",
-    problem: "Single-node volume shared by pods on several nodes",
-    summary: "Pods that share a claim can all mount it: no single-node volume for pods on several nodes",
-    kinds: Kinds::WithPods,
-    default: Action::Deny,
-    fills: Fills::Nothing,
-    params: &[WORDS.0],
-    export: Exportable::No("the access modes of a claim are not in the object that mounts it"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Single-node volume shared by pods on several nodes".into(),
+        summary: "Pods that share a claim can all mount it: no single-node volume for pods on several nodes".into(),
+        kinds: Kinds::WithPods,
+        default: Action::Deny,
+        params: &[WORDS.0],
+        export: Exportable::No("the access modes of a claim are not in the object that mounts it"),
+        needs: Needs::CLAIMS | Needs::RUNTIMES,
+        ..Rule::new("checkpoint-volume-access", check)
+    }
+}
 
 /// The longest name of a namespace that can exist, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 63;
@@ -472,92 +454,4 @@ fn runs_may_overlap(workload: &Workload<'_>) -> bool {
         Field::Unset | Field::Set(_) => true,
         Field::Placeholder(_) | Field::Wrong => false,
     })
-}
-
-/// Returns whether the name of a claim or volume has one of the default `words`: claims that are worth
-/// looking up first, before the policy's words are known.
-pub(crate) fn is_named_like_checkpoints(name: &str) -> bool {
-    RULE.params
-        .iter()
-        .any(|param| matches!(param.default, ParamDefault::Strings(words) if has_word(name, words)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{RULE, has_word};
-    use crate::judge::rule::ParamDefault;
-
-    fn words() -> &'static [&'static str] {
-        match RULE.params[0].default {
-            ParamDefault::Strings(words) => words,
-            _ => &[],
-        }
-    }
-
-    #[test]
-    fn words_are_whole_or_tell_by_their_surroundings() {
-        let own = [
-            "neox-checkpoints",
-            "modelvol",
-            "LOG_DIR",
-            "/mnt/logs/a",
-            "save",
-            "ckpt2",
-            "myckpts",
-            "ckpt_v3",
-            "trainlogs",
-            "traininglog",
-            "logdir",
-            "savedirs",
-            "runs",
-            "/workspace/runs2",
-            "expruns",
-            "mlflow-store",
-            "mlruns",
-            "wandb",
-            "logs01",
-            "TensorBoard",
-            "MLFlow",
-            "saveDir",
-            "CHECKPOINT_PATH",
-            "team.model/v2",
-            "enable_checkpointing",
-            "modelsPVC",
-            "CKPT01",
-        ];
-        for name in own {
-            assert!(has_word(name, words()), "{name}");
-        }
-        let others = [
-            "login",
-            "catalog",
-            "blogs",
-            "dialog",
-            "changelog",
-            "data",
-            "",
-            "saver",
-            "prunshop",
-            "runtime",
-            "overruns",
-            "run",
-            "reruns-x",
-            "logistics",
-            "2",
-            "s",
-            "trainer",
-            "rundir",
-            "dataset42",
-            "lightweight-cache",
-            "artifactory",
-            "supermodels",
-            "resulting",
-            "run-s3",
-            "savepoint",
-            "computeouts",
-        ];
-        for name in others {
-            assert!(!has_word(name, words()), "{name}");
-        }
-    }
 }

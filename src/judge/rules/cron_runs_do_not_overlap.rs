@@ -78,25 +78,22 @@
 use crate::judge::finding::{Level, Safety};
 use crate::judge::mounts::PodMounts;
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::k8s::cron::Schedule;
 use crate::kinds::{Field, Part, PodTemplate, Workload};
 use crate::text::lines::cut;
 use crate::text::patch::Op;
 
-pub(super) static RULE: Rule = Rule {
-    id: "cron-runs-do-not-overlap",
-    problem: "Overlapping runs of a CronJob",
-    summary: "Runs of a CronJob do not overlap where they share GPUs or a claim",
-    kinds: Kinds::WithSchedule,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("CEL cannot read a schedule"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Overlapping runs of a CronJob".into(),
+        summary: "Runs of a CronJob do not overlap where they share GPUs or a claim".into(),
+        kinds: Kinds::WithSchedule,
+        default: Action::Warn,
+        export: Exportable::No("CEL cannot read a schedule"),
+        ..Rule::new("cron-runs-do-not-overlap", check)
+    }
+}
 
 const POLICY: &str = "concurrencyPolicy";
 

@@ -118,7 +118,7 @@ use crate::judge::cost::{Cost, FIELD, MAX_SECONDS, attempts};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::kueue::{self, Kueue};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Measure, Number, Ratchet, Rule};
+use crate::judge::rule::{Cel, Cx, Exportable, Kinds, Measure, Number, Ratchet, Rule};
 use crate::k8s::cron::Schedule;
 use crate::kinds::{Attempts, Deadline, Field, Harm, Part, PodTemplate, Release, Run, Ttl, Workload};
 use crate::text::patch::{self, Op};
@@ -129,18 +129,17 @@ const MAXIMUM: Number =
 const SUGGESTION: Number =
     Number::new("suggestion", "Seconds that the unsafe fix writes, and that the help proposes.", 86_400, 1);
 
-pub(super) static RULE: Rule = Rule {
-    id: "deadline",
-    problem: "No deadline",
-    summary: "Every run has a deadline: `activeDeadlineSeconds` is set and above zero",
-    kinds: Kinds::WithLimits,
-    default: Action::Deny,
-    fills: Fills::Nothing,
-    params: &[kueue::RUNS.0, MAXIMUM.0, SUGGESTION.0],
-    export: Exportable::Cel(Cel {
-        kinds: Kinds::WithDeadline,
-        params: &["kueueMaxExecTime", "maximum"],
-        places: "\
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "No deadline".into(),
+        summary: "Every run has a deadline: `activeDeadlineSeconds` is set and above zero".into(),
+        kinds: Kinds::WithLimits,
+        default: Action::Deny,
+        params: &[kueue::RUNS.0, MAXIMUM.0, SUGGESTION.0],
+        export: Exportable::Cel(Cel {
+            kinds: Kinds::WithDeadline,
+            params: &["kueueMaxExecTime", "maximum"],
+            places: "\
 [$limits(activeDeadlineSeconds).orValue(null)].filter(deadline, deadline == null || type(deadline) == int || type(deadline) == double).filter(deadline, !((deadline == null || (deadline > 0 && deadline <= 9223372036)) && (
   [deadline == null ? 0 : deadline] +
   [$labels]
@@ -149,14 +148,14 @@ pub(super) static RULE: Rule = Rule {
     .filter(seconds, seconds.matches('^0*[1-9][0-9]{0,9}$') && int(seconds) <= 2147483647)
     .map(seconds, int(seconds))
 ).exists(bound, bound > 0 && [$maximum].exists(most, most == 0 || bound <= most)))).map(deadline, $place(activeDeadlineSeconds))",
-    }),
-    check,
-    restore: None,
-    ratchet: Ratchet {
-        labels: &[kueue::MAX_EXEC_TIME, kueue::QUEUE],
-        measure: Some(Measure { of: longest, cel: LONGEST }),
-    },
-};
+        }),
+        ratchet: Ratchet {
+            labels: &[kueue::MAX_EXEC_TIME, kueue::QUEUE],
+            measure: Some(Measure { of: longest, cel: LONGEST }),
+        },
+        ..Rule::new("deadline", check)
+    }
+}
 
 /// Returns how long a run's own deadline lets it run: without limit if unset, 0 if the controller ends it at
 /// once.

@@ -95,7 +95,7 @@ use crate::judge::commands::{CommandLine, SHELLS, base_name, is_of_service, refe
 use crate::judge::finding::Safety;
 use crate::judge::literal::{InValue, Literal, in_value, literal, value_with_brackets, with_brackets};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::quote;
 use crate::kinds::{Field, Part, PodTemplate};
 use crate::text::meter;
@@ -103,20 +103,17 @@ use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Value, json};
 
-pub(super) static RULE: Rule = Rule {
-    id: "env-reference-resolves",
-    problem: "Reference that nothing replaces",
-    summary: "Each `$(X)` and `$X` in `env`, `command` and `args` is replaced by something, and by the right \
-              thing",
-    kinds: Kinds::WithPods,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads command lines and scripts"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Reference that nothing replaces".into(),
+        summary: "Each `$(X)` and `$X` in `env`, `command` and `args` is replaced by something, and by the right \
+                  thing".into(),
+        kinds: Kinds::WithPods,
+        default: Action::Warn,
+        export: Exportable::No("it reads command lines and scripts"),
+        ..Rule::new("env-reference-resolves", check)
+    }
+}
 
 /// The variable with the index of a pod of an Indexed Job.
 const INDEX: &str = "JOB_COMPLETION_INDEX";

@@ -72,26 +72,23 @@
 use crate::judge::commands::{Command, CommandLine, Gap, IDLE, Shell, Token, base_name};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{is_trainer, quoted};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::shell::After;
 use crate::text::value::Value;
 
-pub(super) static RULE: Rule = Rule {
-    id: "exit-status-kept",
-    problem: "Failure hidden from the job",
-    summary: "The exit status of the main program is that of its container: a failure is not taken for success",
-    kinds: Kinds::WithPods,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads scripts"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Failure hidden from the job".into(),
+        summary: "The exit status of the main program is that of its container: a failure is not taken for success".into(),
+        kinds: Kinds::WithPods,
+        default: Action::Warn,
+        export: Exportable::No("it reads scripts"),
+        ..Rule::new("exit-status-kept", check)
+    }
+}
 
 /// So many pipelines of a script, and of all scripts of a container, are looked at, and so many files of each:
 /// what follows is searched for them. One line helps against all of them.

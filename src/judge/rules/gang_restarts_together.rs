@@ -91,25 +91,22 @@
 use crate::judge::commands::{CommandLine, Launch, Launcher, Token, Value as Given};
 use crate::judge::finding::{Part as FindingPart, Place};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{is_python_trainer, quoted};
 use crate::kinds::{Deadline, Field, Part, PodTemplate};
 use crate::text::pointer::Pointer;
 
-pub(super) static RULE: Rule = Rule {
-    id: "gang-restarts-together",
-    problem: "Pods of one run replaced one by one",
-    summary: "Pods that train together restart together: one that is replaced alone waits for others that \
-              hang",
-    kinds: Kinds::JobSpecs,
-    default: Action::Note,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads command lines and scripts"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Pods of one run replaced one by one".into(),
+        summary: "Pods that train together restart together: one that is replaced alone waits for others that \
+                  hang".into(),
+        kinds: Kinds::JobSpecs,
+        default: Action::Note,
+        export: Exportable::No("it reads command lines and scripts"),
+        ..Rule::new("gang-restarts-together", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;

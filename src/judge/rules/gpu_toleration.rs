@@ -129,7 +129,7 @@ use crate::judge::checks;
 use crate::judge::engine::{KEEP, Operation, Origin};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety, listed};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Needs, Rule};
 use crate::judge::runtimes;
 use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, PLATFORM, Platform, append, tolerates_aks};
 use crate::kinds::accelerator::{self, NO_TAINT, toleration};
@@ -150,21 +150,23 @@ const TAINTS: Mapping = Mapping::new(
     accelerator::TAINTS,
 );
 
-pub(super) static RULE: Rule = Rule {
-    id: "gpu-toleration",
-    problem: "Accelerator taint not tolerated",
-    summary: "Pods that request an accelerator tolerate the taint of its nodes",
-    kinds: Kinds::WithPods,
-    default: Action::Fill,
-    fills: Fills::Pods("tolerations"),
-    params: &[OWN_LISTS.0, PLATFORM.0, TAINTS.0],
-    export: Exportable::No(
-        "what it fills in, or denies where a policy says so, depends on more than CEL says well",
-    ),
-    check,
-    restore: Some(restore),
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Accelerator taint not tolerated".into(),
+        summary: "Pods that request an accelerator tolerate the taint of its nodes".into(),
+        kinds: Kinds::WithPods,
+        default: Action::Fill,
+        fills: Fills::Pods("tolerations"),
+        params: &[OWN_LISTS.0, PLATFORM.0, TAINTS.0],
+        export: Exportable::No(
+            "what it fills in, or denies where a policy says so, depends on more than CEL says well",
+        ),
+        restore: Some(restore),
+        needs: Needs::RUNTIMES | Needs::MANAGERS,
+        accelerators: Some(TAINTS),
+        ..Rule::new("gpu-toleration", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     let taints: Vec<(&str, &str)> = cx.mapping(&TAINTS).collect();
@@ -466,7 +468,7 @@ impl<'a> Change<'a> {
             OnUpdate::StopsRuns => return Self::Rejected,
             _ => {}
         }
-        let kept = checks::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == RULE.id);
+        let kept = checks::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == &*cx.rule.id);
         let is_free =
             cx.flag(&OWN_LISTS) || !(suspended(old) || suspended(cx.request.object) || was_applied(old));
         if kept || !is_free || cx.settings.action != Action::Fill {
@@ -544,7 +546,7 @@ mod tests {
             today: None,
         };
         let mut verdict = evaluate(policy, &NoFacts, &request);
-        verdict.findings.retain(|finding| finding.rule == RULE.id);
+        verdict.findings.retain(|finding| finding.rule == "gpu-toleration");
         verdict
     }
 
@@ -630,7 +632,7 @@ mod tests {
             evaluate(&Policy::default(), &NoFacts, &Request::of_file(object, None))
                 .findings
                 .iter()
-                .any(|finding| finding.rule == RULE.id && finding.fills)
+                .any(|finding| finding.rule == "gpu-toleration" && finding.fills)
         };
         assert!(fills(&object));
         assert!(!fills(&job(&json!({"name": "train"}), &json!([own()]))));

@@ -65,7 +65,7 @@
 //! * <https://kubernetes.io/docs/concepts/containers/images/>
 
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule, Strings};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule, Strings};
 use crate::kinds::{Container, Count, Field, PodCount, PodTemplate, Times, accelerator};
 use crate::text::lines::cut;
 use crate::text::placeholder::is_no_image;
@@ -74,19 +74,17 @@ use crate::text::pointer::Pointer;
 const TAGS: Strings =
     Strings::new("tags", "Tags that move.", &["dev", "latest", "main", "master", "nightly"]);
 
-pub(super) static RULE: Rule = Rule {
-    id: "image-pinned-across-pods",
-    problem: "Image tag that may move between pods",
-    summary: "Pods that train together run the same image: its tag does not move",
-    kinds: Kinds::OwnPods,
-    default: Action::Note,
-    fills: Fills::Nothing,
-    params: &[TAGS.0],
-    export: Exportable::No("it is a note, which an API server has no place for"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Image tag that may move between pods".into(),
+        summary: "Pods that train together run the same image: its tag does not move".into(),
+        kinds: Kinds::OwnPods,
+        default: Action::Note,
+        params: &[TAGS.0],
+        export: Exportable::No("it is a note, which an API server has no place for"),
+        ..Rule::new("image-pinned-across-pods", check)
+    }
+}
 
 /// The longest tag to repeat.
 const MAX_TAG_BYTES: usize = 60;

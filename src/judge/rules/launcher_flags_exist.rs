@@ -67,21 +67,18 @@ use crate::judge::commands::Given;
 use crate::judge::finding::Safety;
 use crate::judge::policy::Action;
 use crate::judge::ranks::Started;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 
-pub(super) static RULE: Rule = Rule {
-    id: "launcher-flags-exist",
-    problem: "Launcher option that does not exist",
-    summary: "Options of `torchrun` exist: `--min-nodes` and `--num-nodes` are none of them",
-    kinds: Kinds::WithPods,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("the options are in command lines and scripts, which CEL does not take apart"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Launcher option that does not exist".into(),
+        summary: "Options of `torchrun` exist: `--min-nodes` and `--num-nodes` are none of them".into(),
+        kinds: Kinds::WithPods,
+        default: Action::Warn,
+        export: Exportable::No("the options are in command lines and scripts, which CEL does not take apart"),
+        ..Rule::new("launcher-flags-exist", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     for started in cx.launchers() {

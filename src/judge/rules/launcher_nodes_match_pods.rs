@@ -92,24 +92,21 @@ use crate::judge::commands::{Launcher, Token};
 use crate::judge::finding::{Level, Part, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::ranks::{Gang, Nodes, Setting, Started, Topic, counted, is_here};
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::kinds::Ranks;
 use crate::text::lines::cut;
 use crate::text::meter;
 
-pub(super) static RULE: Rule = Rule {
-    id: "launcher-nodes-match-pods",
-    problem: "Launcher that waits for other pods than there are",
-    summary: "As many pods run as the launcher waits for: `--nnodes` is the number of pods",
-    kinds: Kinds::WithPods,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("the numbers are in command lines and scripts, which CEL does not take apart"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Launcher that waits for other pods than there are".into(),
+        summary: "As many pods run as the launcher waits for: `--nnodes` is the number of pods".into(),
+        kinds: Kinds::WithPods,
+        default: Action::Warn,
+        export: Exportable::No("the numbers are in command lines and scripts, which CEL does not take apart"),
+        ..Rule::new("launcher-nodes-match-pods", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     for started in cx.certain_launchers() {

@@ -84,22 +84,19 @@ use crate::judge::commands::Launcher;
 use crate::judge::finding::Level;
 use crate::judge::policy::Action;
 use crate::judge::ranks::{Gang, Nodes, Setting, Started, Topic, counted, host, is_here};
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::kinds::Ranks;
 
-pub(super) static RULE: Rule = Rule {
-    id: "launcher-rendezvous-reachable",
-    problem: "Pods that cannot find each other",
-    summary: "Pods of a distributed run find each other: one address for all, and a rank for each",
-    kinds: Kinds::WithPods,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("the addresses are in command lines and scripts, which CEL does not take apart"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Pods that cannot find each other".into(),
+        summary: "Pods of a distributed run find each other: one address for all, and a rank for each".into(),
+        kinds: Kinds::WithPods,
+        default: Action::Warn,
+        export: Exportable::No("the addresses are in command lines and scripts, which CEL does not take apart"),
+        ..Rule::new("launcher-rendezvous-reachable", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     for started in cx.certain_launchers() {

@@ -81,7 +81,7 @@ use crate::judge::commands::{Command, CommandLine, Launch, Launcher, Token, Valu
 use crate::judge::finding::Safety;
 use crate::judge::mounts::{Destinations, Volumes};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{is_python_trainer, is_trainer, quote, quoted};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Field, Part, PodTemplate, accelerator};
@@ -90,19 +90,16 @@ use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Value, json};
 
-pub(super) static RULE: Rule = Rule {
-    id: "nccl-shared-memory-sized",
-    problem: "Too little shared memory",
-    summary: "A container with several GPUs has shared memory for NCCL: more than the 64 MiB of the default",
-    kinds: Kinds::WithRuns,
-    default: Action::Note,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads command lines and scripts"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Too little shared memory".into(),
+        summary: "A container with several GPUs has shared memory for NCCL: more than the 64 MiB of the default".into(),
+        kinds: Kinds::WithRuns,
+        default: Action::Note,
+        export: Exportable::No("it reads command lines and scripts"),
+        ..Rule::new("nccl-shared-memory-sized", check)
+    }
+}
 
 /// Where shared memory may be mounted.
 const PLACES: [&str; 3] = ["/dev/shm", "/dev", "/"];

@@ -84,25 +84,23 @@
 
 use crate::judge::finding::{Level, Safety, listed};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Ratchet, Rule};
 use crate::kinds::{Field, PodTemplate, Retries, Workload};
 use crate::text::lines::cut;
 
-pub(super) static RULE: Rule = Rule {
-    id: "operator-retries-bounded",
-    problem: "Retries without a bound",
-    summary: "Retries of an operator have a bound: `backoffLimit` is set",
-    kinds: Kinds::WithRetries,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No(
-        "which role restarts, and what else bounds it, depends on more than CEL says well",
-    ),
-    check,
-    restore: None,
-    ratchet: Ratchet { labels: &[KUEUE_MAX_EXEC_TIME], measure: None },
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Retries without a bound".into(),
+        summary: "Retries of an operator have a bound: `backoffLimit` is set".into(),
+        kinds: Kinds::WithRetries,
+        default: Action::Warn,
+        export: Exportable::No(
+            "which role restarts, and what else bounds it, depends on more than CEL says well",
+        ),
+        ratchet: Ratchet { labels: &[KUEUE_MAX_EXEC_TIME], measure: None },
+        ..Rule::new("operator-retries-bounded", check)
+    }
+}
 
 /// How many restarts the fix allows for each pod.
 const RESTARTS_PER_POD: i64 = 3;
@@ -238,7 +236,7 @@ mod tests {
             json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"labels": labels}, "spec": spec})
         };
         let (bound, bare) = (job(json!({KUEUE_MAX_EXEC_TIME: "60"})), job(json!({"team": "a"})));
-        let after = |old, new| level_after_update(RULE.id, old, new);
+        let after = |old, new| level_after_update("operator-retries-bounded", old, new);
         assert_eq!(after(&bound, &bare), Some(Level::Deny));
         assert_eq!(after(&bare, &bare), Some(Level::Warn), "it was so before");
         assert_eq!(after(&bare, &bound), None);

@@ -111,27 +111,28 @@ use crate::judge::checks;
 use crate::judge::engine::{KEEP, Origin};
 use crate::judge::finding::{Finding, Level, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Needs, Rule};
 use crate::judge::sigterm;
 use crate::kinds::{Api, Choice, Field, OnUpdate, Part};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
-pub(super) static RULE: Rule = Rule {
-    id: "pod-replacement-policy",
-    problem: "Pods replaced before they have terminated",
-    summary: "Pods are replaced once they have terminated: `podReplacementPolicy` is `Failed`",
-    kinds: Kinds::JobSpecs,
-    default: Action::Fill,
-    fills: Fills::JobSpec(FIELD),
-    params: &[ONLY_WHERE_HARMFUL.0],
-    export: Exportable::No(
-        "the API server has set the field by then, so that an author's choice cannot be told from its default",
-    ),
-    check,
-    restore: Some(restore),
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Pods replaced before they have terminated".into(),
+        summary: "Pods are replaced once they have terminated: `podReplacementPolicy` is `Failed`".into(),
+        kinds: Kinds::JobSpecs,
+        default: Action::Fill,
+        fills: Fills::JobSpec(FIELD),
+        params: &[ONLY_WHERE_HARMFUL.0],
+        export: Exportable::No(
+            "the API server has set the field by then, so that an author's choice cannot be told from its default",
+        ),
+        restore: Some(restore),
+        needs: Needs::MANAGERS,
+        ..Rule::new("pod-replacement-policy", check)
+    }
+}
 
 const FIELD: &str = "podReplacementPolicy";
 const HELP: &str = "write `podReplacementPolicy: Failed`; \
@@ -347,7 +348,7 @@ fn defaulted_again(cx: &Cx<'_>) -> Option<Op> {
     }
     let field = workload.runs.first()?.job_spec.as_ref()?.get(FIELD);
     let was_filled = field.pointer.find(old).and_then(Value::as_str) == Some("Failed");
-    let is_kept = || checks::annotation_names(workload.annotation(KEEP)).any(|name| name == RULE.id);
+    let is_kept = || checks::annotation_names(workload.annotation(KEEP)).any(|name| name == &*cx.rule.id);
     let is_lost = field.text() == Field::Set("TerminatingOrFailed") && was_filled;
     (is_lost && appliers::is_left_out(workload, &field.pointer) && !is_chosen(&workload.object) && !is_kept())
         .then(|| Op::Replace(field.pointer, "Failed".into()))
@@ -434,7 +435,7 @@ mod tests {
             assert_eq!(restored(&policy, &metadata, "TerminatingOrFailed"), [], "{what}");
         }
         let mut kept = migrated.clone();
-        kept["annotations"] = json!({KEEP: RULE.id});
+        kept["annotations"] = json!({KEEP: "pod-replacement-policy"});
         assert_eq!(restored(&policy, &kept, "TerminatingOrFailed"), []);
         let source = "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {name: own}\n\
                       spec: {rules: {pod-replacement-policy: {action: warn}}}";

@@ -86,25 +86,22 @@ use crate::judge::commands::{Launcher, Token, base_name};
 use crate::judge::finding::{Level, Part, Place};
 use crate::judge::policy::Action;
 use crate::judge::ranks::{Setting, Started, Topic, counted};
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::kinds::{Count, Hosts, PodTemplate, Ranks, Times, accelerator};
 use crate::text::lines::cut;
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 
-pub(super) static RULE: Rule = Rule {
-    id: "processes-fit-accelerators",
-    problem: "Processes and accelerators that do not match",
-    summary: "Each pod starts as many processes as it has accelerators",
-    kinds: Kinds::WithPods,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("the numbers are in command lines and scripts, which CEL does not take apart"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Processes and accelerators that do not match".into(),
+        summary: "Each pod starts as many processes as it has accelerators".into(),
+        kinds: Kinds::WithPods,
+        default: Action::Warn,
+        export: Exportable::No("the numbers are in command lines and scripts, which CEL does not take apart"),
+        ..Rule::new("processes-fit-accelerators", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     let workers = match cx.workload.kind.ranks {

@@ -59,27 +59,25 @@
 
 use crate::judge::finding::Safety;
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Ratchet, Rule};
 use crate::k8s::names::label_value;
 use crate::kinds::{Field, Kind, Part};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
-pub(super) static RULE: Rule = Rule {
-    id: "queue-name-is-a-label",
-    problem: "Queue name in an annotation",
-    summary: "The queue of an object is a label: Kueue does not read the annotation",
-    kinds: Kinds::Queued,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No(
-        "it reads the metadata of an object, and of one around it, which the export does not",
-    ),
-    check,
-    restore: None,
-    ratchet: Ratchet { labels: &[QUEUE], measure: None },
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Queue name in an annotation".into(),
+        summary: "The queue of an object is a label: Kueue does not read the annotation".into(),
+        kinds: Kinds::Queued,
+        default: Action::Warn,
+        export: Exportable::No(
+            "it reads the metadata of an object, and of one around it, which the export does not",
+        ),
+        ratchet: Ratchet { labels: &[QUEUE], measure: None },
+        ..Rule::new("queue-name-is-a-label", check)
+    }
+}
 
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
@@ -139,7 +137,7 @@ mod tests {
             json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}})
         };
         let (queued, bare) = (job(json!({QUEUE: "gpu"})), job(json!({"team": "a"})));
-        let after = |old, new| level_after_update(RULE.id, old, new);
+        let after = |old, new| level_after_update("queue-name-is-a-label", old, new);
         assert_eq!(after(&queued, &bare), Some(Level::Deny));
         assert_eq!(after(&bare, &bare), Some(Level::Warn), "it was so before");
         assert_eq!(after(&bare, &queued), None);

@@ -104,26 +104,24 @@
 use crate::judge::cost::Cost;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Rule};
 use crate::kinds::{Held, PodTemplate, Release, Ttl, Workload};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
-pub(super) static RULE: Rule = Rule {
-    id: "resources-released",
-    problem: "Accelerators held after the job has ended",
-    summary: "Accelerators are released when the job has ended: what still runs then is deleted",
-    kinds: Kinds::WithRelease,
-    default: Action::Fill,
-    fills: Fills::Release,
-    params: &[],
-    export: Exportable::No(
-        "what it fills in, or denies where a policy says so, depends on more than CEL says well",
-    ),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Accelerators held after the job has ended".into(),
+        summary: "Accelerators are released when the job has ended: what still runs then is deleted".into(),
+        kinds: Kinds::WithRelease,
+        default: Action::Fill,
+        fills: Fills::Release,
+        export: Exportable::No(
+            "what it fills in, or denies where a policy says so, depends on more than CEL says well",
+        ),
+        ..Rule::new("resources-released", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;

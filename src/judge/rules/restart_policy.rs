@@ -72,31 +72,30 @@
 
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cel, Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cel, Cx, Exportable, Kinds, Rule};
 use crate::kinds::{Field, PodTemplate, Restart, Unset};
 use crate::text::lines::cut;
 use crate::text::patch::Op;
 
-pub(super) static RULE: Rule = Rule {
-    id: "restart-policy",
-    problem: "Pods that do not end",
-    summary: "Batch pods end: `restartPolicy` is `Never` or `OnFailure`",
-    kinds: Kinds::WithRestart,
-    default: Action::Deny,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::Cel(Cel {
-        kinds: Kinds::Roles,
-        params: &[],
-        places: "\
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Pods that do not end".into(),
+        summary: "Batch pods end: `restartPolicy` is `Never` or `OnFailure`".into(),
+        kinds: Kinds::WithRestart,
+        default: Action::Deny,
+        // The API server refuses such a Job before it calls `/validate` (kubernetes.md §0.6).
+        before_validate: true,
+        export: Exportable::Cel(Cel {
+            kinds: Kinds::Roles,
+            params: &[],
+            places: "\
 [$roles.orValue({})].map(roles, roles
   .filter(name, type(roles[name]) == map && roles[name].?restartPolicy.orValue('') == 'Always')
   .map(name, $rolesPlace + '[' + name + '].restartPolicy'))[0]",
-    }),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+        }),
+        ..Rule::new("restart-policy", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     let ending = cx.workload.pods.iter().filter(|pod| ends_run(pod)).count();

@@ -76,7 +76,7 @@
 use crate::judge::commands::{Command, CommandLine, IDLE, Shell, base_name};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot;
 use crate::judge::training::{is_trainer, quoted};
 use crate::kinds::{Field, PodTemplate, accelerator};
@@ -84,20 +84,17 @@ use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::shell::{After, Place as InScript};
 
-pub(super) static RULE: Rule = Rule {
-    id: "signal-reaches-trainer",
-    problem: "SIGTERM kept from the training program",
-    summary: "SIGTERM reaches the training program: no shell in front of it keeps the signal for itself",
-    kinds: Kinds::WithPods,
-    // Lowered to a note where nothing says that the signal matters.
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads scripts"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "SIGTERM kept from the training program".into(),
+        summary: "SIGTERM reaches the training program: no shell in front of it keeps the signal for itself".into(),
+        kinds: Kinds::WithPods,
+        // Lowered to a note where nothing says that the signal matters.
+        default: Action::Warn,
+        export: Exportable::No("it reads scripts"),
+        ..Rule::new("signal-reaches-trainer", check)
+    }
+}
 
 /// Who writes a longer grace period than this, in seconds, means to use it: the default is 30.
 const LONG_GRACE: i64 = 60;

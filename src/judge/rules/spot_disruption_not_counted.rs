@@ -89,7 +89,7 @@ use std::cell::OnceCell;
 use crate::judge::commands::{CommandLine, PodCommands};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::{Selected, selected};
 use crate::kinds::{Container, Disruption, Field, Part, PodTemplate, Workload};
 use crate::text::lines::cut;
@@ -97,19 +97,16 @@ use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::value::{Value, json};
 
-pub(super) static RULE: Rule = Rule {
-    id: "spot-disruption-not-counted",
-    problem: "Loss of a spot node counted as a failure",
-    summary: "The loss of a spot node does not count as a failure of the job",
-    kinds: Kinds::WithDisruption,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads node affinities and commands, which CEL does not do well"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Loss of a spot node counted as a failure".into(),
+        summary: "The loss of a spot node does not count as a failure of the job".into(),
+        kinds: Kinds::WithDisruption,
+        default: Action::Warn,
+        export: Exportable::No("it reads node affinities and commands, which CEL does not do well"),
+        ..Rule::new("spot-disruption-not-counted", check)
+    }
+}
 
 /// So many failures are a choice.
 const ENOUGH: i64 = 20;

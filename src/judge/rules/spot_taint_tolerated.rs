@@ -60,25 +60,22 @@
 
 use crate::judge::finding::{Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::selected;
 use crate::kinds::accelerator::toleration;
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
-pub(super) static RULE: Rule = Rule {
-    id: "spot-taint-tolerated",
-    problem: "Spot taint not tolerated",
-    summary: "Pods that select spot nodes of AKS tolerate their taint",
-    kinds: Kinds::OwnPods,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads node affinities, which CEL does not do well"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Spot taint not tolerated".into(),
+        summary: "Pods that select spot nodes of AKS tolerate their taint".into(),
+        kinds: Kinds::OwnPods,
+        default: Action::Warn,
+        export: Exportable::No("it reads node affinities, which CEL does not do well"),
+        ..Rule::new("spot-taint-tolerated", check)
+    }
+}
 
 fn check(cx: &mut Cx<'_>) {
     for pod in &cx.workload.pods {

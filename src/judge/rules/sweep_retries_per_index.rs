@@ -79,7 +79,7 @@
 use crate::judge::commands::{Command, CommandLine, Launcher, Value as Given};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::drives_others;
 use crate::kinds::{Deadline, Field, PodTemplate};
 use crate::text::meter;
@@ -87,20 +87,17 @@ use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 use crate::text::shell::After;
 
-pub(super) static RULE: Rule = Rule {
-    id: "sweep-retries-per-index",
-    problem: "Retries shared by all indexes",
-    summary: "Each index of a sweep has retries of its own, so that one bad index does not end the others",
-    kinds: Kinds::JobSpecs,
-    // Lowered to a note for a sweep without retries per index.
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("it reads command lines and scripts"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Retries shared by all indexes".into(),
+        summary: "Each index of a sweep has retries of its own, so that one bad index does not end the others".into(),
+        kinds: Kinds::JobSpecs,
+        // Lowered to a note for a sweep without retries per index.
+        default: Action::Warn,
+        export: Exportable::No("it reads command lines and scripts"),
+        ..Rule::new("sweep-retries-per-index", check)
+    }
+}
 
 /// What a container of a sweep uses.
 const INDEX: &str = "JOB_COMPLETION_INDEX";

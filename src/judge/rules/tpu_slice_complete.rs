@@ -70,23 +70,20 @@
 
 use crate::judge::finding::{Part as FindingPart, Place};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Count, PodCount, PodTemplate, Times};
 
-pub(super) static RULE: Rule = Rule {
-    id: "tpu-slice-complete",
-    problem: "TPU slice not filled",
-    summary: "The pods of a Job fill their TPU slice: they request all chips of its topology",
-    kinds: Kinds::Jobs,
-    default: Action::Warn,
-    fills: Fills::Nothing,
-    params: &[],
-    export: Exportable::No("the sum over all containers, and the product of a topology, are long in CEL"),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "TPU slice not filled".into(),
+        summary: "The pods of a Job fill their TPU slice: they request all chips of its topology".into(),
+        kinds: Kinds::Jobs,
+        default: Action::Warn,
+        export: Exportable::No("the sum over all containers, and the product of a topology, are long in CEL"),
+        ..Rule::new("tpu-slice-complete", check)
+    }
+}
 
 const TOPOLOGY: &str = "cloud.google.com/gke-tpu-topology";
 const CHIPS: &str = "google.com/tpu";

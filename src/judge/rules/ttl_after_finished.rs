@@ -101,7 +101,7 @@
 use crate::judge::appliers::{hook, tracker, writes_whole};
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
-use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Number, Ratchet, Rule};
+use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Needs, Number, Rule};
 use crate::kinds::{Field, Finished, History, Part, Ttl, Workload};
 use crate::text::patch::Op;
 
@@ -117,21 +117,21 @@ const GITOPS: Flag = Flag::off(
 );
 const SECONDS: Number = Number::new("seconds", "Seconds to keep a finished Job or PyTorchJob.", 86_400, 0);
 
-pub(super) static RULE: Rule = Rule {
-    id: "ttl-after-finished",
-    problem: "Finished jobs never deleted",
-    summary: "Finished jobs are deleted: `ttlSecondsAfterFinished` is set",
-    kinds: Kinds::WithTtl,
-    default: Action::Fill,
-    fills: Fills::Ttl,
-    params: &[CRON_SECONDS.0, GITOPS.0, SECONDS.0],
-    export: Exportable::No(
-        "what it fills in, or denies where a policy says so, depends on more than CEL says well",
-    ),
-    check,
-    restore: None,
-    ratchet: Ratchet::BY_PLACE,
-};
+pub(super) fn rule() -> Rule {
+    Rule {
+        problem: "Finished jobs never deleted".into(),
+        summary: "Finished jobs are deleted: `ttlSecondsAfterFinished` is set".into(),
+        kinds: Kinds::WithTtl,
+        default: Action::Fill,
+        fills: Fills::Ttl,
+        params: &[CRON_SECONDS.0, GITOPS.0, SECONDS.0],
+        export: Exportable::No(
+            "what it fills in, or denies where a policy says so, depends on more than CEL says well",
+        ),
+        needs: Needs::MANAGERS,
+        ..Rule::new("ttl-after-finished", check)
+    }
+}
 
 const FIELD: &str = "ttlSecondsAfterFinished";
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::Problem;
 use crate::judge::finding::Level;
+use crate::judge::rules::RuleSet;
 use crate::judge::selection;
 use crate::report::{ObjectId, clean};
 use crate::text::lines::Lines;
@@ -233,11 +234,12 @@ fn check(text: &str) -> Result<(), (usize, String, Option<String>)> {
 
 /// Fails for what is the id of no rule and no check; globs too.
 fn known(rule: &str) -> Result<(), (String, String)> {
-    if selection::ids().any(|id| id == rule) {
+    let ids: Vec<_> = selection::ids(&RuleSet::built_in()).collect();
+    if ids.iter().any(|id| *id == *rule) {
         return Ok(());
     }
     let shown = clean(&rule.chars().take(80).collect::<String>()).into_owned();
-    let help = match closest(rule, selection::ids()) {
+    let help = match closest(rule, ids.iter().map(|id| &**id)) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => "`jobgate explain` lists the rules and checks".to_owned(),
     };

@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{NO_FILE, Problem, rule_of, shown};
+use crate::judge::rule::RuleId;
 use crate::local::lint::{Content, MAX_FILE_SIZE, STDIN, collect, drained, normal};
 use crate::report::clean;
 
@@ -155,7 +156,7 @@ impl Paths {
     }
 
     /// Returns the rule that the folder is named after, if it is.
-    pub(super) fn rule(&self) -> Option<&'static str> {
+    pub(super) fn rule(&self) -> Option<RuleId> {
         let absolute = std::path::absolute(&self.case).ok()?;
         rule_of(absolute.parent()?.file_name()?.to_str()?)
     }

@@ -52,11 +52,11 @@ pub(super) fn judge(case: &Case, policy: &Policy, beside: Beside) -> Result<Judg
         return Err(problems);
     }
     let mut judged = Judged::default();
-    for located in report.findings.iter().filter(|located| case.counts(located.finding.rule)) {
+    for located in report.findings.iter().filter(|located| case.counts(&located.finding.rule)) {
         let finding = &located.finding;
         judged.lines.push(expectations::line(
             finding.level,
-            finding.rule,
+            &finding.rule,
             located.object.as_deref(),
             &finding.path,
         ));
@@ -122,7 +122,7 @@ fn problems(case: &Case, report: &Report) -> Vec<Problem> {
 
 fn told(located: &Located) -> String {
     let finding = &located.finding;
-    let (level, rule) = (finding.level.word(), finding.rule);
+    let (level, rule) = (finding.level.word(), &finding.rule);
     format!("{}: {level}[{rule}]: {}", located.location, clean(&finding.message))
 }
 

@@ -10,10 +10,11 @@ use super::claims::{self, Claims};
 use super::input::{Input, Unreadable};
 use super::run::{File, Run};
 use super::source::{self, Loaded};
+use crate::judge::rule::RuleId;
 use crate::report::Located;
 
 /// What a finding before and after the other fixes have in common: its document, its rule and its field.
-type Key = (usize, &'static str, String);
+type Key = (usize, RuleId, String);
 
 /// Judges again what is about objects in files that were fixed, and drops the findings that are not there any
 /// more. All files were read before any was fixed.
@@ -59,5 +60,5 @@ pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<File, Unreadable>
 }
 
 fn key(located: &Located) -> Key {
-    (located.document, located.finding.rule, located.finding.path.to_string())
+    (located.document, located.finding.rule.clone(), located.finding.path.to_string())
 }

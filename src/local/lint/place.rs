@@ -7,10 +7,9 @@ use crate::text::lines::{Lines, Position};
 
 /// Compares findings of one file by offset, rule, end, path and message.
 pub(super) fn order(a: &Located, b: &Located) -> std::cmp::Ordering {
-    let key =
-        |located: &Located| (located.location.span.start, located.finding.rule, located.location.span.end);
-    key(a)
-        .cmp(&key(b))
+    let (left, right) = (&a.location.span, &b.location.span);
+    (left.start, &a.finding.rule, left.end)
+        .cmp(&(right.start, &b.finding.rule, right.end))
         .then_with(|| (&a.finding.path, &a.finding.message).cmp(&(&b.finding.path, &b.finding.message)))
 }
 

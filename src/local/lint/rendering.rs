@@ -28,6 +28,7 @@ use super::source::Loaded;
 use super::{Claims, whole_file};
 use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::Level;
+use crate::judge::rule::RuleId;
 use crate::local::files::Tree;
 use crate::local::render::{Origin, Renderer, TIMEOUT, Tools, of_chart};
 use crate::report::{
@@ -100,7 +101,7 @@ const MOST_ROUNDS: usize = 8;
 
 /// What a finding of a file and one of its rendering have in common: the file, the document, the rule, the
 /// level, which depends on the path, and the field.
-pub(super) type Key = (Arc<str>, usize, &'static str, Level, String);
+pub(super) type Key = (Arc<str>, usize, RuleId, Level, String);
 
 /// What was rendered, and judged.
 #[derive(Default)]
@@ -288,7 +289,7 @@ impl Outcome {
         let report = &mut file.report;
         let is_of_text = |rule: &str| rule == DUPLICATE_KEY || rule == SYNTAX;
         report.findings.retain(|located| {
-            let stays = cover == Cover::Manifest && is_of_text(located.finding.rule);
+            let stays = cover == Cover::Manifest && is_of_text(&located.finding.rule);
             stays || self.kept.contains(&key(located))
         });
         report.unjudged.retain(|unjudged| cover == Cover::Manifest && unjudged.object.is_none());
@@ -356,7 +357,7 @@ fn key(located: &Located) -> Key {
     (
         Arc::clone(&located.location.file),
         located.document,
-        located.finding.rule,
+        located.finding.rule.clone(),
         located.finding.level,
         located.finding.path.to_string(),
     )

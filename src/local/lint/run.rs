@@ -77,7 +77,7 @@ impl Run<'_> {
             Ok(loaded) => Ok(self.fixed(input, &loaded)),
             Err(TooLarge { size }) => {
                 let mut findings = vec![too_large(input, size, self.options.max_file_size)];
-                findings.retain(|located| self.options.selects(located.finding.rule));
+                findings.retain(|located| self.options.selects(&located.finding.rule));
                 let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
                 let report = Report { files: 1, documents: 1, findings, unjudged, ..Report::default() };
                 Ok(File { report, ..File::default() })
@@ -228,8 +228,8 @@ impl Run<'_> {
         }
         self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
         let before = report.findings.len() + broken.first.len();
-        report.findings.retain(|located| options.selects(located.finding.rule));
-        broken.first.retain(|(_, located)| options.selects(located.finding.rule));
+        report.findings.retain(|located| options.selects(&located.finding.rule));
+        broken.first.retain(|(_, located)| options.selects(&located.finding.rule));
         report.ignored += before - report.findings.len() - broken.first.len();
         if !broken.first.is_empty() {
             report.findings.extend(broken.first.into_iter().map(|(_, located)| located));

@@ -211,7 +211,7 @@ impl Recovered {
                 |left_out: &LeftOut| span.start < left_out.line.end && left_out.line.start < span.end;
             let path = located.finding.path.tokens();
             let may_be_there = fields.iter().any(|field| field.may_be_about(&path));
-            let is_sure = rest.is_sure(located.finding.rule);
+            let is_sure = rest.is_sure(&located.finding.rule);
             (is_sure && !may_be_there && !rest.left_out.iter().any(is_there)).then_some(located)
         });
         let said: Vec<_> = said.collect();

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::super::group;
 use super::super::holdings::Holder;
 use super::super::text::thousands;
-use super::super::{Located, Report, page, summary};
+use super::super::{Located, Options, Report, page, summary};
 use super::{namespace, text};
 use crate::judge::finding::Level;
 use crate::kinds::Held;
@@ -23,11 +23,11 @@ struct Bar {
 }
 
 /// Returns the charts.
-pub(super) fn all(report: &Report) -> String {
+pub(super) fn all(report: &Report, options: &Options) -> String {
     let holders = report.holdings.holders();
     let teams = holders.iter().any(|holder| !holder.team.is_empty());
     let mut html = String::new();
-    html.push_str(&chart("Findings by rule", rules(report)));
+    html.push_str(&chart("Findings by rule", rules(report, options)));
     html.push_str(&chart("Findings by namespace", namespaces(report)));
     let directories = group::by_directory(report).into_iter();
     let directories = first(directories.map(|(name, findings)| (text(&name), findings)));
@@ -58,10 +58,11 @@ fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn rules(report: &Report) -> Vec<Bar> {
-    let pages: BTreeMap<_, _> = page::all().into_iter().map(|page| (page.id, page.problem)).collect();
-    let bar = |(rule, findings): (&'static str, Vec<&Located>)| {
-        let problem = pages.get(rule).copied().unwrap_or(rule);
+fn rules(report: &Report, options: &Options) -> Vec<Bar> {
+    let pages: BTreeMap<_, _> =
+        page::all(&options.rules).into_iter().map(|page| (page.id, page.problem)).collect();
+    let bar = |(rule, findings): (&str, Vec<&Located>)| {
+        let problem = pages.get(rule).map_or(rule, |problem| &**problem);
         let label = format!(
             "<a id=\"{rule}\" href=\"{}\">{problem}</a> <code class=\"dim\">{rule}</code>",
             page::link(rule)

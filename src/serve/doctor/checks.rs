@@ -218,7 +218,7 @@ pub static CHECKS: &[Check] = &[
         id: "permissions",
         title: "The pods' service account has the permissions that it needs",
         about: "The Deployment names the account, and what it needs: the Secret and the two configurations \
-            for self-managed certificates, claims and runtimes for `checkpoint-volume-access`, and the parents \
+            for self-managed certificates, claims and runtimes for the rules that need them, and the parents \
             of what controllers make ([permissions](install.md#permissions)). If the Deployment cannot be read, nothing is guessed. \
             The API server is asked with SubjectAccessReviews, which store nothing",
         remedy: REINSTALL,

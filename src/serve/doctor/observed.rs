@@ -19,6 +19,7 @@ pub(super) use self::entry::webhooks;
 pub use self::operators::{Access, Operator, operators};
 use crate::admission::dry_run;
 use crate::judge::finding::{Finding, Level};
+use crate::judge::rule::RuleId;
 use crate::serve::arguments::Serve;
 use crate::serve::certs::publish::Kind;
 use crate::text::value::Value;
@@ -283,9 +284,9 @@ pub struct Expected {
     /// Whether it should be denied.
     pub denied: bool,
     /// The rules that deny it, or warn about it if none does.
-    pub rules: Vec<&'static str>,
+    pub rules: Vec<RuleId>,
     /// The rules that fill something in.
-    pub fills: Vec<&'static str>,
+    pub fills: Vec<RuleId>,
 }
 
 impl Expected {
@@ -295,11 +296,11 @@ impl Expected {
         let denied = answer.outcome == dry_run::Predicted::Denied;
         let level = if denied { Level::Deny } else { Level::Warn };
         let ids = |wanted: &dyn Fn(&Finding) -> bool| {
-            let mut ids: Vec<&'static str> = answer
+            let mut ids: Vec<RuleId> = answer
                 .findings
                 .iter()
                 .filter(|finding| wanted(finding))
-                .map(|finding| finding.rule)
+                .map(|finding| finding.rule.clone())
                 .collect();
             ids.sort_unstable();
             ids.dedup();

@@ -136,14 +136,18 @@ pub(super) fn fine() -> Observed {
         ),
         renamed: Vec::new(),
         judged: Seen::Known(Canary {
-            expected: Some(Expected { denied: true, rules: vec!["deadline"], fills: Vec::new() }),
+            expected: Some(Expected { denied: true, rules: vec!["deadline".into()], fills: Vec::new() }),
             status: 403,
             answer: json!({"kind": "Status", "message": denial}),
             warnings: Vec::new(),
             failed_open: Some(0),
         }),
         filled: Seen::Known(Canary {
-            expected: Some(Expected { denied: false, rules: Vec::new(), fills: vec!["ttl-after-finished"] }),
+            expected: Some(Expected {
+                denied: false,
+                rules: Vec::new(),
+                fills: vec!["ttl-after-finished".into()],
+            }),
             status: 201,
             answer: stored,
             warnings: Vec::new(),
@@ -1024,7 +1028,7 @@ fn canaries() {
             },
         ),
         case("canary-denied", Warning, "but not for gpu-toleration", |o| {
-            canary(&mut o.judged).expected.as_mut().unwrap().rules.push("gpu-toleration");
+            canary(&mut o.judged).expected.as_mut().unwrap().rules.push("gpu-toleration".into());
         }),
         case("canary-denied", Problem, "though the policy admits it", |o| {
             canary(&mut o.judged).expected = Some(Expected::default());
@@ -1040,12 +1044,12 @@ fn canaries() {
             let canary = canary(&mut o.judged);
             (canary.status, canary.warnings) =
                 (201, vec!["deadline: spec.activeDeadlineSeconds: missing".to_owned()]);
-            canary.expected = Some(Expected { rules: vec!["deadline"], ..Expected::default() });
+            canary.expected = Some(Expected { rules: vec!["deadline".into()], ..Expected::default() });
         }),
         case("canary-denied", Problem, "admitted without the warnings of deadline", |o| {
             let canary = canary(&mut o.judged);
             canary.status = 201;
-            canary.expected = Some(Expected { rules: vec!["deadline"], ..Expected::default() });
+            canary.expected = Some(Expected { rules: vec!["deadline".into()], ..Expected::default() });
         }),
         case("canary-denied", NotChecked, "something else rejected it first", |o| {
             both(o, 403, "admission webhook \"validate.kyverno.svc\" denied the request: no");

@@ -1,15 +1,17 @@
 //! What the server counts, for Prometheus.
 //!
 //! The caller makes one [`Metrics`] and clones it into everything that counts; `/metrics` prints it. Label
-//! values are static words, so a client cannot create a new time series.
+//! values are static words and the ids of the policy's rules, so a client cannot create a new time series.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelValue, EncodeMetric as _, LabelValueEncoder, text,
+};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
@@ -18,6 +20,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::admission::{Endpoint, Fault, Meta};
+use crate::judge::rule::RuleId;
 
 /// Upper bounds of the buckets of `jobgate_review_duration_seconds`. An ordinary answer takes well under a
 /// millisecond; one that waits for a claim look-up takes up to the deadline.
@@ -31,8 +34,20 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// The labels of one series: names and values.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
+/// The labels of the findings: endpoint, rule and level.
+type OfFindings = (Labels<1>, ([(&'static str, RuleLabel); 1], Labels<1>));
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Seconds = Gauge<f64, AtomicU64>;
+
+/// The id of a rule as a label: those of the policies in force, which no client can name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct RuleLabel(RuleId);
+
+impl EncodeLabelValue for RuleLabel {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        self.0.as_str().encode(encoder)
+    }
+}
 
 /// Counters, gauges and histograms of one server. Clones share them.
 #[derive(Clone, Debug)]
@@ -42,7 +57,7 @@ pub struct Metrics(Arc<Inner>);
 struct Inner {
     registry: Registry,
     reviews: Counters<3>,
-    findings: Counters<3>,
+    findings: Family<OfFindings, Counter>,
     duration: Family<Labels<1>, Histogram>,
     in_flight: Gauge,
     body_bytes: Gauge,
@@ -94,7 +109,8 @@ impl Metrics {
             .inc();
         self.0.duration.get_or_create(&[("endpoint", endpoint.as_str())]).observe(took.as_secs_f64());
         for ((rule, level), count) in &meta.findings {
-            let labels = [("endpoint", endpoint.as_str()), ("rule", rule), ("level", level.as_str())];
+            let rule = [("rule", RuleLabel(rule.clone()))];
+            let labels = ([("endpoint", endpoint.as_str())], (rule, [("level", level.as_str())]));
             self.0.findings.get_or_create(&labels).inc_by(*count as u64);
         }
     }
@@ -415,7 +431,7 @@ fn unix_seconds(time: SystemTime) -> f64 {
 struct Process;
 
 impl Collector for Process {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut gauge = |name: &str, help: &str, unit: Option<&Unit>, value: i64| {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, unit, gauge.metric_type())?)
@@ -455,7 +471,7 @@ mod tests {
     #[test]
     fn everything_counted_is_printed() {
         let metrics = Metrics::new();
-        let findings = [(("deadline", Level::Deny), 1)].into();
+        let findings = [((RuleId::new("deadline"), Level::Deny), 1)].into();
         let meta = Meta { kind: Some(Kind::JOB), outcome: Outcome::Denied, findings, ..Meta::default() };
         metrics.review(Endpoint::Validate, &meta, Duration::from_micros(70));
         metrics.review(Endpoint::Validate, &meta, Duration::from_micros(1500));
@@ -588,7 +604,7 @@ mod tests {
             log_lines_dropped: _,
         } = &*metrics.0;
         // What has labels is printed once it has counted something.
-        let findings = [(("deadline", Level::Deny), 1)].into();
+        let findings = [((RuleId::new("deadline"), Level::Deny), 1)].into();
         metrics.review(Endpoint::Mutate, &Meta { findings, ..Meta::default() }, Duration::ZERO);
         metrics.connection_refused("connections");
         metrics.connection_closed("idle");
@@ -626,7 +642,7 @@ mod tests {
         let metrics = Metrics::new();
         metrics.review(
             Endpoint::Mutate,
-            &Meta { findings: [(("deadline", Level::Deny), 1)].into(), ..Meta::default() },
+            &Meta { findings: [((RuleId::new("deadline"), Level::Deny), 1)].into(), ..Meta::default() },
             Duration::ZERO,
         );
         metrics.claim_lookup("cache", "found");

@@ -31,6 +31,7 @@ use super::turns::Turns;
 use super::{Application, Call, Limits, Metrics, duration};
 use crate::admission::{Answer, Endpoint, Estimate, Fault, Meta, Outcome};
 use crate::judge::finding::Level;
+use crate::judge::rule::RuleId;
 use crate::text::lines::character_at;
 use crate::text::meter::{Bounds, Stopped};
 
@@ -326,7 +327,7 @@ impl<A: Application> Site<A> {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let took = began.elapsed();
         let finding =
-            |((rule, level), count): (&(&str, Level), &usize)| format!("{}:{rule}={count}", level.as_str());
+            |((rule, level), count): (&(RuleId, Level), &usize)| format!("{}:{rule}={count}", level.as_str());
         let findings = || meta.findings.iter().map(finding).collect::<Vec<_>>().join(" ");
         self.metrics.review(endpoint, &meta, took);
         macro_rules! log {

@@ -53,8 +53,8 @@ trustedControllers: [me]",
     )
     .unwrap();
     assert_eq!(policy.name, "test");
-    assert_eq!(policy.rules()["deadline"].action, Some(Action::Warn));
-    assert_eq!(policy.rules()["deadline"].params["suggestion"], json!(3600));
+    assert_eq!(policy.settings()["deadline"].action, Some(Action::Warn));
+    assert_eq!(policy.settings()["deadline"].params["suggestion"], json!(3600));
     let matcher = &policy.overrides[0].matcher;
     assert_eq!(
         (matcher.namespaces.len(), matcher.names.len(), matcher.labels.len(), matcher.accelerators),
@@ -81,10 +81,10 @@ fn a_policy_may_be_short() {
             super::super::trusted_controllers().eq(policy.trusted_controllers.iter().map(String::as_str))
         );
         assert_eq!(policy.opt_out, OptOut::Warnings);
-        assert!(policy.rules().is_empty());
+        assert!(policy.settings().is_empty());
     }
     assert!(read("trustedControllers: []").unwrap().trusted_controllers.is_empty());
-    assert!(read("rules: {deadline: }").unwrap().rules()["deadline"].action.is_none());
+    assert!(read("rules: {deadline: }").unwrap().settings()["deadline"].action.is_none());
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl View<'_> {
         let (mut ignored, mut lowered) = (0, 0);
         if let Some(whole) = options.whole_of(input) {
             let all = engine::evaluate(whole, *scope, &request).findings;
-            ignored = all.iter().filter(|finding| !options.selects(finding.rule)).count();
+            ignored = all.iter().filter(|finding| !options.selects(&finding.rule)).count();
         }
         if let Some(reference) = options.reference {
             let own = engine::evaluate(policy, *scope, &request);
@@ -30,12 +30,12 @@ impl View<'_> {
             let suppressed = own.suppressed.iter().map(|suppressed| &suppressed.finding);
             let denied = own.findings.iter().filter(|finding| finding.level == Level::Deny);
             let known: BTreeSet<(&str, &Pointer)> =
-                denied.chain(suppressed).map(|finding| (finding.rule, &finding.path)).collect();
+                denied.chain(suppressed).map(|finding| (&*finding.rule, &finding.path)).collect();
             let more = engine::evaluate(reference, *scope, &request).findings;
             let is_lowered = |finding: &&Finding| {
                 finding.level == Level::Deny
-                    && options.selects(finding.rule)
-                    && !known.contains(&(finding.rule, &finding.path))
+                    && options.selects(&finding.rule)
+                    && !known.contains(&(&*finding.rule, &finding.path))
             };
             lowered = more.iter().filter(is_lowered).count();
         }

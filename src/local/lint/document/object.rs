@@ -13,6 +13,7 @@ use crate::judge::checks::{
 };
 use crate::judge::engine::{self, Request};
 use crate::judge::finding::{Finding, Label, Level, Part, Place, Source};
+use crate::judge::rule::Needs;
 use crate::judge::training;
 use crate::kinds::{
     Likeness, Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch,
@@ -30,9 +31,6 @@ use crate::text::yaml::Document;
 
 /// The kind that encloses an object of a document without a kind.
 const DOCUMENT: &str = "document";
-
-/// The rule that looks up claims.
-const CLAIMS_RULE: &str = "checkpoint-volume-access";
 
 /// One document that is being judged.
 pub(super) struct View<'a> {
@@ -321,10 +319,11 @@ impl View<'_> {
         if !worst.is_asked() {
             return;
         }
+        let rules = self.context.policy.rules();
         for finding in verdict
             .findings
             .iter()
-            .filter(|finding| finding.rule == CLAIMS_RULE && finding.level >= Level::Warn)
+            .filter(|finding| rules.needs(&finding.rule).has(Needs::CLAIMS) && finding.level >= Level::Warn)
         {
             let name = finding.pointer.find(&object.value).and_then(Value::as_str);
             let name = name.filter(|name| worst.has_made_up(name)).map(str::to_owned);
@@ -352,7 +351,7 @@ impl View<'_> {
         self.judged.suppressed += answer.suppressed;
         let findings = std::mem::take(&mut answer.findings);
         let by_webhook = [TRAINING_OPERATOR, APP_WRAPPER_OPERATOR];
-        let operator_refuses = findings.iter().any(|finding| by_webhook.contains(&finding.rule));
+        let operator_refuses = findings.iter().any(|finding| by_webhook.contains(&&*finding.rule));
         let mut edits = std::mem::take(&mut answer.edits);
         edits.iter_mut().for_each(|op| op.move_below(&object.at));
         self.fills.extend(edits);
@@ -394,7 +393,7 @@ impl View<'_> {
 
     /// Adds a finding of an object, with its places in the document.
     fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
-        if !self.context.options.selects(finding.rule) {
+        if !self.context.options.selects(&finding.rule) {
             return;
         }
         let keep_items = self.context.options.keep_items;
@@ -449,7 +448,7 @@ fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
     let around: BTreeSet<Pointer> =
         lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
     let checks = [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD];
-    refused.iter().filter(|finding| checks.contains(&finding.rule)).any(|finding| {
+    refused.iter().filter(|finding| checks.contains(&&*finding.rule)).any(|finding| {
         // They may have another name.
         let moves = |op: &Op| match op {
             Op::Add(to, value) => around.contains(to) && (value.is_array() || has_pod(value)),

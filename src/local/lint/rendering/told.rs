@@ -138,7 +138,7 @@ impl<'a> Telling<'a> {
             let key: Key = (
                 Arc::clone(&file.path),
                 home.section,
-                located.finding.rule,
+                located.finding.rule.clone(),
                 located.finding.level,
                 path.clone(),
             );
@@ -155,7 +155,7 @@ impl<'a> Telling<'a> {
             return;
         }
         let key: Key =
-            (Arc::clone(&location.file), document, located.finding.rule, located.finding.level, path);
+            (Arc::clone(&location.file), document, located.finding.rule.clone(), located.finding.level, path);
         if !self.findings.insert((
             Arc::clone(&location.file),
             location.span.start,

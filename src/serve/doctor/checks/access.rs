@@ -3,6 +3,8 @@
 use super::super::observed::{Observed, Right, Seen};
 use super::super::{Judged, Note};
 use super::{list, or_fine};
+use crate::judge::rule::Needs;
+use crate::judge::rules::RuleSet;
 use crate::kinds::Kind;
 use crate::report::plural;
 
@@ -45,8 +47,9 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
     }
     if !claims.is_empty() {
         notes.push(Note::warning(format!(
-            "it may not {}: `checkpoint-volume-access` cannot look them up",
-            list(claims)
+            "it may not {}: {} cannot look them up",
+            list(claims),
+            RuleSet::built_in().in_need_of(Needs::CLAIMS)
         )));
     }
     if !parents.is_empty() {

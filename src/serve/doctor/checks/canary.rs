@@ -7,6 +7,7 @@ use crate::judge::engine::{self, Operation, Origin, Request};
 use crate::judge::facts::NoFacts;
 use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
+use crate::judge::rules::RuleSet;
 use crate::kinds::registration::{labels, selects};
 use crate::serve::certs::publish::Kind;
 use crate::serve::doctor::observe::MANAGER;
@@ -294,8 +295,12 @@ pub(super) fn judged(observed: &Observed) -> Judged {
         ))
         .remedy("see `policy`"),
         (Response::Denied(name, why), Some(expected)) if expected.denied => {
-            let missing: Vec<&str> =
-                expected.rules.iter().copied().filter(|rule| !why.contains(&format!("{rule}:"))).collect();
+            let missing: Vec<&str> = expected
+                .rules
+                .iter()
+                .map(|rule| &**rule)
+                .filter(|rule| !why.contains(&format!("{rule}:")))
+                .collect();
             match missing.is_empty() {
                 true => Note::ok(format!("denied by {name} for {}", list(&expected.rules))),
                 false => Note::warning(format!(
@@ -311,9 +316,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
         }
         (_, None)
             if canary.warnings.iter().any(|warning| {
-                crate::judge::rules::RULES
-                    .iter()
-                    .any(|entry| warning.contains(&format!("{}:", entry.rule.id)))
+                RuleSet::built_in().iter().any(|rule| warning.contains(&format!("{}:", rule.id)))
             }) =>
         {
             Note::not_checked(
@@ -355,7 +358,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
             let silent: Vec<&str> = expected
                 .rules
                 .iter()
-                .copied()
+                .map(|rule| &**rule)
                 .filter(|rule| !canary.warnings.iter().any(|warning| warning.contains(&format!("{rule}:"))))
                 .collect();
             if silent.is_empty() {
@@ -403,7 +406,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
         return Err(Note::not_checked("the answer is not a Job"));
     };
     let mut left: Vec<&str> =
-        again.findings.iter().filter(|finding| finding.fills).map(|finding| finding.rule).collect();
+        again.findings.iter().filter(|finding| finding.fills).map(|finding| &*finding.rule).collect();
     left.sort_unstable();
     left.dedup();
     Ok(vec![match left.is_empty() {

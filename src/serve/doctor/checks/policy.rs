@@ -4,7 +4,6 @@ use super::super::observed::{Observed, Operator, PolicySource, Seen, Unread};
 use super::super::{Judged, Note, Status};
 use super::{list, need, or_fine};
 use crate::judge::policy::{Action, Policy};
-use crate::judge::rules::RULES;
 
 /// The remedy if the API server cannot reach the metrics port of the pods.
 const BY_HAND: &str = "look for jobgate_policy_info at http://127.0.0.1:8080/metrics while this runs: kubectl -n {ns} port-forward deployment/{deployment} 8080";
@@ -37,11 +36,7 @@ fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
 pub(super) fn policy(observed: &Observed) -> Judged {
     let (_, policy) = read(observed)?;
     let with = |action: Action| -> Vec<&str> {
-        RULES
-            .iter()
-            .filter(|entry| policy.base(entry.rule).action == action)
-            .map(|entry| entry.rule.id)
-            .collect()
+        policy.bases().filter(|(_, base)| base.action == action).map(|(rule, _)| &*rule.id).collect()
     };
     let mut parts = Vec::new();
     for (action, word) in [

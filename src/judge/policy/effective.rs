@@ -1,0 +1,89 @@
+//! The settings of one rule, as its check reads them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Action, RuleSettings};
+use crate::judge::rule::{Flag, Mapping, Number, Param, ParamDefault, Rule, Strings, Word};
+use crate::text::value::Value;
+
+/// A rule's settings for one object, resolved. Cheap to clone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effective {
+    /// The action.
+    pub action: Action,
+    pub(super) params: Arc<BTreeMap<&'static str, Value>>,
+}
+
+impl Effective {
+    /// Returns a rule's own action and parameters.
+    pub(super) fn of(rule: &Rule) -> Self {
+        let params = rule.params.iter().map(|param| (param.name, param.default.to_value())).collect();
+        Self { action: rule.default, params: Arc::new(params) }
+    }
+
+    /// Puts settings on top. Parameters that the rule does not declare are dropped.
+    pub(super) fn apply(&mut self, rule: &Rule, settings: &RuleSettings) {
+        self.action = settings.action.unwrap_or(self.action);
+        if !settings.params.is_empty() {
+            let params = Arc::make_mut(&mut self.params);
+            params.extend(
+                settings
+                    .params
+                    .iter()
+                    .filter_map(|(name, value)| Some((rule.param(name)?.name, value.clone()))),
+            );
+        }
+    }
+
+    /// Returns the value of a parameter that the rule declares.
+    pub(in crate::judge) fn param(&self, name: &str) -> Option<&Value> {
+        self.params.get(name)
+    }
+
+    /// Returns a parameter's value. One that the rule does not declare has none: it cannot be set, nor read.
+    fn value(&self, param: &Param) -> Option<&Value> {
+        let value = self.param(param.name);
+        debug_assert!(value.is_some(), "the rule does not declare its parameter `{}`", param.name);
+        value
+    }
+
+    /// Returns a boolean parameter.
+    #[must_use]
+    pub fn flag(&self, param: &Flag) -> bool {
+        let default = matches!(param.0.default, ParamDefault::Bool(true));
+        self.value(&param.0).and_then(Value::as_bool).unwrap_or(default)
+    }
+
+    /// Returns an integer parameter.
+    #[must_use]
+    pub fn number(&self, param: &Number) -> i64 {
+        let default = if let ParamDefault::Int { value, .. } = param.0.default { value } else { 0 };
+        self.value(&param.0).and_then(Value::as_i64).unwrap_or(default)
+    }
+
+    /// Returns a list parameter.
+    pub fn strings(&self, param: &Strings) -> impl Iterator<Item = &str> + use<'_> {
+        let own = self.value(&param.0).and_then(Value::as_array);
+        let default = if let ParamDefault::Strings(list) = param.0.default { list } else { &[] };
+        let default = if own.is_some() { &[] } else { default };
+        own.into_iter().flatten().filter_map(Value::as_str).chain(default.iter().copied())
+    }
+
+    /// Returns the word of a parameter that is one of some.
+    #[must_use]
+    pub fn word(&self, param: &Word) -> &str {
+        let default = if let ParamDefault::Word(words) = param.0.default { words.first() } else { None };
+        let own = self.value(&param.0).and_then(Value::as_str);
+        own.or_else(|| default.copied()).unwrap_or_default()
+    }
+
+    /// Returns a mapping parameter, in key order.
+    pub fn mapping(&self, param: &Mapping) -> impl Iterator<Item = (&str, &str)> + use<'_> {
+        let own = self.value(&param.0).and_then(Value::as_object);
+        let default = if let ParamDefault::Map(map) = param.0.default { map } else { &[] };
+        let default = if own.is_some() { &[] } else { default };
+        let own = own.into_iter().flatten().filter_map(|(key, value)| Some((key, value.as_str()?)));
+        own.chain(default.iter().copied())
+    }
+}
