@@ -14,7 +14,6 @@ use jobgate::judge::engine::Operation;
 use jobgate::judge::facts::{Claim, Fact, Facts, NoFacts};
 use jobgate::judge::finding::{Level, Source};
 use jobgate::judge::policy::Policy;
-use jobgate::judge::rule::Needs;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -113,10 +112,10 @@ fn alone_and_together(body: &[u8]) {
     for (new, old) in [(first, second), (second, first), (first, first)] {
         let [created, replaced] = [new, old].map(|object| body("CREATE", &[("object", object)]));
         let [created, replaced] = [&created, &replaced]
-            .map(|body| Review::read(body.as_bytes(), Needs::ALL).expect("a review").subject);
+            .map(|body| Review::read(body.as_bytes(), DEFAULT.needs()).expect("a review").subject);
         for objects in [[("object", *new), ("oldObject", *old)], [("oldObject", *old), ("object", *new)]] {
             let update = body("UPDATE", &objects);
-            let update = Review::read(update.as_bytes(), Needs::ALL).expect("a review").subject;
+            let update = Review::read(update.as_bytes(), DEFAULT.needs()).expect("a review").subject;
             match (&created, &update) {
                 (Subject::Object(created), Subject::Object(update)) => {
                     assert_eq!(created.object, update.object, "{}", new.get());

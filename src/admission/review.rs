@@ -197,7 +197,7 @@ impl<'a> Review<'a> {
     ///
     /// The body is not one JSON document, not an AdmissionReview, or has no readable `request.uid`.
     pub fn read(body: &'a [u8], needs: Needs) -> Result<Self, Malformed<'a>> {
-        Self::skim(body, needs).map_or_else(|| Self::read_with(Keep::of(needs), needs, body), Ok)
+        Self::skim(body, needs).map_or_else(|| Self::read_with(Keep::Object(needs), needs, body), Ok)
     }
 
     /// Reads a review with its whole objects, where [`Self::read`] may omit what no rule reads.
@@ -265,7 +265,7 @@ impl<'a> Review<'a> {
     ///
     /// It reads nothing that [`Self::read_with`] would read otherwise, and leaves to it what it cannot read.
     fn skim(body: &'a [u8], needs: Needs) -> Option<Self> {
-        let keep = Keep::of(needs);
+        let keep = Keep::Object(needs);
         let Envelope { head, is_review, object, old, skimmed, .. } = Envelope::skim(body, keep)?;
         if !is_review || head.uid.is_empty() {
             return None;

@@ -44,13 +44,6 @@ pub(super) enum Keep {
     Owned(u8),
 }
 
-impl Keep {
-    /// Returns what is kept of an object for rules with these needs.
-    pub(super) fn of(needs: Needs) -> Self {
-        if needs.has(Needs::WHOLE_OBJECT) { Self::Whole } else { Self::Object(needs) }
-    }
-}
-
 impl Select for Keep {
     fn field(self, name: &str) -> Option<Self> {
         match (self, name) {
@@ -61,6 +54,7 @@ impl Select for Keep {
             (Self::Object(needs), "containers" | "ephemeralContainers" | "initContainers") => {
                 Some(Self::Containers(needs))
             }
+            (Self::Metadata(needs), "managedFields") if needs.has(Needs::WHOLE_OBJECT) => Some(Self::Whole),
             (Self::Metadata(needs), "managedFields") => {
                 needs.has(Needs::MANAGERS).then_some(Self::ManagedFields)
             }

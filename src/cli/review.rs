@@ -130,7 +130,7 @@ fn answer(
 /// Returns what was not judged in a review: an object of another kind, and unknown claims that could cause a
 /// denial.
 fn not_judged(body: &[u8], facts: &dyn Facts) -> Vec<Unjudged> {
-    let Ok(review) = admission::Review::read(body, Needs::CLAIMS | Needs::RUNTIMES) else {
+    let Ok(review) = admission::Review::read(body, Needs::CLAIMS | Needs::RUNTIMES | Needs::MANAGERS) else {
         return Vec::new();
     };
     let unjudged = |reason: Reason| {

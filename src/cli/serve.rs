@@ -13,6 +13,8 @@ use tracing_subscriber::EnvFilter;
 use super::{Exit, policy_named, today};
 use crate::cluster::{self, Claims, Mode};
 use crate::judge::policy::Policy;
+use crate::judge::rule::Needs;
+use crate::judge::rules::RuleSet;
 use crate::k8s::names;
 use crate::kinds::Kind;
 use crate::kinds::registration::{self, Target};
@@ -128,7 +130,8 @@ async fn claims(args: &Serve, metrics: &Metrics, readiness: &Readiness) -> anyho
     let mode = args.claims.unwrap_or_else(Mode::by_default);
     if mode == Mode::Off {
         tracing::info!(
-            "claims are not looked up: the rule checkpoint-volume-access reports nothing (--claims cache enables it)"
+            "claims are not looked up: the rule {} reports nothing (--claims cache enables it)",
+            RuleSet::built_in().names_needing(Needs::CLAIMS).replace('`', "")
         );
         return Ok(Claims::off());
     }

@@ -103,7 +103,7 @@ pub async fn audit(
             kind.map_or(("persistentvolumeclaims", ""), |kind| (kind.resource, kind.group));
         let failure = explain(resource, group, namespace, failure);
         let unknown = if kind.is_some() { "runtimes" } else { "claims" };
-        let rules = policy.rules().in_need_of(Needs::CLAIMS);
+        let rules = policy.rules().names_needing(Needs::CLAIMS);
         format!("{failure}; {unknown} are unknown, so {rules} reports less than the webhook would")
     }));
     let mut report = Report::default();

@@ -383,7 +383,7 @@ impl<'a> Judgement<'a> {
             let kept = settings.action == Action::Fill && self.wishes.keeps(&rule.id);
             !ignored && !kept
         };
-        let of_kind = self.scope.rules().filter(|(rule, _)| rule.kinds.contains(self.workload.kind));
+        let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));
         let rules: Vec<(&Rule, Effective)> = of_kind.filter(runs).collect();
         let reading = Reading::of(self.workload);
         let mut findings = Folded::default();
@@ -427,7 +427,8 @@ impl<'a> Judgement<'a> {
 
     /// Returns the operations that restore fills which an apply removed, whatever the policy's actions.
     fn restore(&self) -> Vec<Op> {
-        let rules = self.scope.rules().filter_map(|(rule, settings)| Some((rule, rule.restore?, settings)));
+        let rules = self.scope.rules(|rule| rule.restore.is_some());
+        let rules = rules.filter_map(|(rule, settings)| Some((rule, rule.restore?, settings)));
         let rules: Vec<_> = rules.collect();
         let reading = Reading::of(self.workload);
         rules
@@ -484,7 +485,8 @@ impl<'a> Judgement<'a> {
 
     /// Returns the rules that the author keeps from filling, and that fill nothing but do something else.
     fn fills_nothing(&self, mut kept: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
-        for (rule, settings) in self.scope.rules() {
+        let named: Vec<_> = self.scope.rules(|rule| kept.contains(&*rule.id)).collect();
+        for (rule, settings) in named {
             let fills = settings.action == Action::Fill && rule.kinds.contains(self.workload.kind);
             if fills || settings.action == Action::Ignore {
                 kept.remove(&*rule.id);

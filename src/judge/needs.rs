@@ -17,7 +17,7 @@ impl Needs {
     pub const CLAIMS: Self = Self(1);
     /// The runtimes in which jobs run.
     pub const RUNTIMES: Self = Self(1 << 1);
-    /// `metadata.managedFields`: who manages which field.
+    /// `metadata.managedFields`: who manages which field, down to twelve levels. Versions and times are not read.
     pub const MANAGERS: Self = Self(1 << 2);
     /// The probes of containers.
     pub const PROBES: Self = Self(1 << 3);
@@ -39,6 +39,12 @@ impl Needs {
 
     /// All that there is.
     pub const ALL: Self = Self(u8::MAX);
+
+    /// Returns those that are fields of the object: nothing is looked up for them.
+    #[must_use]
+    pub const fn of_object(self) -> Self {
+        Self(self.0 & !(Self::CLAIMS.0 | Self::RUNTIMES.0))
+    }
 
     /// Tells whether all of the other are among them.
     #[must_use]

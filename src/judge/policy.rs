@@ -185,6 +185,7 @@ pub struct Policy {
 }
 
 /// An object as matchers see it.
+#[derive(Debug)]
 struct Subject<'s> {
     request: &'s Request<'s>,
     workload: &'s Workload<'s>,
@@ -241,19 +242,20 @@ impl Exemption {
 #[derive(Debug)]
 pub struct Scope<'p> {
     policy: &'p Policy,
+    subject: Subject<'p>,
     overrides: Vec<&'p Override>,
-    exemptions: Vec<&'p Exemption>,
 }
 
 impl<'p> Scope<'p> {
     /// Returns the exemptions that match the object, also those that have ended.
     pub fn exemptions(&self) -> impl Iterator<Item = &'p Exemption> + use<'_, 'p> {
-        self.exemptions.iter().copied()
+        self.policy.exemptions.iter().filter(|exemption| exemption.matcher.matches(&self.subject))
     }
 
-    /// Returns the policy's rules with their settings for the object.
-    pub fn rules(&self) -> impl Iterator<Item = (&'p Rule, Effective)> + use<'_, 'p> {
-        self.policy.bases().map(|(rule, base)| (rule, self.settled(rule, base)))
+    /// Returns some of the policy's rules with their settings for the object.
+    pub fn rules(&self, chosen: impl Fn(&Rule) -> bool) -> impl Iterator<Item = (&'p Rule, Effective)> {
+        let bases = self.policy.bases().filter(move |(rule, _)| chosen(rule));
+        bases.map(|(rule, base)| (rule, self.settled(rule, base)))
     }
 
     /// Returns a rule's settings for the object; nothing if the policy has no such rule.
@@ -313,6 +315,12 @@ impl Policy {
     /// Returns the policy with settings for some rules, in place of those that it had.
     #[must_use]
     pub fn with_settings(mut self, settings: BTreeMap<String, RuleSettings>) -> Self {
+        self.settle(settings);
+        self
+    }
+
+    /// Works out what settings for some rules come to.
+    fn settle(&mut self, settings: BTreeMap<String, RuleSettings>) {
         let settle = |rule: &Rule| {
             let mut effective = Effective::of(rule);
             if let Some(settings) = settings.get(&*rule.id) {
@@ -322,14 +330,12 @@ impl Policy {
         };
         self.settled = self.rules.iter().map(settle).collect();
         self.settings = settings;
+        let own = |(resource, key): (&str, &str)| (resource.to_owned(), key.to_owned());
         let table = self.bases().find_map(|(rule, base)| Some((rule.accelerators?, base)));
-        let pairs = table.into_iter().flat_map(|(param, base)| {
-            base.mapping(&param)
-                .map(|(resource, key)| (resource.to_owned(), key.to_owned()))
-                .collect::<Vec<_>>()
-        });
-        self.taints = pairs.collect();
-        self
+        self.taints = match table {
+            Some((param, base)) => base.mapping(&param).map(own).collect(),
+            None => accelerator::TAINTS.iter().copied().map(own).collect(),
+        };
     }
 
     /// Returns the rules with their settings for objects that no override is for.
@@ -344,7 +350,8 @@ impl Policy {
     }
 
     fn rule(&self, id: &str) -> Option<(&Rule, &Effective)> {
-        self.bases().nth(self.rules.position(id)?)
+        let at = self.rules.position(id)?;
+        Some((self.rules.at(at)?, self.settled.get(at)?))
     }
 
     /// Returns the resources that are accelerators, which may hold one `*` each.
@@ -368,13 +375,17 @@ impl Policy {
         base.into_iter().chain(overrides).any(|action| action != Action::Ignore)
     }
 
-    /// Returns what the rules in force need: those that are looked at for some object, and those that restore, which
-    /// they do whatever their action is.
+    /// Returns what the rules in force need: those that are looked at for some object, and those that restore. They
+    /// restore whatever their action is, and look nothing up for it.
     #[must_use]
     pub fn needs(&self) -> Needs {
-        let of = self.rules.iter().filter(|rule| rule.needs != Needs::NONE);
-        of.filter(|rule| rule.restore.is_some() || self.uses(&rule.id))
-            .fold(Needs::NONE, |all, rule| all | rule.needs)
+        let needs = |rule: &Rule| match rule.restore {
+            _ if rule.needs == Needs::NONE => Needs::NONE,
+            _ if self.uses(&rule.id) => rule.needs,
+            Some(_) => rule.needs.of_object(),
+            None => Needs::NONE,
+        };
+        self.rules.iter().fold(Needs::NONE, |all, rule| all | needs(rule))
     }
 
     /// Returns the policy with all rules ignored but some, chosen by id.
@@ -392,17 +403,10 @@ impl Policy {
 
     /// Returns the settings for one object.
     #[must_use]
-    pub fn scope(&self, request: &Request<'_>, workload: &Workload<'_>) -> Scope<'_> {
+    pub fn scope<'p>(&'p self, request: &'p Request<'p>, workload: &'p Workload<'p>) -> Scope<'p> {
         let subject = Subject { request, workload, taints: &self.taints, accelerators: OnceCell::new() };
-        Scope {
-            policy: self,
-            overrides: self.overrides.iter().filter(|over| over.matcher.matches(&subject)).collect(),
-            exemptions: self
-                .exemptions
-                .iter()
-                .filter(|exemption| exemption.matcher.matches(&subject))
-                .collect(),
-        }
+        let overrides = self.overrides.iter().filter(|over| over.matcher.matches(&subject)).collect();
+        Scope { policy: self, subject, overrides }
     }
 
     /// Returns a policy with the defaults of some rules.
@@ -646,7 +650,8 @@ mod tests {
         let policy = policy("{overrides: [{match: {names: [a]}, rules: {restart-policy: {action: warn}}}]}");
         let object = job("a", "b", &json!({}));
         let workload = Workload::of(&object).unwrap();
-        let scope = policy.scope(&Request::of_file(&object, None), &workload);
+        let request = Request::of_file(&object, None);
+        let scope = policy.scope(&request, &workload);
         let settled = policy.base("deadline").unwrap();
         assert!(Arc::ptr_eq(&scope.settings("deadline").unwrap().params, &settled.params));
     }
@@ -663,7 +668,8 @@ mod tests {
         for (name, count) in [("a", 1), ("b", 0)] {
             let object = job(name, "x", &json!({}));
             let workload = Workload::of(&object).unwrap();
-            let scope = policy.scope(&Request::of_file(&object, None), &workload);
+            let request = Request::of_file(&object, None);
+            let scope = policy.scope(&request, &workload);
             assert_eq!(scope.exemptions().count(), count);
         }
     }

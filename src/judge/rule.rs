@@ -67,9 +67,9 @@ pub struct Rule {
 /// The manual page of a rule, in Markdown.
 #[derive(Clone, Debug)]
 pub enum Page {
-    /// The doc comment of this Rust file.
+    /// The doc comment of a Rust file with this text.
     OfFile(&'static str),
-    /// This.
+    /// A page that is text already.
     Text(String),
 }
 
@@ -88,7 +88,7 @@ impl Page {
     }
 }
 
-/// What looks at an object for a rule: a function, or what was made from a rule that is data.
+/// What looks at an object for a rule: a function, or a value that was built from data.
 pub trait RuleCheck: Send + Sync {
     /// Reports what is wrong.
     fn check(&self, cx: &mut Cx<'_>);

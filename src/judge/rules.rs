@@ -4,10 +4,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::judge::checks;
 use crate::judge::fillable::Places;
 use crate::judge::finding::listed;
 use crate::judge::needs::Needs;
-use crate::judge::rule::{Page, Rule};
+use crate::judge::rule::{Page, Rule, RuleId};
 
 macro_rules! rules {
     ($($file:ident)*) => {
@@ -66,10 +67,33 @@ struct Inner {
     fillable: OnceLock<Places>,
 }
 
-/// Two rules of a set have the same id.
+/// Why rules are no set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there are two rules `{0}`")]
-pub struct SameId(pub String);
+pub enum NoSet {
+    /// Two of them have the same id.
+    #[error("there are two rules `{0}`")]
+    SameId(RuleId),
+    /// An id cannot be written in policies, annotations and reports.
+    #[error("`{0}` is not the id of a rule: write lower-case words with hyphens between them")]
+    NoId(RuleId),
+    /// A rule has the id of a check of the input.
+    #[error("`{0}` is a check of the input, and cannot be the id of a rule")]
+    OfCheck(RuleId),
+    /// A rule says what an accelerator is by a parameter that it does not declare.
+    #[error("the rule `{0}` does not declare the parameter that says what an accelerator is")]
+    NoTable(RuleId),
+}
+
+/// Tells whether a text may be the id of a rule: words of lower-case letters and digits, with hyphens.
+fn is_id(id: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    id.len() <= LONGEST_ID && id.split('-').all(is_word)
+}
+
+/// The longest id, in bytes: it is part of names of objects in a cluster.
+const LONGEST_ID: usize = 63;
 
 impl RuleSet {
     /// Returns the set of the built-in rules.
@@ -81,20 +105,32 @@ impl RuleSet {
     /// Makes a set of rules.
     ///
     /// # Errors
-    /// Two of them have the same id.
-    pub fn new(mut rules: Vec<Rule>) -> Result<Self, SameId> {
+    /// Two of them have the same id, or one cannot be in a set.
+    pub fn new(mut rules: Vec<Rule>) -> Result<Self, NoSet> {
         rules.sort_by(|a, b| a.id.cmp(&b.id));
-        match rules.windows(2).find(|pair| pair[0].id == pair[1].id) {
-            Some(pair) => Err(SameId(pair[0].id.to_string())),
-            None => Ok(Self::of(rules)),
+        if let Some(pair) = rules.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            return Err(NoSet::SameId(pair[0].id.clone()));
         }
+        for rule in &rules {
+            let id = || rule.id.clone();
+            if !is_id(&rule.id) {
+                return Err(NoSet::NoId(id()));
+            }
+            if checks::find(&rule.id).is_some() {
+                return Err(NoSet::OfCheck(id()));
+            }
+            if rule.accelerators.is_some_and(|table| rule.param(table.0.name).is_none()) {
+                return Err(NoSet::NoTable(id()));
+            }
+        }
+        Ok(Self::of(rules))
     }
 
     /// Returns the set with some more rules.
     ///
     /// # Errors
-    /// One of them has the id of another.
-    pub fn with(&self, rules: impl IntoIterator<Item = Rule>) -> Result<Self, SameId> {
+    /// As [`Self::new`].
+    pub fn with(&self, rules: impl IntoIterator<Item = Rule>) -> Result<Self, NoSet> {
         Self::new(self.iter().cloned().chain(rules).collect())
     }
 
@@ -123,7 +159,12 @@ impl RuleSet {
     /// Returns a rule by id.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&Rule> {
-        self.0.rules.get(self.position(id)?)
+        self.at(self.position(id)?)
+    }
+
+    /// Returns the rule at a place in the set.
+    pub(super) fn at(&self, position: usize) -> Option<&Rule> {
+        self.0.rules.get(position)
     }
 
     /// Returns the place of a rule in the set.
@@ -137,9 +178,9 @@ impl RuleSet {
         self.find(id).map_or(Needs::NONE, |rule| rule.needs)
     }
 
-    /// Returns the rules that have these needs, in words: `` `a` and `b` ``.
+    /// Returns the ids of the rules with these needs, in words: `` `a` and `b` ``.
     #[must_use]
-    pub fn in_need_of(&self, needs: Needs) -> String {
+    pub fn names_needing(&self, needs: Needs) -> String {
         let rules = self.iter().filter(|rule| rule.needs.has(needs));
         listed(&rules.map(|rule| format!("`{}`", rule.id)).collect::<Vec<_>>(), "and")
     }

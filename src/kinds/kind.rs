@@ -13,7 +13,7 @@ use crate::text::value::Value;
 #[derive(Clone, Copy)]
 pub struct Kind(&'static Definition);
 
-/// The kinds that were added. Who asks for the kinds closes the list.
+/// The kinds that were added. The first call of [`Kind::all`] closes the list.
 static ADDED: OnceLock<Vec<&'static Definition>> = OnceLock::new();
 
 /// Why kinds cannot be added.
@@ -22,9 +22,14 @@ pub enum NotAdded {
     /// What was read already was read without them.
     #[error("kinds are added once, before anything is read")]
     TooLate,
-    /// One of them is there: group, version and name.
-    #[error("the kind {1} of {0} is known")]
-    Known(String, &'static str),
+    /// One of them is there.
+    #[error("the kind {name} of {api_version} is known")]
+    Known {
+        /// Its group and version.
+        api_version: String,
+        /// Its name.
+        name: &'static str,
+    },
 }
 
 /// Adds kinds for the rest of the process, after the built-in ones.
@@ -40,9 +45,12 @@ pub fn add(definitions: Vec<Definition>) -> Result<(), NotAdded> {
     for definition in &definitions {
         let id = id(definition);
         if known.contains(&id) {
-            return Err(NotAdded::Known(id.0, id.1));
+            return Err(NotAdded::Known { api_version: id.0, name: id.1 });
         }
         known.push(id);
+    }
+    if ADDED.get().is_some() {
+        return Err(NotAdded::TooLate);
     }
     // A kind is copied wherever it is named, as long as the process runs.
     let added = definitions.into_iter().map(|definition| &*Box::leak(Box::new(definition)));
@@ -182,7 +190,7 @@ impl fmt::Debug for Kind {
 
 impl PartialEq for Kind {
     fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
+        std::ptr::eq(self.0, other.0)
     }
 }
 

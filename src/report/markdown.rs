@@ -138,8 +138,11 @@ fn rules(report: &Report, options: &Options) -> Table {
                 0 => String::new(),
                 count => thousands(count),
             };
-        let problem = pages.iter().find(|page| page.id == *rule).map_or("", |page| &page.problem);
-        vec![problem.to_owned(), link(rule), count(Level::Deny), count(Level::Warn), count(Level::Note)]
+        let problem = pages
+            .iter()
+            .find(|page| page.id == *rule)
+            .map_or(String::new(), |page| prose(&page.problem, TEXT));
+        vec![problem, link(rule), count(Level::Deny), count(Level::Warn), count(Level::Note)]
     });
     Table::new(&["Problem", "Rule", ":Errors", ":Warnings", ":Notes"], rows.collect(), "rules")
 }

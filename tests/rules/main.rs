@@ -19,6 +19,7 @@
 //! Cases are called `bad-…`, `good-…` and `edge-…`; a rule without one of each fails.
 
 mod golden;
+mod needs;
 mod new_kind;
 mod new_rule;
 #[cfg(feature = "serve")]
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     let mut trials = new_kind::trials();
     trials.extend(new_rule::trials());
     trials.extend(golden::trials());
+    trials.extend(needs::trials());
     for rule in &RuleSet::built_in() {
         let fixtures = fixture::of_rule(rule);
         for sort in ["bad-", "good-", "edge-"] {

@@ -1,5 +1,5 @@
-//! A rule is one value, which may be made at run time: a policy that has it denies by it, fills nothing else, and
-//! all that lists rules lists it; a policy that has not does not know it.
+//! A rule is one value, which may be made at run time: a policy that has it denies by it, and the formats of a report
+//! that say something of rules say it of this one; a policy that has not does not know it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
 
@@ -113,6 +113,14 @@ fn sets_side_by_side() {
     assert_eq!(found(&only, &job(&Value::Null)), words(&["label-cost-centre", "label-team"]));
     let same = RuleSet::built_in().with([Rule::new("deadline", |_: &mut Cx<'_>| {})]);
     assert_eq!(same.unwrap_err().to_string(), "there are two rules `deadline`");
+    for (id, error) in [
+        ("syntax", "`syntax` is a check of the input, and cannot be the id of a rule"),
+        ("A, b", "`A, b` is not the id of a rule: write lower-case words with hyphens between them"),
+        ("a--b", "`a--b` is not the id of a rule: write lower-case words with hyphens between them"),
+    ] {
+        let made = RuleSet::new(vec![Rule::new(id, |_: &mut Cx<'_>| {})]);
+        assert_eq!(made.unwrap_err().to_string(), error);
+    }
 }
 
 fn set_by_a_policy() {

@@ -41,7 +41,7 @@ impl Effective {
         self.params.get(name)
     }
 
-    /// Returns a parameter's value. One that the rule does not declare has none: it cannot be set, nor read.
+    /// Returns a parameter's value. One that the rule does not declare cannot be set, and reads as its own default.
     fn value(&self, param: &Param) -> Option<&Value> {
         let value = self.param(param.name);
         debug_assert!(value.is_some(), "the rule does not declare its parameter `{}`", param.name);

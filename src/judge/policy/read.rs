@@ -69,7 +69,7 @@ impl<'s> Reader<'s> {
             policy.trusted_controllers =
                 names.filter_map(|name| self.text(&name, "a user name")).map(str::to_owned).collect();
         }
-        *policy = std::mem::take(policy).with_settings(settings);
+        policy.settle(settings);
     }
 
     /// Reads settings by rule.

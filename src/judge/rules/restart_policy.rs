@@ -83,7 +83,7 @@ pub(super) fn rule() -> Rule {
         summary: "Batch pods end: `restartPolicy` is `Never` or `OnFailure`".into(),
         kinds: Kinds::WithRestart,
         default: Action::Deny,
-        // The API server refuses such a Job before it calls `/validate` (kubernetes.md §0.6).
+        // The API server refuses such a Job before it calls `/validate`.
         before_validate: true,
         export: Exportable::Cel(Cel {
             kinds: Kinds::Roles,

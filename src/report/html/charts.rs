@@ -64,8 +64,9 @@ fn rules(report: &Report, options: &Options) -> Vec<Bar> {
     let bar = |(rule, findings): (&str, Vec<&Located>)| {
         let problem = pages.get(rule).map_or(rule, |problem| &**problem);
         let label = format!(
-            "<a id=\"{rule}\" href=\"{}\">{problem}</a> <code class=\"dim\">{rule}</code>",
-            page::link(rule)
+            "<a id=\"{rule}\" href=\"{}\">{}</a> <code class=\"dim\">{rule}</code>",
+            page::link(rule),
+            text(problem)
         );
         levels(label, &findings)
     };

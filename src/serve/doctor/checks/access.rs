@@ -49,7 +49,7 @@ pub(super) fn permissions(observed: &Observed) -> Judged {
         notes.push(Note::warning(format!(
             "it may not {}: {} cannot look them up",
             list(claims),
-            RuleSet::built_in().in_need_of(Needs::CLAIMS)
+            RuleSet::built_in().names_needing(Needs::CLAIMS)
         )));
     }
     if !parents.is_empty() {
