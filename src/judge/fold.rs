@@ -6,15 +6,16 @@
 //! those that follow each other. What says something else of each item is kept apart up to [`MOST_WORDS`].
 
 mod items;
+mod mark;
 mod walk;
 
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 pub use items::{Items, Named};
+pub(crate) use mark::{ByHash, Hashes, key as mix_key, mix};
 pub(crate) use walk::{Walk, Way, each_place};
 
 /// The most items of a list that have a problem of their own each.
@@ -113,10 +114,10 @@ pub(crate) struct Folded<P> {
     list: Vec<Option<P>>,
     /// The last problem, to which things may still be added, and what it was announced as.
     open: Option<(P, Option<u64>)>,
-    classes: HashMap<u64, Vec<Kin>>,
-    sorts: HashMap<u64, Sort>,
+    classes: ByHash<Vec<Kin>>,
+    sorts: ByHash<Sort>,
     /// Where problems belong that were announced.
-    announced: HashMap<u64, (usize, Vec<Kept>)>,
+    announced: ByHash<(usize, Vec<Kept>)>,
     /// How many were added.
     added: usize,
 }
@@ -144,9 +145,9 @@ impl<P> Default for Folded<P> {
         Self {
             list: Vec::new(),
             open: None,
-            classes: HashMap::new(),
-            sorts: HashMap::new(),
-            announced: HashMap::new(),
+            classes: ByHash::default(),
+            sorts: ByHash::default(),
+            announced: ByHash::default(),
             added: 0,
         }
     }

@@ -7,7 +7,7 @@ use crate::k8s::go::quoted;
 use crate::k8s::names;
 
 pub(super) fn variables(variables: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
-    for variable in variables.items() {
+    for variable in variables.readable() {
         let (name, source) = (variable.get("name"), variable.get("valueFrom"));
         causes.required_format(&name, names::environment_name);
         if source.is_set() {
@@ -186,7 +186,7 @@ pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &m
 }
 
 pub(super) fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
-    for source in sources.items() {
+    for source in sources.readable() {
         let prefix = source.get("prefix");
         causes.format(&prefix, names::environment_name);
         let kinds = ["configMapRef", "secretRef"].map(|kind| source.get(kind));

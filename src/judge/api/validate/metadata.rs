@@ -65,7 +65,7 @@ fn finalizers(finalizers: &Part<'_, '_>, allowed: Finalizers, causes: &mut Cause
 }
 
 fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
-    for owner in owners.items() {
+    for owner in owners.readable() {
         // The server omits the index.
         for (field, message) in [
             ("apiVersion", "version must not be empty"),
@@ -78,8 +78,7 @@ fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
                 _ => owner.get(field).text(),
             };
             if text.is_empty() {
-                causes.invalid_text(&(owners.pointer() / field), "", message).pointer =
-                    owner.get(field).pointer();
+                causes.invalid_text(&owners.get(field), "", message).pointer = owner.get(field).pointer();
             }
         }
         // Events are deleted after an hour.

@@ -47,9 +47,9 @@ const SOURCES: [(&str, &str); 30] = [
 /// marks those that can be block devices.
 pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&'a str, bool> {
     let mut known = BTreeMap::new();
-    for volume in volumes.items() {
+    causes.of_items(volumes, |volume, _, causes| {
         let before = causes.len();
-        source(&volume, causes);
+        source(volume, causes);
         let name = volume.get("name");
         causes.required_format(&name, names::dns_label);
         if known.contains_key(name.text()) {
@@ -61,7 +61,7 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
                 volume.get("persistentVolumeClaim").is_set() || volume.get("ephemeral").is_set(),
             );
         }
-    }
+    });
     known
 }
 
