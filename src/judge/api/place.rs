@@ -1,7 +1,7 @@
 //! Places on the stack while walking an object: a [`Pointer`] is made only for findings.
 
 use std::collections::hash_map::DefaultHasher;
-use std::hash::Hash as _;
+use std::hash::{Hash, Hasher as _};
 
 use crate::judge::fold;
 use crate::text::pointer::Pointer;
@@ -64,6 +64,14 @@ impl<'p> Place<'p> {
     pub(super) fn pattern<'s>(&'s self, item: &mut Vec<fold::Step<'s>>, hasher: &mut DefaultHasher) {
         self.pattern.hash(hasher);
         self.differing(item);
+    }
+
+    /// Returns a hash of the place and of something else, as [`Place::pattern`], and the steps that differ.
+    pub(super) fn hashed(&self, what: impl Hash) -> (u64, Vec<fold::Step<'_>>) {
+        let (mut hasher, mut item) = (DefaultHasher::new(), Vec::new());
+        what.hash(&mut hasher);
+        self.pattern(&mut item, &mut hasher);
+        (hasher.finish(), item)
     }
 
     /// Adds the steps that differ between the items of lists.

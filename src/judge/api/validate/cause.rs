@@ -181,6 +181,9 @@ struct Noted {
     is_all: bool,
 }
 
+/// How much is noted for an item: one with a long list in it is not looked at twice.
+const MOST_NOTED: usize = 64;
+
 impl Noted {
     fn add(&mut self, as_what: u64, item: &[fold::Step<'_>]) {
         let index = |step: &fold::Step<'_>| match step {
@@ -188,6 +191,12 @@ impl Noted {
             fold::Step::Key(_) => None,
         };
         let is_inside = item.get(self.before).is_none_or(|step| *step == fold::Step::Index(self.index));
+        if self.counted.len() == MOST_NOTED {
+            self.is_all = false;
+        }
+        if !self.is_all {
+            return;
+        }
         match item.iter().map(index).collect() {
             Some(steps) if is_inside => self.counted.push((as_what, steps)),
             _ => self.is_all = false,
@@ -217,12 +226,30 @@ impl Causes {
     pub(super) fn of_items<'p, 'v>(
         &mut self,
         list: &'p Part<'_, 'v>,
+        check: impl FnMut(&Part<'p, 'v>, usize, &mut Self),
+    ) {
+        self.of(list, list.readable_with_index(), check);
+    }
+
+    /// As [`Causes::of_items`], of a list of texts or numbers.
+    pub(super) fn of_values<'p, 'v>(
+        &mut self,
+        list: &'p Part<'_, 'v>,
+        mut check: impl FnMut(&Part<'p, 'v>, &mut Self),
+    ) {
+        self.of(list, list.items().enumerate(), |item, _, causes| check(item, causes));
+    }
+
+    fn of<'p, 'v: 'p>(
+        &mut self,
+        list: &Part<'_, 'v>,
+        items: impl Iterator<Item = (usize, Part<'p, 'v>)>,
         mut check: impl FnMut(&Part<'p, 'v>, usize, &mut Self),
     ) {
         let before = list.differing();
         let (outer, length) = (self.noted.take(), self.len());
         let mut last: Option<(&Stored<'v>, Noted)> = None;
-        let mut items = list.readable_with_index().peekable();
+        let mut items = items.peekable();
         while let Some((index, item)) = items.next() {
             let mut is_last = || items.peek().is_none_or(|(_, next)| next.value != item.value);
             if let (Some(value), Some((known, noted))) = (item.value, &mut last)
@@ -245,16 +272,12 @@ impl Causes {
 
     /// Counts for another item what was counted for one.
     fn count_again(&mut self, noted: &mut Noted, index: usize) -> bool {
-        for (nth, (as_what, steps)) in noted.counted.iter_mut().enumerate() {
+        for (_, steps) in &mut noted.counted {
             if let Some(step) = steps.get_mut(noted.before) {
                 *step = fold::Step::Index(index);
             }
-            if !self.found.repeats(*as_what, steps) {
-                debug_assert_eq!(nth, 0, "what was counted once is counted again");
-                return false;
-            }
         }
-        true
+        self.found.repeat_all(&noted.counted)
     }
 
     fn push(&mut self, reason: Reason, at: &dyn At, value: &str, detail: &str) -> &mut Cause {

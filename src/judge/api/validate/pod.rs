@@ -105,7 +105,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         causes.format_if_set(&field, names::dns_label);
     }
     tolerations(&spec.get("tolerations"), causes);
-    for alias in spec.get("hostAliases").readable() {
+    causes.of_items(&spec.get("hostAliases"), |alias, _, causes| {
         let ip = alias.get("ip");
         if ip.text().parse::<std::net::IpAddr>().is_err() {
             causes.invalid(&ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
@@ -113,7 +113,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         for host in alias.get("hostnames").items() {
             causes.format(&host, names::dns_subdomain);
         }
-    }
+    });
     let preemption = spec.get("preemptionPolicy");
     causes.one_of_if_set(&preemption, &["PreemptLowerPriority", "Never"]);
     let system = spec.at(&["os", "name"]);
@@ -132,7 +132,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
 
 fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&'a str> {
     let mut known = BTreeSet::new();
-    for claim in claims.readable() {
+    causes.of_items(claims, |claim, _, causes| {
         let name = claim.get("name");
         if name.text().is_empty() {
             causes.required(&name, "");
@@ -145,11 +145,11 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&
         let sources = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")];
         match sources.iter().filter(|source| source.is_set()).count() {
             0 => causes.invalid_value(
-                &claim,
+                claim,
                 "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             ),
             2 => causes.invalid_value(
-                &claim,
+                claim,
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
             ),
             _ => {}
@@ -157,7 +157,7 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&
         for source in sources.iter().filter(|source| source.is_set()) {
             causes.format(source, names::dns_subdomain);
         }
-    }
+    });
     known
 }
 
