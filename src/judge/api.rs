@@ -240,7 +240,7 @@ fn report_causes(
     applies: impl Fn(&mut Cause) -> bool,
     found: &mut Vec<Finding>,
 ) {
-    let mut known = Known::of(found, object);
+    let mut known = Known::of(found);
     for (causes, rule) in [
         (causes, API_SERVER),
         (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
@@ -270,7 +270,7 @@ fn add_findings(
             Some(held) => Finding { items: cause.items.clone(), ..held.finding() },
             None => finding(rule, &cause, object),
         };
-        known.add(&finding, object);
+        known.add(&finding);
         known.reported.insert(cause);
         found.push(finding);
     }

@@ -22,12 +22,12 @@ pub use env::{Added, Environment, Variable};
 pub(crate) use env::{is_of_service, references};
 pub(crate) use launcher::is_python;
 pub use launcher::{Given, Launch, Launcher, Value};
-pub use room::{Beyond, Room};
+pub use room::{Beyond, Commands, Room};
 pub(crate) use stream::IDLE;
 use stream::Stream;
 
 use crate::judge::finding::Part as FindingPart;
-use crate::kinds::{Container, ContainerSlot, Part, PodTemplate, Workload};
+use crate::kinds::{Container, ContainerSlot, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::shell::{After, Bound, Place, SPREADS, UNKNOWN, Word};
@@ -57,7 +57,7 @@ pub struct CommandLine<'a> {
     /// Where there is no room for all ([`Self::left_out`]), these are there: the last one of each script, the
     /// first one of a loop at its end, Python, launchers, shells with scripts, and a list of programs that
     /// rules look for, each with the command right behind it. [`Command::gap`] says what is missing.
-    pub commands: Box<[Command]>,
+    pub commands: Commands,
     /// Whether a script could not be read, or not to its end, or there is no room for a command that rules look
     /// for: there are more of those.
     pub unread: bool,
@@ -70,21 +70,38 @@ pub struct CommandLine<'a> {
 /// One item of `command` or `args`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
-    /// The list that it is in.
-    list: Pointer,
+    /// The container. A pointer to the list would be one more allocation for each container.
+    container: Pointer,
+    list: List,
     /// Its index in the list.
-    index: usize,
+    index: u32,
     /// The text after `$(X)` is replaced.
     pub text: Cow<'a, str>,
     /// The text as it is written.
     pub written: &'a str,
 }
 
+/// The list that an item is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    Command,
+    Args,
+}
+
+impl List {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Args => "args",
+        }
+    }
+}
+
 impl Item<'_> {
     /// Returns where it is.
     #[must_use]
     pub fn pointer(&self) -> Pointer {
-        &self.list / self.index
+        &(&self.container / self.list.name()) / self.index as usize
     }
 
     /// Tells whether nothing was replaced.
@@ -224,15 +241,19 @@ impl<'a> CommandLine<'a> {
     #[must_use]
     pub fn of(container: Container<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
         let environment = Environment::of(&container.part, added, room);
-        let lists = ["command", "args"].map(|list| container.part.get(list));
-        let all: usize = lists.iter().map(|list: &Part<'a>| list.values().len()).sum();
+        let values = |list: List| {
+            let list = container.part.value.and_then(|container| container.get(list.name())?.as_array());
+            list.map_or(&[][..], Vec::as_slice)
+        };
+        let lists = [List::Command, List::Args].map(|list| (list, values(list)));
+        let all: usize = lists.iter().map(|(_, values)| values.len()).sum();
         let mut argv: Vec<Item<'a>> = Vec::with_capacity(all.min(MOST_ITEMS));
-        for list in lists {
+        for (list, values) in lists {
             let room = MOST_ITEMS - argv.len();
-            let texts = list.values().iter().map(Json::as_str).enumerate().take(room);
+            let texts = (0..).zip(values.iter().map(Json::as_str)).take(room);
             argv.extend(texts.filter_map(|(index, text)| {
-                let written = text?;
-                Some(Item { list: list.pointer.clone(), index, text: Cow::Borrowed(written), written })
+                let (written, container) = (text?, container.part.pointer.clone());
+                Some(Item { container, list, index, text: Cow::Borrowed(written), written })
             }));
         }
         let script = shell_in(&argv, |item| item.written).map(|found| found.script);
@@ -253,7 +274,7 @@ impl<'a> CommandLine<'a> {
         stream.container(script);
         let Stream { shells, commands, unread, left_out, beyond, .. } = stream;
         // There may be as many containers as bytes of scripts.
-        let (shells, commands) = (shells.into_boxed_slice(), commands.into_boxed_slice());
+        let (shells, commands) = (shells.into_boxed_slice(), room.shared(commands));
         Self { container, environment, argv: argv.into(), shells, commands, unread, left_out, beyond }
     }
 

@@ -6,15 +6,16 @@
 //! those that follow each other. What says something else of each item is kept apart up to [`MOST_WORDS`].
 
 mod items;
+mod mark;
 mod walk;
 
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 pub use items::{Items, Named};
+pub(crate) use mark::{ByHash, Hashes, key as mix_key, mix};
 pub(crate) use walk::{Walk, Way, each_place};
 
 /// The most items of a list that have a problem of their own each.
@@ -113,10 +114,14 @@ pub(crate) struct Folded<P> {
     list: Vec<Option<P>>,
     /// The last problem, to which things may still be added, and what it was announced as.
     open: Option<(P, Option<u64>)>,
-    classes: HashMap<u64, Vec<Kin>>,
-    sorts: HashMap<u64, Sort>,
+    classes: ByHash<Vec<Kin>>,
+    sorts: ByHash<Sort>,
     /// Where problems belong that were announced.
-    announced: HashMap<u64, (usize, Vec<Kept>)>,
+    announced: ByHash<(usize, Vec<Kept>)>,
+    /// Where those belong that say something that was not announced, by what they were announced to be a sort of.
+    rests: ByHash<usize>,
+    /// What the open problem was announced to be a sort of.
+    sort: Option<u64>,
     /// How many were added.
     added: usize,
 }
@@ -144,9 +149,11 @@ impl<P> Default for Folded<P> {
         Self {
             list: Vec::new(),
             open: None,
-            classes: HashMap::new(),
-            sorts: HashMap::new(),
-            announced: HashMap::new(),
+            classes: ByHash::default(),
+            sorts: ByHash::default(),
+            announced: ByHash::default(),
+            rests: ByHash::default(),
+            sort: None,
             added: 0,
         }
     }
@@ -162,7 +169,9 @@ impl<P: Problem> Folded<P> {
 
     /// As [`Self::push`], for a problem of which [`Self::repeats`] was asked.
     pub(crate) fn announced(&mut self, as_what: u64, problem: P) -> &mut P {
+        let sort = self.sort.take();
         self.settle();
+        self.sort = sort;
         self.added += 1;
         &mut self.open.insert((problem, Some(as_what))).0
     }
@@ -175,14 +184,46 @@ impl<P: Problem> Folded<P> {
         {
             self.settle();
         }
-        let Some((nth, around)) = self.announced.get(&as_what) else { return false };
-        let fits = around.iter().zip(item).all(|(kept, step)| kept.step() == *step);
-        let there = self.list[*nth].as_mut().filter(|problem| fits && !problem.is_open());
-        let Some(items) = there.and_then(|problem| problem.items().as_mut()) else { return false };
+        let Some(items) = self.items_of(as_what, item) else { return false };
         meter::spend(1);
-        self.added += 1;
         items.add(item);
+        self.added += 1;
         true
+    }
+
+    /// As [`Self::repeats`], for a problem that says something else of each item: tells whether it is one of those
+    /// beyond [`MOST_WORDS`], of which only the number is kept. If not, it is to be announced next. `as_sort` is
+    /// all that it is at and says but for these words.
+    pub(crate) fn repeats_sort(&mut self, as_what: u64, as_sort: u64, item: &[Step<'_>]) -> bool {
+        if self.repeats(as_what, item) {
+            return true;
+        }
+        self.settle();
+        let rest = self.rests.get(&as_sort).filter(|_| !self.announced.contains_key(&as_what));
+        let there =
+            rest.copied().and_then(|rest| self.list[rest].as_mut()).filter(|problem| !problem.is_open());
+        let Some(items) = there.and_then(|problem| problem.items().as_deref_mut()) else {
+            self.sort = Some(as_sort);
+            return false;
+        };
+        meter::spend(1);
+        items.add(item);
+        self.added += 1;
+        true
+    }
+
+    /// Adds an item to some problems, with the steps of each, as [`Self::repeats`] does for one: to all, or to none.
+    pub(crate) fn repeat_all(&mut self, all: &[(u64, Vec<Step<'_>>)]) -> bool {
+        let is_folded = all.iter().all(|(as_what, item)| self.items_of(*as_what, item).is_some());
+        is_folded && all.iter().all(|(as_what, item)| self.repeats(*as_what, item))
+    }
+
+    /// Returns the items of a problem that was announced before and is folded.
+    fn items_of(&mut self, as_what: u64, item: &[Step<'_>]) -> Option<&mut Items> {
+        let (nth, around) = self.announced.get(&as_what)?;
+        let fits = around.iter().zip(item).all(|(kept, step)| kept.step() == *step);
+        let there = self.list[*nth].as_mut().filter(|problem| fits && !problem.is_open())?;
+        there.items().as_deref_mut()
     }
 
     /// Returns all, in the order in which the first item of each was found.
@@ -203,6 +244,7 @@ impl<P: Problem> Folded<P> {
 
     fn settle(&mut self) {
         let Some((mut problem, announced)) = self.open.take() else { return };
+        let as_sort = self.sort.take();
         let mut hasher = DefaultHasher::new();
         problem.sort(&mut hasher);
         pattern(problem.path(), &mut hasher);
@@ -232,7 +274,15 @@ impl<P: Problem> Folded<P> {
         let known = self.sorts.entry(sort).or_default();
         if known.apart >= MOST_WORDS && alike < MOST_WORDS {
             match known.rest {
-                Some(rest) => self.merge(rest, problem),
+                Some(rest) => {
+                    self.merge(rest, problem);
+                    if let Some(as_what) = announced {
+                        self.announced.insert(as_what, (rest, Vec::new()));
+                    }
+                    if let Some(as_sort) = as_sort {
+                        self.rests.insert(as_sort, rest);
+                    }
+                }
                 None => {
                     known.rest = Some(self.list.len());
                     let items = problem.items().get_or_insert_with(|| Box::new(Items::of(&item)));
@@ -247,15 +297,18 @@ impl<P: Problem> Folded<P> {
         let kin = self.classes.entry(class).or_default();
         kin.push(Kin { nth, item: item.iter().copied().map(Kept::of).collect(), fixed });
         self.list.push(Some(problem));
-        self.fold(class, sort);
+        if let (Some((nth, around)), Some(as_what)) = (self.fold(class, sort), announced) {
+            self.announced.insert(as_what, (nth, around));
+        }
     }
 
-    /// Makes those that say the same as the newest one, and are items of one list, one.
-    fn fold(&mut self, class: u64, sort: u64) {
-        let Some(kin) = self.classes.get_mut(&class) else { return };
-        let Some(newest) = kin.last() else { return };
+    /// Makes those that say the same as the newest one, and are items of one list, one. Returns which, and what is
+    /// around its items.
+    fn fold(&mut self, class: u64, sort: u64) -> Option<(usize, Vec<Kept>)> {
+        let kin = self.classes.get_mut(&class)?;
+        let newest = kin.last()?;
         if kin.len() <= MOST_APART {
-            return;
+            return None;
         }
         let item = newest.item.clone();
         let beside = |kin: &Kin, at: usize| kin.fixed >= at && kin.item[..at] == item[..at];
@@ -269,13 +322,11 @@ impl<P: Problem> Folded<P> {
             }
             different.len() > MOST_APART
         };
-        let Some(at) = (0..newest.fixed).find(has_many).or((kin.len() > MOST_WORDS).then_some(0)) else {
-            return;
-        };
+        let at = (0..newest.fixed).find(has_many).or((kin.len() > MOST_WORDS).then_some(0))?;
         let (mut folded, apart): (Vec<Kin>, Vec<Kin>) =
             std::mem::take(kin).into_iter().partition(|kin| beside(kin, at));
         *kin = apart;
-        let Some(first) = folded.first_mut() else { return };
+        let first = folded.first_mut()?;
         first.fixed = at;
         let nth = first.nth;
         let others: Vec<usize> = folded.iter().skip(1).map(|kin| kin.nth).collect();
@@ -293,6 +344,7 @@ impl<P: Problem> Folded<P> {
                 self.merge(nth, other);
             }
         }
+        Some((nth, item[..at].to_vec()))
     }
 
     /// Makes a problem a part of one that is about many items.

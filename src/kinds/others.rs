@@ -267,9 +267,17 @@ pub(super) fn has_image(container: &Map) -> bool {
 
 /// Tells whether a container has an image under a name that is no field: `imgae`.
 pub(super) fn misspells_image(container: &Map) -> bool {
+    const IMAGE: &str = "image";
+    // With one typo all of its letters but one are there. There may be a hundred thousand containers.
+    let lacks = |key: &str| {
+        let is_missing = |letter: &u8| !key.bytes().any(|own| own.eq_ignore_ascii_case(letter));
+        IMAGE.bytes().filter(is_missing).count()
+    };
     // The other fields of a container differ from it in more than one letter.
-    let is_near = |key: &str| (4..=6).contains(&key.len()) && suggest::is_slip(key, "image");
-    container.iter().any(|(key, value)| value.is_string() && key != "image" && is_near(key))
+    let is_near = |key: &str| {
+        (4..=6).contains(&key.len()) && (!key.is_ascii() || lacks(key) <= 1) && suggest::is_slip(key, IMAGE)
+    };
+    container.iter().any(|(key, value)| value.is_string() && key != IMAGE && is_near(key))
 }
 
 /// Tells whether a value contains a pod template that looks like batch work.

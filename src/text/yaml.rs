@@ -39,8 +39,11 @@ pub struct Limits {
     pub documents: usize,
     /// Bytes of one document; at most 1 GiB.
     pub document_bytes: usize,
-    /// Values and keys in one document. Each takes about 30 bytes in the tree, and up to 100 in the value.
+    /// Values and keys in one document, however long it is. Each takes about 20 bytes in the tree, and up to
+    /// 100 in the value and what is known about it.
     pub nodes: usize,
+    /// Values and keys in one document, however short it is; see [`Limits::nodes_in`].
+    pub dense_nodes: usize,
     /// Levels of mappings and lists. kubectl allows 10,000, other clients of the API server less, serde_json
     /// 127.
     pub depth: usize,
@@ -48,7 +51,22 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { documents: 100_000, document_bytes: 64 << 20, nodes: 2_000_000, depth: 127 }
+        Self {
+            documents: 100_000,
+            document_bytes: 64 << 20,
+            nodes: 2_000_000,
+            dense_nodes: 250_000,
+            depth: 127,
+        }
+    }
+}
+
+impl Limits {
+    /// Returns how many values and keys a document of so many bytes may have: one for every four bytes. A
+    /// manifest has one for ten to twenty bytes. One of brackets alone has one for every second byte, and takes
+    /// fifty times the memory of its text.
+    fn nodes_in(&self, bytes: usize) -> usize {
+        (bytes / 4).max(self.dense_nodes).min(self.nodes)
     }
 }
 
@@ -459,6 +477,39 @@ mod tests {
         error("{{- if .x }}\na: 1\n{{- end }}\n", Template, "{{- if .x }}");
         error("a: 1\n{% if x %}\nb: 2\n", Template, "{% if x %}");
         error(&format!("a: {}1\n", "[".repeat(200)), Limit, "[");
+    }
+
+    #[test]
+    fn a_document_of_brackets_alone_has_too_many_values() {
+        use SyntaxErrorKind::Limit;
+        let most = Limits::default().dense_nodes;
+        // The list is a value, too.
+        let list = |items: usize, item: &str| format!("[{}]", vec![item; items].join(","));
+        for item in ["1", "a", "[]", "\"\""] {
+            assert!(documents(list(most - 1, item).as_bytes()).all(|read| read.is_ok()), "{item}");
+            let said = error(&list(most, item), Limit, if item == "[]" { "" } else { item });
+            assert_eq!(said, "the document has more than 250,000 keys and values");
+        }
+        // As JSON, and beside other documents.
+        let json = format!("{{\"a\":{}}}\n{{\"b\":1}}", list(most, "1"));
+        let read = read_all(json.as_bytes());
+        assert!(read[0].as_ref().is_err_and(|error| error.kind == Limit) && read[1].is_ok());
+        // A longer document may have more of them: one for four bytes, and two million in all.
+        error(&list(most, "abc"), Limit, "abc");
+        assert!(documents(list(most, "abcd").as_bytes()).all(|read| read.is_ok()));
+        let limits = Limits::default();
+        assert_eq!(
+            [0, 8 << 20, 30 << 20].map(|bytes| limits.nodes_in(bytes)),
+            [250_000, 2_000_000, 2_000_000]
+        );
+        // What aliases refer to counts as often as they do.
+        let aliases = |times: usize| {
+            let own = list(5_000, "1");
+            format!("a: &a {}\nb: {own}\nc: {}\n", list(1_000, "1"), list(times, "*a"))
+        };
+        assert!(documents(aliases(240).as_bytes()).all(|read| read.is_ok()));
+        let said = error(&aliases(250), Limit, "*a");
+        assert_eq!(said, "aliases expand the document to more than 250,000 keys and values");
     }
 
     #[test]

@@ -9,9 +9,16 @@
 //! Items that are empty, null, of the wrong type or invalid are searched as well, and cost the linter no more
 //! than the webhook.
 //!
-//! `JOBGATE_HOSTILE=time` measures whole processes, too, with 64 KiB, 1 MiB and 3 MiB: `jobgate review` of each
-//! shape by itself and of the costliest pairs, and `jobgate lint`. It wants a release build. `.ci/hostile` runs
-//! that.
+//! In the gate a part of the shapes is tried, another one for each kind. `JOBGATE_HOSTILE=time` tries more, and
+//! measures whole processes, too; it wants a release build, and takes about half an hour on two cores.
+//! `.ci/hostile` runs that:
+//!
+//! * by steps, bytes and time: every place alone, and every wrong item in every list, of every kind. All pairs of
+//!   three kinds that have all places between them ([`THOROUGH`]). Of the others all pairs of places that only
+//!   that kind has, and a part of those with places of a pod or of metadata, another part for each kind.
+//! * by whole processes, of what cost most for its bytes, took longest or held most there, and not of all:
+//!   [`WHOLE`] shapes of each kind by each, with 64 KiB, 1 MiB and 3 MiB for `jobgate review` and 1 MiB for
+//!   `jobgate lint`.
 mod objects;
 #[path = "../support/generate/places.rs"]
 #[allow(dead_code, reason = "it serves the property test, too")]
@@ -20,6 +27,7 @@ mod shapes;
 mod texts;
 mod whole;
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 use std::thread;
@@ -107,6 +115,14 @@ const ASKED: [(Endpoint, bool); 3] =
 const MAX_SHOWN: usize = 200;
 /// How many of the costliest shapes are kept, and timed.
 const TIMED: usize = 60;
+/// Kinds of which all pairs are tried where time is measured: a plain one, one with roles, and one with others
+/// in it.
+const THOROUGH: [&str; 3] =
+    ["batch/v1/Job", "kubeflow.org/v1/PyTorchJob", "workload.codeflare.dev/v1beta2/AppWrapper"];
+/// How many pairs with common places are tried of each other kind, where time is measured.
+const PAIRS_TIMED: usize = 600;
+/// How many of the costliest shapes of a kind whole processes are measured with, by each measure.
+const WHOLE: usize = 24;
 
 /// Every claim is there, for one node at a time: the rule about claims has the most to do then.
 struct OneNodeEach;
@@ -250,22 +266,24 @@ impl Trial<'_> {
 /// A trial, and by what it is ranked.
 type Ranked<'b> = (f64, Trial<'b>);
 
+/// Sorts what is ranked, the first one first, and leaves so many.
+fn keep_first<T>(ranked: &mut Vec<(f64, T)>, most: usize) {
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranked.truncate(most);
+}
+
 /// Searches, and fails if some shape costs too much.
 ///
-/// Bytes are counted for a whole process, so the kinds are searched by processes of their own, side by side;
-/// where time is measured, one after another.
+/// Bytes are counted for a whole process, so the kinds are searched by processes of their own, side by side.
 pub(crate) fn no_object_costs_more_than_its_bytes() {
     let bases = objects::all();
     let timed = std::env::var("JOBGATE_HOSTILE").is_ok_and(|mode| mode == "time");
     let only = std::env::var(ONLY).ok();
-    if timed || only.is_some() {
-        let chosen: Vec<(usize, &Base)> = bases
-            .iter()
-            .enumerate()
-            .filter(|(_, base)| only.as_ref().is_none_or(|only| base.name == *only))
-            .collect();
-        return search(&chosen, timed);
+    if let Some(only) = only {
+        let (nth, base) = bases.iter().enumerate().find(|(_, base)| base.name == only).expect("a kind");
+        return search(nth, base, timed);
     }
+    let began = Instant::now();
     let program = std::env::current_exe().unwrap();
     // The longest search comes first.
     let mut waiting: Vec<&Base> = bases.iter().collect();
@@ -276,7 +294,14 @@ pub(crate) fn no_object_costs_more_than_its_bytes() {
         let failed = std::iter::from_fn(next).filter(|base| {
             let mut command = Command::new(&program);
             command.args(["--exact", "no_object_costs_more_than_its_bytes"]).env(ONLY, &base.name);
-            !command.status().unwrap().success()
+            let failed = !command.status().unwrap().success();
+            println!(
+                "{}: {} after {:.0?}",
+                base.name,
+                if failed { "FAILED" } else { "done" },
+                began.elapsed()
+            );
+            failed
         });
         failed.map(|base| base.name.as_str()).collect::<Vec<_>>()
     };
@@ -298,12 +323,11 @@ pub(crate) fn no_text_costs_more_than_its_bytes() {
     assert!(command.status().unwrap().success(), "some texts cost too much");
 }
 
-fn search(bases: &[(usize, &Base)], timed: bool) {
+/// Searches the `nth` kind.
+fn search(nth: usize, base: &Base, timed: bool) {
     let policy = Policy::builtin("default").unwrap();
     // What is made once for a process is nobody's cost.
-    for (_, base) in bases {
-        bare(base, &policy);
-    }
+    bare(base, &policy);
     let began = Instant::now();
     let mut search = Search {
         policy: &policy,
@@ -313,29 +337,50 @@ fn search(bases: &[(usize, &Base)], timed: bool) {
         costly: Vec::new(),
         slow: Vec::new(),
         paces: Vec::new(),
-        whole: Table::default(),
+        linted: [Vec::new(), Vec::new()],
     };
-    for (nth, base) in bases {
-        search.kind(*nth, base);
-        println!("{}: {} trials so far, {:.0?}", base.name, search.trials, began.elapsed());
-    }
-    let Search { trials, mut faults, costly, slow, mut paces, mut whole, .. } = search;
-    println!("{trials} shapes in {:.0?}; the costliest:", began.elapsed());
+    search.kind(nth, base);
+    let Search { trials, mut faults, costly, slow, mut paces, linted, .. } = search;
+    println!("{}: {trials} trials in {:.0?}; the costliest:", base.name, began.elapsed());
     for (score, trial) in costly.iter().take(5) {
         println!("  {score:.2} {:?} {}", trial.cost(&policy, 4 * SMALL), trial.name());
     }
     faults.extend(off_the_pace(&slow, &mut paces, &policy));
     if timed {
-        for (_, trial) in costly.iter().chain(&slow) {
-            trial.whole(&mut whole);
-        }
-        faults.extend(whole.print("reviews, and texts that are linted,"));
+        faults.extend(whole_processes(base, &costly, &slow, &linted));
     }
-    println!("{} passed, {} failed", trials - faults.len().min(trials), faults.len());
+    println!("{}: {} faults after {:.0?}", base.name, faults.len(), began.elapsed());
     for fault in faults.iter().take(MAX_SHOWN) {
         println!("  {fault}");
     }
     assert!(faults.is_empty(), "some shapes cost too much");
+}
+
+/// Measures whole processes with the shapes of a kind that cost most, and says which are beyond the bounds.
+fn whole_processes(
+    base: &Base,
+    costly: &[Ranked<'_>],
+    slow: &[Ranked<'_>],
+    linted: &[Vec<(f64, Shape)>; 2],
+) -> Vec<String> {
+    let mut whole = Table::default();
+    let mut known = BTreeSet::new();
+    for (_, trial) in [costly, slow].iter().flat_map(|ranked| ranked.iter().take(WHOLE)) {
+        if known.insert(trial.name()) {
+            trial.whole(&mut whole);
+        }
+    }
+    let mut faults = whole.print("reviews");
+    let mut whole = Table::default();
+    for (_, shape) in linted.iter().flatten() {
+        let name = format!("lint {}: {shape}", base.name);
+        if known.insert(name.clone()) {
+            let object = shape.of_size(base, whole::LINT.0);
+            whole.measure(name, whole::LINT, || whole::lint("object.json", &object));
+        }
+    }
+    faults.extend(whole.print("objects that are linted,"));
+    faults
 }
 
 /// What an object of a kind costs that nothing is done to.
@@ -352,7 +397,8 @@ struct Search<'b> {
     costly: Vec<Ranked<'b>>,
     slow: Vec<Ranked<'b>>,
     paces: Vec<f64>,
-    whole: Table,
+    /// What was linted: by what it held, and by its time, for each byte.
+    linted: [Vec<(f64, Shape)>; 2],
 }
 
 impl<'b> Search<'b> {
@@ -368,21 +414,18 @@ impl<'b> Search<'b> {
             let has_texts = base.kind == Kind::JOB;
             singles.retain(|shape| shape.is_in_the_gate(nth) && (has_texts || !shape.is_text()));
         }
-        let pairs = shapes::pairs(&singles);
+        let mut pairs = shapes::pairs(&singles);
+        let mut own = Vec::new();
         if !self.timed {
             pairs_in_turn = pairs.len().div_ceil(PAIRS).max(1);
             // What is around other objects may cost something for each of them.
             lean_in_turn = if base.kind.components.is_some() { 1 } else { THREES };
-        }
-        if self.timed {
-            for shape in singles.iter().chain(&lean) {
-                for (endpoint, update) in ASKED {
-                    Trial { base, shape: shape.clone(), endpoint, update }.whole(&mut self.whole);
-                }
-            }
+        } else if !THOROUGH.contains(&base.name.as_str()) {
+            (own, pairs) = pairs.into_iter().partition(Shape::is_own);
+            pairs_in_turn = pairs.len().div_ceil(PAIRS_TIMED).max(1);
         }
         let shapes = singles.iter().cloned().chain(in_turn(lean, nth, lean_in_turn));
-        let shapes = shapes.chain(in_turn(pairs, nth, pairs_in_turn));
+        let shapes = shapes.chain(own).chain(in_turn(pairs, nth, pairs_in_turn));
         let mut ranked: Vec<(f64, Shape)> =
             shapes.map(|shape| (self.shape(base, &bare, &shape), shape)).collect();
         // Where the search has found cost, it goes on: a third place beside the costliest two.
@@ -396,16 +439,11 @@ impl<'b> Search<'b> {
         let wrong_in_turn = if self.timed { 1 } else { wrong.len().div_ceil(WRONG).max(1) };
         for shape in in_turn(wrong, nth, wrong_in_turn) {
             self.shape(base, &bare, &shape);
-            if self.timed {
-                Trial { base, shape: shape.clone(), endpoint: Endpoint::Validate, update: false }
-                    .whole(&mut self.whole);
-            }
             self.lint(base, &shape);
         }
-        for kept in [&mut self.costly, &mut self.slow] {
-            kept.sort_by(|a, b| b.0.total_cmp(&a.0));
-            kept.truncate(TIMED);
-        }
+        keep_first(&mut self.costly, TIMED);
+        keep_first(&mut self.slow, TIMED);
+        self.linted.iter_mut().for_each(|ranked| keep_first(ranked, WHOLE));
     }
 
     /// Lints an object in a shape.
@@ -429,11 +467,9 @@ impl<'b> Search<'b> {
         {
             self.faults.push(format!("lint {}: {shape}: {small:?} {large:?}", base.name));
         }
-        if self.timed {
-            let object = shape.of_size(base, whole::LINT.0);
-            let name = format!("lint {}: {shape}", base.name);
-            self.whole.measure(name, whole::LINT, || whole::lint("object.json", &object));
-        }
+        let [by_memory, by_time] = &mut self.linted;
+        by_memory.push((held, shape.clone()));
+        by_time.push((large.seconds_per_byte(), shape.clone()));
     }
 
     /// Tries a shape in all ways, and returns how near the worst of them is to a bound.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::schema::{Id, Root, Schema, Shape};
 use super::stored::{self, Entries, Stored};
+use crate::judge::fold::ByHash;
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Api, whole};
 use crate::text::value::Value;
@@ -165,19 +166,32 @@ fn each<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> impl Iterator<Item =
         .filter_map(Stored::as_mapping_mut)
 }
 
-/// Sets the defaults of the mappings in a list. Those that are empty are all the same afterwards, and are kept
-/// once: there may be hundreds of thousands.
+/// How many items of a list that are written differently are kept to be shared: those of very long lists are
+/// short, and there are few short ones.
+const MOST_SHARED: usize = 1024;
+
+/// Sets the defaults of the mappings in a list. In a long one, those that are written alike are kept once: there
+/// may be a hundred thousand, and the defaults take ten times the memory of what is written.
 fn each_sharing<'a>(entries: &mut Entries<'a>, key: &str, defaults: impl Fn(&mut Entries<'a>)) {
-    let mut shared: Option<Arc<Entries<'a>>> = None;
-    for item in entries.get_mut(key).and_then(Stored::as_list_mut).into_iter().flatten() {
-        if item.as_mapping().is_some_and(Entries::is_empty) {
-            let empty = shared.get_or_insert_with(|| {
-                let mut fields = Entries::default();
-                defaults(&mut fields);
-                Arc::new(fields)
-            });
-            *item = Stored::Shared(Arc::clone(empty));
-        } else if let Some(fields) = item.as_mapping_mut() {
+    let Some(items) = entries.get_mut(key).and_then(Stored::as_list_mut) else { return };
+    let is_long = items.len() > MOST_SHARED;
+    let mut shared: ByHash<(Entries<'a>, Arc<Entries<'a>>)> = ByHash::default();
+    for item in items {
+        let Some(fields) = item.as_mapping_mut() else { continue };
+        let Some(hash) = is_long.then(|| stored::hash_of_small(fields)).flatten() else {
+            defaults(fields);
+            continue;
+        };
+        if let Some((_, all)) = shared.get(&hash).filter(|(written, _)| written == fields) {
+            *item = Stored::Shared(Arc::clone(all));
+        } else if shared.len() < MOST_SHARED && !shared.contains_key(&hash) {
+            let written = fields.clone();
+            let mut all = std::mem::take(fields);
+            defaults(&mut all);
+            let all = Arc::new(all);
+            *item = Stored::Shared(Arc::clone(&all));
+            shared.insert(hash, (written, all));
+        } else {
             defaults(fields);
         }
     }

@@ -1,7 +1,7 @@
 //! Places on the stack while walking an object: a [`Pointer`] is made only for findings.
 
 use std::collections::hash_map::DefaultHasher;
-use std::hash::Hash as _;
+use std::hash::{Hash, Hasher as _};
 
 use crate::judge::fold;
 use crate::text::pointer::Pointer;
@@ -11,6 +11,8 @@ use crate::text::pointer::Pointer;
 pub(super) struct Place<'p> {
     around: Option<&'p Self>,
     step: Step<'p>,
+    /// A hash of the place without the steps that differ between the items of a list.
+    pattern: u64,
 }
 
 /// A step to a place inside another.
@@ -28,13 +30,28 @@ pub(super) enum Step<'p> {
     Index(usize),
 }
 
+impl Step<'_> {
+    /// Returns what is the same in all items of a list. Keys of the API are where they are for as long as the
+    /// program runs, so that none has to be read.
+    fn pattern(self) -> u64 {
+        let at = |start: usize, length: usize| start as u64 ^ (length as u64) << 48;
+        match self {
+            Step::None => 0,
+            Step::Key(_) => 1,
+            Step::Index(_) => 2,
+            Step::Field(key) => at(key.as_ptr() as usize, key.len()),
+            Step::Fields(keys) => at(keys.as_ptr() as usize, keys.len()),
+        }
+    }
+}
+
 impl<'p> Place<'p> {
     /// The whole object.
-    pub(super) const ROOT: Self = Self { around: None, step: Step::None };
+    pub(super) const ROOT: Self = Self { around: None, step: Step::None, pattern: 0 };
 
     /// Returns a place inside this one.
     pub(super) fn step(&'p self, step: Step<'p>) -> Self {
-        Self { around: Some(self), step }
+        Self { around: Some(self), step, pattern: fold::mix(self.pattern, step.pattern()) }
     }
 
     /// Tells whether it is a field of the whole object.
@@ -43,22 +60,29 @@ impl<'p> Place<'p> {
     }
 
     /// Hashes the place without the steps that differ between the items of a list, which are added to `item`.
+    /// Two ways to write a place may have another hash.
     pub(super) fn pattern<'s>(&'s self, item: &mut Vec<fold::Step<'s>>, hasher: &mut DefaultHasher) {
+        self.pattern.hash(hasher);
+        self.differing(item);
+    }
+
+    /// Returns a hash of the place and of something else, as [`Place::pattern`], and the steps that differ.
+    pub(super) fn hashed(&self, what: impl Hash) -> (u64, Vec<fold::Step<'_>>) {
+        let (mut hasher, mut item) = (DefaultHasher::new(), Vec::new());
+        what.hash(&mut hasher);
+        self.pattern(&mut item, &mut hasher);
+        (hasher.finish(), item)
+    }
+
+    /// Adds the steps that differ between the items of lists.
+    pub(super) fn differing<'s>(&'s self, item: &mut Vec<fold::Step<'s>>) {
         if let Some(around) = self.around {
-            around.pattern(item, hasher);
+            around.differing(item);
         }
         match self.step {
-            Step::None => {}
-            Step::Fields(keys) => keys.iter().for_each(|key| key.hash(hasher)),
-            Step::Field(key) => key.hash(hasher),
-            Step::Key(key) => {
-                1_u8.hash(hasher);
-                item.push(fold::Step::Key(key));
-            }
-            Step::Index(index) => {
-                0_u8.hash(hasher);
-                item.push(fold::Step::Index(index));
-            }
+            Step::None | Step::Fields(_) | Step::Field(_) => {}
+            Step::Key(key) => item.push(fold::Step::Key(key)),
+            Step::Index(index) => item.push(fold::Step::Index(index)),
         }
     }
 

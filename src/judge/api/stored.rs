@@ -5,6 +5,8 @@
 //! vectors: most fields that validation reads are missing, which is then fast to see.
 
 use std::borrow::Cow;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use serde_json::Number;
@@ -40,6 +42,7 @@ impl PartialEq for Stored<'_> {
             (Self::Number(one), Self::Number(other)) => one == other,
             (Self::Text(one), Self::Text(other)) => one == other,
             (Self::List(one), Self::List(other)) => one == other,
+            (Self::Shared(one), Self::Shared(other)) if Arc::ptr_eq(one, other) => true,
             (one, other) => one.as_mapping().zip(other.as_mapping()).is_some_and(|(one, other)| one == other),
         }
     }
@@ -182,6 +185,44 @@ impl From<bool> for Stored<'_> {
 
 /// The fields of a mapping, sorted by key.
 pub type Entries<'a> = Map<&'a str, Stored<'a>>;
+
+/// The most values and keys in a mapping that [`hash_of_small`] looks at.
+const SMALL: usize = 16;
+
+/// Returns a hash of a mapping with little in it, by which equal ones are found.
+pub(super) fn hash_of_small(entries: &Entries<'_>) -> Option<u64> {
+    let (mut hasher, mut left) = (DefaultHasher::new(), SMALL);
+    hash(entries, &mut hasher, &mut left).then(|| hasher.finish())
+}
+
+/// Hashes a mapping, as long as something is left of what is looked at.
+fn hash(entries: &Entries<'_>, hasher: &mut DefaultHasher, left: &mut usize) -> bool {
+    entries.len().hash(hasher);
+    entries.iter().all(|(key, value)| {
+        key.hash(hasher);
+        hash_value(value, hasher, left)
+    })
+}
+
+fn hash_value(value: &Stored<'_>, hasher: &mut DefaultHasher, left: &mut usize) -> bool {
+    if *left == 0 {
+        return false;
+    }
+    *left -= 1;
+    match value {
+        Stored::Null => 0_u8.hash(hasher),
+        Stored::Bool(bool) => bool.hash(hasher),
+        Stored::Number(number) => number.hash(hasher),
+        Stored::Text(text) => text.hash(hasher),
+        Stored::List(items) => {
+            items.len().hash(hasher);
+            return items.iter().all(|item| hash_value(item, hasher, left));
+        }
+        Stored::Mapping(entries) => return hash(entries, hasher, left),
+        Stored::Shared(entries) => return hash(entries, hasher, left),
+    }
+    true
+}
 
 /// Converts the fields of a mapping, without those for which `read` returns nothing.
 #[must_use]

@@ -181,12 +181,17 @@ impl Walk<'_> {
     /// Tells whether so many items of a list have the same problem that one more is only counted. Nothing if
     /// so, and otherwise what the problem is to be announced as.
     fn repeats(&mut self, path: &Place<'_>, what: impl Hash) -> Option<u64> {
-        let mut hasher = DefaultHasher::new();
-        let mut item = Vec::new();
-        what.hash(&mut hasher);
-        path.pattern(&mut item, &mut hasher);
-        let what = hasher.finish();
+        let (what, item) = path.hashed(what);
         (!self.found.repeats(what, &item)).then_some(what)
+    }
+
+    /// As [`Self::repeats`], for a problem with words that may be others for each item.
+    fn repeats_sort(&mut self, path: &Place<'_>, sort: impl Hash, words: impl Hash) -> Option<u64> {
+        let (sort, item) = path.hashed(sort);
+        let mut hasher = DefaultHasher::new();
+        (sort, words).hash(&mut hasher);
+        let what = hasher.finish();
+        (!self.found.repeats_sort(what, sort, &item)).then_some(what)
     }
 
     /// Reports a quantity without a value.
@@ -227,7 +232,11 @@ impl Walk<'_> {
         };
         let (help, fix) = meant::correction(shape, value);
         let is = describe(value);
-        let Some(announced) = self.repeats(path, ("type", wanted, &is, &help)) else { return };
+        let announced = match fix {
+            Some(_) => self.repeats(path, ("type", wanted, &is, &help)),
+            None => self.repeats_sort(path, ("type", wanted), (&is, &help)),
+        };
+        let Some(announced) = announced else { return };
         let pointer = path.pointer();
         let mut message = format!("`{}` must be {wanted}, is {is}", name_of(&pointer));
         let mut level = Level::Deny;

@@ -3,9 +3,15 @@
 //! Commands are many times as large as their text, and so is text in which variables are replaced. An object
 //! has room for far more than anybody writes; a hostile one cannot make an evaluation large.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::slice;
 
 use super::Command;
+use crate::judge::fold::ByHash;
 use crate::text::shell::Bound;
 
 /// Bytes for commands. A short one takes some two hundred.
@@ -17,16 +23,46 @@ const RESERVED: usize = COMMANDS / 2;
 /// Bytes by which text may grow where variables are replaced.
 const GROWTH: usize = 1 << 20;
 
+/// How many words a command has at most that is kept to be shared.
+const FEW_WORDS: usize = 4;
+
+/// How many single commands of containers are kept to be shared.
+const MOST_SHARED: usize = 1024;
+
 /// The room that is left.
 #[derive(Debug)]
 pub struct Room {
     commands: Cell<usize>,
     growth: Cell<usize>,
+    /// Short commands of containers that run nothing else, by their hashes.
+    shared: RefCell<ByHash<Commands>>,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { commands: Cell::new(COMMANDS), growth: Cell::new(GROWTH) }
+        Self { commands: Cell::new(COMMANDS), growth: Cell::new(GROWTH), shared: RefCell::default() }
+    }
+}
+
+/// The commands of a container. Those of containers that run the same are kept once: there may be a hundred
+/// thousand that run nothing, or one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commands(Rc<[Command]>);
+
+impl Deref for Commands {
+    type Target = [Command];
+
+    fn deref(&self) -> &[Command] {
+        &self.0
+    }
+}
+
+impl<'c> IntoIterator for &'c Commands {
+    type Item = &'c Command;
+    type IntoIter = slice::Iter<'c, Command>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }
 
@@ -76,6 +112,26 @@ impl Room {
             self.commands.set(left - command);
         }
         fits
+    }
+
+    /// Keeps the commands of a container.
+    pub(super) fn shared(&self, commands: Vec<Command>) -> Commands {
+        let [Command { words, .. }] = &*commands else { return Commands(commands.into()) };
+        if words.len() > FEW_WORDS {
+            return Commands(commands.into());
+        }
+        let mut hasher = DefaultHasher::new();
+        words.iter().for_each(|token| token.word.text.as_str().hash(&mut hasher));
+        let hash = hasher.finish();
+        let mut shared = self.shared.borrow_mut();
+        if let Some(known) = shared.get(&hash).filter(|known| known[..] == commands[..]) {
+            return known.clone();
+        }
+        let kept = Commands(commands.into());
+        if shared.len() < MOST_SHARED {
+            shared.entry(hash).or_insert_with(|| kept.clone());
+        }
+        kept
     }
 
     /// Gives back the room of commands that are not kept after all.

@@ -3,7 +3,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 
-use super::{Items, Step, step, steps};
+use super::{Items, Step, mark, step, steps};
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
@@ -46,7 +46,7 @@ pub(crate) struct Walk<'v> {
     /// The positions of the steps that differ, in the path.
     pub(super) wild: Vec<usize>,
     /// The value and the hash at each step of the path, the root first.
-    pub(super) stack: Vec<(Option<&'v Value>, DefaultHasher)>,
+    pub(super) stack: Vec<(Option<&'v Value>, u64)>,
     way: Way,
 }
 
@@ -54,7 +54,7 @@ impl<'v> Walk<'v> {
     pub(crate) fn new(path: &Pointer, root: &'v Value, way: Way) -> Self {
         let path: Vec<Token> = path.tokens().into_iter().cloned().collect();
         let wild = (0..path.len()).filter(|at| step(&path[*at]).is_some()).collect();
-        Self { path, wild, stack: vec![(Some(root), DefaultHasher::new())], way }
+        Self { path, wild, stack: vec![(Some(root), mark::root())], way }
     }
 
     /// Goes to an item of which the first `shared` steps are those of the one before.
@@ -67,14 +67,14 @@ impl<'v> Walk<'v> {
         let from = self.wild.get(shared).copied().unwrap_or(self.path.len()).min(self.stack.len() - 1);
         self.stack.truncate(from + 1);
         for token in &self.path[from..] {
-            let Some((here, hasher)) = self.stack.last().cloned() else { break };
-            self.stack.push(below(here, hasher, token, self.way));
+            let Some((here, hash)) = self.stack.last().copied() else { break };
+            self.stack.push(below(here, hash, token, self.way));
         }
     }
 
     /// Returns the hash of the place.
     pub(crate) fn hash(&self) -> u64 {
-        let Some((here, hasher)) = self.stack.last() else { return 0 };
+        let Some((here, hash)) = self.stack.last() else { return 0 };
         let is_claim = || matches!(self.path.last(), Some(Token::Key(key)) if **key == *"claimName");
         match here.and_then(Value::as_str).filter(|_| self.way == Way::ByName && is_claim()) {
             Some(claim) => {
@@ -82,13 +82,18 @@ impl<'v> Walk<'v> {
                 (1_u8, claim).hash(&mut hasher);
                 hasher.finish()
             }
-            None => hasher.finish(),
+            None => *hash,
         }
+    }
+
+    /// Returns how many steps it is from the root.
+    pub(crate) fn depth(&self) -> usize {
+        self.path.len()
     }
 
     /// Returns the hashes of the places around it, from the root.
     pub(crate) fn around(&self) -> impl DoubleEndedIterator<Item = u64> {
-        self.stack.iter().take(self.path.len()).map(|(_, hasher)| hasher.finish())
+        self.stack.iter().take(self.path.len()).map(|(_, hash)| *hash)
     }
 
     /// Returns the value there, or that of the nearest place around it.
@@ -111,26 +116,17 @@ impl<'v> Walk<'v> {
     }
 }
 
-fn below<'v>(
-    here: Option<&'v Value>,
-    mut hasher: DefaultHasher,
-    token: &Token,
-    way: Way,
-) -> (Option<&'v Value>, DefaultHasher) {
-    let here = match token {
-        Token::Key(key) => {
-            key.hash(&mut hasher);
-            here.and_then(|value| value.get(&**key))
-        }
+fn below<'v>(here: Option<&'v Value>, hash: u64, token: &Token, way: Way) -> (Option<&'v Value>, u64) {
+    match token {
+        Token::Key(key) => (here.and_then(|value| value.get(&**key)), mark::key(hash, key)),
         Token::Index(index) => {
             let item = here.and_then(|value| value.get(*index));
             let name = || item.and_then(|item| item.get("name")?.as_str());
-            match name().filter(|_| way == Way::ByName) {
-                Some(name) => name.hash(&mut hasher),
-                None => index.hash(&mut hasher),
-            }
-            item
+            let hash = match name().filter(|_| way == Way::ByName) {
+                Some(name) => mark::key(hash, name),
+                None => mark::mix(hash, *index as u64),
+            };
+            (item, hash)
         }
-    };
-    (here, hasher)
+    }
 }

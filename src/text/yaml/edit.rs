@@ -31,8 +31,10 @@ use crate::text::patch::{self, Clash, Op};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// Limits for an edited document; the original was read within stricter ones.
-const LIMITS: Limits = Limits { documents: 1, document_bytes: 1 << 30, nodes: 4_000_000, depth: 127 };
+/// Limits for an edited document; the original was read within stricter ones. A document that an edit makes
+/// shorter may have as many values as before.
+const LIMITS: Limits =
+    Limits { documents: 1, document_bytes: 1 << 30, nodes: 4_000_000, dense_nodes: 4_000_000, depth: 127 };
 
 /// A range of the source and its new text.
 #[derive(Clone, Debug, PartialEq, Eq)]

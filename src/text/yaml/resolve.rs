@@ -14,6 +14,7 @@ use scalar::{json_float, json_word};
 use super::tree::{Kind, Node, Style, Tag, Tree, too_deep};
 use super::{Limits, SyntaxError};
 use crate::text::meter;
+use crate::text::number::thousands;
 use crate::text::value::{Fields, Table, Value};
 
 /// The type of a key: Go treats `1` and `"1"` as different keys until it prints both.
@@ -148,8 +149,15 @@ pub(super) fn value(text: Text<'_>, limits: &Limits) -> Result<(Value, Vec<Twice
         return Ok((Value::Null, Vec::new()));
     }
     // Go counts the document too.
-    let mut resolver =
-        Resolver { text, limits, decoded: 1, aliased: 0, aliases: Vec::new(), twice: Vec::new() };
+    let mut resolver = Resolver {
+        text,
+        limits,
+        most: limits.nodes_in(text.source.len()) as u64,
+        decoded: 1,
+        aliased: 0,
+        aliases: Vec::new(),
+        twice: Vec::new(),
+    };
     let value = resolver.value(0, 0)?;
     Ok((value, resolver.twice))
 }
@@ -186,6 +194,8 @@ impl Seen<'_> {
 struct Resolver<'t> {
     text: Text<'t>,
     limits: &'t Limits,
+    /// The most nodes that aliases may expand the document to.
+    most: u64,
     decoded: u64,
     aliased: u64,
     /// The aliases that are being followed.
@@ -207,10 +217,15 @@ impl<'t> Resolver<'t> {
         if self.aliased > 100 && self.decoded > 1000 {
             let decoded = self.decoded as f64;
             let allowed = 0.99 - 0.89 * ((decoded - LOW) / (HIGH - LOW)).clamp(0.0, 1.0);
-            if self.aliased as f64 / decoded > allowed || self.decoded > 2 * self.limits.nodes as u64 {
-                let at = self.aliases.first().map_or(node, |alias| self.text.tree.node(*alias));
+            let at = || self.aliases.first().map_or(node, |alias| self.text.tree.node(*alias)).span();
+            if self.aliased as f64 / decoded > allowed {
                 let message = "aliases expand the document beyond kubectl's limit".to_owned();
-                return Err(SyntaxError::limit(message, at.span()));
+                return Err(SyntaxError::limit(message, at()));
+            }
+            if self.decoded > self.most {
+                let most = thousands(self.most as usize);
+                let message = format!("aliases expand the document to more than {most} keys and values");
+                return Err(SyntaxError::limit(message, at()));
             }
         }
         Ok(node)

@@ -315,6 +315,11 @@ impl Shape {
         })
     }
 
+    /// Tells whether it is only of places that the kind does not share with others.
+    pub(crate) fn is_own(&self) -> bool {
+        self.places.iter().all(|place| !place.is_common)
+    }
+
     /// Tells whether it is a long text.
     pub(crate) fn is_text(&self) -> bool {
         self.places.iter().any(|place| matches!(place.growth, Growth::Text(_)))

@@ -1,5 +1,6 @@
 //! Searches for texts that cost the linter more than their bytes: each unit of YAML or JSON again and again, by
-//! itself and in each of many places of a manifest, and with other names each time.
+//! itself and in each of many places of a manifest, and with other names each time; and items in the lists of
+//! pods and kinds, as many as a document may have.
 //!
 //! The measure is as for objects: steps of the meter and bytes held at once, for a byte of text, and how both
 //! grow. A process of its own measures them, since allocations are counted for all of it. Whether what is found
@@ -253,23 +254,127 @@ const DOCUMENTS: [(&str, &str); 3] = [
     ),
 ];
 
+/// Items of lists that a rule or check reads, or misses something in: what is in the brackets, and how many keys
+/// and values it has. A document that has too many is refused, which costs little; so there are as many items as
+/// may be, and a comment for the rest.
+const ITEMS: [(&str, usize); 24] = [
+    ("{}", 1),
+    ("~", 1),
+    ("a", 1),
+    ("§", 1),
+    ("[]", 1),
+    ("[a]", 2),
+    ("{a}", 3),
+    ("{§}", 3),
+    ("{a,a}", 5),
+    ("{a: {a: {a}}}", 7),
+    ("{name: §}", 3),
+    ("{key: a}", 3),
+    ("{name: a, image: i}", 5),
+    ("{args: [a]}", 4),
+    ("{args: [§]}", 4),
+    ("{command: [a], args: [a]}", 7),
+    ("{args: [a,a,a,a,a,a,a,a]}", 11),
+    ("{command: [sh,-c,§]}", 6),
+    ("{env: [{name: §}]}", 6),
+    ("{volumeMounts: [{}]}", 4),
+    ("{resources: {limits: {nvidia.com/gpu: 1}}}", 7),
+    ("{name: §, persistentVolumeClaim: {claimName: §}}", 7),
+    ("{matchExpressions: [{}]}", 4),
+    ("{kind: Job, apiVersion: batch/v1}", 5),
+];
+
+/// Lists in a pod, which `@` is in the place of.
+const IN_PODS: [&str; 17] = [
+    "containers: @",
+    "initContainers: @",
+    "containers: @, initContainers: @, ephemeralContainers: @",
+    "containers: @, volumes: @",
+    "containers: [{name: a, image: i, env: @}]",
+    "containers: [{name: a, image: i, envFrom: @}]",
+    "containers: [{name: a, image: i, ports: @}]",
+    "containers: [{name: a, image: i, volumeMounts: @}]",
+    "containers: [{name: a, image: i, args: @}]",
+    "volumes: @",
+    "tolerations: @",
+    "topologySpreadConstraints: @",
+    "schedulingGates: @",
+    "resourceClaims: @",
+    "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: @}}}",
+    "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: @}}",
+    "x: @",
+];
+
+/// What is around such a pod, which `%` is in the place of. The next list is in the next of them.
+const AROUND_PODS: [&str; 4] = [
+    "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {%}}}\n",
+    "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata: {name: a}\nspec: {components: [{template: {apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {template: {spec: {%}}}}}]}\n",
+    "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {%}}}}}\n",
+    "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec: {replicatedJobs: [{name: a, template: {spec: {template: {spec: {%}}}}}]}\n",
+];
+
+/// Lists of kinds.
+const IN_KINDS: [&str; 9] = [
+    "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nspec: {components: @}\n",
+    "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nspec: {replicatedJobs: @}\n",
+    "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: @}\n",
+    "apiVersion: ray.io/v1\nkind: RayJob\nspec: {rayClusterSpec: {workerGroupSpecs: @}}\n",
+    "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {runtimeRef: {name: r}, podTemplateOverrides: @}\n",
+    "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\nspec: {template: {spec: {replicatedJobs: @}}}\n",
+    "apiVersion: sagemaker.amazonaws.com/v1\nkind: HyperPodPyTorchJob\nspec: {replicaSpecs: @}\n",
+    "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {podFailurePolicy: {rules: @}}\n",
+    "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, managedFields: @, ownerReferences: @}\n",
+];
+
+/// The most keys and values of a text of [`ITEMS`]: a little fewer than a document of a mebibyte may have.
+const MOST_NODES: usize = 262_000;
+
 /// A text of any size.
 struct Text {
     name: String,
-    before: String,
+    /// What is around what is repeated, which may be in several places.
+    around: Vec<String>,
     unit: String,
-    behind: String,
+    /// The most units.
+    most: usize,
 }
 
 impl Text {
-    fn of_size(&self, bytes: usize) -> String {
-        let mut out = self.before.clone();
-        let mut nth = 0;
-        while out.len() < bytes {
-            out.push_str(&self.unit.replace('§', &word(nth)));
-            nth += 1;
+    fn of(name: String, before: &str, unit: &str, behind: &str) -> Self {
+        Self {
+            name,
+            around: vec![before.to_owned(), behind.to_owned()],
+            unit: unit.to_owned(),
+            most: usize::MAX,
         }
-        out + &self.behind
+    }
+
+    /// Items in the lists of a text.
+    fn of_items((item, nodes): (&str, usize), text: &str) -> Self {
+        let places = text.matches('@').count();
+        let name = format!("{item}… as {text}");
+        let text = text.replace('@', "[@]");
+        let around = text.split('@').map(str::to_owned).collect();
+        Self { name, around, unit: format!("{item},"), most: MOST_NODES / nodes / places }
+    }
+
+    fn of_size(&self, bytes: usize) -> String {
+        let (first, others) = self.around.split_first().unwrap();
+        let mut out = first.clone();
+        for (nth, behind) in others.iter().enumerate() {
+            let end = bytes * (nth + 1) / others.len();
+            let mut count = 0;
+            while out.len() < end && count < self.most {
+                out.push_str(&self.unit.replace('§', &word(count)));
+                count += 1;
+            }
+            out.push_str(behind);
+        }
+        if out.len() + 2 < bytes {
+            let rest = "#".repeat(bytes - out.len());
+            out.push_str(&rest);
+        }
+        out
     }
 }
 
@@ -289,11 +394,9 @@ fn all() -> Vec<Text> {
     let mut out = Vec::new();
     for (place, around) in PLACES {
         let (before, behind) = around.split_once('@').unwrap();
-        out.extend(FLOWS.map(|(open, unit, close)| Text {
-            name: format!("{open}{unit}…{close} as {place}"),
-            before: format!("{before}{open}"),
-            unit: unit.to_owned(),
-            behind: format!("{close}{behind}"),
+        out.extend(FLOWS.map(|(open, unit, close)| {
+            let name = format!("{open}{unit}…{close} as {place}");
+            Text::of(name, &format!("{before}{open}"), unit, &format!("{close}{behind}"))
         }));
     }
     for (place, head, indent) in HEADS {
@@ -303,15 +406,17 @@ fn all() -> Vec<Text> {
                 write!(unit, "{}{line}", " ".repeat(if lines.ends_with('\n') { indent } else { 0 })).unwrap();
             }
             let before = if lines.ends_with('\n') { head.to_owned() } else { head.to_owned() + "  " };
-            Text { name: format!("{lines:?} as {place}"), before, unit, behind: String::new() }
+            Text::of(format!("{lines:?} as {place}"), &before, &unit, "")
         }));
     }
-    out.extend(DOCUMENTS.map(|(name, unit)| Text {
-        name: name.to_owned(),
-        before: String::new(),
-        unit: unit.to_owned(),
-        behind: String::new(),
-    }));
+    out.extend(DOCUMENTS.map(|(name, unit)| Text::of(name.to_owned(), "", unit, "")));
+    for (nth, item) in ITEMS.into_iter().enumerate() {
+        out.extend(IN_PODS.iter().enumerate().map(|(list, pod)| {
+            let around = AROUND_PODS[(nth + list) % AROUND_PODS.len()];
+            Text::of_items(item, &around.replace('%', &format!("restartPolicy: Never, {pod}")))
+        }));
+        out.extend(IN_KINDS.map(|text| Text::of_items(item, text)));
+    }
     out
 }
 
@@ -362,7 +467,10 @@ pub(crate) fn search(timed: bool) {
         .collect();
     if timed {
         let mut whole = Table::default();
-        for text in &texts {
+        for (nth, text) in texts.iter().enumerate() {
+            if nth % 200 == 0 {
+                println!("{nth} of {} texts", texts.len());
+            }
             let large = text.of_size(whole::LINT.0);
             whole.measure(text.name.clone(), whole::LINT, || whole::lint("a.yaml", &large));
         }

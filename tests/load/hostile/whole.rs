@@ -49,6 +49,9 @@ pub(crate) fn lint(name: &str, text: &str) -> Taken {
 fn run(arguments: &[&str], name: &str, text: &str, codes: &[i32]) -> Taken {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile");
     fs::create_dir_all(&directory).unwrap();
+    // Kinds are searched side by side; what is measured has its turn alone, and the file to itself.
+    let turn = fs::File::create(directory.join("turn")).unwrap();
+    turn.lock().unwrap();
     let file = directory.join(name);
     fs::write(&file, text).unwrap();
     let mut child = Command::new(program())

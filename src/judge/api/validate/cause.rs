@@ -1,5 +1,6 @@
 //! The API server's validation errors.
 
+use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
@@ -136,6 +137,26 @@ impl At for Pointer {
     }
 }
 
+/// What a cause says besides the value.
+#[derive(Clone, Copy, Hash)]
+enum Detail<'d> {
+    Text(&'d str),
+    /// Which values there are. The text is made only for what is not counted.
+    OneOf(&'d [&'d str]),
+}
+
+impl<'d> Detail<'d> {
+    fn text(self) -> Cow<'d, str> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::OneOf(known) => {
+                let known: Vec<String> = known.iter().map(|value| quoted(value)).collect();
+                format!("supported values: {}", known.join(", ")).into()
+            }
+        }
+    }
+}
+
 /// Collects causes.
 #[derive(Debug, Default)]
 pub(super) struct Causes {
@@ -144,6 +165,43 @@ pub(super) struct Causes {
     renamed: Vec<(Pointer, Pointer)>,
     /// What is returned instead of a cause that is only counted.
     counted: Option<Cause>,
+    /// What was counted for an item, while that is noted.
+    noted: Option<Noted>,
+}
+
+/// What was counted for an item of a list.
+#[derive(Debug)]
+struct Noted {
+    /// How many steps are before the index of the item.
+    before: usize,
+    index: usize,
+    /// As what, and for which steps.
+    counted: Vec<(u64, Vec<fold::Step<'static>>)>,
+    /// Whether that is all: nothing was said, and nothing was counted that is elsewhere.
+    is_all: bool,
+}
+
+/// How much is noted for an item: one with a long list in it is not looked at twice.
+const MOST_NOTED: usize = 64;
+
+impl Noted {
+    fn add(&mut self, as_what: u64, item: &[fold::Step<'_>]) {
+        let index = |step: &fold::Step<'_>| match step {
+            fold::Step::Index(index) => Some(fold::Step::Index(*index)),
+            fold::Step::Key(_) => None,
+        };
+        let is_inside = item.get(self.before).is_none_or(|step| *step == fold::Step::Index(self.index));
+        if self.counted.len() == MOST_NOTED {
+            self.is_all = false;
+        }
+        if !self.is_all {
+            return;
+        }
+        match item.iter().map(index).collect() {
+            Some(steps) if is_inside => self.counted.push((as_what, steps)),
+            _ => self.is_all = false,
+        }
+    }
 }
 
 impl Causes {
@@ -163,7 +221,70 @@ impl Causes {
         self.renamed.pop();
     }
 
+    /// Checks the items of a list that can be read. What was counted for one is counted again for the next if that
+    /// is the same, and is not the last such one in a row: there may be hundreds of thousands.
+    pub(super) fn of_items<'p, 'v>(
+        &mut self,
+        list: &'p Part<'_, 'v>,
+        check: impl FnMut(&Part<'p, 'v>, usize, &mut Self),
+    ) {
+        self.of(list, list.readable_with_index(), check);
+    }
+
+    /// As [`Causes::of_items`], of a list of texts or numbers.
+    pub(super) fn of_values<'p, 'v>(
+        &mut self,
+        list: &'p Part<'_, 'v>,
+        mut check: impl FnMut(&Part<'p, 'v>, &mut Self),
+    ) {
+        self.of(list, list.items().enumerate(), |item, _, causes| check(item, causes));
+    }
+
+    fn of<'p, 'v: 'p>(
+        &mut self,
+        list: &Part<'_, 'v>,
+        items: impl Iterator<Item = (usize, Part<'p, 'v>)>,
+        mut check: impl FnMut(&Part<'p, 'v>, usize, &mut Self),
+    ) {
+        let before = list.differing();
+        let (outer, length) = (self.noted.take(), self.len());
+        let mut last: Option<(&Stored<'v>, Noted)> = None;
+        let mut items = items.peekable();
+        while let Some((index, item)) = items.next() {
+            let mut is_last = || items.peek().is_none_or(|(_, next)| next.value != item.value);
+            if let (Some(value), Some((known, noted))) = (item.value, &mut last)
+                && *known == value
+                && !is_last()
+                && self.count_again(noted, index)
+            {
+                continue;
+            }
+            self.noted = Some(Noted { before, index, counted: Vec::new(), is_all: true });
+            check(&item, index, self);
+            last =
+                item.value.zip(self.noted.take().filter(|noted| noted.is_all && !noted.counted.is_empty()));
+        }
+        self.noted = outer;
+        if length != self.len() {
+            self.noted.iter_mut().for_each(|outer| outer.is_all = false);
+        }
+    }
+
+    /// Counts for another item what was counted for one.
+    fn count_again(&mut self, noted: &mut Noted, index: usize) -> bool {
+        for (_, steps) in &mut noted.counted {
+            if let Some(step) = steps.get_mut(noted.before) {
+                *step = fold::Step::Index(index);
+            }
+        }
+        self.found.repeat_all(&noted.counted)
+    }
+
     fn push(&mut self, reason: Reason, at: &dyn At, value: &str, detail: &str) -> &mut Cause {
+        self.push_as(reason, at, value, Detail::Text(detail))
+    }
+
+    fn push_as(&mut self, reason: Reason, at: &dyn At, value: &str, detail: Detail<'_>) -> &mut Cause {
         let mut announced = None;
         if self.renamed.is_empty() {
             let (mut item, mut hasher) = (Vec::new(), DefaultHasher::new());
@@ -171,6 +292,9 @@ impl Causes {
             if at.pattern(&mut item, &mut hasher) {
                 let what = hasher.finish();
                 if self.found.repeats(what, &item) {
+                    if let Some(noted) = &mut self.noted {
+                        noted.add(what, &item);
+                    }
                     return self.counted.get_or_insert_with(|| Cause {
                         pointer: Pointer::root(),
                         path: Pointer::root(),
@@ -182,8 +306,11 @@ impl Causes {
                 announced = Some(what);
             }
         }
+        if let Some(noted) = &mut self.noted {
+            noted.is_all = false;
+        }
         let mut message = reason.words().to_owned();
-        for part in [value, detail].into_iter().filter(|part| !part.is_empty()) {
+        for part in [value, &*detail.text()].into_iter().filter(|part| !part.is_empty()) {
             message.push_str(": ");
             message.push_str(part);
         }
@@ -275,18 +402,26 @@ impl Causes {
     }
 
     pub(super) fn unsupported(&mut self, at: &dyn At, value: &str, known: &[&str]) -> &mut Cause {
-        let known: Vec<String> = known.iter().map(|value| quoted(value)).collect();
-        self.push(Reason::NotSupported, at, value, &format!("supported values: {}", known.join(", ")))
+        self.push_as(Reason::NotSupported, at, value, Detail::OneOf(known))
     }
 
     /// Reports a value that is not a known one. Ignores wrong types.
     pub(super) fn one_of(&mut self, field: &Part<'_, '_>, known: &[&str]) {
-        match field.value {
-            Some(Stored::Text(text)) if known.contains(&&**text) => {}
-            Some(Stored::Text(_) | Stored::Bool(_)) => _ = self.unsupported(field, &shown(field), known),
-            None => _ = self.unsupported(field, "\"\"", known),
-            Some(_) => {}
+        if is_other(field, known) {
+            self.unsupported(field, &shown(field), known);
         }
+    }
+
+    /// As [`Causes::one_of`], where the server names another place.
+    pub(super) fn one_of_at(&mut self, at: &dyn At, field: &Part<'_, '_>, known: &[&str]) {
+        if is_other(field, known) {
+            self.unsupported(at, &shown(field), known).pointer = field.pointer();
+        }
+    }
+
+    /// As [`Causes::invalid`], where the server names another place.
+    pub(super) fn invalid_at(&mut self, at: &dyn At, field: &Part<'_, '_>, detail: &str) {
+        self.push(Reason::Invalid, at, &shown(field), detail).pointer = field.pointer();
     }
 
     /// As [`Causes::one_of`]; a field that is unset is fine.
@@ -320,6 +455,15 @@ impl Causes {
         if field.number().is_some_and(i64::is_negative) {
             self.invalid(field, "must be greater than or equal to 0");
         }
+    }
+}
+
+/// Tells whether a value is none of the known ones; wrong types are reported elsewhere.
+fn is_other(field: &Part<'_, '_>, known: &[&str]) -> bool {
+    match field.value {
+        Some(Stored::Text(text)) => !known.contains(&&**text),
+        Some(Stored::Bool(_)) | None => true,
+        Some(_) => false,
     }
 }
 

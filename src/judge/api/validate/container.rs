@@ -56,20 +56,19 @@ pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
 pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mut Causes) {
     let list = container.get("resizePolicy");
     let mut known = Seen::default();
-    for item in list.items() {
+    causes.of_items(&list, |item, _, causes| {
         let (resource, policy) = (item.get("resourceName"), item.get("restartPolicy"));
         if !known.insert(resource.text()) {
-            causes.duplicate(&item, &quoted(resource.text()));
+            causes.duplicate(item, &quoted(resource.text()));
         }
         // The server names the list.
-        causes.renamed(&resource, &list, |causes| causes.one_of(&resource, &["cpu", "memory"]));
-        causes.renamed(&policy, &list, |causes| {
-            causes.one_of(&policy, &["NotRequired", "RestartContainer"]);
-            if restart == "Never" && policy.text() != "NotRequired" {
-                causes.invalid(&policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
-            }
-        });
-    }
+        causes.one_of_at(&list, &resource, &["cpu", "memory"]);
+        causes.one_of_at(&list, &policy, &["NotRequired", "RestartContainer"]);
+        if restart == "Never" && policy.text() != "NotRequired" {
+            let message = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            causes.invalid_at(&list, &policy, message);
+        }
+    });
 }
 
 /// `procMount: Unmasked` requires a user namespace.
@@ -109,7 +108,7 @@ pub(super) fn port_number(field: &Part<'_, '_>, causes: &mut Causes) {
 
 fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
     let mut known = Seen::default();
-    for port in ports.items() {
+    causes.of_items(ports, |port, _, causes| {
         let (name, inner, outer) = (port.get("name"), port.get("containerPort"), port.get("hostPort"));
         if !name.text().is_empty() {
             let messages = names::port_name(name.text());
@@ -129,11 +128,11 @@ fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
         if port.is_mapping() {
             causes.one_of(&port.get("protocol"), &["SCTP", "TCP", "UDP"]);
         }
-    }
+    });
 }
 
 pub(super) fn host_ports(container: &Part<'_, '_>, known: &mut Seen<String>, causes: &mut Causes) {
-    for port in container.get("ports").items() {
+    for port in container.get("ports").readable() {
         let outer = port.get("hostPort");
         let Some(number) = outer.number().filter(|number| *number != 0) else { continue };
         let key = format!("{}/{}/{number}", port.get("protocol").text(), port.get("hostIP").text());

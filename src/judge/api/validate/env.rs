@@ -7,14 +7,14 @@ use crate::k8s::go::quoted;
 use crate::k8s::names;
 
 pub(super) fn variables(variables: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
-    for variable in variables.items() {
+    causes.of_items(variables, |variable, _, causes| {
         let (name, source) = (variable.get("name"), variable.get("valueFrom"));
         causes.required_format(&name, names::environment_name);
         if source.is_set() {
-            value_source(&variable, &source, causes);
+            value_source(variable, &source, causes);
             file_key(&source.get("fileKeyRef"), pod, causes);
         }
-    }
+    });
 }
 
 fn value_source(variable: &Part<'_, '_>, source: &Part<'_, '_>, causes: &mut Causes) {
@@ -186,7 +186,7 @@ pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &m
 }
 
 pub(super) fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
-    for source in sources.items() {
+    causes.of_items(sources, |source, _, causes| {
         let prefix = source.get("prefix");
         causes.format(&prefix, names::environment_name);
         let kinds = ["configMapRef", "secretRef"].map(|kind| source.get(kind));
@@ -207,5 +207,5 @@ pub(super) fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
             }
             _ => {}
         }
-    }
+    });
 }

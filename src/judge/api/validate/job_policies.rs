@@ -19,7 +19,7 @@ pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     let lists = [pod.get("containers"), pod.get("initContainers")];
     let names: HashSet<&str> =
         lists.iter().flat_map(Part::items).map(|container| container.get("name").text()).collect();
-    for rule in rules.items() {
+    causes.of_items(&rules, |rule, _, causes| {
         let action = rule.get("action");
         const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
         match action.text() {
@@ -39,26 +39,25 @@ pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
         }
         if has_conditions {
             causes.at_most(&conditions, 20);
-            for pattern in conditions.items() {
+            causes.of_items(&conditions, |pattern, _, causes| {
                 let status = pattern.get("status");
                 causes.format(&pattern.get("type"), names::qualified_name);
                 match status.text() {
                     "" => _ = causes.required(&status, "valid values: [\"False\" \"True\" \"Unknown\"]"),
                     _ => causes.one_of(&status, &["False", "True", "Unknown"]),
                 }
-            }
+            });
         }
         match (codes.is_set(), has_conditions) {
             (true, true) => {
-                causes
-                    .invalid_bare(&rule, "specifying both OnExitCodes and OnPodConditions is not supported");
+                causes.invalid_bare(rule, "specifying both OnExitCodes and OnPodConditions is not supported");
             }
             (false, false) => {
-                causes.invalid_bare(&rule, "specifying one of OnExitCodes and OnPodConditions is required");
+                causes.invalid_bare(rule, "specifying one of OnExitCodes and OnPodConditions is required");
             }
             _ => {}
         }
-    }
+    });
 }
 
 fn exit_codes(codes: &Part<'_, '_>, containers: &HashSet<&str>, causes: &mut Causes) {

@@ -48,16 +48,16 @@ fn of_any_object(metadata: &Part<'_, '_>, allowed: Finalizers, causes: &mut Caus
 
 fn finalizers(finalizers: &Part<'_, '_>, allowed: Finalizers, causes: &mut Causes) {
     const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
-    for finalizer in finalizers.items() {
+    causes.of_values(finalizers, |finalizer, causes| {
         let messages = names::qualified_name(finalizer.text());
         let is_plain = !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text());
         if is_plain && allowed == Finalizers::OfCore {
-            causes.invalid(&finalizer, "name is neither a standard finalizer name nor is it fully qualified");
+            causes.invalid(finalizer, "name is neither a standard finalizer name nor is it fully qualified");
         }
         for message in messages {
             causes.invalid_text(finalizers, finalizer.text(), &message);
         }
-    }
+    });
     let has = |name: &str| finalizers.items().any(|finalizer| finalizer.text() == name);
     if has("orphan") && has("foregroundDeletion") {
         causes.invalid_value(finalizers, "finalizer orphan and foregroundDeletion cannot be both set");
@@ -65,7 +65,7 @@ fn finalizers(finalizers: &Part<'_, '_>, allowed: Finalizers, causes: &mut Cause
 }
 
 fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
-    for owner in owners.items() {
+    causes.of_items(owners, |owner, _, causes| {
         // The server omits the index.
         for (field, message) in [
             ("apiVersion", "version must not be empty"),
@@ -78,8 +78,7 @@ fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
                 _ => owner.get(field).text(),
             };
             if text.is_empty() {
-                causes.invalid_text(&(owners.pointer() / field), "", message).pointer =
-                    owner.get(field).pointer();
+                causes.invalid_text(&owners.get(field), "", message).pointer = owner.get(field).pointer();
             }
         }
         // Events are deleted after an hour.
@@ -88,7 +87,7 @@ fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
             let message = "/v1, Kind=Event is disallowed from being an owner";
             causes.invalid_shown(&owners.pointer(), &shown, message).pointer = owner.pointer();
         }
-    }
+    });
     if owners.items().filter(|owner| owner.get("controller").is_true()).count() > 1 {
         causes.invalid_value(owners, "Only one reference can have Controller set to true");
     }

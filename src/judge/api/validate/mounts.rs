@@ -13,12 +13,12 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
     let privileged = container.at(&["securityContext", "privileged"]).is_true();
     let devices_with = |field: &'static str| {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        devices.items().for_each(|device| *counts.entry(device.get(field).text()).or_default() += 1);
+        devices.readable().for_each(|device| *counts.entry(device.get(field).text()).or_default() += 1);
         counts
     };
     let (device_names, device_paths) = (devices_with("name"), devices_with("devicePath"));
     let mut paths = Seen::default();
-    for mount in list.items() {
+    causes.of_items(&list, |mount, _, causes| {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
         causes.required_text(&name);
         if !pod.volumes.contains_key(name.text()) {
@@ -45,7 +45,7 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
         }
         let propagation = mount.get("mountPropagation");
         if propagation.is_set() {
-            causes.renamed(&mount, &list, |causes| {
+            causes.renamed(mount, &list, |causes| {
                 causes.one_of(&propagation, &["Bidirectional", "HostToContainer", "None"]);
                 if propagation.text() == "Bidirectional" && !privileged {
                     causes.forbidden(
@@ -57,7 +57,7 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
         }
         let recursive = mount.get("recursiveReadOnly");
         if recursive.is_set() {
-            causes.renamed(&mount, &list, |causes| {
+            causes.renamed(mount, &list, |causes| {
                 causes.one_of(&recursive, &["Disabled", "Enabled", "IfPossible"]);
                 if matches!(recursive.text(), "Enabled" | "IfPossible") {
                     if !mount.get("readOnly").is_true() {
@@ -72,9 +72,9 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
                 }
             });
         }
-    }
+    });
     let (mut names, mut places) = (Seen::default(), Seen::default());
-    for device in devices.items() {
+    causes.of_items(&devices, |device, _, causes| {
         let (name, path) = (device.get("name"), device.get("devicePath"));
         if !names.insert(name.text()) {
             causes.invalid(&name, "must be unique");
@@ -97,5 +97,5 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
             Some(true) => {}
         }
         causes.required_text(&path);
-    }
+    });
 }

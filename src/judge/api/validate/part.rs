@@ -45,6 +45,25 @@ impl<'v> Part<'_, 'v> {
             .map(|(index, value)| Part { place: self.place.step(Step::Index(index)), value: Some(value) })
     }
 
+    /// Returns the items that can be read as mappings, if it is a list: of one of another type, that is all there is
+    /// to say.
+    pub(super) fn readable(&self) -> impl Iterator<Item = Part<'_, 'v>> {
+        self.readable_with_index().map(|(_, item)| item)
+    }
+
+    /// As [`Part::readable`], each with its index.
+    pub(super) fn readable_with_index(&self) -> impl Iterator<Item = (usize, Part<'_, 'v>)> {
+        let is_readable = |item: &Part<'_, 'v>| item.is_mapping() || item.value.is_some_and(Stored::is_null);
+        self.items().enumerate().filter(move |(_, item)| is_readable(item))
+    }
+
+    /// Returns how many steps of its place differ between items of lists.
+    pub(super) fn differing(&self) -> usize {
+        let mut steps = Vec::new();
+        self.place.differing(&mut steps);
+        steps.len()
+    }
+
     /// Returns the entries, if it is a mapping, whose keys the author chooses.
     pub(super) fn entries<'s>(&'s self) -> impl Iterator<Item = (&'v str, Part<'s, 'v>)>
     where

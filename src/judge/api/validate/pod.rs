@@ -50,7 +50,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
     resources::of_pod_and_containers(spec, causes);
     if spec.get("hostNetwork").is_true() {
         for container in spec.get("containers").items() {
-            for port in container.get("ports").items() {
+            for port in container.get("ports").readable() {
                 let host = port.get("hostPort");
                 if host
                     .number()
@@ -79,17 +79,17 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
             );
         }
     }
-    for gate in spec.get("readinessGates").items() {
+    for gate in spec.get("readinessGates").readable() {
         causes.format(&gate.get("conditionType"), names::qualified_name);
     }
     let mut gates = Seen::default();
-    for gate in spec.get("schedulingGates").items() {
+    causes.of_items(&spec.get("schedulingGates"), |gate, _, causes| {
         let name = gate.get("name").text();
-        causes.invalid_texts(&gate, name, names::qualified_name(name));
+        causes.invalid_texts(gate, name, names::qualified_name(name));
         if !gates.insert(name) {
-            causes.duplicate(&gate, &quoted(name));
+            causes.duplicate(gate, &quoted(name));
         }
-    }
+    });
     spread(&spec.get("topologySpreadConstraints"), causes);
     host_users(spec, causes);
     for field in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
@@ -105,7 +105,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         causes.format_if_set(&field, names::dns_label);
     }
     tolerations(&spec.get("tolerations"), causes);
-    for alias in spec.get("hostAliases").items() {
+    causes.of_items(&spec.get("hostAliases"), |alias, _, causes| {
         let ip = alias.get("ip");
         if ip.text().parse::<std::net::IpAddr>().is_err() {
             causes.invalid(&ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
@@ -113,7 +113,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         for host in alias.get("hostnames").items() {
             causes.format(&host, names::dns_subdomain);
         }
-    }
+    });
     let preemption = spec.get("preemptionPolicy");
     causes.one_of_if_set(&preemption, &["PreemptLowerPriority", "Never"]);
     let system = spec.at(&["os", "name"]);
@@ -132,7 +132,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
 
 fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&'a str> {
     let mut known = BTreeSet::new();
-    for claim in claims.items() {
+    causes.of_items(claims, |claim, _, causes| {
         let name = claim.get("name");
         if name.text().is_empty() {
             causes.required(&name, "");
@@ -145,11 +145,11 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&
         let sources = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")];
         match sources.iter().filter(|source| source.is_set()).count() {
             0 => causes.invalid_value(
-                &claim,
+                claim,
                 "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             ),
             2 => causes.invalid_value(
-                &claim,
+                claim,
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
             ),
             _ => {}
@@ -157,7 +157,7 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&
         for source in sources.iter().filter(|source| source.is_set()) {
             causes.format(source, names::dns_subdomain);
         }
-    }
+    });
     known
 }
 
@@ -168,23 +168,23 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     }
     let mut known = Seen::default();
     let mut ports = Seen::default();
-    for container in main.items() {
-        common(&container, pod, causes);
-        unique_name(&container, &mut known, causes);
-        probes(&container, pod, causes);
-        restart_policy(&container, causes);
-        resize_policy(&container, spec.get("restartPolicy").text(), causes);
-        unmasked(spec, &container, causes);
-        host_ports(&container, &mut ports, causes);
-    }
-    for container in spec.get("initContainers").items() {
-        common(&container, pod, causes);
-        restart_policy(&container, causes);
-        unique_name(&container, &mut known, causes);
-        host_ports(&container, &mut Seen::default(), causes);
+    causes.of_items(&main, |container, _, causes| {
+        common(container, pod, causes);
+        unique_name(container, &mut known, causes);
+        probes(container, pod, causes);
+        restart_policy(container, causes);
+        resize_policy(container, spec.get("restartPolicy").text(), causes);
+        unmasked(spec, container, causes);
+        host_ports(container, &mut ports, causes);
+    });
+    causes.of_items(&spec.get("initContainers"), |container, _, causes| {
+        common(container, pod, causes);
+        restart_policy(container, causes);
+        unique_name(container, &mut known, causes);
+        host_ports(container, &mut Seen::default(), causes);
         if container.get("restartPolicy").text() == "Always" {
-            probes(&container, pod, causes);
-            continue;
+            probes(container, pod, causes);
+            return;
         }
         for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
             let field = container.get(field);
@@ -192,7 +192,7 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
                 causes.forbidden(&field, "may not be set for init containers without restartPolicy=Always");
             }
         }
-    }
+    });
 }
 
 fn unique_name<'a>(container: &Part<'_, 'a>, known: &mut Seen<&'a str>, causes: &mut Causes) {

@@ -7,16 +7,15 @@ use super::part::Part;
 use super::selector;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
-use crate::text::pointer::Pointer;
 
 pub(super) fn spread<'a>(constraints: &Part<'_, 'a>, causes: &mut Causes) {
     let both = |constraint: &Part<'_, 'a>| {
         (constraint.get("topologyKey").text(), constraint.get("whenUnsatisfiable").text())
     };
-    // How many are still to come of each.
-    let mut left: HashMap<(&str, &str), usize> = HashMap::new();
-    constraints.items().for_each(|constraint| *left.entry(both(&constraint)).or_default() += 1);
-    for constraint in constraints.items() {
+    // Where the last one of each is.
+    let mut last: HashMap<(&str, &str), usize> = HashMap::new();
+    last.extend(constraints.readable_with_index().map(|(index, constraint)| (both(&constraint), index)));
+    causes.of_items(constraints, |constraint, index, causes| {
         let (skew, key, action) =
             (constraint.get("maxSkew"), constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
         if skew.number().is_none_or(|skew| skew <= 0) {
@@ -26,10 +25,8 @@ pub(super) fn spread<'a>(constraints: &Part<'_, 'a>, causes: &mut Causes) {
             causes.required(&key, "can not be empty");
         }
         causes.one_of(&action, &["DoNotSchedule", "ScheduleAnyway"]);
-        let same = left.entry(both(&constraint)).or_default();
-        *same = same.saturating_sub(1);
-        if *same > 0 {
-            let both = Pointer::key(&constraint.pointer(), "{topologyKey, whenUnsatisfiable}");
+        if last.get(&both(constraint)).is_some_and(|last| index < *last) {
+            let both = constraint.get("{topologyKey, whenUnsatisfiable}");
             causes.duplicate(&both, &quoted(&format!("{{{}, {}}}", key.text(), action.text())));
         }
         let domains = constraint.get("minDomains");
@@ -48,11 +45,11 @@ pub(super) fn spread<'a>(constraints: &Part<'_, 'a>, causes: &mut Causes) {
         }
         selector::label_keys(&constraint.get("matchLabelKeys"), &constraint.get("labelSelector"), causes);
         selector::label_selector(&constraint.get("labelSelector"), causes);
-    }
+    });
 }
 
 pub(super) fn tolerations(tolerations: &Part<'_, '_>, causes: &mut Causes) {
-    for toleration in tolerations.items() {
+    causes.of_items(tolerations, |toleration, _, causes| {
         let [key, operator, value, effect] =
             ["key", "operator", "value", "effect"].map(|field| toleration.get(field));
         if key.text().is_empty() {
@@ -98,5 +95,5 @@ pub(super) fn tolerations(tolerations: &Part<'_, '_>, causes: &mut Causes) {
         if !effect.text().is_empty() {
             causes.one_of(&effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
         }
-    }
+    });
 }

@@ -22,7 +22,7 @@ pub(super) fn labels(labels: &Part<'_, '_>, causes: &mut Causes) {
 /// Checks a `LabelSelector`.
 pub(super) fn label_selector(selector: &Part<'_, '_>, causes: &mut Causes) {
     labels(&selector.get("matchLabels"), causes);
-    for expression in selector.get("matchExpressions").items() {
+    for expression in selector.get("matchExpressions").readable() {
         requirement(&expression, false, true, causes);
     }
 }
@@ -57,10 +57,10 @@ fn requirement(expression: &Part<'_, '_>, of_nodes: bool, check_values: bool, ca
 
 /// Checks one term of a node selector.
 pub(super) fn node_term(term: &Part<'_, '_>, required: bool, causes: &mut Causes) {
-    for expression in term.get("matchExpressions").items() {
-        requirement(&expression, true, required, causes);
-    }
-    for field in term.get("matchFields").items() {
+    causes.of_items(&term.get("matchExpressions"), |expression, _, causes| {
+        requirement(expression, true, required, causes);
+    });
+    causes.of_items(&term.get("matchFields"), |field, _, causes| {
         let (operator, values, key) = (field.get("operator"), field.get("values"), field.get("key"));
         match operator.text() {
             "In" | "NotIn" => {
@@ -80,7 +80,7 @@ pub(super) fn node_term(term: &Part<'_, '_>, required: bool, causes: &mut Causes
         } else {
             causes.invalid(&key, "not a valid field selector key");
         }
-    }
+    });
 }
 
 /// Returns a label.
@@ -119,22 +119,22 @@ pub(super) fn affinity(affinity: &Part<'_, '_>, causes: &mut Causes) {
         if terms.items().next().is_none() {
             causes.required(&terms, "must have at least one node selector term");
         }
-        for term in terms.items() {
-            node_term(&term, true, causes);
-        }
+        causes.of_items(&terms, |term, _, causes| {
+            node_term(term, true, causes);
+        });
     }
-    for term in node.get(PREFERRED).items() {
+    causes.of_items(&node.get(PREFERRED), |term, _, causes| {
         weight(&term.get("weight"), causes);
         node_term(&term.get("preference"), false, causes);
-    }
+    });
     for kind in ["podAffinity", "podAntiAffinity"] {
-        for term in affinity.get(kind).get(REQUIRED).items() {
-            pod_term(&term, causes);
-        }
-        for term in affinity.get(kind).get(PREFERRED).items() {
+        causes.of_items(&affinity.get(kind).get(REQUIRED), |term, _, causes| {
+            pod_term(term, causes);
+        });
+        causes.of_items(&affinity.get(kind).get(PREFERRED), |term, _, causes| {
             weight(&term.get("weight"), causes);
             pod_term(&term.get("podAffinityTerm"), causes);
-        }
+        });
     }
 }
 

@@ -47,9 +47,9 @@ const SOURCES: [(&str, &str); 30] = [
 /// marks those that can be block devices.
 pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&'a str, bool> {
     let mut known = BTreeMap::new();
-    for volume in volumes.items() {
+    causes.of_items(volumes, |volume, _, causes| {
         let before = causes.len();
-        source(&volume, causes);
+        source(volume, causes);
         let name = volume.get("name");
         causes.required_format(&name, names::dns_label);
         if known.contains_key(name.text()) {
@@ -61,7 +61,7 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
                 volume.get("persistentVolumeClaim").is_set() || volume.get("ephemeral").is_set(),
             );
         }
-    }
+    });
     known
 }
 
@@ -229,7 +229,7 @@ fn mode(mode: &Part<'_, '_>, causes: &mut Causes) {
 /// Checks the keys of a config map or secret that are files.
 fn files(source: &Part<'_, '_>, causes: &mut Causes) {
     mode(&source.get("defaultMode"), causes);
-    for item in source.get("items").items() {
+    for item in source.get("items").readable() {
         need(&item, &["key", "path"], causes);
         file_path(&item.get("path"), causes);
         mode(&item.get("mode"), causes);
@@ -259,7 +259,7 @@ fn no_steps_up(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
 
 /// Checks the fields of the pod that are files.
 fn pod_fields(source: &Part<'_, '_>, causes: &mut Causes) {
-    for item in source.get("items").items() {
+    for item in source.get("items").readable() {
         // The server omits the item.
         causes.renamed(&item, source, |causes| pod_field_file(&item, causes));
     }
@@ -290,7 +290,7 @@ fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
 
 fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
     mode(&source.get("defaultMode"), causes);
-    for part in source.get("sources").items() {
+    for part in source.get("sources").readable() {
         for kind in ["secret", "configMap"] {
             if part.get(kind).is_set() {
                 need(&part.get(kind), &["name"], causes);
@@ -330,10 +330,10 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
 /// Two sources of a volume must not have the same path. Ignores tokens.
 fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
     let mut known = Seen::default();
-    for part in source.get("sources").items() {
+    for part in source.get("sources").readable() {
         for kind in ["secret", "configMap", "downwardAPI"] {
             let files = part.get(kind);
-            for item in files.get("items").items() {
+            for item in files.get("items").readable() {
                 let path = item.get("path");
                 if !known.insert(path.text()) && !path.text().is_empty() {
                     // The server shows the name, if there is one.

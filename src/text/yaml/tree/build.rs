@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::nodes::Nodes;
 use super::{Kind, Node, Style, Tree};
+use crate::text::number::thousands;
 use crate::text::yaml::{Limits, SyntaxError};
 
 /// An open container.
@@ -16,6 +17,8 @@ struct Open {
 pub(in crate::text::yaml) struct Builder<'t> {
     source: &'t str,
     pub(super) limits: &'t Limits,
+    /// The most nodes.
+    most: usize,
     pub(super) tree: Tree,
     open: Vec<Open>,
     /// Where the last node ends.
@@ -27,13 +30,15 @@ impl<'t> Builder<'t> {
     pub(in crate::text::yaml) fn new(source: &'t str, limits: &'t Limits) -> Self {
         // Manifests have about one node per ten bytes.
         let nodes = Nodes::with_capacity(source.len() / 10);
-        Self { source, limits, tree: Tree { nodes, ..Tree::default() }, open: Vec::new(), last_end: 0 }
+        let most = limits.nodes_in(source.len());
+        let tree = Tree { nodes, ..Tree::default() };
+        Self { source, limits, most, tree, open: Vec::new(), last_end: 0 }
     }
 
     fn push(&mut self, node: Node) -> Result<usize, SyntaxError> {
         let at = self.tree.nodes.len();
-        if at >= self.limits.nodes {
-            let message = format!("the document has more than {} values", self.limits.nodes);
+        if at >= self.most {
+            let message = format!("the document has more than {} keys and values", thousands(self.most));
             return Err(SyntaxError::limit(message, node.span()));
         }
         if let Some(parent) = self.open.last_mut() {

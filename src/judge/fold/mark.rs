@@ -1,0 +1,71 @@
+//! Hashes of places, each made from that of the place around it.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::LazyLock;
+
+/// A map by what is a hash already.
+pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AsIs>>;
+/// A set of hashes.
+pub(crate) type Hashes = HashSet<u64, BuildHasherDefault<AsIs>>;
+
+/// The hash of the whole object, another one in each process: nobody can make places with the same hash.
+static ROOT: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
+
+/// Returns the hash of the whole object.
+pub(crate) fn root() -> u64 {
+    *ROOT
+}
+
+/// Returns the hash of a step from a place. This is done for each item of lists of hundreds of thousands, some
+/// times: a hash of the whole path would take most of the time that they do.
+#[allow(clippy::cast_possible_truncation, reason = "both halves are taken")]
+pub(crate) fn mix(place: u64, step: u64) -> u64 {
+    let product = u128::from(place ^ 0x9E37_79B9_7F4A_7C15) * u128::from(step ^ 0xD6E8_FEB8_6659_FD93);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// Returns the hash of the step to a key.
+pub(crate) fn key(place: u64, key: &str) -> u64 {
+    let mut hasher = std::collections::hash_map::DefaultHasher::new();
+    key.hash(&mut hasher);
+    mix(place, hasher.finish())
+}
+
+/// Takes a hash as what it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| mix(hash, u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_have_hashes_of_their_own() {
+        let mut hashes = Hashes::default();
+        let mut count = 0;
+        for list in ["containers", "volumes", ""] {
+            let list = key(root(), list);
+            for index in 0..2_000 {
+                let item = mix(list, index);
+                hashes.extend([item, key(item, "name"), key(item, "value"), mix(item, 0), mix(item, 1)]);
+                count += 5;
+            }
+        }
+        assert_eq!(hashes.len(), count);
+    }
+}
