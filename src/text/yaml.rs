@@ -55,18 +55,18 @@ impl Default for Limits {
             documents: 100_000,
             document_bytes: 64 << 20,
             nodes: 2_000_000,
-            dense_nodes: 250_000,
+            dense_nodes: 180_000,
             depth: 127,
         }
     }
 }
 
 impl Limits {
-    /// Returns how many values and keys a document of so many bytes may have: one for every four bytes. A
+    /// Returns how many values and keys a document of so many bytes may have: one for every six bytes. A
     /// manifest has one for ten to twenty bytes. One of brackets alone has one for every second byte, and takes
-    /// fifty times the memory of its text.
+    /// a hundred times the memory of its text.
     fn nodes_in(&self, bytes: usize) -> usize {
-        (bytes / 4).max(self.dense_nodes).min(self.nodes)
+        (bytes / 6).max(self.dense_nodes).min(self.nodes)
     }
 }
 
@@ -488,28 +488,28 @@ mod tests {
         for item in ["1", "a", "[]", "\"\""] {
             assert!(documents(list(most - 1, item).as_bytes()).all(|read| read.is_ok()), "{item}");
             let said = error(&list(most, item), Limit, if item == "[]" { "" } else { item });
-            assert_eq!(said, "the document has more than 250,000 keys and values");
+            assert_eq!(said, "the document has more than 180,000 keys and values");
         }
         // As JSON, and beside other documents.
         let json = format!("{{\"a\":{}}}\n{{\"b\":1}}", list(most, "1"));
         let read = read_all(json.as_bytes());
         assert!(read[0].as_ref().is_err_and(|error| error.kind == Limit) && read[1].is_ok());
-        // A longer document may have more of them: one for four bytes, and two million in all.
-        error(&list(most, "abc"), Limit, "abc");
-        assert!(documents(list(most, "abcd").as_bytes()).all(|read| read.is_ok()));
+        // A longer document may have more of them: one for six bytes, and two million in all.
+        error(&list(most, "abcd"), Limit, "abcd");
+        assert!(documents(list(most, "abcdef").as_bytes()).all(|read| read.is_ok()));
         let limits = Limits::default();
         assert_eq!(
             [0, 8 << 20, 30 << 20].map(|bytes| limits.nodes_in(bytes)),
-            [250_000, 2_000_000, 2_000_000]
+            [180_000, 1_398_101, 2_000_000]
         );
         // What aliases refer to counts as often as they do.
         let aliases = |times: usize| {
             let own = list(5_000, "1");
             format!("a: &a {}\nb: {own}\nc: {}\n", list(1_000, "1"), list(times, "*a"))
         };
-        assert!(documents(aliases(240).as_bytes()).all(|read| read.is_ok()));
-        let said = error(&aliases(250), Limit, "*a");
-        assert_eq!(said, "aliases expand the document to more than 250,000 keys and values");
+        assert!(documents(aliases(170).as_bytes()).all(|read| read.is_ok()));
+        let said = error(&aliases(180), Limit, "*a");
+        assert_eq!(said, "aliases expand the document to more than 180,000 keys and values");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Hashes of places, each made from that of the place around it.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher, RandomState};
 use std::sync::LazyLock;
 
 /// A map by what is a hash already.

@@ -327,7 +327,7 @@ const IN_KINDS: [&str; 9] = [
 ];
 
 /// The most keys and values of a text of [`ITEMS`]: a little fewer than a document of a mebibyte may have.
-const MOST_NODES: usize = 262_000;
+const MOST_NODES: usize = 179_000;
 
 /// A text of any size.
 struct Text {
