@@ -42,7 +42,7 @@ pub struct Limits {
     /// Values and keys in one document, however long it is. Each takes about 20 bytes in the tree, and up to
     /// 100 in the value and what is known about it.
     pub nodes: usize,
-    /// Values and keys in one document, however short it is; see [`Limits::nodes_in`].
+    /// Values and keys in one document, however short it is. A longer one may have one for every six bytes.
     pub dense_nodes: usize,
     /// Levels of mappings and lists. kubectl allows 10,000, other clients of the API server less, serde_json
     /// 127.
