@@ -63,6 +63,8 @@ pub struct RuleSet(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     rules: Vec<Rule>,
+    /// The lengths of their ids, a bit for each: an annotation may name hundreds of thousands of others.
+    lengths: u64,
     /// Made on first use.
     fillable: OnceLock<Places>,
 }
@@ -90,6 +92,11 @@ fn is_id(id: &str) -> bool {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
     id.len() <= LONGEST_ID && id.split('-').all(is_word)
+}
+
+/// Returns the bit of the length of an id.
+fn length(id: &str) -> u64 {
+    if id.len() > LONGEST_ID { 0 } else { 1 << id.len() }
 }
 
 /// The longest id, in bytes: it is part of names of objects in a cluster.
@@ -136,7 +143,8 @@ impl RuleSet {
 
     /// Makes a set of rules that are sorted.
     fn of(rules: Vec<Rule>) -> Self {
-        Self(Arc::new(Inner { rules, fillable: OnceLock::new() }))
+        let lengths = rules.iter().fold(0, |all, rule| all | length(&rule.id));
+        Self(Arc::new(Inner { rules, lengths, fillable: OnceLock::new() }))
     }
 
     /// Returns the rules, sorted by id.
@@ -169,6 +177,9 @@ impl RuleSet {
 
     /// Returns the place of a rule in the set.
     pub(super) fn position(&self, id: &str) -> Option<usize> {
+        if self.0.lengths & length(id) == 0 {
+            return None;
+        }
         self.0.rules.binary_search_by(|rule| rule.id.as_str().cmp(id)).ok()
     }
 
