@@ -249,6 +249,7 @@ impl Causes {
         let before = list.differing();
         let (outer, length) = (self.noted.take(), self.len());
         let mut last: Option<(&Stored<'v>, Noted)> = None;
+        let mut previous = None;
         let mut items = items.peekable();
         while let Some((index, item)) = items.next() {
             let mut is_last = || items.peek().is_none_or(|(_, next)| next.value != item.value);
@@ -259,10 +260,13 @@ impl Causes {
             {
                 continue;
             }
-            self.noted = Some(Noted { before, index, counted: Vec::new(), is_all: true });
+            // The first of a row may be no duplicate where the second one is.
+            let is_second = previous.is_some() && previous == item.value;
+            previous = item.value;
+            self.noted = is_second.then(|| Noted { before, index, counted: Vec::new(), is_all: true });
             check(&item, index, self);
-            last =
-                item.value.zip(self.noted.take().filter(|noted| noted.is_all && !noted.counted.is_empty()));
+            let noted = self.noted.take().filter(|noted| noted.is_all && !noted.counted.is_empty());
+            last = item.value.zip(noted);
         }
         self.noted = outer;
         if length != self.len() {
