@@ -484,6 +484,29 @@ mod tests {
     use crate::text::value::json;
 
     #[test]
+    fn items_of_long_lists_have_the_defaults_of_short_ones() {
+        let containers = [
+            json!({}),
+            json!({"name": "a"}),
+            json!({"name": "b", "ports": [{"containerPort": 1}], "env": [{"valueFrom": {"fieldRef": {}}}]}),
+            json!({"image": "i:latest", "args": (0..40).map(|_| json!("x")).collect::<Value>()}),
+            json!({"unknown": 1}),
+            json!(1),
+        ];
+        let of = |list: &[Value]| {
+            let containers: Value = list.iter().cloned().collect();
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"containers": containers}}}});
+            let job = defaulted(&job);
+            job["spec"]["template"]["spec"]["containers"].as_array().cloned().unwrap_or_default()
+        };
+        let short = of(&containers);
+        let many: Vec<Value> = containers.iter().cycle().take(6 * 500).cloned().collect();
+        for (nth, one) in of(&many).iter().enumerate() {
+            assert_eq!(*one, short[nth % short.len()]);
+        }
+    }
+
+    #[test]
     fn images_are_pulled_by_their_tag() {
         for (image, policy) in [
             ("i", "Always"),

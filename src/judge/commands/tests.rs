@@ -455,3 +455,17 @@ fn rules_find_the_same_in_a_script_of_which_much_is_left_out() {
     }
     assert!(all > 100, "{all}");
 }
+
+#[test]
+fn containers_that_run_the_same_have_its_commands_once() {
+    let one = json!({"args": ["a"], "env": [{"name": "X", "value": "b"}]});
+    let containers =
+        json!([one, {"args": ["$(X)"], "env": [{"name": "X", "value": "a"}]}, one, {"args": ["b"]}, {}, {}]);
+    with_all(&containers, |pod| {
+        let at = |nth: usize| pod.containers[nth].commands.as_ptr();
+        assert_eq!((at(0), at(0), at(4)), (at(1), at(2), at(5)));
+        assert_ne!(at(0), at(3));
+        let words: Vec<&str> = pod.containers.iter().map(|line| line.commands[0].program.as_str()).collect();
+        assert_eq!(words, ["a", "a", "a", "b", "", ""]);
+    });
+}

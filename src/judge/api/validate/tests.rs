@@ -473,3 +473,67 @@ fn long_lists_of_different_items_take_time_by_their_length() {
         assert!(many < few * 40, "{few:?}, and {many:?} for ten times as many");
     }
 }
+
+/// How often each thing is said, at each place without its indexes.
+fn counts(job: &Value) -> std::collections::BTreeMap<String, usize> {
+    let mut counts = std::collections::BTreeMap::new();
+    for cause in validate(&crate::judge::api::defaults::stored(job)) {
+        let place: String = cause.path.to_string().chars().filter(|c| !c.is_ascii_digit()).collect();
+        *counts.entry(format!("{place}: {}", cause.message)).or_default() +=
+            cause.items.map_or(1, |items| items.count);
+    }
+    counts
+}
+
+#[test]
+fn items_in_a_row_that_are_the_same_are_all_counted() {
+    let job = |list: &[&str], items: Value| {
+        let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+        let mut job = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+            "spec": {"template": {"spec": pod}, "podFailurePolicy": {"rules": []}},
+        });
+        let (last, around) = list.split_last().expect("a list");
+        let around = around.iter().fold(&mut job, |value, step| match step.parse::<usize>() {
+            Ok(index) => &mut value[index],
+            Err(_) => &mut value[*step],
+        });
+        around[*last] = items;
+        job
+    };
+    const POD: [&str; 3] = ["spec", "template", "spec"];
+    for list in [
+        &["containers"][..],
+        &["initContainers"],
+        &["volumes"],
+        &["schedulingGates"],
+        &["topologySpreadConstraints"],
+        &["tolerations"],
+        &["hostAliases"],
+        &["resourceClaims"],
+        &["containers", "0", "env"],
+        &["containers", "0", "envFrom"],
+        &["containers", "0", "ports"],
+        &["containers", "0", "volumeMounts"],
+        &["containers", "0", "volumeDevices"],
+        &["containers", "0", "resizePolicy"],
+        &["/", "spec", "podFailurePolicy", "rules"],
+        &["/", "metadata", "ownerReferences"],
+    ] {
+        let list = match list {
+            ["/", rest @ ..] => rest.to_vec(),
+            rest => [&POD[..], rest].concat(),
+        };
+        let items = [json!({}), json!({"name": "a"}), json!({"key": "b", "name": "B"}), json!(1)];
+        for other in &items[1..] {
+            // In rows, and by turns, so that none is as the one before.
+            let all = |is_first: fn(usize) -> bool| -> Value {
+                (0..1200).map(|nth| if is_first(nth) { items[0].clone() } else { other.clone() }).collect()
+            };
+            let (rows, turns) = (all(|nth| nth < 600), all(|nth| nth % 2 == 0));
+            let (rows, turns) = (counts(&job(&list, rows)), counts(&job(&list, turns)));
+            assert_eq!(rows, turns, "{list:?} {other}");
+            assert!(rows.values().any(|count| *count > 500), "{list:?} {other} {rows:?}");
+        }
+    }
+}
