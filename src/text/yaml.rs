@@ -96,6 +96,10 @@ impl SyntaxError {
         Self { message, span, kind: SyntaxErrorKind::Limit }
     }
 
+    fn dense(message: String, span: Range<usize>) -> Self {
+        Self { message, span, kind: SyntaxErrorKind::Dense }
+    }
+
     /// Moves the span by the offset of the document in the source.
     fn shifted(mut self, base: usize) -> Self {
         self.span = self.span.start + base..self.span.end + base;
@@ -112,6 +116,8 @@ pub enum SyntaxErrorKind {
     Template,
     /// Beyond a limit: too deep, too many aliases, too large.
     Limit,
+    /// More keys and values than a document of its length may have.
+    Dense,
     /// More documents than are read.
     Documents,
     /// Not UTF-8.
@@ -481,21 +487,21 @@ mod tests {
 
     #[test]
     fn a_document_of_brackets_alone_has_too_many_values() {
-        use SyntaxErrorKind::Limit;
+        use SyntaxErrorKind::Dense;
         let most = Limits::default().dense_nodes;
         // The list is a value, too.
         let list = |items: usize, item: &str| format!("[{}]", vec![item; items].join(","));
         for item in ["1", "a", "[]", "\"\""] {
             assert!(documents(list(most - 1, item).as_bytes()).all(|read| read.is_ok()), "{item}");
-            let said = error(&list(most, item), Limit, if item == "[]" { "" } else { item });
+            let said = error(&list(most, item), Dense, if item == "[]" { "" } else { item });
             assert_eq!(said, "the document has more than 180,000 keys and values");
         }
         // As JSON, and beside other documents.
         let json = format!("{{\"a\":{}}}\n{{\"b\":1}}", list(most, "1"));
         let read = read_all(json.as_bytes());
-        assert!(read[0].as_ref().is_err_and(|error| error.kind == Limit) && read[1].is_ok());
+        assert!(read[0].as_ref().is_err_and(|error| error.kind == Dense) && read[1].is_ok());
         // A longer document may have more of them: one for six bytes, and two million in all.
-        error(&list(most, "abcd"), Limit, "abcd");
+        error(&list(most, "abcd"), Dense, "abcd");
         assert!(documents(list(most, "abcdef").as_bytes()).all(|read| read.is_ok()));
         let limits = Limits::default();
         assert_eq!(
@@ -508,7 +514,7 @@ mod tests {
             format!("a: &a {}\nb: {own}\nc: {}\n", list(1_000, "1"), list(times, "*a"))
         };
         assert!(documents(aliases(170).as_bytes()).all(|read| read.is_ok()));
-        let said = error(&aliases(180), Limit, "*a");
+        let said = error(&aliases(180), Dense, "*a");
         assert_eq!(said, "aliases expand the document to more than 180,000 keys and values");
     }
 

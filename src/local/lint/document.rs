@@ -356,11 +356,10 @@ impl<'a> Context<'a> {
             SyntaxErrorKind::Syntax => {
                 (SYNTAX, Level::Deny, "kubectl rejects this document; it was not checked")
             }
-            SyntaxErrorKind::Limit => (
-                SYNTAX,
-                Level::Deny,
-                "use less nesting or fewer aliases, or split it; this document was not checked",
-            ),
+            SyntaxErrorKind::Limit => {
+                (SYNTAX, Level::Deny, "use less nesting or fewer aliases; this document was not checked")
+            }
+            SyntaxErrorKind::Dense => (SYNTAX, Level::Deny, "split the document; it was not checked"),
             SyntaxErrorKind::Documents => {
                 (SYNTAX, Level::Deny, "split the file; this document and those behind it were not checked")
             }

@@ -225,7 +225,7 @@ impl<'t> Resolver<'t> {
             if self.decoded > self.most {
                 let most = thousands(self.most as usize);
                 let message = format!("aliases expand the document to more than {most} keys and values");
-                return Err(SyntaxError::limit(message, at()));
+                return Err(SyntaxError::dense(message, at()));
             }
         }
         Ok(node)

@@ -98,7 +98,7 @@ impl<'s> Chunks<'s> {
         // kubectl switches if the decoder fails on one of the first two values.
         if self.index < 2
             && let Err(error) = json::check(self.source, start..end, &self.limits)
-            && error.kind != SyntaxErrorKind::Limit
+            && !matches!(error.kind, SyntaxErrorKind::Limit | SyntaxErrorKind::Dense)
         {
             self.stage = Stage::Yaml;
             self.not_json = Some(error);

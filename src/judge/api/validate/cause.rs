@@ -231,13 +231,13 @@ impl Causes {
         self.of(list, list.readable_with_index(), check);
     }
 
-    /// As [`Causes::of_items`], of a list of texts or numbers.
-    pub(super) fn of_values<'p, 'v>(
+    /// As [`Causes::of_items`], of all items: where something is said of several, or of the list.
+    pub(super) fn of_all_items<'p, 'v>(
         &mut self,
         list: &'p Part<'_, 'v>,
-        mut check: impl FnMut(&Part<'p, 'v>, &mut Self),
+        check: impl FnMut(&Part<'p, 'v>, usize, &mut Self),
     ) {
-        self.of(list, list.items().enumerate(), |item, _, causes| check(item, causes));
+        self.of(list, list.items().enumerate(), check);
     }
 
     fn of<'p, 'v: 'p>(

@@ -56,7 +56,7 @@ pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
 pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mut Causes) {
     let list = container.get("resizePolicy");
     let mut known = Seen::default();
-    causes.of_items(&list, |item, _, causes| {
+    causes.of_all_items(&list, |item, _, causes| {
         let (resource, policy) = (item.get("resourceName"), item.get("restartPolicy"));
         if !known.insert(resource.text()) {
             causes.duplicate(item, &quoted(resource.text()));

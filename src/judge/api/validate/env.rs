@@ -186,7 +186,7 @@ pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &m
 }
 
 pub(super) fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
-    causes.of_items(sources, |source, _, causes| {
+    causes.of_all_items(sources, |source, _, causes| {
         let prefix = source.get("prefix");
         causes.format(&prefix, names::environment_name);
         let kinds = ["configMapRef", "secretRef"].map(|kind| source.get(kind));

@@ -19,7 +19,7 @@ pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     let lists = [pod.get("containers"), pod.get("initContainers")];
     let names: HashSet<&str> =
         lists.iter().flat_map(Part::items).map(|container| container.get("name").text()).collect();
-    causes.of_items(&rules, |rule, _, causes| {
+    causes.of_all_items(&rules, |rule, _, causes| {
         let action = rule.get("action");
         const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
         match action.text() {
@@ -39,7 +39,7 @@ pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
         }
         if has_conditions {
             causes.at_most(&conditions, 20);
-            causes.of_items(&conditions, |pattern, _, causes| {
+            causes.of_all_items(&conditions, |pattern, _, causes| {
                 let status = pattern.get("status");
                 causes.format(&pattern.get("type"), names::qualified_name);
                 match status.text() {

@@ -48,7 +48,7 @@ fn of_any_object(metadata: &Part<'_, '_>, allowed: Finalizers, causes: &mut Caus
 
 fn finalizers(finalizers: &Part<'_, '_>, allowed: Finalizers, causes: &mut Causes) {
     const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
-    causes.of_values(finalizers, |finalizer, causes| {
+    causes.of_all_items(finalizers, |finalizer, _, causes| {
         let messages = names::qualified_name(finalizer.text());
         let is_plain = !finalizer.text().contains('/') && !STANDARD.contains(&finalizer.text());
         if is_plain && allowed == Finalizers::OfCore {
@@ -65,7 +65,7 @@ fn finalizers(finalizers: &Part<'_, '_>, allowed: Finalizers, causes: &mut Cause
 }
 
 fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
-    causes.of_items(owners, |owner, _, causes| {
+    causes.of_all_items(owners, |owner, _, causes| {
         // The server omits the index.
         for (field, message) in [
             ("apiVersion", "version must not be empty"),

@@ -13,12 +13,12 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
     let privileged = container.at(&["securityContext", "privileged"]).is_true();
     let devices_with = |field: &'static str| {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        devices.readable().for_each(|device| *counts.entry(device.get(field).text()).or_default() += 1);
+        devices.items().for_each(|device| *counts.entry(device.get(field).text()).or_default() += 1);
         counts
     };
     let (device_names, device_paths) = (devices_with("name"), devices_with("devicePath"));
     let mut paths = Seen::default();
-    causes.of_items(&list, |mount, _, causes| {
+    causes.of_all_items(&list, |mount, _, causes| {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
         causes.required_text(&name);
         if !pod.volumes.contains_key(name.text()) {
@@ -74,7 +74,7 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
         }
     });
     let (mut names, mut places) = (Seen::default(), Seen::default());
-    causes.of_items(&devices, |device, _, causes| {
+    causes.of_all_items(&devices, |device, _, causes| {
         let (name, path) = (device.get("name"), device.get("devicePath"));
         if !names.insert(name.text()) {
             causes.invalid(&name, "must be unique");

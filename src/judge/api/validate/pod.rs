@@ -83,7 +83,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
         causes.format(&gate.get("conditionType"), names::qualified_name);
     }
     let mut gates = Seen::default();
-    causes.of_items(&spec.get("schedulingGates"), |gate, _, causes| {
+    causes.of_all_items(&spec.get("schedulingGates"), |gate, _, causes| {
         let name = gate.get("name").text();
         causes.invalid_texts(gate, name, names::qualified_name(name));
         if !gates.insert(name) {
@@ -132,7 +132,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
 
 fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&'a str> {
     let mut known = BTreeSet::new();
-    causes.of_items(claims, |claim, _, causes| {
+    causes.of_all_items(claims, |claim, _, causes| {
         let name = claim.get("name");
         if name.text().is_empty() {
             causes.required(&name, "");

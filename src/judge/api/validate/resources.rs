@@ -112,7 +112,7 @@ pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, ca
     // With each request, with none, which is all of them, and with any.
     let (mut seen, mut whole, mut any) = (Seen::default(), Seen::default(), Seen::default());
     let mut listed: Option<String> = None;
-    for claim in resources.get("claims").readable() {
+    for claim in resources.get("claims").items() {
         let (name, request) = (claim.get("name"), claim.get("request"));
         let key = (name.text(), request.text());
         if key.0.is_empty() {

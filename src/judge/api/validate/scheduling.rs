@@ -14,8 +14,8 @@ pub(super) fn spread<'a>(constraints: &Part<'_, 'a>, causes: &mut Causes) {
     };
     // Where the last one of each is.
     let mut last: HashMap<(&str, &str), usize> = HashMap::new();
-    last.extend(constraints.readable_with_index().map(|(index, constraint)| (both(&constraint), index)));
-    causes.of_items(constraints, |constraint, index, causes| {
+    last.extend(constraints.items().enumerate().map(|(index, constraint)| (both(&constraint), index)));
+    causes.of_all_items(constraints, |constraint, index, causes| {
         let (skew, key, action) =
             (constraint.get("maxSkew"), constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
         if skew.number().is_none_or(|skew| skew <= 0) {

@@ -259,7 +259,7 @@ fn no_steps_up(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
 
 /// Checks the fields of the pod that are files.
 fn pod_fields(source: &Part<'_, '_>, causes: &mut Causes) {
-    for item in source.get("items").readable() {
+    for item in source.get("items").items() {
         // The server omits the item.
         causes.renamed(&item, source, |causes| pod_field_file(&item, causes));
     }
@@ -330,10 +330,10 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
 /// Two sources of a volume must not have the same path. Ignores tokens.
 fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
     let mut known = Seen::default();
-    for part in source.get("sources").readable() {
+    for part in source.get("sources").items() {
         for kind in ["secret", "configMap", "downwardAPI"] {
             let files = part.get(kind);
-            for item in files.get("items").readable() {
+            for item in files.get("items").items() {
                 let path = item.get("path");
                 if !known.insert(path.text()) && !path.text().is_empty() {
                     // The server shows the name, if there is one.

@@ -39,7 +39,7 @@ impl<'t> Builder<'t> {
         let at = self.tree.nodes.len();
         if at >= self.most {
             let message = format!("the document has more than {} keys and values", thousands(self.most));
-            return Err(SyntaxError::limit(message, node.span()));
+            return Err(SyntaxError::dense(message, node.span()));
         }
         if let Some(parent) = self.open.last_mut() {
             parent.children += 1;
