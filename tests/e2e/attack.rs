@@ -194,7 +194,7 @@ fn objects() -> Vec<Costly> {
     let fills = (0..16).map(|nth| (format!("r{nth}"), json!({"template": {"spec": pod}}))).collect();
     // As many as a build without optimization judges in time: it takes twice as long.
     let ignored = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
-    let policies = (0..5_000).map(|nth| (format!("r{nth}"), ignored.clone())).collect();
+    let policies = (0..10_000).map(|nth| (format!("r{nth}"), ignored.clone())).collect();
     let annotated = |names: String| {
         over(job("x", json!({})), json!({"metadata": {"annotations": {"jobgate.dev/ignore": names}}}))
             .to_string()
