@@ -1,5 +1,6 @@
 //! YAML and JSON with source locations, pointers, and patch operations. Independent of Kubernetes.
 
+pub mod hash;
 pub mod lines;
 pub mod meter;
 pub(crate) mod number;

@@ -12,8 +12,8 @@ mod walk;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 
-use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
+use crate::text::{hash, meter};
 pub use items::{Items, Named};
 pub(crate) use mark::{ByHash, Hashes, key as mix_key, mix};
 pub(crate) use walk::{Walk, Way, each_place};
@@ -245,7 +245,7 @@ impl<P: Problem> Folded<P> {
     fn settle(&mut self) {
         let Some((mut problem, announced)) = self.open.take() else { return };
         let as_sort = self.sort.take();
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = hash::keyed();
         problem.sort(&mut hasher);
         pattern(problem.path(), &mut hasher);
         let sort = hasher.finish();

@@ -4,6 +4,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher as _};
 
 use crate::judge::fold;
+use crate::text::hash;
 use crate::text::pointer::Pointer;
 
 /// A place: a step from the place around it.
@@ -68,7 +69,7 @@ impl<'p> Place<'p> {
 
     /// Returns a hash of the place and of something else, as [`Place::pattern`], and the steps that differ.
     pub(super) fn hashed(&self, what: impl Hash) -> (u64, Vec<fold::Step<'_>>) {
-        let (mut hasher, mut item) = (DefaultHasher::new(), Vec::new());
+        let (mut hasher, mut item) = (hash::keyed(), Vec::new());
         what.hash(&mut hasher);
         self.pattern(&mut item, &mut hasher);
         (hasher.finish(), item)

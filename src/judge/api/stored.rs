@@ -13,6 +13,7 @@ use serde_json::Number;
 
 use crate::k8s::quantity::{Quantity, QuantityError};
 use crate::kinds::Kind;
+use crate::text::hash;
 use crate::text::value::{Map, Value};
 
 /// A value of an object.
@@ -191,7 +192,7 @@ const SMALL: usize = 16;
 
 /// Returns a hash of a mapping with little in it, by which equal ones are found.
 pub(super) fn hash_of_small(entries: &Entries<'_>) -> Option<u64> {
-    let (mut hasher, mut left) = (DefaultHasher::new(), SMALL);
+    let (mut hasher, mut left) = (hash::keyed(), SMALL);
     hash(entries, &mut hasher, &mut left).then(|| hasher.finish())
 }
 

@@ -3,7 +3,6 @@
 mod home;
 mod meant;
 
-use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher as _};
 
 use super::Reading;
@@ -14,6 +13,7 @@ use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::fold::{Folded, MOST_WORDS};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::{Workload, whole};
+use crate::text::hash;
 use crate::text::patch::Op;
 use crate::text::placeholder::{help as placeholder_help, is_no_image, is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
@@ -188,7 +188,7 @@ impl Walk<'_> {
     /// As [`Self::repeats`], for a problem with words that may be others for each item.
     fn repeats_sort(&mut self, path: &Place<'_>, sort: impl Hash, words: impl Hash) -> Option<u64> {
         let (sort, item) = path.hashed(sort);
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = hash::keyed();
         (sort, words).hash(&mut hasher);
         let what = hasher.finish();
         (!self.found.repeats_sort(what, sort, &item)).then_some(what)

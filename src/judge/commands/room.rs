@@ -4,7 +4,6 @@
 //! has room for far more than anybody writes; a hostile one cannot make an evaluation large.
 
 use std::cell::{Cell, RefCell};
-use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -12,6 +11,7 @@ use std::slice;
 
 use super::Command;
 use crate::judge::fold::ByHash;
+use crate::text::hash;
 use crate::text::shell::Bound;
 
 /// Bytes for commands. A short one takes some two hundred.
@@ -120,7 +120,7 @@ impl Room {
         if words.len() > FEW_WORDS {
             return Commands(commands.into());
         }
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = hash::keyed();
         words.iter().for_each(|token| token.word.text.as_str().hash(&mut hasher));
         let hash = hasher.finish();
         let mut shared = self.shared.borrow_mut();

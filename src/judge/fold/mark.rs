@@ -1,16 +1,18 @@
 //! Hashes of places, each made from that of the place around it.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher, RandomState};
+use std::hash::{BuildHasherDefault, Hash as _, Hasher};
 use std::sync::LazyLock;
+
+use crate::text::hash;
 
 /// A map by what is a hash already.
 pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AsIs>>;
 /// A set of hashes.
 pub(crate) type Hashes = HashSet<u64, BuildHasherDefault<AsIs>>;
 
-/// The hash of the whole object, another one in each process: nobody can make places with the same hash.
-static ROOT: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
+/// The hash of the whole object.
+static ROOT: LazyLock<u64> = LazyLock::new(|| hash::keyed().finish());
 
 /// Returns the hash of the whole object.
 pub(crate) fn root() -> u64 {
@@ -27,7 +29,7 @@ pub(crate) fn mix(place: u64, step: u64) -> u64 {
 
 /// Returns the hash of the step to a key.
 pub(crate) fn key(place: u64, key: &str) -> u64 {
-    let mut hasher = std::collections::hash_map::DefaultHasher::new();
+    let mut hasher = hash::keyed();
     key.hash(&mut hasher);
     mix(place, hasher.finish())
 }

@@ -1,12 +1,11 @@
 //! From item to item of a set: their values, and hashes of their places.
 
-use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 
 use super::{Items, Step, mark, step, steps};
-use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
+use crate::text::{hash, meter};
 
 /// Calls a function with each place that a problem is about.
 pub(crate) fn each_place<'v>(
@@ -78,7 +77,7 @@ impl<'v> Walk<'v> {
         let is_claim = || matches!(self.path.last(), Some(Token::Key(key)) if **key == *"claimName");
         match here.and_then(Value::as_str).filter(|_| self.way == Way::ByName && is_claim()) {
             Some(claim) => {
-                let mut hasher = DefaultHasher::new();
+                let mut hasher = hash::keyed();
                 (1_u8, claim).hash(&mut hasher);
                 hasher.finish()
             }

@@ -8,6 +8,7 @@ use super::part::Part;
 use crate::judge::api::stored::Stored;
 use crate::judge::fold::{self, Folded, Items, Problem};
 use crate::k8s::go::quoted;
+use crate::text::hash;
 use crate::text::pointer::Pointer;
 
 /// The reason of a [`Cause`], as in `details.causes[].reason`.
@@ -291,7 +292,7 @@ impl Causes {
     fn push_as(&mut self, reason: Reason, at: &dyn At, value: &str, detail: Detail<'_>) -> &mut Cause {
         let mut announced = None;
         if self.renamed.is_empty() {
-            let (mut item, mut hasher) = (Vec::new(), DefaultHasher::new());
+            let (mut item, mut hasher) = (Vec::new(), hash::keyed());
             (reason, value, detail).hash(&mut hasher);
             if at.pattern(&mut item, &mut hasher) {
                 let what = hasher.finish();
