@@ -27,7 +27,7 @@ mod wanted;
 mod weight;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 
@@ -41,7 +41,7 @@ pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Unreadable, Version};
 pub use weight::{Estimate, estimate, weight};
 
-use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict};
+use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict, Which};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::Policy;
@@ -150,8 +150,12 @@ pub struct Meta {
     pub dry_run: bool,
     /// How it was answered.
     pub outcome: Outcome,
-    /// How many findings there are of each rule and level: an object may have too many to list.
+    /// How many findings there are of each rule and level: an object may have too many to list. Of `/mutate` those
+    /// that it fills in, or all of an object that it denies: `/validate` has the others.
     pub findings: BTreeMap<(RuleId, Level), usize>,
+    /// Whether `/validate` finds something to fill in: somebody took away what `/mutate` had filled in, or it was not
+    /// asked, or sent no patch.
+    pub is_unfilled: bool,
     /// How many warnings were sent.
     pub warnings: usize,
     /// How many operations the patch has.
@@ -222,10 +226,15 @@ pub fn judge(
         user,
         today,
     };
-    let judged = |object: &Value, old: Option<&Value>| {
-        engine::evaluate(policy, facts, &Request { object, old, ..request })
+    let judged = |which: Which, object: &Value, old: Option<&Value>| {
+        engine::evaluate_by(which, policy, facts, &Request { object, old, ..request })
     };
-    let mut verdict = judged(&object, old.as_ref());
+    let which = match endpoint {
+        // A patch must not lead to a denial, so what would be denied is to be known.
+        Endpoint::Mutate => Which::Binding,
+        Endpoint::Validate => Which::All,
+    };
+    let mut verdict = judged(which, &object, old.as_ref());
     let restores = endpoint == Endpoint::Mutate && !verdict.restore.is_empty();
     if restores {
         // What was passed over may differ, and then a restored part does not undo the change. A review is
@@ -233,15 +242,20 @@ pub fn judge(
         (object, old) = (Value::Null, None);
         match texts.and_then(|texts| texts.whole()) {
             Some((new, before)) => {
-                verdict = judged(&new, Some(&before));
+                verdict = judged(which, &new, Some(&before));
                 (object, old) = (new, Some(before));
             }
             None => verdict.restore.clear(),
         }
     }
     let old = old.as_ref();
-    let mut reply = Reply { audit: audit(policy, &verdict), ..Reply::default() };
-    if denies(policy.rules(), endpoint, kind, &verdict) {
+    let is_denied = denies(policy.rules(), endpoint, kind, &verdict);
+    if is_denied && which != Which::All {
+        // Its author is told everything at once.
+        verdict = judged(Which::All, &object, old);
+    }
+    let mut reply = Reply { audit: respond::audit(policy, &verdict), ..Reply::default() };
+    if is_denied {
         let advice = trust::advice(policy, &object, &head.user);
         reply.denial = Some(respond::denial(&verdict.findings, advice.as_deref()));
     } else if endpoint == Endpoint::Validate {
@@ -255,10 +269,11 @@ pub fn judge(
     } else if operation == Operation::Update && old.is_none() {
         // What a patch may change depends on the old object.
     } else {
-        let again = |object: &Value| {
-            engine::evaluate_binding(policy, facts, &Request { object, old, same_spec: None, ..request })
+        let binding = |object: &Value| {
+            let request = Request { object, old, same_spec: None, ..request };
+            engine::evaluate_by(Which::Binding, policy, facts, &request)
         };
-        match checked_patch(object, &verdict, policy.rules(), again) {
+        match checked_patch(object, &verdict, policy.rules(), binding) {
             Ok(ops) => {
                 reply.warnings.extend(
                     respond::filled_in(&verdict.findings).filter(|_| policy.report_fills && !ops.is_empty()),
@@ -277,6 +292,10 @@ pub fn judge(
         reply.warnings.insert(0, JUDGED_AS_NEW.to_owned());
     }
     for finding in &verdict.findings {
+        if endpoint == Endpoint::Mutate && !is_denied && !finding.fills {
+            continue;
+        }
+        meta.is_unfilled |= endpoint == Endpoint::Validate && finding.is_filled_in();
         *meta.findings.entry((finding.rule.clone(), finding.level)).or_default() += 1;
     }
     meta.skipped = verdict.skipped;
@@ -379,7 +398,7 @@ fn too_heavy(operation: Operation) -> &'static str {
 /// Admits an update that leaves the spec of an object that is not read as it is.
 fn keep_spec(policy: &Policy, head: &Head<'_>) -> Answer {
     let skipped = Some(Skipped::SameSpec);
-    let audit = audit(policy, &Verdict { skipped, ..Verdict::default() });
+    let audit = respond::audit(policy, &Verdict { skipped, ..Verdict::default() });
     finish(head, Reply { audit, ..Reply::default() }, Meta { skipped, ..Meta::of(head) })
 }
 
@@ -419,38 +438,6 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
         reply.audit.insert("patch", respond::annotation(&places.join(" ")));
     }
     Answer { status: 200, body: respond::body(head, &reply), meta }
-}
-
-/// Returns the audit annotations of a verdict.
-fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
-    let mut audit = BTreeMap::new();
-    let mut rules: BTreeMap<&str, Level> = BTreeMap::new();
-    for finding in verdict.findings.iter().filter(|finding| finding.level > Level::Note) {
-        let level = rules.entry(&finding.rule).or_insert(finding.level);
-        *level = finding.level.max(*level);
-    }
-    let join = |rules: &mut dyn Iterator<Item = String>| rules.collect::<Vec<_>>().join(",");
-    if !rules.is_empty() {
-        audit.insert(
-            "rules",
-            join(&mut rules.iter().map(|(rule, level)| format!("{rule}={}", level.as_str()))),
-        );
-    }
-    let suppressed: BTreeSet<&str> =
-        verdict.suppressed.iter().map(|suppressed| &*suppressed.finding.rule).collect();
-    if !suppressed.is_empty() {
-        audit.insert("suppressed", join(&mut suppressed.iter().map(|rule| (*rule).to_owned())));
-    }
-    if let Some(skipped) = verdict.skipped {
-        audit.insert("skipped", skipped.as_str().to_owned());
-        if skipped == Skipped::TrustedUnseen {
-            audit.insert("parent", "unknown".to_owned());
-        }
-    }
-    if !policy.hash.is_empty() {
-        audit.insert("policy", respond::annotation(&policy.hash));
-    }
-    audit
 }
 
 impl Meta {
@@ -758,6 +745,30 @@ mod tests {
             0,
             "an object older than the webhook is left as it is"
         );
+    }
+
+    #[test]
+    fn what_is_found_is_counted_where_it_matters() {
+        let create = |endpoint: Endpoint, spec: &Value| {
+            let object = job(spec);
+            ask(endpoint, &review("v1", "CREATE", "admin", &object, &Value::Null)).0.meta
+        };
+        let counts = |rules: &[(&'static str, Level)]| -> BTreeMap<(RuleId, Level), usize> {
+            rules.iter().map(|(rule, level)| ((RuleId::new(*rule), *level), 1)).collect()
+        };
+        let (deadline, ttl) = (("deadline", Level::Deny), ("ttl-after-finished", Level::Note));
+        let bare = json!({"activeDeadlineSeconds": null, "ttlSecondsAfterFinished": null});
+        let meta = create(Endpoint::Mutate, &bare);
+        assert_eq!((meta.findings, meta.is_unfilled), (counts(&[ttl]), false));
+        let meta = create(Endpoint::Validate, &bare);
+        assert_eq!((meta.findings, meta.is_unfilled), (counts(&[deadline, ttl]), true));
+        let meta = create(Endpoint::Validate, &json!({"activeDeadlineSeconds": null}));
+        assert_eq!((meta.findings, meta.is_unfilled), (counts(&[deadline]), false));
+        // What `/mutate` denies does not come to `/validate`.
+        let always =
+            json!({"activeDeadlineSeconds": null, "template": {"spec": {"restartPolicy": "Always"}}});
+        let meta = create(Endpoint::Mutate, &always);
+        assert_eq!(meta.findings, counts(&[deadline, ("restart-policy", Level::Deny)]));
     }
 
     #[test]

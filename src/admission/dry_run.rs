@@ -17,7 +17,7 @@ use jiff::civil::Date;
 use crate::admission::{self, Doubt, Endpoint};
 use crate::judge::api::{self, apply, defaults::defaulted};
 use crate::judge::checks::TRAINING_OPERATOR;
-use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict};
+use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict, Which};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{self, Finding, Level, Part, Safety};
 use crate::judge::policy::Policy;
@@ -131,8 +131,9 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let (patch, doubt) = match stopped {
         true => (Vec::new(), None),
         false => {
-            let again =
-                |object: &Value| engine::evaluate_binding(policy, facts, &Request { object, ..request });
+            let again = |object: &Value| {
+                engine::evaluate_by(Which::Binding, policy, facts, &Request { object, ..request })
+            };
             match admission::checked_patch(sent.clone(), &mutate, policy.rules(), again) {
                 Ok(ops) => (ops, None),
                 Err(doubt) => (Vec::new(), Some(doubt)),

@@ -1,6 +1,6 @@
 //! The AdmissionReview response, and its messages for users.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use base64::Engine as _;
@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use super::review::Head;
 use super::{Endpoint, Pass};
-use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::engine::{Skipped, Verdict};
+use crate::judge::finding::{Finding, Level};
+use crate::judge::policy::Policy;
 use crate::kinds::is_other;
 use crate::text::lines::cut;
 use crate::text::meter;
@@ -132,6 +134,39 @@ pub(super) fn denial(findings: &[Finding], advice: Option<&str>) -> String {
     message
 }
 
+/// Returns the audit annotations of a verdict.
+#[must_use]
+pub(super) fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str, String> {
+    let mut audit = BTreeMap::new();
+    let mut rules: BTreeMap<&str, Level> = BTreeMap::new();
+    for finding in verdict.findings.iter().filter(|finding| finding.level > Level::Note) {
+        let level = rules.entry(&finding.rule).or_insert(finding.level);
+        *level = finding.level.max(*level);
+    }
+    let join = |rules: &mut dyn Iterator<Item = String>| rules.collect::<Vec<_>>().join(",");
+    if !rules.is_empty() {
+        audit.insert(
+            "rules",
+            join(&mut rules.iter().map(|(rule, level)| format!("{rule}={}", level.as_str()))),
+        );
+    }
+    let suppressed: BTreeSet<&str> =
+        verdict.suppressed.iter().map(|suppressed| &*suppressed.finding.rule).collect();
+    if !suppressed.is_empty() {
+        audit.insert("suppressed", join(&mut suppressed.iter().map(|rule| (*rule).to_owned())));
+    }
+    if let Some(skipped) = verdict.skipped {
+        audit.insert("skipped", skipped.as_str().to_owned());
+        if skipped == Skipped::TrustedUnseen {
+            audit.insert("parent", "unknown".to_owned());
+        }
+    }
+    if !policy.hash.is_empty() {
+        audit.insert("policy", annotation(&policy.hash));
+    }
+    audit
+}
+
 /// Returns one line for each different finding of level `warn`, and a last line that counts the omitted ones.
 #[must_use]
 pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
@@ -163,11 +198,7 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
 /// Returns the line that lists the filled fields, if any: the fields first, their values if there is room.
 #[must_use]
 pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
-    let fills = || {
-        findings.iter().filter(|finding| {
-            finding.fills && finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe)
-        })
-    };
+    let fills = || findings.iter().filter(|finding| finding.is_filled_in());
     let mut paths: Vec<String> = Vec::new();
     let mut names: Vec<String> = Vec::new();
     let mut more = 0_usize;

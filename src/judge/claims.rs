@@ -7,8 +7,9 @@ use std::rc::Rc;
 use crate::judge::facts::Runtime;
 use crate::judge::finding::Finding;
 use crate::judge::joined::Joined;
-use crate::judge::mounts::PodMounts;
+use crate::judge::mounts::CheckpointHints;
 use crate::judge::nodes::Placement;
+use crate::judge::ranks::Reading;
 use crate::judge::words::has_word;
 use crate::kinds::{ClaimUse, ContainerSlot, Field, Mounted, OwnClaim, Part, PodTemplate, Workload};
 use crate::text::meter;
@@ -44,18 +45,24 @@ pub(super) struct Users {
 pub(super) struct Scene<'w, 'a> {
     pub(super) workload: &'w Workload<'a>,
     pub(super) placement: Placement<'w, 'a>,
+    reading: &'w Reading<'a>,
     /// The runtime that has the pods.
     joined: Option<&'w Joined<'w>>,
-    /// The mounts of each pod template, once they are needed.
-    mounts: Vec<OnceCell<PodMounts<'a>>>,
+    /// What each pod template says of its checkpoints, once that is needed.
+    hints: Vec<OnceCell<CheckpointHints<'w, 'a>>>,
     /// The users of a claim that all pods mount.
     all: OnceCell<Rc<Users>>,
 }
 
 impl<'w, 'a> Scene<'w, 'a> {
-    pub(super) fn of(workload: &'w Workload<'a>, joined: Option<&'w Joined<'w>>) -> Self {
-        let mounts = workload.pods.iter().map(|_| OnceCell::new()).collect();
-        Self { workload, placement: Placement::of(workload), joined, mounts, all: OnceCell::new() }
+    pub(super) fn of(
+        workload: &'w Workload<'a>,
+        reading: &'w Reading<'a>,
+        joined: Option<&'w Joined<'w>>,
+    ) -> Self {
+        let hints = workload.pods.iter().map(|_| OnceCell::new()).collect();
+        let placement = Placement::of(workload);
+        Self { workload, placement, reading, joined, hints, all: OnceCell::new() }
     }
 
     /// Returns the claims of the object: by name, then those that are described in it.
@@ -145,8 +152,8 @@ impl<'w, 'a> Scene<'w, 'a> {
         }
     }
 
-    fn mounts(&self, pod: usize) -> &PodMounts<'a> {
-        self.mounts[pod].get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
+    fn hints(&self, pod: usize) -> &CheckpointHints<'w, 'a> {
+        self.hints[pod].get_or_init(|| CheckpointHints::of(self.reading.mounts(pod)))
     }
 
     /// Tells whether every mount of a claim is read-only.
@@ -155,18 +162,18 @@ impl<'w, 'a> Scene<'w, 'a> {
             && shared
                 .uses
                 .iter()
-                .all(|(pod, claim)| claim.read_only || self.mounts(*pod).is_read_only(claim.volume))
+                .all(|(pod, claim)| claim.read_only || self.reading.mounts(*pod).is_read_only(claim.volume))
     }
 
     /// Tells whether a claim holds checkpoints, by the usual names (corpus.md §7).
     pub(super) fn holds_checkpoints(&self, shared: &Shared<'_>, words: &[&str]) -> bool {
         let everywhere = |path: &str| {
             has_word(path, words)
-                || (0..self.workload.pods.len()).any(|pod| self.mounts(pod).is_told_of(path, words))
+                || (0..self.workload.pods.len()).any(|pod| self.hints(pod).is_told_of(path, words))
         };
         has_word(shared.name, words)
             || shared.uses.iter().any(|(pod, claim)| {
-                has_word(claim.volume, words) || self.mounts(*pod).is_for_checkpoints(claim.volume, words)
+                has_word(claim.volume, words) || self.hints(*pod).is_for_checkpoints(claim.volume, words)
             })
             || shared.everywhere.is_some_and(everywhere)
     }

@@ -6,7 +6,7 @@ use jiff::civil::Date;
 
 use crate::judge::checks;
 use crate::judge::facts::Facts;
-use crate::judge::finding::{Finding, Level, Safety, sort};
+use crate::judge::finding::{Finding, Level, sort};
 use crate::judge::fold::Folded;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, Scope, trusted_controllers};
 use crate::judge::ranks::Reading;
@@ -175,9 +175,8 @@ impl Verdict {
 
     /// Returns the same operations as the rules made them: some may say the same, or be parts of one another.
     pub(crate) fn fills(&self) -> impl Iterator<Item = &Op> {
-        let fills =
-            self.findings.iter().filter(|finding| finding.fills).filter_map(|finding| finding.fix.as_ref());
-        fills.filter(|fix| fix.safety == Safety::Safe).flat_map(|fix| &fix.ops).chain(&self.restore)
+        let fills = self.findings.iter().filter(|finding| finding.is_filled_in());
+        fills.filter_map(|finding| finding.fix.as_ref()).flat_map(|fix| &fix.ops).chain(&self.restore)
     }
 
     fn skipped(why: Skipped) -> Self {
@@ -192,26 +191,37 @@ pub const IGNORE: &str = "jobgate.dev/ignore";
 
 /// Which rules are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(crate) enum Which {
     /// All that the policy does not ignore.
     All,
-    /// Those that deny or fill in.
+    /// Those that deny or fill in: what is left after a patch does not depend on others.
     Binding,
+}
+
+impl Which {
+    fn runs(self, action: Action) -> bool {
+        match action {
+            Action::Ignore => false,
+            Action::Warn | Action::Note => self == Self::All,
+            Action::Deny | Action::Fill => true,
+        }
+    }
 }
 
 /// Judges one object.
 #[must_use]
 pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
-    by_rules(Which::All, policy, facts, request)
+    evaluate_by(Which::All, policy, facts, request)
 }
 
-/// Judges one object by the rules that deny or fill in: what is left after a patch does not depend on others.
+/// Judges one object by some of the rules. What one finds does not depend on others.
 #[must_use]
-pub(crate) fn evaluate_binding(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
-    by_rules(Which::Binding, policy, facts, request)
-}
-
-fn by_rules(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
+pub(crate) fn evaluate_by(
+    which: Which,
+    policy: &Policy,
+    facts: &dyn Facts,
+    request: &Request<'_>,
+) -> Verdict {
     let mut verdict = verdict(which, policy, facts, request);
     let suppressed = verdict.suppressed.iter_mut().map(|suppressed| &mut suppressed.finding);
     verdict.findings.iter_mut().chain(suppressed).for_each(Finding::tell_items);
@@ -375,13 +385,8 @@ impl<'a> Judgement<'a> {
         let partial =
             !self.workload.has_spec() || (self.request.origin == Origin::File && self.workload.is_partial());
         let runs = |(rule, settings): &(&Rule, Effective)| {
-            let ignored = match settings.action {
-                Action::Ignore => true,
-                Action::Warn | Action::Note => which == Which::Binding,
-                Action::Deny | Action::Fill => false,
-            };
             let kept = settings.action == Action::Fill && self.wishes.keeps(&rule.id);
-            !ignored && !kept
+            which.runs(settings.action) && !kept
         };
         let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));
         let rules: Vec<(&Rule, Effective)> = of_kind.filter(runs).collect();
@@ -526,7 +531,7 @@ mod tests {
                 let request = Request::of_file(&document.value, None);
                 for policy in &policies {
                     let all = evaluate(policy, &NoFacts, &request);
-                    let binding = evaluate_binding(policy, &NoFacts, &request);
+                    let binding = evaluate_by(Which::Binding, policy, &NoFacts, &request);
                     assert_eq!(all.fill_ops(), binding.fill_ops(), "{}", file.display());
                     assert_eq!(denied(&all), denied(&binding), "{}", file.display());
                     bound += usize::from(!denied(&all).is_empty() || !all.fill_ops().is_empty());

@@ -234,6 +234,12 @@ impl Finding {
         self.items.as_ref().and_then(|items| items.words.as_deref()).unwrap_or(&self.message)
     }
 
+    /// Tells whether the webhook writes its fix into the object.
+    #[must_use]
+    pub fn is_filled_in(&self) -> bool {
+        self.fills && self.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe)
+    }
+
     /// Tells whether it would be filled in if it were not for too many places.
     #[must_use]
     pub fn fills_too_much(&self) -> bool {

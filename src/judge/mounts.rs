@@ -1,6 +1,6 @@
 //! What the containers of a pod mount, and what they keep there.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::words::has_word;
@@ -9,22 +9,20 @@ use crate::text::meter;
 use crate::text::value::Value;
 
 /// What the containers of one pod template mount.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct PodMounts<'a> {
     by_volume: BTreeMap<&'a str, VolumeMounts<'a>>,
     containers: Vec<Container<'a>>,
-    /// The [`telling_values`] of each container, once needed.
-    telling: Vec<OnceCell<BTreeSet<&'a str>>>,
 }
 
-/// The mounts of one volume, with cached answers: any number of volumes may have the same name.
-#[derive(Default)]
+/// The mounts of one volume, with a cached answer: any number of volumes may have the same name.
+#[derive(Debug, Default)]
 struct VolumeMounts<'a> {
     mounts: Vec<Mount<'a>>,
     read_only: OnceCell<bool>,
-    for_checkpoints: OnceCell<bool>,
 }
 
+#[derive(Debug)]
 struct Mount<'a> {
     path: Option<&'a str>,
     read_only: bool,
@@ -35,7 +33,6 @@ struct Mount<'a> {
 impl<'a> PodMounts<'a> {
     pub(super) fn of(pod: &PodTemplate<'a>) -> Self {
         let mut all = Self { containers: pod.containers().collect(), ..Self::default() };
-        all.telling.resize_with(all.containers.len(), OnceCell::new);
         let mounts = all.containers.iter().enumerate();
         for (container, mount) in
             mounts.flat_map(|(at, one)| one.part.get("volumeMounts").items().map(move |mount| (at, mount)))
@@ -53,29 +50,46 @@ impl<'a> PodMounts<'a> {
         let all = |volume: &VolumeMounts<'_>| volume.mounts.iter().all(|mount| mount.read_only);
         self.by_volume.get(volume).is_none_or(|volume| *volume.read_only.get_or_init(|| all(volume)))
     }
+}
+
+/// What the containers of one pod template say of where checkpoints are, by words that are in the names of such
+/// directories and settings.
+#[derive(Debug)]
+pub(super) struct CheckpointHints<'m, 'a> {
+    mounts: &'m PodMounts<'a>,
+    /// The [`telling_values`] of each container, once needed.
+    telling: Vec<OnceCell<BTreeSet<&'a str>>>,
+    /// Whether a volume is for checkpoints, once that was asked.
+    volumes: RefCell<BTreeMap<&'a str, bool>>,
+}
+
+impl<'m, 'a> CheckpointHints<'m, 'a> {
+    pub(super) fn of(mounts: &'m PodMounts<'a>) -> Self {
+        let telling = mounts.containers.iter().map(|_| OnceCell::new()).collect();
+        Self { mounts, telling, volumes: RefCell::default() }
+    }
 
     /// Tells whether a setting of a container with one of the words has a path inside a directory.
     pub(super) fn is_told_of(&self, directory: &str, words: &[&str]) -> bool {
-        self.containers.iter().zip(&self.telling).any(|(container, telling)| {
+        (0..self.telling.len()).any(|container| {
             meter::spend(1);
-            is_one_inside(directory, telling.get_or_init(|| telling_values(container, words)))
+            is_one_inside(directory, self.telling(container, words))
         })
     }
 
     /// Tells whether a mount path of the volume, or a setting with a path inside it, has one of the words.
     pub(super) fn is_for_checkpoints(&self, volume: &str, words: &[&str]) -> bool {
+        let Some((volume, known)) = self.mounts.by_volume.get_key_value(volume) else { return false };
         let one = |mount: &Mount<'_>| {
             meter::spend(1);
             let Some(path) = mount.path else { return false };
-            let values = || {
-                self.telling[mount.container]
-                    .get_or_init(|| telling_values(&self.containers[mount.container], words))
-            };
-            has_word(path, words) || is_one_inside(path, values())
+            has_word(path, words) || is_one_inside(path, self.telling(mount.container, words))
         };
-        self.by_volume
-            .get(volume)
-            .is_some_and(|volume| *volume.for_checkpoints.get_or_init(|| volume.mounts.iter().any(one)))
+        *self.volumes.borrow_mut().entry(volume).or_insert_with(|| known.mounts.iter().any(one))
+    }
+
+    fn telling(&self, container: usize, words: &[&str]) -> &BTreeSet<&'a str> {
+        self.telling[container].get_or_init(|| telling_values(&self.mounts.containers[container], words))
     }
 }
 

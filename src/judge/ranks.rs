@@ -21,6 +21,7 @@ use crate::judge::commands::{
     CommandLine, Given, Launch, Launcher, PodCommands, Room, Token, Variable, is_python,
 };
 use crate::judge::finding::{Finding, Part, Place};
+use crate::judge::mounts::{PodMounts, Volumes};
 use crate::kinds::{PodTemplate, Ranks, Workload};
 use crate::text::lines::cut;
 use crate::text::meter;
@@ -96,31 +97,51 @@ pub(super) struct Nodes<'s> {
     pub(super) by: Setting<'s>,
 }
 
-/// What a workload's containers run, read once, when the first rule asks.
+/// What a workload's containers run and mount, read once, when the first rule asks.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     workload: &'a Workload<'a>,
     /// The room for what they run, all of them together.
     room: Rc<Room>,
-    commands: Vec<OnceCell<PodCommands<'a>>>,
+    pods: Vec<PodReading<'a>>,
     launchers: OnceCell<Vec<Started<'a>>>,
+}
+
+/// The same of one pod template, with what it mounts.
+#[derive(Debug, Default)]
+struct PodReading<'a> {
+    commands: OnceCell<PodCommands<'a>>,
+    volumes: OnceCell<Volumes<'a>>,
+    mounts: OnceCell<PodMounts<'a>>,
 }
 
 impl<'a> Reading<'a> {
     pub(super) fn of(workload: &'a Workload<'a>) -> Self {
-        let commands = workload.pods.iter().map(|_| OnceCell::new()).collect();
-        Self { workload, room: Rc::default(), commands, launchers: OnceCell::new() }
+        let pods = workload.pods.iter().map(|_| PodReading::default()).collect();
+        Self { workload, room: Rc::default(), pods, launchers: OnceCell::new() }
     }
 
     /// Returns what the containers of a pod template run, by the template's index.
     pub(super) fn commands(&self, pod: usize) -> &PodCommands<'a> {
         let workload = self.workload;
-        self.commands[pod].get_or_init(|| PodCommands::of(workload, &workload.pods[pod], &self.room))
+        let read = || PodCommands::of(workload, &workload.pods[pod], &self.room);
+        self.pods[pod].commands.get_or_init(read)
+    }
+
+    /// Returns the volumes of a pod template, by its index.
+    pub(super) fn volumes(&self, pod: usize) -> &Volumes<'a> {
+        self.pods[pod].volumes.get_or_init(|| Volumes::of(&self.workload.pods[pod]))
+    }
+
+    /// Returns what the containers of a pod template mount, by its index.
+    pub(super) fn mounts(&self, pod: usize) -> &PodMounts<'a> {
+        self.pods[pod].mounts.get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
     }
 
     /// Returns a finding if some of what was read was not judged, at the first container of which that is so.
     pub(super) fn beyond(&self) -> Option<Finding> {
-        let lines = self.commands.iter().filter_map(OnceCell::get).flat_map(|pod| &pod.containers);
+        let read = self.pods.iter().filter_map(|pod| pod.commands.get());
+        let lines = read.flat_map(|pod| &pod.containers);
         let mut beyond = lines.filter_map(|line| Some((line, line.beyond()?)));
         let (line, what) = beyond.next()?;
         Some(checks::beyond_bounds(&line.container.part.pointer, what.message(), beyond.count()))

@@ -15,6 +15,7 @@ use crate::judge::engine::Request;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
+use crate::judge::mounts::{PodMounts, Volumes};
 pub use crate::judge::needs::Needs;
 pub use crate::judge::params::{Flag, Mapping, Number, Param, ParamDefault, Strings, Word};
 use crate::judge::policy::{Action, Effective};
@@ -357,6 +358,16 @@ impl<'a> Cx<'a> {
     #[must_use]
     pub fn commands(&self, pod: usize) -> &'a PodCommands<'a> {
         self.reading.commands(pod)
+    }
+
+    /// Returns the volumes of a pod template, by its index.
+    pub(super) fn volumes(&self, pod: usize) -> &'a Volumes<'a> {
+        self.reading.volumes(pod)
+    }
+
+    /// Returns what the containers of a pod template mount, by its index.
+    pub(super) fn mounts(&self, pod: usize) -> &'a PodMounts<'a> {
+        self.reading.mounts(pod)
     }
 
     /// Returns the launchers that the containers may start, each in its own pod.

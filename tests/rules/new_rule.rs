@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jobgate::admission::{self, Endpoint, Review};
 use jobgate::judge::engine::{Request, evaluate};
@@ -87,6 +89,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("sets_side_by_side", sets_side_by_side),
         trial("set_by_a_policy", set_by_a_policy),
         trial("answered", answered),
+        trial("called", called),
         trial("looked_up_and_read", looked_up_and_read),
         trial("reported", reported),
     ]
@@ -164,6 +167,36 @@ fn answered() {
     let early = own().into_iter().map(|rule| Rule { before_validate: rule.id == "label-team", ..rule });
     let early = policy(RuleSet::new(early.collect()).unwrap(), "{}");
     assert!(!answer(&early, Endpoint::Mutate).0, "what must be rejected early is");
+}
+
+/// `/mutate` calls a rule that only warns or notes for an object that it denies, and for no other.
+fn called() {
+    let count = |action| {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let check = move |_: &mut Cx<'_>| _ = counted.fetch_add(1, Ordering::Relaxed);
+        (calls, Rule { default: action, ..Rule::new(format!("counts-{}", action.as_str()), check) })
+    };
+    let (counters, rules): (Vec<_>, Vec<_>) =
+        [Action::Ignore, Action::Note, Action::Warn, Action::Deny].map(count).into_iter().unzip();
+    let own = policy(RuleSet::built_in().with(rules).unwrap(), "{}");
+    let mut filled = job(&json!({}));
+    filled["spec"]["ttlSecondsAfterFinished"] = 60.into();
+    filled["spec"]["podReplacementPolicy"] = "Failed".into();
+    let mut denied = filled.clone();
+    denied["spec"]["template"]["spec"]["restartPolicy"] = "Always".into();
+    let cases = [
+        (Endpoint::Mutate, &filled, [0, 0, 0, 1]),
+        (Endpoint::Validate, &filled, [0, 1, 1, 1]),
+        // All of them once more, for what the denial says.
+        (Endpoint::Mutate, &denied, [0, 1, 1, 2]),
+    ];
+    for (endpoint, object, expected) in cases {
+        let body = admission::request(object, None, "ml").unwrap().to_string();
+        drop(admission::answer(endpoint, &own, &NoFacts, body.as_bytes(), None));
+        let calls: Vec<usize> = counters.iter().map(|calls| calls.swap(0, Ordering::Relaxed)).collect();
+        assert_eq!(calls, expected, "{endpoint:?} {object}");
+    }
 }
 
 /// A rule gets what it says it needs, whatever other rules there are and what a policy says of them.

@@ -180,10 +180,11 @@ fn check(cx: &mut Cx<'_>) {
                 continue;
             }
             let Some(directories) = directories(line).filter(|all| !all.is_empty()) else { continue };
-            let (volumes, of_pod, shared) = around.get_or_insert_with(|| mounts_of(pod));
+            let volumes = cx.volumes(index);
+            let (of_pod, shared) = around.get_or_insert_with(|| (mounts_of(pod, volumes), shared_volumes(pod)));
             let mut own = Destinations::default();
             let (mounts, of_pod) = if spreads {
-                let all = together.get_or_insert_with(|| all_mounts(workload));
+                let all = together.get_or_insert_with(|| all_mounts(cx));
                 (&*all, &*all)
             } else {
                 own.add(volumes, &line.container.part);
@@ -194,20 +195,19 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Returns the volumes of a pod, the mounts of its containers together, and how many mount each volume.
-fn mounts_of<'a>(pod: &PodTemplate<'a>) -> (Volumes<'a>, Destinations<'a>, BTreeMap<&'a str, usize>) {
-    let volumes = Volumes::of(pod);
+/// Returns the mounts of the containers of a pod together.
+fn mounts_of<'a>(pod: &PodTemplate<'a>, volumes: &Volumes<'a>) -> Destinations<'a> {
     let mut all = Destinations::default();
-    main_containers(pod).for_each(|container| all.add(&volumes, &container.part));
-    (volumes, all, shared_volumes(pod))
+    main_containers(pod).for_each(|container| all.add(volumes, &container.part));
+    all
 }
 
 /// Returns the mounts of all pods: `mpirun` starts its program in all of them.
-fn all_mounts<'a>(workload: &Workload<'a>) -> Destinations<'a> {
+fn all_mounts<'a>(cx: &Cx<'a>) -> Destinations<'a> {
     let mut all = Destinations::default();
-    for pod in &workload.pods {
-        let volumes = Volumes::of(pod);
-        main_containers(pod).for_each(|container| all.add(&volumes, &container.part));
+    for (index, pod) in cx.workload.pods.iter().enumerate() {
+        let volumes = cx.volumes(index);
+        main_containers(pod).for_each(|container| all.add(volumes, &container.part));
     }
     all
 }

@@ -141,6 +141,7 @@
 //! * <https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#generic-ephemeral-volumes>
 
 use crate::judge::claims::{Scene, Shared, Users};
+use crate::judge::ranks::Reading;
 use crate::judge::engine::Origin;
 use crate::judge::facts::{Claim, Fact, Volume, access_modes};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Source};
@@ -194,11 +195,12 @@ fn check(cx: &mut Cx<'_>) {
         }
     }
     if cx.workload.kind.runs_in.is_none() {
-        return check_all(cx, &Scene::of(cx.workload, None));
+        return check_all(cx, &Scene::of(cx.workload, cx.reading, None));
     }
     let Some(joined) = Joined::find(cx.facts(), cx.request.namespace, cx.workload) else { return };
     if let Some(workload) = joined.workload() {
-        check_all(cx, &Scene::of(&workload, Some(&joined)));
+        let reading = Reading::of(&workload);
+        check_all(cx, &Scene::of(&workload, &reading, Some(&joined)));
     }
 }
 

@@ -76,7 +76,6 @@
 //! * <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>
 
 use crate::judge::finding::{Level, Safety};
-use crate::judge::mounts::PodMounts;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::k8s::cron::Schedule;
@@ -146,7 +145,7 @@ fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
         Field::Set("Forbid") => false,
         _ => return,
     };
-    let shared = if is_allowed { shared(workload) } else { None };
+    let shared = if is_allowed { shared(cx) } else { None };
     if is_allowed && shared.is_none() {
         return;
     }
@@ -195,14 +194,15 @@ fn report_overlap(cx: &mut Cx<'_>, cron: &Part<'_>, shared: &str, period: u64) {
 }
 
 /// Returns what runs share, to follow "and": accelerators, or a claim that they write to.
-fn shared(workload: &Workload<'_>) -> Option<String> {
+fn shared(cx: &Cx<'_>) -> Option<String> {
+    let workload = cx.workload;
     if workload.pods.iter().any(PodTemplate::holds_accelerators) {
         return Some("each holds accelerators".to_owned());
     }
-    workload.pods.iter().find_map(|pod| {
+    workload.pods.iter().enumerate().find_map(|(index, pod)| {
         let mut claims = pod.claims().filter(|claim| !claim.read_only).peekable();
         claims.peek()?;
-        let mounts = PodMounts::of(pod);
+        let mounts = cx.mounts(index);
         let claim = claims.find(|claim| !mounts.is_read_only(claim.volume))?;
         Some(format!("each writes to the claim `{}`", cut(claim.claim, MAX_NAME_BYTES, "…").escape_debug()))
     })

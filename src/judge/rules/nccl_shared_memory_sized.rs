@@ -79,7 +79,7 @@
 
 use crate::judge::commands::{Command, CommandLine, Launch, Launcher, Token, Value as Given};
 use crate::judge::finding::Safety;
-use crate::judge::mounts::{Destinations, Volumes};
+use crate::judge::mounts::Destinations;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{is_python_trainer, is_trainer, quote, quoted};
@@ -124,7 +124,6 @@ fn check(cx: &mut Cx<'_>) {
         if shares.is_set() && shares.bool() != Field::Set(false) {
             continue;
         }
-        let mut volumes = None;
         let mut has_fix = false;
         let is_worker = is_for_nccl && pod.role() == Some("Worker");
         for line in &cx.commands(index).containers {
@@ -134,7 +133,7 @@ fn check(cx: &mut Cx<'_>) {
                 continue;
             }
             let mut mounts = Destinations::default();
-            mounts.add(volumes.get_or_insert_with(|| Volumes::of(pod)), container);
+            mounts.add(cx.volumes(index), container);
             if let Some(at) = on_disk(&mounts, pod, line) {
                 cx.report(&at, "the `emptyDir` at `/dev/shm` is on a disk: shared memory is as slow as that")
                     .help("write `medium: Memory`, and a `sizeLimit`");

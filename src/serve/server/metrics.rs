@@ -58,6 +58,7 @@ struct Inner {
     registry: Registry,
     reviews: Counters<3>,
     findings: Family<OfFindings, Counter>,
+    unfilled: Counter,
     duration: Family<Labels<1>, Histogram>,
     in_flight: Gauge,
     body_bytes: Gauge,
@@ -112,6 +113,9 @@ impl Metrics {
             let rule = [("rule", RuleLabel(rule.clone()))];
             let labels = ([("endpoint", endpoint.as_str())], (rule, [("level", level.as_str())]));
             self.0.findings.get_or_create(&labels).inc_by(*count as u64);
+        }
+        if meta.is_unfilled {
+            self.0.unfilled.inc();
         }
     }
 
@@ -278,6 +282,11 @@ impl Inner {
         let inner = Self {
             reviews: register(registry, "reviews", "Reviews answered"),
             findings: register(registry, "findings", "Findings of the rules"),
+            unfilled: register(
+                registry,
+                "unfilled_objects",
+                "Objects that reached validate without what mutate fills in",
+            ),
             duration: register_in(
                 registry,
                 Unit::Seconds,
@@ -575,6 +584,7 @@ mod tests {
             registry: _,
             reviews: _,
             findings: _,
+            unfilled: _,
             duration: _,
             in_flight: _,
             body_bytes: _,
