@@ -416,8 +416,7 @@ mod tests {
     use crate::judge::checks;
     use crate::judge::engine::{self, Request};
     use crate::judge::facts::NoFacts;
-    use crate::judge::finding::Fix;
-    use crate::judge::policy::Policy;
+    use crate::judge::finding::{Fix, Safety};
     use crate::text::pointer::Pointer;
     use crate::text::value::{Value, json};
 

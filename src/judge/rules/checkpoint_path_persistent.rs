@@ -98,7 +98,7 @@ use crate::judge::mounts::{Destinations, Fate, Volumes};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{is_python_trainer, quote};
-use crate::kinds::{Container, ContainerSlot, Field, PodTemplate, Workload, accelerator};
+use crate::kinds::{Container, ContainerSlot, Field, PodTemplate, accelerator};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::shell::Word;

@@ -79,7 +79,7 @@ use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Field, Part, PodTemplate, Workload};
+use crate::kinds::{Field, Part, PodTemplate};
 use crate::text::lines::cut;
 use crate::text::patch::Op;
 
