@@ -630,7 +630,7 @@ mod tests {
         let printed = printed(&metrics.text());
         // All fields but the registry, the version, and two of the process where there is a /proc.
         let process = if std::path::Path::new("/proc/self/status").exists() { 2 } else { 0 };
-        assert_eq!(printed.len(), 29 + 1 + process, "{printed:#?}");
+        assert_eq!(printed.len(), 30 + 1 + process, "{printed:#?}");
 
         let page = include_str!("../../../docs/metrics.md");
         let mut listed = listed(page);
