@@ -41,13 +41,14 @@ pub use respond::{LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS};
 pub use review::{Change, Head, Malformed, Review, Subject, Unreadable, Version};
 pub use weight::{Estimate, estimate, weight};
 
-use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict, Which};
+use crate::judge::engine::{self, Operation, Origin, Request, Which};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::Policy;
 use crate::judge::rule::RuleId;
 use crate::judge::rules::RuleSet;
 use crate::judge::trust;
+use crate::judge::verdict::{Skipped, Verdict};
 use crate::kinds::Kind;
 use respond::Reply;
 

@@ -34,4 +34,5 @@ pub(crate) mod spot;
 mod tolerations;
 pub mod training;
 pub mod trust;
+pub mod verdict;
 pub(crate) mod words;

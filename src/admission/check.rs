@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::engine::Verdict;
 use crate::judge::finding::{Finding, Level, MOST_OPS};
 use crate::judge::rule::RuleId;
 use crate::judge::rules::RuleSet;
+use crate::judge::verdict::Verdict;
 use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::pointer::Token;

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::review::Head;
 use super::{Endpoint, Pass};
-use crate::judge::engine::{Skipped, Verdict};
 use crate::judge::finding::{Finding, Level};
 use crate::judge::policy::Policy;
+use crate::judge::verdict::{Skipped, Verdict};
 use crate::kinds::is_other;
 use crate::text::lines::cut;
 use crate::text::meter;

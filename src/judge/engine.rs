@@ -14,8 +14,8 @@ use crate::judge::ratchet::ratchet;
 use crate::judge::rule::{Cx, Rule, RuleId};
 use crate::judge::rules::RuleSet;
 use crate::judge::trust::{Trust, trust};
+use crate::judge::verdict::{Skipped, Suppressed, Verdict};
 use crate::kinds::{self, OnUpdate, Path, Workload};
-use crate::text::patch;
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -101,86 +101,6 @@ impl<'a> Request<'a> {
     pub fn name(&self) -> &'a str {
         let metadata = |key: &str| self.object.get("metadata")?.get(key)?.as_str();
         metadata("name").or_else(|| metadata("generateName")).unwrap_or_default()
-    }
-}
-
-/// Why an object was let through without being judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skipped {
-    /// It is not of a kind that Jobgate judges.
-    NotOurs,
-    /// It is being deleted and its spec is unchanged: a finalizer is removed.
-    BeingDeleted,
-    /// It cannot be read, or could not before, and its spec is unchanged.
-    SameSpec,
-    /// A controller made it from a parent that was judged.
-    TrustedController,
-    /// A controller that is trusted made it, from a parent that could not be looked up.
-    TrustedUnseen,
-}
-
-impl Skipped {
-    /// Tells whether a trusted controller made the object.
-    #[must_use]
-    pub fn is_trusted(self) -> bool {
-        matches!(self, Self::TrustedController | Self::TrustedUnseen)
-    }
-
-    /// Returns a word for logs, metrics and audit annotations.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotOurs => "not-ours",
-            Self::BeingDeleted => "being-deleted",
-            Self::SameSpec => "same-spec",
-            Self::TrustedController | Self::TrustedUnseen => "trusted-controller",
-        }
-    }
-}
-
-/// A finding that an exemption or annotation suppresses.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Suppressed {
-    /// The finding.
-    pub finding: Finding,
-    /// Why it does not hold, in words.
-    pub reason: String,
-}
-
-/// The result for one object.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Verdict {
-    /// Findings in a total order: place in the object, then rule.
-    pub findings: Vec<Finding>,
-    /// Suppressed findings.
-    pub suppressed: Vec<Suppressed>,
-    /// Why it was not judged, if it was not.
-    pub skipped: Option<Skipped>,
-    /// On UPDATE: restores what an apply removed from an immutable pod template (kubernetes.md §2.4).
-    pub restore: Vec<Op>,
-}
-
-impl Verdict {
-    /// Returns the highest level among the findings.
-    #[must_use]
-    pub fn level(&self) -> Option<Level> {
-        self.findings.iter().map(|finding| finding.level).max()
-    }
-
-    /// Returns the operations that the webhook makes: the fills on CREATE, or the restore on UPDATE.
-    #[must_use]
-    pub fn fill_ops(&self) -> Vec<Op> {
-        patch::combine(self.fills().cloned())
-    }
-
-    /// Returns the same operations as the rules made them: some may say the same, or be parts of one another.
-    pub(crate) fn fills(&self) -> impl Iterator<Item = &Op> {
-        let fills = self.findings.iter().filter(|finding| finding.is_filled_in());
-        fills.filter_map(|finding| finding.fix.as_ref()).flat_map(|fix| &fix.ops).chain(&self.restore)
-    }
-
-    fn skipped(why: Skipped) -> Self {
-        Self { skipped: Some(why), ..Self::default() }
     }
 }
 
@@ -506,6 +426,7 @@ mod tests {
     use super::*;
     use crate::judge::facts::{Claim, Fact, FactTable, NoFacts};
     use crate::judge::finding::Source;
+    use crate::text::patch;
     use crate::text::value::json;
 
     /// A patch is checked by the rules that deny or fill in alone: nothing that it depends on is of others.

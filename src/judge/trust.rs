@@ -138,8 +138,9 @@ fn is_trusted(policy: &Policy, user: &str, kind: Kind, owner: &Owner<'_>) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::engine::{Operation, Origin, Skipped, evaluate};
+    use crate::judge::engine::{Operation, Origin, evaluate};
     use crate::judge::facts::{FactTable, NoFacts};
+    use crate::judge::verdict::Skipped;
     use crate::text::value::json;
 
     const RAY: &str = "system:serviceaccount:default:kuberay-operator";

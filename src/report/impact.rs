@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::Report;
 use super::text::{clean, plural, thousands};
-use crate::judge::engine::Verdict;
 use crate::judge::finding::Level;
 use crate::judge::rule::Fills;
 use crate::judge::rules::RuleSet;
+use crate::judge::verdict::Verdict;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 

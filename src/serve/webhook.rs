@@ -10,9 +10,9 @@ use jiff::civil::Date;
 
 use crate::admission::{self, Answer, Endpoint, Estimate, Fault, Review};
 use crate::cluster::{ClaimFacts, Claims};
-use crate::judge::engine::Skipped;
 use crate::judge::facts::{Fact, FactTable, Facts as _};
 use crate::judge::policy::Policy;
+use crate::judge::verdict::Skipped;
 use crate::serve::server::{Application, Call, Metrics};
 
 /// The webhook. Clones share the policy.

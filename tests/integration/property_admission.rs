@@ -18,10 +18,10 @@ use base64::Engine as _;
 use jobgate::admission::{
     self, Answer, Endpoint, Fault, LONGEST_LINE, LONGEST_WARNING, MOST_FINDINGS, MOST_WARNINGS, Review,
 };
-use jobgate::judge::engine::Skipped;
 use jobgate::judge::facts::{Fact, FactTable};
 use jobgate::judge::finding::Level;
 use jobgate::judge::policy::Policy;
+use jobgate::judge::verdict::Skipped;
 use jobgate::kinds::{Kind, OnUpdate};
 use jobgate::text::value::{Value, json};
 

@@ -19,6 +19,7 @@ use jobgate::judge::engine::{self, Request as Review};
 use jobgate::judge::facts::{Claim, Fact, Facts, Runtime};
 use jobgate::judge::finding::Finding;
 use jobgate::judge::rules::RuleSet;
+use jobgate::judge::verdict::Verdict;
 use jobgate::kinds::Kind;
 use jobgate::serve::server::certificate::{Development, Identity};
 use jobgate::serve::server::{Config, Limits, Metrics, Readiness, Server, Stop};
@@ -289,7 +290,7 @@ impl Served {
 fn check_dry_run(
     fixture: &Fixture,
     object: &Value,
-    linted: &engine::Verdict,
+    linted: &Verdict,
     mutated: &Reply,
     allowed: bool,
 ) -> Result<(), Failed> {

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 
 use super::{Options, scaled};
-use crate::judge::engine::{self, Operation, Origin, Request, Skipped, Verdict};
+use crate::judge::engine::{self, Operation, Origin, Request};
 use crate::judge::facts::Facts;
 use crate::judge::policy::Policy;
+use crate::judge::verdict::{Skipped, Verdict};
 use crate::kinds::registration::SYSTEM;
 use crate::kinds::{Children, Kind, Workload};
 use crate::text::value::Value;

@@ -1,9 +1,10 @@
 //! What came in through the subresource `scale`, for which no webhook is called.
 
-use crate::judge::engine::{self, Request, Verdict};
+use crate::judge::engine::{self, Request};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Part, Place};
 use crate::judge::policy::Policy;
+use crate::judge::verdict::Verdict;
 use crate::kinds::{Kind, Path};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;

@@ -497,7 +497,8 @@ impl<'a> Change<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::engine::{Request, Verdict, evaluate};
+    use crate::judge::engine::{Request, evaluate};
+use crate::judge::verdict::Verdict;
     use crate::judge::facts::NoFacts;
     use crate::judge::policy::Policy;
     use crate::text::value::json;

@@ -8,6 +8,7 @@ use crate::judge::facts::NoFacts;
 use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::judge::rules::RuleSet;
+use crate::judge::verdict::Verdict;
 use crate::kinds::registration::{labels, selects};
 use crate::serve::certs::publish::Kind;
 use crate::serve::doctor::observe::MANAGER;
@@ -250,7 +251,7 @@ const OTHER_WEBHOOK: &str = "see what it does to Jobs, and whether that is inten
     mutatingwebhookconfigurations; one whose name comes later is called later";
 
 /// Returns what the engine says of the canary as it would be stored, if it is still a Job.
-fn as_stored(observed: &Observed, canary: &Canary) -> Option<engine::Verdict> {
+fn as_stored(observed: &Observed, canary: &Canary) -> Option<Verdict> {
     let source = observed.policy.known()?;
     let policy = Policy::parse(&source.text, &source.name).ok()?;
     let request = Request {
