@@ -755,7 +755,7 @@ mod tests {
             ask(endpoint, &review("v1", "CREATE", "admin", &object, &Value::Null)).0.meta
         };
         let counts = |rules: &[(&'static str, Level)]| -> BTreeMap<(RuleId, Level), usize> {
-            rules.iter().map(|(rule, level)| ((RuleId::new(*rule), *level), 1)).collect()
+            rules.iter().map(|(rule, level)| ((RuleId::new(rule), *level), 1)).collect()
         };
         let (deadline, ttl) = (("deadline", Level::Deny), ("ttl-after-finished", Level::Note));
         let bare = json!({"activeDeadlineSeconds": null, "ttlSecondsAfterFinished": null});
