@@ -67,7 +67,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Returns an answer in the form of the table.
+/// Returns an answer in the form of the table. `/mutate` counts what it fills in, and names rules only where it denies.
 fn summary(review: &str, answer: &Answer, why: &Value) -> Value {
     let response = &serde_json::from_slice::<Value>(&answer.body).expect("JSON")["response"];
     let rules = |level| {
