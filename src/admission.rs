@@ -318,7 +318,8 @@ fn refused_between(rules: &RuleSet, findings: &[Finding]) -> bool {
 }
 
 /// Answers a review that is larger than the server accepts, from its beginning: a denial, since a webhook
-/// that fails open would turn HTTP 413 into an admission (reliability.md F9). `limit` is in bytes.
+/// that fails open would turn HTTP 413 into an admission (docs/internals/webhook.md#large-reviews). `limit`
+/// is in bytes.
 #[must_use]
 pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
     let head = review::head_of_prefix(prefix);

@@ -233,9 +233,10 @@ impl<'a> Workload<'a> {
 
     /// Tells whether the object is partial, such as a kustomize patch: what it lacks is unknown.
     ///
-    /// In a partial object no container has an image (corpus.md §3: 45 fragments, 853 whole Jobs), not even a
-    /// misspelled one; and no pod says both what it runs and what is done when it ends, or what accelerators it
-    /// needs. Only for files: an API server sends whole objects, and accepts a PyTorchJob without images.
+    /// In a partial object no container has an image, not even a misspelled one
+    /// (docs/internals/manifests.md#partial-manifests); and no pod says both what it runs and what is done
+    /// when it ends, or what accelerators it needs. Only for files: an API server sends whole objects, and
+    /// accepts a PyTorchJob without images.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         if self.kind.whole.iter().any(|field| self.object.at(field).is_set()) {

@@ -1,7 +1,8 @@
 //! Checks that a patch fits before it is sent.
 //!
 //! A patch that does not apply, or makes an object that the API server cannot decode, fails the request even
-//! if the webhook fails open (kubernetes.md §7.6). So every patch is checked, whichever rules made it.
+//! if the webhook fails open (docs/internals/webhook.md#failed-patches). So every patch is checked, whichever
+//! rules made it.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,8 @@ use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
-/// The longest warning, in characters; the API server truncates and drops longer ones (kubernetes.md §7.1).
+/// The longest warning, in characters; the API server truncates longer ones
+/// (docs/internals/webhook.md#warnings).
 pub const LONGEST_WARNING: usize = 120;
 /// The most warnings in one answer.
 pub const MOST_WARNINGS: usize = 10;

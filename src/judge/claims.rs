@@ -165,7 +165,8 @@ impl<'w, 'a> Scene<'w, 'a> {
                 .all(|(pod, claim)| claim.read_only || self.reading.mounts(*pod).is_read_only(claim.volume))
     }
 
-    /// Tells whether a claim holds checkpoints, by the usual names (corpus.md §7).
+    /// Tells whether a claim holds checkpoints, by the usual names
+    /// (docs/internals/manifests.md#names-of-checkpoints).
     pub(super) fn holds_checkpoints(&self, shared: &Shared<'_>, words: &[&str]) -> bool {
         let everywhere = |path: &str| {
             has_word(path, words)

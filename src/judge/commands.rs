@@ -326,8 +326,8 @@ struct ShellAt {
     errexit: bool,
 }
 
-/// Finds the first shell that reads a script from its arguments (training.md §1.2): it need not be the first
-/// word, as in `mpirun … bash -c '…'` and behind wrappers of images.
+/// Finds the first shell that reads a script from its arguments: it need not be the first word, as in
+/// `mpirun … bash -c '…'` and behind wrappers of images (docs/internals/training.md#shells-and-scripts).
 fn shell_in<T>(words: &[T], text: impl Fn(&T) -> &str) -> Option<ShellAt> {
     let word = |at: usize| words.get(at).map(&text);
     let mut at = 0;

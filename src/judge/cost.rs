@@ -8,7 +8,8 @@ use crate::text::number::thousands;
 
 /// The field that ends a run.
 pub(super) const FIELD: &str = "activeDeadlineSeconds";
-/// Above this many seconds the Job controller's product with nanoseconds overflows (kubernetes.md §1.3).
+/// Above this many seconds the Job controller's product with nanoseconds overflows
+/// (docs/internals/kubernetes.md#deadlines-and-ttl).
 pub(super) const MAX_SECONDS: i64 = 9_223_372_036;
 
 /// The accelerators that pods hold at once, and for how long at most.
@@ -181,7 +182,8 @@ fn of_field(field: Field<'_, i64>) -> Limit {
     }
 }
 
-/// Returns how long pods hold accelerators that outlive the deadline of their run (kinds.md §1, §7).
+/// Returns how long pods hold accelerators that outlive the deadline of their run
+/// (docs/internals/batch-kinds.md#pods-that-outlive-a-job).
 fn held_behind(workload: &Workload<'_>, seconds: i64) -> Limit {
     let ttl = workload.limits.get("ttlSecondsAfterFinished").int();
     let longer = |unset: Limit| match ttl {

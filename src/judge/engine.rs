@@ -44,7 +44,8 @@ impl Operation {
 pub enum Origin {
     /// From a file: unset fields are absent.
     File,
-    /// From an API server, which has already set the defaults of built-in kinds (kubernetes.md §7.3).
+    /// From an API server, which has already set the defaults of built-in kinds
+    /// (docs/internals/kubernetes.md#defaults-before-admission).
     Admission,
 }
 
@@ -232,8 +233,8 @@ impl<'a> Judgement<'a> {
         }
         let mut verdict = Verdict::default();
         if self.request.operation == Operation::Update && self.workload.kind.on_update != OnUpdate::NextRuns {
-            // A change of a running Job is rejected as immutable or deletes it (a TTL on a finished one):
-            // kubernetes.md §2.3.
+            // A change of a running Job is rejected as immutable, or deletes it (a TTL on a finished one):
+            // docs/internals/kubernetes.md#patches-on-update.
             if self.workload.inside.is_none() {
                 verdict.restore = self.restore();
             }
@@ -247,7 +248,8 @@ impl<'a> Judgement<'a> {
     }
 
     /// Judges the objects inside another one in its place, with its namespace. Nothing is filled in: an apply of
-    /// the author's manifest would be rejected, as what is inside is immutable (kinds.md §9).
+    /// the author's manifest would be rejected, as what is inside is immutable
+    /// (docs/internals/batch-kinds.md#appwrapper).
     fn components(&self, which: Which, path: Path) -> Verdict {
         let rules = self.policy.rules();
         let mut findings = Folded::default();

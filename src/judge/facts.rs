@@ -32,7 +32,7 @@ pub struct Claim {
 impl Claim {
     /// Reads a claim; nothing without readable access modes.
     ///
-    /// Those in `status` are of the bound volume and take precedence (kubernetes.md §5.1).
+    /// Those in `status` are of the bound volume and take precedence (docs/internals/pods.md#access-modes).
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         let modes = |part: &str| access_modes(object.get(part)?.get("accessModes")?);
@@ -65,7 +65,8 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// The label of a Job of a runtime with the part that it has in the training (kinds.md §5).
+    /// The label of a Job of a runtime with the part that it has in the training
+    /// (docs/internals/batch-kinds.md#training-runtimes).
     pub const STEP: &'static str = "trainer.kubeflow.org/trainjob-ancestor-step";
     /// Its value for the Job whose pods train.
     pub const TRAINER: &'static str = "trainer";
@@ -154,8 +155,8 @@ impl VolumeName {
 impl Volume {
     /// Reads a `PersistentVolume`; nothing without readable access modes.
     ///
-    /// The attach controller asks only plugins that attach volumes (kubernetes.md §5.1). A CSI driver may be
-    /// either kind.
+    /// The attach controller asks only plugins that attach volumes
+    /// (docs/internals/pods.md#volumes-that-attach). A CSI driver may be either kind.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
         const FREE: [&str; 8] =

@@ -1,5 +1,5 @@
-//! The pods of a job that runs in a runtime: those of the runtime, with what the job says of them (kinds.md
-//! §5).
+//! The pods of a job that runs in a runtime: those of the runtime, with what the job says of them
+//! (docs/internals/batch-kinds.md#trainjob).
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,8 @@ pub(super) const RUNS: Flag = Flag::off(
     "kueueMaxExecTime",
     "Whether Kueue runs, so that its label `kueue.x-k8s.io/max-exec-time-seconds` limits a queued run.",
 );
-/// Kueue suspends a workload that runs longer than the number of seconds in this label (kubernetes.md §8).
+/// Kueue suspends a workload that runs longer than the number of seconds in this label
+/// (docs/internals/kubernetes.md#execution-time-in-kueue).
 pub(super) const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 /// The label that puts an object in a queue of Kueue's.
 pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";

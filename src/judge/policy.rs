@@ -33,8 +33,8 @@ pub const KIND: &str = "Policy";
 /// Returns the default of `trustedControllers`: the controllers that create objects of our kinds, with their
 /// own accounts or with that of a kube-controller-manager without `--use-service-account-credentials`.
 ///
-/// Denying what they create would only pile up runs (kubernetes#93783, reliability.md §2 no. 37); the parent
-/// has been judged.
+/// Denying what they create would only pile up runs (docs/internals/webhook.md#objects-of-controllers); the
+/// parent has been judged.
 pub fn trusted_controllers() -> impl Iterator<Item = &'static str> {
     let mut makers: Vec<&str> = Vec::new();
     let all = Kind::all().flat_map(|kind| kind.makers.iter().copied());

@@ -20,7 +20,7 @@ pub(crate) struct Spot {
     pub(crate) is_tainted: bool,
 }
 
-/// Spot nodes of GKE. Labels and times are those of training.md §6.
+/// Spot nodes of GKE. Labels and times are those of docs/internals/training.md#spot-nodes.
 pub(crate) static GKE: Spot = Spot {
     provider: "GKE",
     label: "cloud.google.com/gke-spot",

@@ -7,7 +7,8 @@ use crate::kinds::{Field, Part};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
-/// The NoSchedule taints that a list of tolerations covers (kubernetes.md §6), from one pass over it.
+/// The NoSchedule taints that a list of tolerations covers, from one pass over it
+/// (docs/internals/pods.md#tolerations-that-cover-a-taint).
 #[derive(Default)]
 pub(super) struct Covered<'a> {
     /// Every taint: `operator: Exists` without a key.
@@ -39,7 +40,7 @@ impl<'a> Covered<'a> {
 }
 
 /// Taints that GKE sets on its nodes, with the value `present`, and tolerates by itself for pods that request
-/// the resource of that name (kubernetes.md §6).
+/// the resource of that name (docs/internals/pods.md#taints-of-accelerator-nodes).
 pub(super) const GKE_TAINTS: [&str; 2] = ["google.com/tpu", "nvidia.com/gpu"];
 
 pub(super) const GKE_VALUE: &str = "present";
@@ -98,7 +99,8 @@ fn selects_gke(spec: &Part<'_>) -> bool {
 }
 
 /// Tells whether the pods can only run on accelerator nodes of AKS, and tolerate the taint `sku=gpu:NoSchedule`.
-/// AKS sets none by itself, and its pages tell people to set this one (kubernetes.md §6).
+/// AKS sets none by itself, and its pages tell people to set this one
+/// (docs/internals/pods.md#taints-of-accelerator-nodes).
 pub(super) fn tolerates_aks(spec: &Part<'_>) -> bool {
     const KEY: &str = "sku";
     let covered = || {

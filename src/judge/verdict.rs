@@ -56,7 +56,8 @@ pub struct Verdict {
     pub suppressed: Vec<Suppressed>,
     /// Why it was not judged, if it was not.
     pub skipped: Option<Skipped>,
-    /// On UPDATE: restores what an apply removed from an immutable pod template (kubernetes.md §2.4).
+    /// On UPDATE: restores what an apply removed from an immutable pod template
+    /// (docs/internals/kubernetes.md#restore-on-update).
     pub restore: Vec<Op>,
 }
 

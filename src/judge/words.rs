@@ -7,7 +7,8 @@ const BEFORE: [&str; 7] = ["train", "training", "run", "exp", "job", "eval", "my
 
 const AFTER: [&str; 8] = ["dir", "path", "root", "folder", "vol", "volume", "pvc", "claim"];
 
-/// Words in names that mean that something holds checkpoints, where a policy has no others (corpus.md §7).
+/// Words in names that mean that something holds checkpoints, where a policy has no others
+/// (docs/internals/manifests.md#names-of-checkpoints).
 pub(super) const OF_CHECKPOINTS: &[&str] = &[
     "artifact",
     "checkpoint",

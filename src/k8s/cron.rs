@@ -1,7 +1,7 @@
 //! Cron schedules as in Kubernetes: `ParseStandard` of `robfig/cron` v3 and its search for the next run.
 //!
 //! Five fields or a descriptor; Sunday is 0, never 7; no `L`, `W` or `#`; `?` is `*`; day of month and day of
-//! week are combined by OR unless one of them is a star (kubernetes.md §3).
+//! week are combined by OR unless one of them is a star (docs/internals/kubernetes.md#schedules).
 
 mod field;
 mod next;

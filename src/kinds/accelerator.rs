@@ -10,9 +10,9 @@ use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// Resource names (or globs with one `*`) and the taint keys of their nodes (kubernetes.md §6). MIG slices
-/// and shared GPUs have the taint of the whole GPU. Clusters that rename GPUs by their product taint them in
-/// ways of their own.
+/// Resource names (or globs with one `*`) and the taint keys of their nodes
+/// (docs/internals/pods.md#taints-of-accelerator-nodes). MIG slices and shared GPUs have the taint of the
+/// whole GPU. Clusters that rename GPUs by their product taint them in ways of their own.
 pub const TAINTS: &[(&str, &str)] = &[
     ("amd.com/gpu", "amd.com/gpu"),
     ("aws.amazon.com/neuron", "aws.amazon.com/neuron"),
@@ -122,7 +122,8 @@ pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [
 
 /// Returns the accelerators that the template's containers request, above zero.
 ///
-/// Reads both limits and requests: in a Job template, limits are not copied to requests (kubernetes.md §1.1).
+/// Reads both limits and requests: in a Job template, limits are not copied to requests
+/// (docs/internals/pods.md#limits-and-requests).
 pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl Iterator<Item = Request<'a>> {
     pod.container_values().flat_map(move |(slot, index, container)| {
         requested(container.get("resources"), taints).map(move |(list, resource, taint)| Request {

@@ -1,5 +1,5 @@
-//! `workload.codeflare.dev` `AppWrapper`: whole objects of other kinds, which are judged in their place (kinds.md
-//! §9).
+//! `workload.codeflare.dev` `AppWrapper`: whole objects of other kinds, which are judged in their place
+//! (docs/internals/batch-kinds.md#appwrapper).
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Operator, Retired};
 use super::field::Part;
@@ -42,7 +42,7 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     ..CUSTOM
 };
 
-/// Returns how often what is inside may start: again after a failure, by default three times (kinds.md §9).
+/// Returns how often what is inside may start: again after a failure, by default three times.
 fn attempts(object: &Part<'_>) -> Attempts {
     const LIMIT: &str = "workload.codeflare.dev.appwrapper/retryLimit";
     let limit = object.at(&["metadata", "annotations", LIMIT]);

@@ -1,4 +1,5 @@
-//! `trainer.kubeflow.org` `ClusterTrainingRuntime`: a TrainingRuntime for all namespaces (kinds.md §5).
+//! `trainer.kubeflow.org` `ClusterTrainingRuntime`: a TrainingRuntime for all namespaces
+//! (docs/internals/batch-kinds.md#training-runtimes).
 
 use super::definition::Definition;
 use super::training_runtime::RUNTIME;

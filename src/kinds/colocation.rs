@@ -1,4 +1,4 @@
-//! Whether all pods of some templates must run on one node (kubernetes.md §5.3).
+//! Whether all pods of some templates must run on one node (docs/internals/pods.md#pods-on-one-node).
 //!
 //! Ignores preferences and spread constraints, which require nothing.
 

@@ -16,7 +16,7 @@ pub struct PodCount {
 
 impl PodCount {
     /// Returns the count of a batch/v1 Job spec: `parallelism`, but never more than `completions`
-    /// (kubernetes.md §5.2).
+    /// (docs/internals/pods.md#pods-that-run-at-once).
     #[must_use]
     pub fn of_job(spec: &Part<'_>) -> Self {
         let (parallelism, completions) = (spec.get("parallelism"), spec.get("completions"));
@@ -78,7 +78,7 @@ impl PodCount {
         }
     }
 
-    /// Returns the count of a group of Ray workers (kinds.md §7).
+    /// Returns the count of a group of Ray workers (docs/internals/batch-kinds.md#rayjob).
     fn of_ray_workers(group: &Part<'_>, autoscales: &Part<'_>) -> Self {
         let bound = |field, unset| group.get(field).int().or_default(unset);
         let (least, most) = (bound("minReplicas", 0), bound("maxReplicas", i64::from(i32::MAX)));

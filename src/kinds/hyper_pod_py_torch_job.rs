@@ -1,5 +1,5 @@
-//! `sagemaker.amazonaws.com` `HyperPodPyTorchJob`: a list of replica specs (kinds.md §10). Its operator and
-//! schema are not public.
+//! `sagemaker.amazonaws.com` `HyperPodPyTorchJob`: a list of replica specs. Its operator and schema are not
+//! public (docs/internals/batch-kinds.md#hyperpodpytorchjob).
 
 use super::definition::{Api, CUSTOM, Definition};
 use super::pods::{Count, Pods, Restart};

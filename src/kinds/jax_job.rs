@@ -1,4 +1,4 @@
-//! `kubeflow.org` `JAXJob`: one pod template, that of Worker (kinds.md §6b).
+//! `kubeflow.org` `JAXJob`: one pod template, that of Worker (docs/internals/kubeflow.md#jaxjob).
 
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;

@@ -1,4 +1,5 @@
-//! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together (kinds.md §4).
+//! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together
+//! (docs/internals/batch-kinds.md#jobset).
 
 use super::definition::{
     Api, CUSTOM, Children, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ranks, Retired,

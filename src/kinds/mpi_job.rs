@@ -1,5 +1,5 @@
 //! `kubeflow.org/v2beta1` `MPIJob`, of the MPI operator: a launcher Job and workers that wait for it
-//! (kinds.md §6).
+//! (docs/internals/kubeflow.md#mpijob-of-the-mpi-operator).
 
 use super::definition::{Api, CUSTOM, Children, Definition, Hosts, Ranks, Retired};
 use super::lifecycle::{Choice, Deadline, Release, Released, Ttl, Wait};

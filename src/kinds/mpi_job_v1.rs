@@ -1,4 +1,5 @@
-//! `kubeflow.org/v1` `MPIJob`, of the training operator: the launcher is a pod (kinds.md §6).
+//! `kubeflow.org/v1` `MPIJob`, of the training operator: the launcher is a pod
+//! (docs/internals/kubeflow.md#mpijob-of-the-training-operator).
 
 use super::definition::{Api, CUSTOM, Definition, Ranks};
 use super::lifecycle::{Deadline, Release};

@@ -1,4 +1,5 @@
-//! `kubeflow.org` `PaddleJob`: a pod template for each of Master and Worker (kinds.md §6b).
+//! `kubeflow.org` `PaddleJob`: a pod template for each of Master and Worker
+//! (docs/internals/kubeflow.md#paddlejob).
 
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;

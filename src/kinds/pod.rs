@@ -160,7 +160,7 @@ impl<'a> PodTemplate<'a> {
     }
 
     /// Returns the volumes with a claim by name, without generic ephemeral volumes, which have a claim per
-    /// pod (kubernetes.md §5.1).
+    /// pod (docs/internals/pods.md#ephemeral-volumes).
     pub fn claims(&self) -> impl Iterator<Item = ClaimUse<'a>> + use<'a> {
         self.spec.get("volumes").items().filter_map(|volume| {
             let source = volume.get("persistentVolumeClaim");

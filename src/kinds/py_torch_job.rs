@@ -1,4 +1,5 @@
-//! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`.
+//! `kubeflow.org` `PyTorchJob`: a pod template per replica type, run limits in `spec.runPolicy`
+//! (docs/internals/kubeflow.md#pytorchjob).
 
 use super::definition::{Api, CUSTOM, Definition, LabelValue, Operator, Ranks, Retired};
 use super::lifecycle::{Deadline, Disruption, Release, Released, Retries, Ttl};
@@ -24,7 +25,8 @@ pub(super) const RETIRED: [Retired; 4] = [
 pub(super) const TTL: Ttl =
     Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None };
 
-/// The training operator keeps all pods unless told otherwise; since 1.9.4 at the deadline, too (kinds.md §1).
+/// The training operator keeps all pods by default; since 1.9.4 at the deadline, too
+/// (docs/internals/batch-kinds.md#pods-that-outlive-a-job).
 pub(super) const RELEASE: Release = Release {
     field: "cleanPodPolicy",
     value: Released::Word("Running"),
@@ -35,8 +37,9 @@ pub(super) const RELEASE: Release = Release {
     effect: "which deletes running pods and keeps finished ones with their logs",
 };
 
-/// Without a limit the training operator starts failed pods again without end (training.md §2). This is the
-/// word where a role of PyTorchJob or PaddleJob has no `restartPolicy`.
+/// Without a limit the training operator starts failed pods again without end
+/// (docs/internals/kubeflow.md#retries-of-the-training-operator). This is the word where a role of
+/// PyTorchJob or PaddleJob has no `restartPolicy`.
 pub(super) const RETRIES: Retries = Retries { field: "backoffLimit", unset: "OnFailure" };
 
 /// The same in its other kinds.
@@ -72,7 +75,8 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     pods: &[Pods {
         at: &["spec", "pytorchReplicaSpecs", "*"],
         template: "template",
-        // An autoscaler or `kubectl scale` can add workers without an admission review (kubernetes.md §5.2).
+        // An autoscaler or `kubectl scale` can add workers without an admission review
+        // (docs/internals/pods.md#pods-that-run-at-once).
         count: Count::Replicas {
             unset: |_| 1,
             elastic: Some(Elastic {

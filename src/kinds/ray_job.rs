@@ -1,4 +1,5 @@
-//! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it (kinds.md §7).
+//! `ray.io` `RayJob`: a Ray cluster of its own, and a Job that submits the work to it
+//! (docs/internals/batch-kinds.md#rayjob).
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, Operator};
 use super::field::{Field, Part};

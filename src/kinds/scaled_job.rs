@@ -1,4 +1,5 @@
-//! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives (kinds.md §12).
+//! `keda.sh` `ScaledJob`: a Job spec of which KEDA creates Jobs as work arrives
+//! (docs/internals/batch-kinds.md#scaledjob).
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate};
 use super::job::{RANKS, RESTART_HELP};

@@ -1,4 +1,5 @@
-//! `kubeflow.org` `TFJob`: a pod template for each of Chief, Worker, PS and Evaluator (kinds.md §6b).
+//! `kubeflow.org` `TFJob`: a pod template for each of Chief, Worker, PS and Evaluator
+//! (docs/internals/kubeflow.md#tfjob).
 
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;

@@ -1,4 +1,5 @@
-//! `trainer.kubeflow.org` `TrainJob`: a run of a training runtime, which has the pods (kinds.md §5).
+//! `trainer.kubeflow.org` `TrainJob`: a run of a training runtime, which has the pods
+//! (docs/internals/batch-kinds.md#trainjob).
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, Reference};
 

@@ -1,5 +1,5 @@
-//! `trainer.kubeflow.org` `TrainingRuntime`: a JobSet as a template for TrainJobs of its namespace (kinds.md
-//! §5).
+//! `trainer.kubeflow.org` `TrainingRuntime`: a JobSet as a template for TrainJobs of its namespace
+//! (docs/internals/batch-kinds.md#training-runtimes).
 
 use super::definition::{Api, CUSTOM, Definition, Finished};
 use super::job_set::{IN_PLACE, RESTART, own_claims};

@@ -1,7 +1,7 @@
 //! The environment variables that controllers add to the containers of a pod template.
 //!
-//! They come behind the container's own, so that they win, and `$(X)` in `env` cannot name them (training.md
-//! §0, fact 8).
+//! They come behind the container's own, so that they win, and `$(X)` in `env` cannot name them
+//! (docs/internals/training.md#variables-from-controllers).
 
 use super::{Field, PodTemplate, Workload};
 
@@ -24,7 +24,7 @@ pub(super) fn of_indexed_job(_: &Workload<'_>, pod: &PodTemplate<'_>) -> Option<
     Some(if not { Vec::new() } else { vec![("JOB_COMPLETION_INDEX", None)] })
 }
 
-/// The training operator since 1.9, for PyTorch (training.md §2 no. 4).
+/// The training operator since 1.9, for PyTorch (docs/internals/training.md#variables-of-a-pytorchjob).
 pub(super) fn of_py_torch_job(workload: &Workload<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
     let spec = workload.object.get("spec");
     let elastic = spec.get("elasticPolicy");

@@ -1,4 +1,5 @@
-//! `batch.volcano.sh` `Job`: tasks that are scheduled together (kinds.md §8).
+//! `batch.volcano.sh` `Job`: tasks that are scheduled together
+//! (docs/internals/batch-kinds.md#volcano-job).
 
 use super::definition::{Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks};
 use super::field::{Field, Part};

@@ -1,4 +1,5 @@
-//! `kubeflow.org` `XGBoostJob`: a pod template for each of Master and Worker (kinds.md §6b).
+//! `kubeflow.org` `XGBoostJob`: a pod template for each of Master and Worker
+//! (docs/internals/kubeflow.md#xgboostjob).
 
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;

@@ -37,7 +37,7 @@ pub struct Asked {
     pub schedule: String,
 }
 
-/// Spot nodes of a provider, by what selects them (training.md §2 no. 6).
+/// Spot nodes of a provider, by what selects them (docs/internals/training.md#spot-nodes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Spot {
     /// Google Kubernetes Engine

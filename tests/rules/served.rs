@@ -374,7 +374,8 @@ fn touches(patch: &Value, pointer: &str) -> bool {
 }
 
 /// Returns an object as an API server sends it when it is applied on the server's side: its namespace, who
-/// owns which field, and its defaults in the fields that rules read (kubernetes.md §7.3).
+/// owns which field, and its defaults in the fields that rules read
+/// (docs/internals/kubernetes.md#defaults-before-admission).
 fn as_sent(object: &Value) -> Value {
     let mut sent = object.clone();
     let applied =

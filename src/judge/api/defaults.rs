@@ -1,7 +1,7 @@
 //! An object as the API server decodes it: with defaults, canonical quantities, and without unset fields.
 //!
-//! Defaults are those of the server (kubernetes.md §1.4, §7.3): of a Job, but not for the Job in a `CronJob`;
-//! of the pod spec in a template, but not of a pod.
+//! Defaults are those of the server (docs/internals/kubernetes.md#defaults-of-a-job): of a Job, but not for
+//! the Job in a `CronJob`; of the pod spec in a template, but not of a pod.
 
 mod custom;
 

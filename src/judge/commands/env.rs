@@ -63,7 +63,7 @@ const MAX_NAME_BYTES: usize = 256;
 
 impl<'a> Environment<'a> {
     /// Returns the variables of a container, with those of the kind's controller, which come last and win
-    /// (training.md §0, fact 8).
+    /// (docs/internals/training.md#variables-from-controllers).
     pub(super) fn of(container: &Part<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
         let is_open = added.is_none() || !container.get("envFrom").values().is_empty();
         Self {

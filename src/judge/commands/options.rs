@@ -1,7 +1,7 @@
 //! The options of launchers, as data.
 //!
-//! Sources: `torch/distributed/run.py`, `accelerate/commands/launch.py`, `deepspeed/launcher/runner.py` and the
-//! manual page of Open MPI's `mpirun`, as read for training.md §1.
+//! Sources: `torch/distributed/run.py`, `accelerate/commands/launch.py`, `deepspeed/launcher/runner.py` and
+//! the manual page of Open MPI's `mpirun` (docs/internals/training.md#launcher-options).
 
 use super::Launcher;
 

@@ -116,7 +116,8 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// Flags for a directory to write, without dashes and with `_` for `-` (training.md §2 no. 3).
+/// Flags for a directory to write, without dashes and with `_` for `-`
+/// (docs/internals/training.md#flags-for-checkpoints).
 const FLAGS: [&str; 14] = [
     "checkpoint_dir",
     "checkpoint_file",

@@ -426,7 +426,7 @@ fn is_replaced(workload: &Workload<'_>) -> bool {
         .is_some_and(|cron| replaces(cron) && cron.get("suspend").bool() != Field::Set(true))
 }
 
-/// Warns of a run whose pods outlive its deadline (kinds.md §1).
+/// Warns of a run whose pods outlive its deadline (docs/internals/batch-kinds.md#pods-that-outlive-a-job).
 fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let Some(release) = cx.workload.kind.release else { return };
     // `resources-released` reports it where the pods hold accelerators.

@@ -458,8 +458,8 @@ impl<'a> Change<'a> {
         let is =
             |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool) == Some(true);
         let suspended = |object: &Value| is(object, "/spec/suspend") || is(object, "/spec/runPolicy/suspend");
-        // Kubernetes.md §2.2: only a suspended Job that has not started can be changed; 1.35 and later
-        // require less.
+        // Only a suspended Job that has not started can be changed; 1.36 and later require less
+        // (docs/internals/kubernetes.md#templates-of-suspended-jobs).
         let started = old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
         // JobSet accepts a change also in the update that suspends it.
         let is_open = suspended(old) || (!cx.workload.kind.is_built_in() && suspended(cx.request.object));

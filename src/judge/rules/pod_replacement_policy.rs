@@ -354,9 +354,9 @@ fn defaulted_again(cx: &Cx<'_>) -> Option<Op> {
         .then(|| Op::Replace(field.pointer, "Failed".into()))
 }
 
-/// Tells whether the author of a Job chose its `podReplacementPolicy` (kubernetes.md §7.3). `Update` entries
-/// of managedFields own defaults too, so they do not count. A requester can forge both marks, but only for
-/// their own Job.
+/// Tells whether the author of a Job chose its `podReplacementPolicy`
+/// (docs/internals/kubernetes.md#what-the-author-set). `Update` entries of managedFields own defaults too, so
+/// they do not count. A requester can forge both marks, but only for their own Job.
 fn is_chosen(object: &Part<'_>) -> bool {
     let metadata = object.get("metadata");
     let applied = metadata.get("managedFields").items().any(|entry| {

@@ -169,7 +169,7 @@ fn check(cx: &mut Cx<'_>) {
 }
 
 /// The wrapper deletes what is inside it, and takes a component that is gone for a failure. So a TTL must be
-/// longer than it takes to see that the component has finished (kinds.md §9).
+/// longer than it takes to see that the component has finished (docs/internals/batch-kinds.md#appwrapper).
 fn check_inside(cx: &mut Cx<'_>, field: &Part<'_>) {
     const LEAST_SECONDS: i64 = 60;
     if let Field::Set(seconds) = field.int()
@@ -290,7 +290,7 @@ fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) {
     finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
 }
 
-/// How many finished runs are kept (kubernetes.md §3, kinds.md §12); nothing if unknown.
+/// How many finished runs are kept (docs/internals/kubernetes.md#history-limits); nothing if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kept {
     successful: Option<i64>,

@@ -339,7 +339,7 @@ fn day(time: SystemTime) -> String {
 /// Checks the dates of a certificate.
 ///
 /// "Soon" is a tenth of its life, not a number of days: a short-lived certificate is not always about to
-/// expire (reliability.md §2 no. 12).
+/// expire (docs/internals/webhook.md#certificates-that-expire-soon).
 fn dates(what: &str, root: &Root, now: SystemTime) -> Note {
     let (begin, end) = (root.not_before(), root.not_after());
     let life = end.duration_since(begin).unwrap_or_default();

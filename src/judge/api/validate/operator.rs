@@ -1,6 +1,7 @@
 //! The validation by operators: of a `PyTorchJob` by the training operator's webhook, since version 1.8
-//! (kubernetes.md §4.1), of a `RayJob` by KubeRay's controller (kinds.md §7), and of an
-//! `AppWrapper` by its webhook (kinds.md §9).
+//! (docs/internals/kubeflow.md#pytorchjob), of a `RayJob` by KubeRay's controller
+//! (docs/internals/batch-kinds.md#rayjob), and of an `AppWrapper` by its webhook
+//! (docs/internals/batch-kinds.md#appwrapper).
 
 use super::cause::{At as _, Cause, Causes};
 use super::custom;

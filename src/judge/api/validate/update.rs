@@ -1,4 +1,5 @@
-//! The API server's validation of an UPDATE: what may change (kubernetes.md §2).
+//! The API server's validation of an UPDATE: what may change
+//! (docs/internals/kubernetes.md#fields-that-may-change).
 
 use std::collections::HashSet;
 
