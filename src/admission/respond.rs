@@ -21,7 +21,7 @@ use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
-/// The longest warning, in characters; the API server truncates longer ones
+/// The longest warning, in characters; the API server truncates and drops longer ones
 /// (docs/internals/webhook.md#warnings).
 pub const LONGEST_WARNING: usize = 120;
 /// The most warnings in one answer.
