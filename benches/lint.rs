@@ -5,7 +5,6 @@ mod support;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use jobgate::judge::policy::Policy;
 use jobgate::local::lint::{self, Claims, Input, Options};
 
 const BYTES: usize = 20_000_000;
@@ -20,7 +19,7 @@ fn large(criterion: &mut Criterion, name: &str, source: &str) {
     group.sample_size(10).throughput(Throughput::Bytes(source.len() as u64));
     group.bench_function("events", |bencher| bencher.iter(|| support::events(black_box(source))));
     let inputs = [Input::text("jobs.yaml", source.as_bytes())];
-    let policy = Policy::builtin("default").expect("the default policy");
+    let policy = jobgate::policies::builtin("default").expect("the default policy");
     let options = Options { keep_sources: false, keep_fixes: false, ..Options::default() };
     for threads in [1, 2] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");

@@ -692,7 +692,7 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
     let (server, client) = (threads(SERVER_THREAD), threads("client"));
     let made = Development::generate().unwrap();
     let tls = tls(&made.ca);
-    let policy = Policy::builtin("default").expect("the default policy is built in");
+    let policy = jobgate::policies::builtin("default").expect("the default policy is built in");
     let (jobgate, _running) =
         start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
     let (seven_rules, _running) =
@@ -798,7 +798,7 @@ fn other_kinds(plan: &Plan, out: &mut String) {
     let (server, client) = (threads(SERVER_THREAD), threads("client"));
     let made = Development::generate().unwrap();
     let tls = tls(&made.ca);
-    let policy = Policy::builtin("default").expect("the default policy is built in");
+    let policy = jobgate::policies::builtin("default").expect("the default policy is built in");
     let (address, _running) =
         start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
     let connections = CONNECTIONS[0];

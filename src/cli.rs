@@ -35,9 +35,10 @@ use anyhow::{Context as _, anyhow, bail};
 use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::judge::policy::{BUILTINS, Policy};
+use crate::judge::policy::Policy;
 use crate::local::files::{self, Barred, MAX_SETTINGS_BYTES, Tree};
 use crate::local::lint::{Claims, Input, Options, collect, drained, path_text};
+use crate::policies::BUILTINS;
 use crate::report::clean;
 use crate::text::suggest::closest;
 
@@ -96,7 +97,7 @@ fn policy_at(
     place: impl FnOnce(&str) -> PathBuf,
     read: impl FnOnce(&Path) -> Result<Vec<u8>, Barred>,
 ) -> anyhow::Result<Policy> {
-    if let Some(policy) = Policy::builtin(name) {
+    if let Some(policy) = crate::policies::builtin(name) {
         return Ok(policy);
     }
     let path = place(name);

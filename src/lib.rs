@@ -13,15 +13,10 @@
 //! `jobgate serve` are adapters around it. Each folder is a layer, and imports point down only;
 //! `tests/integration/layers.rs` has the table and checks it.
 
-pub mod admission;
 pub mod cli;
-#[cfg(feature = "serve")]
-pub mod cluster;
-pub mod judge;
-pub mod k8s;
-pub mod kinds;
 pub mod local;
-pub mod report;
+pub mod policies;
+pub use jobgate_core::{admission, judge, k8s, kinds, text};
+pub use jobgate_report as report;
 #[cfg(feature = "serve")]
-pub mod serve;
-pub mod text;
+pub use {jobgate_cluster as cluster, jobgate_serve as serve};

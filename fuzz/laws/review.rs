@@ -27,7 +27,8 @@ impl Facts for OneNode {
 }
 
 static DEFAULT: LazyLock<Policy> = LazyLock::new(Policy::default);
-static AUDIT: LazyLock<Policy> = LazyLock::new(|| Policy::builtin("audit").expect("a built-in policy"));
+static AUDIT: LazyLock<Policy> =
+    LazyLock::new(|| jobgate::policies::builtin("audit").expect("a built-in policy"));
 
 /// Takes a body as it is posted.
 pub fn check(body: &[u8]) {

@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::cli::args::{Cli, page_ids};
-use crate::judge::policy::BUILTINS;
+use crate::policies::BUILTINS;
 
 /// Writes the completion script of a shell.
 ///

@@ -11,6 +11,7 @@ use super::progress::narrated;
 use crate::cli::args::{Doctor, DoctorFormat};
 use crate::cluster;
 use crate::k8s::names;
+use crate::policies::SOURCES;
 use crate::serve::doctor::observe::{self, Options};
 use crate::serve::doctor::observed::Place;
 use crate::serve::doctor::{self, Status};
@@ -32,7 +33,12 @@ pub fn run(args: &Doctor, out: &mut dyn Write) -> anyhow::Result<Exit> {
             bail!("{name:?} is not the name of an object: {why}");
         }
     }
-    let options = Options { place, canary: !args.no_canary, timeout: Duration::from_secs(args.timeout) };
+    let options = Options {
+        place,
+        canary: !args.no_canary,
+        timeout: Duration::from_secs(args.timeout),
+        builtins: &SOURCES,
+    };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let (server, observed) = narrated(false, &|| "reading the cluster".to_owned(), || {

@@ -8,9 +8,10 @@ use jiff::civil::Date;
 
 use super::Exit;
 use crate::judge::cel;
-use crate::judge::policy::{BUILTINS, Policy};
+use crate::judge::policy::Policy;
 use crate::local::files::{self, Barred, MAX_SETTINGS_BYTES};
 use crate::local::lint::path_text;
+use crate::policies::BUILTINS;
 use crate::report::{clean, clean_lines};
 use crate::text::number::plural;
 use crate::text::suggest::closest;

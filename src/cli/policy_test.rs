@@ -170,7 +170,7 @@ fn configured(paths: &[PathBuf], current: &Path) -> anyhow::Result<Chosen> {
         let shown = format!("{} of {}", clean(&named.value), clean(&file.path));
         return Ok(Chosen { policy: file.read_policy(named)?, shown });
     }
-    Ok(Chosen { policy: Policy::default(), shown: "default, as there is no policy.yaml".to_owned() })
+    Ok(Chosen { policy: crate::policies::default(), shown: "default, as there is no policy.yaml".to_owned() })
 }
 
 fn judge(paths: &Paths, policy: Option<&Policy>, update: bool) -> Outcome {

@@ -186,7 +186,7 @@ mod tests {
     use crate::judge::facts::NoFacts;
 
     fn review(body: &[u8]) -> anyhow::Result<String> {
-        let policy = Policy::builtin("default").context("the default policy")?;
+        let policy = crate::policies::builtin("default").context("the default policy")?;
         let mut out = Vec::new();
         run(body, Endpoint::Mutate, &policy, &NoFacts, None, &mut out)?;
         Ok(String::from_utf8(out)?)

@@ -220,7 +220,7 @@ async fn manage(
 
 /// Follows the policy's file, if it is one; after an error the last good policy stays in force.
 async fn follow_policy(name: &str, webhook: &Webhook, metrics: &Metrics) -> anyhow::Result<Option<Follower>> {
-    if Policy::builtin(name).is_some() {
+    if crate::policies::builtin(name).is_some() {
         return Ok(None);
     }
     let (target, path) = (webhook.clone(), name.to_owned());

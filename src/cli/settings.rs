@@ -141,7 +141,7 @@ impl Settings {
             Some(selection) => selection.of_policy(policy),
             None => policy,
         };
-        let default = Policy::default();
+        let default = crate::policies::default();
         let whole = selection.is_some().then(|| policy.clone());
         let mut is_other = policy.hash != default.hash;
         let settings = Self {

@@ -1,6 +1,6 @@
 //! Manifests to start from: the template of a kind, filled in with what is asked for.
 //!
-//! A kind's template (`src/kinds/<kind>.starter.yaml`) is YAML with marks. `{{name}}` stands for a value. A
+//! A kind's template (`crates/core/src/kinds/<kind>.starter.yaml`) is YAML with marks. `{{name}}` stands for a value. A
 //! line `{?multi,!spot}text` stands where all conditions hold; a line `{!multi}text` is an error where they
 //! do. `{{>part}}` on a line of its own stands for a part, which is one of `PARTS` or comes behind a line
 //! `{{=part}}` at the end of the template.
@@ -298,7 +298,6 @@ const MAX_NAME_BYTES: usize = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::policy::Policy;
     use crate::local::lint::{self, Claims, Input, Options};
 
     /// Every combination of options that a kind has.
@@ -335,7 +334,7 @@ mod tests {
 
     #[test]
     fn what_is_made_passes_every_rule() {
-        let policy = Policy::builtin("strict").expect("a policy");
+        let policy = crate::policies::builtin("strict").expect("a policy");
         let mut made = 0;
         for (kind, asked) in matrix() {
             let Ok(text) = manifest(kind, &asked) else { continue };

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use jobgate::judge::finding::Level;
-use jobgate::judge::policy::{Action, BUILTINS, Policy, RuleSettings};
+use jobgate::judge::policy::{Action, Policy, RuleSettings};
 use jobgate::kinds::Kind;
+use jobgate::policies::BUILTINS;
 use jobgate::text::value::{Value, json};
 
 use crate::api::Api;
@@ -72,7 +73,7 @@ fn default_policy(place: &Place<'_>) {
 
 fn built_in(place: &Place<'_>) {
     for builtin in BUILTINS.iter().filter(|builtin| builtin.name != "default") {
-        let policy = Policy::builtin(builtin.name).expect("a built-in policy");
+        let policy = jobgate::policies::builtin(builtin.name).expect("a built-in policy");
         println!("{}: {:?}", builtin.name, compare(place, policy, &fixtures()));
     }
 }

@@ -33,7 +33,7 @@ async fn run(
     });
     let connection =
         Connection { client: Client::new(service, "default"), server: "https://fake".to_owned() };
-    let policy = Policy::builtin("default").unwrap();
+    let policy = jobgate::policies::builtin("default").unwrap();
     let report = audit::audit(&connection, &policy, options, &Progress::default()).await;
     let diary = diary.lock().unwrap().clone();
     (report, diary)

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::shared;
-use clap::ValueEnum as _;
 use jobgate::judge::checks::{
     DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, PLACEHOLDER, SYNTAX, UNRENDERED_TEMPLATE,
 };
@@ -20,7 +19,7 @@ use jobgate::report::{self, Format, Location, Report};
 use jobgate::text::lines::Lines;
 
 fn policy() -> Policy {
-    Policy::builtin("default").expect("the default policy")
+    jobgate::policies::builtin("default").expect("the default policy")
 }
 
 fn lint_all(path: &Path) -> Linted {
@@ -68,7 +67,7 @@ fn check(report: &Report) {
             <= (&b.location.file, b.location.span.start, &b.finding.rule)
     };
     assert!(report.findings.is_sorted_by(order), "findings are out of order");
-    for &format in Format::value_variants() {
+    for format in Format::ALL {
         let mut out = Vec::new();
         report::write(report, format, &report::Options::default(), &mut out).expect("write to memory");
         let text = String::from_utf8(out).expect("reports are UTF-8");

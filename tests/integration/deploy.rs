@@ -422,8 +422,7 @@ fn the_policy_is_good_and_is_where_the_program_looks() {
         assert!(rendering.arguments().contains(&path.as_str()));
         let named = ["audit", "strict"].into_iter().find(|name| rendering.name.contains(name));
         let expected = named.unwrap_or("default");
-        let builtin =
-            jobgate::judge::policy::BUILTINS.iter().find(|builtin| builtin.name == expected).unwrap();
+        let builtin = jobgate::policies::BUILTINS.iter().find(|builtin| builtin.name == expected).unwrap();
         assert_eq!(source, builtin.source);
     });
 }

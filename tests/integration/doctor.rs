@@ -10,6 +10,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use http::Request;
 use hyper_util::rt::TokioIo;
 use jobgate::cluster::{self, Connection};
+use jobgate::policies::SOURCES;
 use jobgate::serve::certs::Names;
 use jobgate::serve::certs::authority::Authority;
 use jobgate::serve::doctor::observe::{Options, observe};
@@ -33,7 +34,7 @@ fn ok(body: &Value) -> Answer {
 }
 
 fn options() -> Options {
-    Options { place: Place::default(), canary: true, timeout: Duration::from_secs(5) }
+    Options { place: Place::default(), canary: true, timeout: Duration::from_secs(5), builtins: &SOURCES }
 }
 
 /// Looks at what a script answers to each method and path, and returns what was asked, too.

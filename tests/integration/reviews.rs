@@ -22,7 +22,7 @@ fn folder() -> Option<PathBuf> {
 }
 
 fn policy() -> Policy {
-    Policy::builtin("default").expect("the default policy")
+    jobgate::policies::builtin("default").expect("the default policy")
 }
 
 /// The claims of `reviews/claims.yaml`; that each stands there is checked below.

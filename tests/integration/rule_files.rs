@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jobgate::judge::rules::RuleSet;
 
 /// The only files beside a rule's own that may have its id: reports of made-up findings, for tests.
-const SAMPLES: [&str; 2] = ["report/sample.rs", "report/laws.rs"];
+const SAMPLES: [&str; 2] = ["sample.rs", "laws.rs"];
 
 /// Words that are the id of a rule, and something else where they stand: the reason of a fault, a value of a
 /// starter's template, and an example in a file that `init` writes.
@@ -43,12 +43,21 @@ fn is_word(code: &str, at: usize, id: &str) -> bool {
 
 #[test]
 fn no_rule_is_named_outside_its_file() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let roots = [
+        "src",
+        "crates/cluster/src",
+        "crates/core/src",
+        "crates/report/src",
+        "crates/serve/src",
+        "crates/text/src",
+    ];
+    let roots = roots.map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
     let rules = RuleSet::built_in();
     let ids: Vec<&str> = rules.iter().map(|rule| &*rule.id).collect();
     let (mut wrong, mut own) = (Vec::new(), 0);
-    for path in sources(&root).into_iter().filter(|path| !path.ends_with("tests.rs")) {
-        let place = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+    let paths = roots.iter().flat_map(|root| sources(root).into_iter().map(move |path| (root, path)));
+    for (root, path) in paths.filter(|(_, path)| !path.ends_with("tests.rs")) {
+        let place = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
         let code = code(&path);
         let is_named = |id: &&&str| code.match_indices(**id).any(|(at, _)| is_word(&code, at, id));
         for id in ids.iter().filter(is_named) {
@@ -72,7 +81,7 @@ fn after<'c>(code: &'c str, words: &[&str]) -> Vec<&'c str> {
 
 #[test]
 fn a_rule_declares_the_parameters_that_it_reads() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/judge/rules");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/core/src/judge/rules");
     let readers = [".flag(&", ".number(&", ".strings(&", ".word(&", ".mapping(&"];
     let types = ["Flag", "Number", "Strings", "Word", "Mapping"];
     let (mut wrong, mut seen) = (Vec::new(), 0);

@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 
 use jobgate::admission::{self, Endpoint};
 use jobgate::judge::facts::NoFacts;
-use jobgate::judge::policy::Policy;
 use jobgate::text::shell::{self, Variables, Word};
 use proptest::prelude::*;
 
@@ -179,7 +178,7 @@ fn the_webhook_says_what_it_did_not_judge_and_denies_the_rest() {
             "namespace": "team", "object": job_beyond_bounds(),
         },
     });
-    let policy = Policy::builtin("default").unwrap();
+    let policy = jobgate::policies::builtin("default").unwrap();
     let answer =
         admission::answer(Endpoint::Validate, &policy, &NoFacts, review.to_string().as_bytes(), None);
     let answer: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();

@@ -325,7 +325,7 @@ pub(crate) fn no_text_costs_more_than_its_bytes() {
 
 /// Searches the `nth` kind.
 fn search(nth: usize, base: &Base, timed: bool) {
-    let policy = Policy::builtin("default").unwrap();
+    let policy = jobgate::policies::builtin("default").unwrap();
     // What is made once for a process is nobody's cost.
     bare(base, &policy);
     let began = Instant::now();

@@ -551,6 +551,9 @@ class Files(unittest.TestCase):
         return re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(), re.M).group(1)
 
     def test_one_version(self):
+        manifest = (ROOT / "Cargo.toml").read_text()
+        crates = re.findall(r'^jobgate-\w+ = .*version = "=([^"]+)"', manifest, re.M)
+        self.assertEqual(set(crates), {self.version()})
         chart = yaml.safe_load((ROOT / "deploy/helm/jobgate/Chart.yaml").read_text())
         self.assertEqual((chart["version"], chart["appVersion"]), (self.version(), self.version()))
         mirror = (ROOT / "deploy/packages/pre-commit/pyproject.toml").read_text()
@@ -561,7 +564,7 @@ class Files(unittest.TestCase):
         self.assertEqual(lines[0], "*")
         sent = [ROOT / line[1:] for line in lines[1:]]
         included = set()
-        for file in ROOT.glob("src/**/*.rs"):
+        for file in [*ROOT.glob("src/**/*.rs"), *ROOT.glob("crates/*/src/**/*.rs")]:
             if file.name == "tests.rs":
                 continue
             # Tests at the end of a file are not built.
@@ -574,6 +577,7 @@ class Files(unittest.TestCase):
             self.assertTrue(path.exists(), path)
             self.assertTrue(any(path == one or one in path.parents for one in sent), path)
         # The other packages of the workspace, without which cargo builds none.
+        self.assertIn(ROOT / "crates", sent)
         self.assertIn(ROOT / "xtask", sent)
         # And what the recipe itself calls.
         self.assertIn(ROOT / "deploy", sent)

@@ -6,7 +6,6 @@
 use jobgate::admission::{self, Endpoint};
 use jobgate::cli::pages;
 use jobgate::judge::facts::NoFacts;
-use jobgate::judge::policy::Policy;
 use jobgate::kinds::registration::{Target, configurations};
 use jobgate::kinds::{self, Api, CUSTOM, Count, Definition, Finished, Kind, NotAdded, Pods, Restart, Ttl};
 use jobgate::local::lint::{self, Claims, Input, Options};
@@ -78,7 +77,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn linted() {
     let input = Input::text("swarm.yaml", MANIFEST.as_bytes());
-    let policy = Policy::builtin("default").unwrap();
+    let policy = jobgate::policies::builtin("default").unwrap();
     let report = lint::lint(&[input], &policy, &Claims::default(), &Options::default()).report;
     let found: Vec<String> = report
         .findings
@@ -105,7 +104,7 @@ fn filled() {
     let body = format!(
         r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u","kind":{{"group":"example.dev","version":"v1","kind":"SwarmJob"}},"operation":"CREATE","namespace":"ml","object":{object}}}}}"#
     );
-    let policy = Policy::builtin("default").unwrap();
+    let policy = jobgate::policies::builtin("default").unwrap();
     let answer = admission::answer(Endpoint::Mutate, &policy, &NoFacts, body.as_bytes(), None);
     assert_eq!((answer.status, answer.meta.fault, answer.meta.patch_ops), (200, None, 2), "{answer:?}");
     let refused = admission::answer(Endpoint::Validate, &policy, &NoFacts, body.as_bytes(), None);

@@ -107,11 +107,11 @@ impl Case {
 pub(crate) fn policies() -> Vec<Policy> {
     let mut policies: Vec<Policy> = ["default", "audit", "accelerators", "strict"]
         .iter()
-        .map(|name| Policy::builtin(name).expect("a policy"))
+        .map(|name| jobgate::policies::builtin(name).expect("a policy"))
         .collect();
     for action in [Action::Deny, Action::Warn, Action::Fill] {
         let settings = |may: bool| RuleSettings { action: may.then_some(action), params: BTreeMap::new() };
-        let policy = Policy::builtin("default").expect("a policy");
+        let policy = jobgate::policies::builtin("default").expect("a policy");
         let rules = policy.rules().iter();
         let rules =
             rules.map(|rule| (rule.id.to_string(), settings(action != Action::Fill || rule.can_fill())));

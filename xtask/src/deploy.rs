@@ -4,9 +4,9 @@
 //! The rest of `deploy/base` is written by hand. One file has all of it, for use without overlays.
 
 use jobgate::judge::cel;
-use jobgate::judge::policy::{BUILTINS, Policy};
 use jobgate::kinds::Kind;
 use jobgate::kinds::registration::{self, Target};
+use jobgate::policies::BUILTINS;
 use jobgate::text::value::{Map, Value, json};
 use jobgate::text::yaml;
 
@@ -38,7 +38,7 @@ pub(crate) fn files() -> Vec<(String, String)> {
         file("components/audit/policy.yaml", format!("{MADE}{}", policy("audit"))),
         file(
             "components/rules-in-the-api-server/policy.yaml",
-            format!("{MADE}{}", cel::export(&Policy::default(), NAME, None).to_yaml()),
+            format!("{MADE}{}", cel::export(&jobgate::policies::default(), NAME, None).to_yaml()),
         ),
         file("helm/jobgate/files/grafana-dashboard.json", DASHBOARD.to_owned()),
         file("helm/jobgate/files/prometheus-rule.yaml", ALERTS.to_owned()),

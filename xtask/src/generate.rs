@@ -42,7 +42,7 @@ fn files() -> Vec<Made> {
         made("docs/rules/README.md", pages::index_file()),
         made("policies/configuration.schema.json", format!("{:#}\n", configuration::schema())),
         made("policies/policy.schema.json", format!("{:#}\n", policy::schema(&RuleSet::built_in()))),
-        made("src/judge/api/schema/built_in.json", schemas::built_in()),
+        made("crates/core/src/judge/api/schema/built_in.json", schemas::built_in()),
     ];
     files.extend(
         RuleSet::built_in()

@@ -15,7 +15,7 @@ const DOCTOR: &str = include_str!("doctor.md");
 
 /// Returns a rule's page as a Markdown file.
 pub(crate) fn rule_file(rule: &Rule) -> String {
-    let source = format!("src/judge/rules/{}.rs", rule.file());
+    let source = format!("crates/core/src/judge/rules/{}.rs", rule.file());
     format!(
         "<!-- Made by `cargo xtask generate` from {source}. Edit that. -->\n\n# {}\n\n{}",
         rule.id,
@@ -25,7 +25,7 @@ pub(crate) fn rule_file(rule: &Rule) -> String {
 
 /// Returns the index of the rules' pages, with the checks' pages, as a Markdown file.
 pub(crate) fn index_file() -> String {
-    let mut out = "<!-- Made by `cargo xtask generate` from src/judge/rules and src/judge/checks.rs. Edit those. -->\n\n# Rules\n\n\
+    let mut out = "<!-- Made by `cargo xtask generate` from crates/core/src/judge/rules and crates/core/src/judge/checks.rs. Edit those. -->\n\n# Rules\n\n\
                    What is done about a finding is the action; a policy may choose another.\n\n\
                    | Rule | Action | Kinds | What must hold |\n| --- | --- | --- | --- |\n"
         .to_owned();
@@ -50,10 +50,11 @@ pub(crate) fn index_file() -> String {
 
 /// Returns the page of the kinds, as a Markdown file: what their definitions say.
 pub(crate) fn kinds_file() -> String {
-    let mut out = "<!-- Made by `cargo xtask generate` from src/kinds. Edit that. -->\n\n# Kinds\n\n\
+    let mut out =
+        "<!-- Made by `cargo xtask generate` from crates/core/src/kinds. Edit that. -->\n\n# Kinds\n\n\
                    What Jobgate judges, and what each field means there. `*` is any role or item. Nothing is \
                    filled in on UPDATE, but for a CronJob, whose next run it changes.\n"
-        .to_owned();
+            .to_owned();
     for kind in Kind::all() {
         let _ = write!(out, "\n## {} ({})\n\n", kind.title(), kind.api_version());
         for line in about(kind) {
@@ -189,7 +190,7 @@ fn listed_plural(names: &[&str]) -> String {
 /// Returns the page of the doctor: the hand-written part, and the checks.
 pub(crate) fn doctor_file() -> String {
     let mut out = format!(
-        "<!-- Made by `cargo xtask generate` from xtask/src/doctor.md and src/serve/doctor/checks.rs. Edit those. -->\n\n{DOCTOR}\n## The checks\n"
+        "<!-- Made by `cargo xtask generate` from xtask/src/doctor.md and crates/serve/src/doctor/checks.rs. Edit those. -->\n\n{DOCTOR}\n## The checks\n"
     );
     for check in doctor::CHECKS {
         let remedy = as_code(&check.usual_remedy());

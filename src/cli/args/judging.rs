@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::names::{policies, rules_and_checks};
@@ -9,6 +10,16 @@ use super::size::{Size, size};
 use crate::judge::finding::Level;
 use crate::local::lint::MAX_FILE_SIZE;
 use crate::report::Format;
+
+/// Reads the name of a format.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let names = Format::ALL.map(|format| {
+        let (name, what) = format.describe();
+        PossibleValue::new(name).help(what)
+    });
+    let named = |name: &String| Format::ALL.into_iter().find(|format| format.describe().0 == *name);
+    PossibleValuesParser::new(names).map(move |name| named(&name).unwrap_or(Format::Human))
+}
 
 /// The policy and the report: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
 #[derive(Debug, Args)]
@@ -47,7 +58,7 @@ pub struct Reporting {
     pub exit_zero: bool,
 
     /// The format of the report
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Human, help_heading = "Report")]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), default_value = "human", help_heading = "Report")]
     pub format: Format,
 
     /// Write the report to a file, all of it or nothing

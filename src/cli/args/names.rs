@@ -5,9 +5,9 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 
 use crate::cli::topics::TOPICS;
-use crate::judge::policy::BUILTINS;
 use crate::judge::rules::RuleSet;
 use crate::judge::selection;
+use crate::policies::BUILTINS;
 
 /// Reads any text, and has names to offer.
 #[derive(Clone)]

@@ -4,10 +4,10 @@
 
 use super::KIND;
 use super::read::{LEVELS, keys};
-use crate::judge::policy::BUILTINS;
 use crate::judge::rules::RuleSet;
 use crate::judge::selection;
 use crate::judge::settings::API_VERSION;
+use crate::policies::BUILTINS;
 use crate::text::value::{Map, Value, json};
 
 /// Returns the JSON Schema (draft 2020-12) of configurations.

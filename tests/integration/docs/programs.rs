@@ -133,7 +133,7 @@ fn cargo(arguments: &[String]) -> Result<(), String> {
     }
     for filter in own.iter().filter_map(|word| word.rsplit_once("::").filter(|_| !word.contains('/'))) {
         let function = format!("fn {}", filter.1);
-        let folders = ["src", "tests"].map(|folder| root().join(folder));
+        let folders = ["src", "crates", "tests"].map(|folder| root().join(folder));
         if !folders.iter().any(|folder| is_in(folder, &function)) {
             return Err(format!("there is no test {}", filter.1));
         }

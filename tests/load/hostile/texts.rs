@@ -455,7 +455,7 @@ fn too_much(small: &Cost, large: &Cost) -> Option<String> {
 
 /// Searches, and fails if some text costs too much. One in a process of its own.
 pub(crate) fn search(timed: bool) {
-    let policy = Policy::builtin("default").unwrap();
+    let policy = jobgate::policies::builtin("default").unwrap();
     // On this thread, where steps are counted, and nothing else allocates.
     let _pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().unwrap();
     cost(&policy, "apiVersion: batch/v1\nkind: Job\n");

@@ -1,0 +1,59 @@
+//! The batch kinds in a cluster that are not judged.
+
+use super::object;
+use crate::fetch::Failure;
+use crate::{Connection, chain};
+use jobgate_core::kinds::others;
+use jobgate_core::text::value::Value;
+use jobgate_report::Unjudged;
+
+/// Returns which batch kinds that are not judged the cluster holds, and what could not be counted. A cluster
+/// that does not say what it serves holds none that we could name.
+pub(super) async fn others_in(connection: &Connection, namespaces: &[String]) -> Vec<Unjudged> {
+    let mut found = Vec::new();
+    let Ok(groups) = object(connection, "/apis".to_owned()).await else { return found };
+    let text = |value: &Value, pointer: &str| {
+        value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    for served in groups["groups"].as_array().into_iter().flatten() {
+        let (group, version) = (text(served, "/name"), text(served, "/preferredVersion/groupVersion"));
+        let Some((group, kinds)) = others().find(|(name, _)| *name == group) else { continue };
+        let Ok(resources) = object(connection, format!("/apis/{version}")).await else { continue };
+        let resources = resources["resources"].as_array().into_iter().flatten();
+        for resource in resources.filter(|resource| !text(resource, "/name").contains('/')) {
+            let Some(kind) = kinds.iter().find(|kind| **kind == text(resource, "/kind")) else { continue };
+            let name = text(resource, "/name");
+            let paths = match namespaces {
+                [] => vec![format!("/apis/{version}/{name}")],
+                _ => namespaces
+                    .iter()
+                    .map(|namespace| format!("/apis/{version}/namespaces/{namespace}/{name}"))
+                    .collect(),
+            };
+            let mut count = 0;
+            for path in paths {
+                match object(connection, format!("{path}?limit=1")).await {
+                    Ok(list) => {
+                        let rest = list
+                            .pointer("/metadata/remainingItemCount")
+                            .and_then(Value::as_u64)
+                            .unwrap_or_default();
+                        count += list["items"].as_array().map_or(0, Vec::len) as u64 + rest;
+                    }
+                    Err(Failure::NotFound | Failure::Foreign) => {}
+                    Err(failure) => {
+                        found.push(Unjudged::unknown(format!(
+                            "cannot count {name}.{group}, which are not judged: {}",
+                            chain(&failure)
+                        )));
+                        break;
+                    }
+                }
+            }
+            if count > 0 {
+                found.push(Unjudged::in_cluster(group, kind, Some(count)));
+            }
+        }
+    }
+    found
+}

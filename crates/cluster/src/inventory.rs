@@ -1,0 +1,138 @@
+//! The claims and runtimes of a cluster at one moment, for a command that reads once.
+
+use std::time::Duration;
+
+use kube::Client;
+
+use super::Settings;
+use super::access::Modes;
+use super::fetch::Failure;
+use super::list::{PAGE, Pages};
+use super::mirror::MAX_PAGE_BYTES;
+use super::resource::{self, CLAIMS, Named as _, Resource, Spec};
+use super::runtimes;
+use super::store::Cache;
+use super::wire::Page;
+use jobgate_core::judge::facts::{Claim, Fact, Facts, Runtime};
+use jobgate_core::judge::finding::Source;
+use jobgate_core::kinds::Kind;
+
+/// The access modes of all claims, and all runtimes, when they were listed.
+#[derive(Debug)]
+pub struct Inventory {
+    cache: Cache<Modes>,
+    complete: bool,
+    /// Each kind of runtime; those that could not be listed are not in it.
+    runtimes: Vec<(Kind, Cache<Spec>)>,
+}
+
+impl Inventory {
+    /// Lists the claims and runtimes of some namespaces, or of all if none is given.
+    ///
+    /// What is in a list that fails is unknown; the failures are returned, too, with the resource and the
+    /// namespace (empty for all).
+    pub(crate) async fn take(client: &Client, namespaces: &[String]) -> (Self, Vec<Missing>) {
+        // It is used once, so it does not age.
+        let cache = Cache::new(Duration::MAX);
+        let mut failures = Vec::new();
+        let everywhere = [String::new()];
+        let namespaces = if namespaces.is_empty() { &everywhere[..] } else { namespaces };
+        for namespace in namespaces {
+            let path = match namespace.as_str() {
+                "" => CLAIMS.to_owned(),
+                namespace => format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"),
+            };
+            if let Err(failure) = list::<resource::Claims>(client, &path, &cache, usize::MAX).await {
+                failures.push((None, namespace.clone(), failure));
+            }
+        }
+        let complete = failures.is_empty();
+        cache.hear();
+        let mut runtimes = Vec::new();
+        for kind in Kind::runtimes() {
+            let cache = Cache::new(Duration::MAX);
+            for namespace in if kind.cluster_scoped { &everywhere[..] } else { namespaces } {
+                let path = match namespace.as_str() {
+                    "" => runtimes::all(kind),
+                    namespace => runtimes::of_namespace(kind, namespace),
+                };
+                let most = Settings::default().max_runtime_bytes;
+                match list::<resource::Runtimes>(client, &path, &cache, most).await {
+                    // A cluster need not serve the kind.
+                    Ok(()) | Err(Failure::NotFound | Failure::Foreign) => {}
+                    Err(failure) => failures.push((Some(kind), namespace.clone(), failure)),
+                }
+            }
+            runtimes.push((kind, cache));
+        }
+        (Self { cache, complete, runtimes }, failures)
+    }
+
+    /// Returns how many claims there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A list that failed: of the claims, or of the runtimes of a kind, in a namespace or all.
+pub(crate) type Missing = (Option<Kind>, String, Failure);
+
+/// Lists what is at a path; nothing more goes into the cache above a weight.
+async fn list<R: Resource>(
+    client: &Client,
+    path: &str,
+    cache: &Cache<R::Kept>,
+    most: usize,
+) -> Result<(), Failure> {
+    let mut pages = Pages::new(client, path, PAGE, MAX_PAGE_BYTES, Settings::default().list_timeout);
+    let mut restarts = 0;
+    loop {
+        let body = match pages.fetch().await {
+            // What was read already is replaced: the cache is a map.
+            Err(Failure::Expired) if restarts < 3 => {
+                restarts += 1;
+                pages.restart();
+                continue;
+            }
+            body => body?,
+        };
+        let page: Page<'_, R::Object<'_>> = serde_json::from_slice(&body)?;
+        for object in page.items.iter().take_while(|_| cache.weight() <= most) {
+            let metadata = object.metadata();
+            cache.put(&metadata.namespace, &metadata.name, R::keep(object), 0);
+        }
+        if !pages.turn(&page.metadata.next) {
+            return Ok(());
+        }
+    }
+}
+
+impl Facts for Inventory {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        // The pods of an object in no namespace run in any.
+        if namespace.is_empty() {
+            return Fact::Unknown;
+        }
+        match self.cache.get(namespace, name) {
+            Some(modes) => modes.names().map_or(Fact::Unknown, |access_modes| {
+                Fact::Known(Claim { access_modes, source: Source::Cluster })
+            }),
+            None if self.complete => Fact::Absent,
+            None => Fact::Unknown,
+        }
+    }
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        let Some((kind, cache)) = self.runtimes.iter().find(|(of, _)| of.name == kind) else {
+            return Fact::Unknown;
+        };
+        let namespace = if kind.cluster_scoped { "" } else { namespace };
+        cache.get(namespace, name).map_or(Fact::Unknown, |spec| runtimes::read(*kind, &spec))
+    }
+}

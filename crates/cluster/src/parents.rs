@@ -1,0 +1,81 @@
+//! The look-up of the parent that an object names as its controller.
+
+use std::sync::{Arc, Mutex};
+
+use kube::Client;
+use tokio::time::Instant;
+
+use super::live::{Gate, Key, Live, Looked, Question};
+use super::resource::{self, Place};
+use super::stats::{Counts, Why};
+use super::{ClaimFacts, Claims, Settings, fetch};
+use jobgate_core::judge::facts::{Fact, WantedParent};
+use jobgate_core::kinds::Kind;
+
+/// The longest uid that is looked for, in bytes; those of an API server have 36.
+const LONGEST_UID: usize = 128;
+/// The longest version that is asked for: `v1alpha1` has 8 bytes.
+const LONGEST_VERSION: usize = 32;
+
+/// The parents of one kind.
+pub(super) struct Parents {
+    kind: Kind,
+    live: Live<resource::Parents>,
+}
+
+impl Parents {
+    /// Returns the look-up of each kind that has children.
+    pub(super) fn of_all_kinds(client: &Client, settings: &Settings) -> Vec<Self> {
+        let own = Settings {
+            requests_per_second: settings.parents_per_second,
+            request_burst: settings.parent_burst,
+            ..settings.clone()
+        };
+        let gate = Arc::new(Mutex::new(Gate::new("parent", &own)));
+        let of = |kind: Kind| {
+            let (place, counts) = (Place::of_parents(kind, &own), Arc::<Counts>::default());
+            Self { kind, live: Live::new(client.clone(), own.clone(), place, Arc::clone(&gate), counts) }
+        };
+        Kind::with_children().map(of).collect()
+    }
+
+    async fn look(&self, wanted: &WantedParent, until: Instant) -> Looked<()> {
+        let WantedParent { version, namespace, name, uid, .. } = wanted;
+        // No object has such a name, and none of it must become part of a path.
+        let exists =
+            fetch::is_name(namespace) && fetch::is_name(name) && !uid.is_empty() && uid.len() <= LONGEST_UID;
+        if !exists {
+            return Looked::Absent;
+        }
+        let is_version =
+            version.len() <= LONGEST_VERSION && !version.contains('.') && fetch::is_name(version);
+        let version = if is_version { version.clone() } else { String::new() };
+        let key = Key { namespace: namespace.clone(), name: name.clone(), uid: uid.clone(), version };
+        match self.live.remembered(&key, Question::Deciding) {
+            Some(looked) => looked,
+            None => self.live.look(&key, Question::Deciding, until).await,
+        }
+    }
+}
+
+impl Claims {
+    /// Returns whether the parent exists; likewise as [`Claims::facts`]. Unknown without look-ups.
+    pub async fn parent(&self, wanted: &WantedParent, deadline: Instant) -> ClaimFacts {
+        let until = self.until(deadline);
+        let looked = match self.0.parents.iter().find(|parents| parents.kind.is_same(wanted.kind)) {
+            Some(parents) => parents.look(wanted, until).await,
+            None => Looked::Unknown(Why::Off),
+        };
+        let mut facts = ClaimFacts::default();
+        let fact = match looked {
+            Looked::Found(()) => Fact::Known(()),
+            Looked::Absent => Fact::Absent,
+            Looked::Unknown(why) => {
+                facts.note_parent(wanted, why);
+                Fact::Unknown
+            }
+        };
+        facts.table.parents.insert(wanted.clone(), fact);
+        facts
+    }
+}

@@ -1,0 +1,203 @@
+//! What is looked up, and what is kept of it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::access::Modes;
+use super::fetch;
+use super::live::Key;
+use super::wire::{self, Metadata};
+use super::{Settings, runtimes};
+use jobgate_core::kinds::Kind;
+
+/// A sort of object that is looked up.
+pub(super) trait Resource: Send + Sync + 'static {
+    /// The relevant fields of an object, as it comes from the API server.
+    type Object<'a>: Deserialize<'a> + Named;
+    /// What is kept of it.
+    type Kept: Weigh + Clone + PartialEq + Debug + Send + Sync + 'static;
+    /// The form in which a single one is asked for.
+    const ACCEPT: &'static str = fetch::JSON;
+
+    fn keep(object: &Self::Object<'_>) -> Self::Kept;
+}
+
+/// An object with a name.
+pub(super) trait Named {
+    fn metadata(&self) -> &Metadata<'_>;
+}
+
+impl Named for wire::Claim<'_> {
+    fn metadata(&self) -> &Metadata<'_> {
+        &self.metadata
+    }
+}
+
+impl Named for wire::Runtime<'_> {
+    fn metadata(&self) -> &Metadata<'_> {
+        &self.metadata
+    }
+}
+
+impl Named for wire::Identity<'_> {
+    fn metadata(&self) -> &Metadata<'_> {
+        &self.metadata
+    }
+}
+
+/// What counts towards the limit of a cache.
+pub(super) trait Weigh {
+    fn weight(&self) -> usize;
+}
+
+/// Where the objects of one resource are, and how many of them are kept.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The path of those of all namespaces.
+    pub(super) list: String,
+    /// The kind, if it is one that a cluster need not have.
+    pub(super) kind: Option<Kind>,
+    /// The resource, as in a role.
+    pub(super) resource: &'static str,
+    /// What people call them.
+    pub(super) name: &'static str,
+    /// The greatest weight of a cache.
+    pub(super) most: usize,
+    /// How many single answers are remembered.
+    pub(super) answers: usize,
+    /// Concurrent requests.
+    pub(super) parallel: usize,
+}
+
+/// The claims of all namespaces.
+pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
+
+/// Maximum number of remembered answers about claims, so that memory stays bounded.
+const MAX_CLAIM_ANSWERS: usize = 4096;
+/// The same of parents of one kind, each some hundred bytes.
+const MAX_PARENT_ANSWERS: usize = 4096;
+/// The same of runtimes, each of which may have [`MAX_RUNTIME_BYTES`].
+const MAX_RUNTIME_ANSWERS: usize = 64;
+/// Concurrent requests for runtimes: few, as each answer may be as large as an object can be.
+const PARALLEL_RUNTIMES: usize = 4;
+/// The largest spec of a runtime that is kept; what is larger is unknown. Those that people write have a few
+/// thousand bytes.
+const MAX_RUNTIME_BYTES: usize = 64 << 10;
+
+impl Place {
+    pub(super) fn of_claims(settings: &Settings) -> Self {
+        Self {
+            list: CLAIMS.to_owned(),
+            kind: None,
+            resource: "persistentvolumeclaims",
+            name: "claims",
+            most: settings.max_claims,
+            answers: MAX_CLAIM_ANSWERS,
+            parallel: settings.parallel,
+        }
+    }
+
+    pub(super) fn of_runtimes(kind: Kind, settings: &Settings) -> Self {
+        Self {
+            list: runtimes::all(kind),
+            kind: Some(kind),
+            resource: kind.resource,
+            name: kind.resource,
+            most: settings.max_runtime_bytes,
+            answers: MAX_RUNTIME_ANSWERS,
+            parallel: PARALLEL_RUNTIMES,
+        }
+    }
+
+    pub(super) fn of_parents(kind: Kind, settings: &Settings) -> Self {
+        Self {
+            list: runtimes::all(kind),
+            kind: Some(kind),
+            resource: kind.resource,
+            name: kind.resource,
+            most: 0,
+            answers: MAX_PARENT_ANSWERS,
+            parallel: settings.parallel,
+        }
+    }
+
+    /// Returns the paths at which one object may be, the likeliest first: the next one is for a server that does
+    /// not serve the one before. Both parts of the key's name are valid names, or the namespace is empty.
+    pub(super) fn paths(&self, key: &Key) -> Vec<String> {
+        let Key { namespace, name, version, .. } = key;
+        let Some(kind) = self.kind else {
+            return vec![format!("/api/v1/namespaces/{namespace}/{}/{name}", self.resource)];
+        };
+        let mut paths = vec![runtimes::path(kind, kind.version, namespace, name)];
+        if !version.is_empty() && version != kind.version {
+            paths.insert(0, runtimes::path(kind, version, namespace, name));
+        }
+        paths
+    }
+}
+
+/// Claims, of which the access modes are kept.
+#[derive(Debug)]
+pub(super) enum Claims {}
+
+impl Resource for Claims {
+    type Object<'a> = wire::Claim<'a>;
+    type Kept = Modes;
+
+    fn keep(object: &wire::Claim<'_>) -> Modes {
+        object.modes()
+    }
+}
+
+impl Weigh for Modes {
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+/// Training runtimes, of which the spec is kept.
+#[derive(Debug)]
+pub(super) enum Runtimes {}
+
+/// The spec of a runtime as text, a tenth of what it takes as values; nothing if it is too large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spec(pub(super) Option<Arc<str>>);
+
+impl Resource for Runtimes {
+    type Object<'a> = wire::Runtime<'a>;
+    type Kept = Spec;
+
+    fn keep(object: &wire::Runtime<'_>) -> Spec {
+        Spec(object.spec.map(|spec| spec.get()).filter(|spec| spec.len() <= MAX_RUNTIME_BYTES).map(Arc::from))
+    }
+}
+
+impl Weigh for Spec {
+    fn weight(&self) -> usize {
+        /// Name, namespace, and the words of the entry.
+        const REST: usize = 200;
+        REST + self.0.as_ref().map_or(0, |spec| spec.len())
+    }
+}
+
+/// Parents, of which nothing is kept but that they are there.
+#[derive(Debug)]
+pub(super) enum Parents {}
+
+impl Resource for Parents {
+    type Object<'a> = wire::Identity<'a>;
+    type Kept = ();
+    /// Metadata without the rest. A server that cannot do that sends the whole object.
+    const ACCEPT: &'static str =
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+    fn keep(_object: &wire::Identity<'_>) {}
+}
+
+impl Weigh for () {
+    fn weight(&self) -> usize {
+        1
+    }
+}

@@ -1,0 +1,134 @@
+//! The look-up of training runtimes, and where an API server has them.
+
+use std::sync::{Arc, Mutex};
+
+use futures::future::join_all;
+use kube::Client;
+use tokio::time::Instant;
+
+use super::live::{Gate, Key, Live, Looked, Question};
+use super::resource::{self, Place, Spec};
+use super::stats::{Counts, Why};
+use super::store::Standing;
+use super::{ClaimFacts, Claims, Mirrored, Mode, Settings, fetch};
+use jobgate_core::judge::facts::{Fact, Runtime, WantedRuntime};
+use jobgate_core::judge::finding::Source;
+use jobgate_core::kinds::Kind;
+use jobgate_core::text::value::{Value, json};
+
+/// Returns the path of the objects of all namespaces.
+pub(super) fn all(kind: Kind) -> String {
+    format!("{}/{}", in_version(kind, kind.version), kind.resource)
+}
+
+fn in_version(kind: Kind, version: &str) -> String {
+    format!("/apis/{}/{version}", kind.group)
+}
+
+/// Returns the path of the runtimes of one namespace.
+pub(super) fn of_namespace(kind: Kind, namespace: &str) -> String {
+    format!("{}/namespaces/{namespace}/{}", in_version(kind, kind.version), kind.resource)
+}
+
+/// Returns the path of one object in a version. Its namespace does not matter if its kind has none.
+pub(super) fn path(kind: Kind, version: &str, namespace: &str, name: &str) -> String {
+    let (version, resource) = (in_version(kind, version), kind.resource);
+    if kind.cluster_scoped {
+        return format!("{version}/{resource}/{name}");
+    }
+    format!("{version}/namespaces/{namespace}/{resource}/{name}")
+}
+
+/// Returns a runtime of which the spec was kept.
+pub(super) fn read(kind: Kind, spec: &Spec) -> Fact<Runtime> {
+    let Some(spec) = spec.0.as_ref().and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
+        return Fact::Unknown;
+    };
+    let object = json!({"apiVersion": kind.api_version(), "kind": kind.name, "spec": spec});
+    Runtime::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known)
+}
+
+/// The runtimes of one kind.
+pub(super) struct Runtimes {
+    kind: Kind,
+    live: Live<resource::Runtimes>,
+    cache: Option<Mirrored<Spec>>,
+}
+
+impl Runtimes {
+    pub(super) fn start(
+        kind: Kind,
+        mode: Mode,
+        client: Client,
+        settings: &Settings,
+        gate: Arc<Mutex<Gate>>,
+    ) -> Self {
+        let place = Place::of_runtimes(kind, settings);
+        // The metrics are those of claims.
+        let counts = Arc::<Counts>::default();
+        let cache = (mode == Mode::Cache).then(|| {
+            Mirrored::start::<resource::Runtimes>(
+                client.clone(),
+                settings,
+                place.clone(),
+                Arc::clone(&counts),
+            )
+        });
+        Self { kind, live: Live::new(client, settings.clone(), place, gate, counts), cache }
+    }
+
+    async fn look(&self, wanted: &WantedRuntime, until: Instant) -> Looked<Spec> {
+        let namespace = if self.kind.cluster_scoped { "" } else { &wanted.namespace };
+        let is_place = self.kind.cluster_scoped || fetch::is_name(namespace);
+        if !is_place || !fetch::is_name(&wanted.name) {
+            return Looked::Absent;
+        }
+        let cached = self.cache.as_ref().map(|mirrored| &mirrored.cache);
+        let standing = cached.map_or(Standing::Stale, |cache| cache.standing());
+        let kept = cached.and_then(|cache| cache.get(namespace, &wanted.name));
+        let question = match (kept, standing) {
+            (Some(spec), Standing::Current) => return Looked::Found(spec),
+            (Some(_), _) => Question::Confirming,
+            (None, _) => Question::Idle,
+        };
+        let key = Key::named(namespace, &wanted.name);
+        match self.live.remembered(&key, question) {
+            Some(looked) => looked,
+            None => self.live.look(&key, question, until).await,
+        }
+    }
+}
+
+impl Claims {
+    /// Returns when the look-ups of a review must have ended that has this deadline.
+    #[must_use]
+    pub fn until(&self, deadline: Instant) -> Instant {
+        deadline.min(Instant::now() + self.0.settings.budget)
+    }
+
+    /// Returns the facts about runtimes; likewise as [`Claims::facts`].
+    pub async fn runtimes(&self, wanted: &[WantedRuntime], deadline: Instant) -> ClaimFacts {
+        let until = self.until(deadline);
+        let looked = wanted.iter().map(|wanted| async move {
+            let kind = self.0.runtimes.iter().find(|runtimes| runtimes.kind.name == wanted.kind);
+            match kind {
+                Some(runtimes) => (wanted, Some(runtimes.kind), runtimes.look(wanted, until).await),
+                None => (wanted, None, Looked::Unknown(Why::Off)),
+            }
+        });
+        let mut facts = ClaimFacts::default();
+        for (wanted, kind, looked) in join_all(looked).await {
+            let fact = match (kind, looked) {
+                (Some(kind), Looked::Found(spec)) => read(kind, &spec),
+                (_, Looked::Absent) => Fact::Absent,
+                (_, Looked::Unknown(why)) => {
+                    facts.note_runtime(&wanted.name, why);
+                    Fact::Unknown
+                }
+                (None, Looked::Found(_)) => Fact::Unknown,
+            };
+            facts.table.runtimes.insert(wanted.clone(), fact);
+        }
+        facts
+    }
+}

@@ -1,0 +1,38 @@
+//! The verdict on one object: request, facts and policy in, findings and operations out. Pure.
+
+pub mod api;
+pub mod appliers;
+pub mod cel;
+pub mod checks;
+mod claims;
+pub mod commands;
+mod copies;
+pub mod cost;
+pub mod engine;
+pub mod facts;
+mod fillable;
+pub mod finding;
+pub mod fold;
+pub mod joined;
+mod kueue;
+mod literal;
+mod mounts;
+mod needs;
+mod nodes;
+mod params;
+pub mod policy;
+mod ranks;
+mod ratchet;
+pub mod rule;
+mod rule_id;
+pub mod rules;
+pub mod runtimes;
+pub mod selection;
+pub mod settings;
+mod sigterm;
+pub mod spot;
+mod tolerations;
+pub mod training;
+pub mod trust;
+pub mod verdict;
+pub(crate) mod words;

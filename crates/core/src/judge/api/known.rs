@@ -1,0 +1,258 @@
+//! Which places findings are about already, so that one mistake is said once.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use super::is_of_image;
+use super::validate::{Cause, Reason};
+use crate::judge::checks::{API_SERVER, FIELD_TYPE, PLACEHOLDER};
+use crate::judge::finding::{Finding, Level};
+use crate::judge::fold::{Hashes, Items, Walk, Way, each_place, mix, mix_key};
+use crate::text::pointer::{Pointer, Token};
+use crate::text::value::Value;
+
+/// A set of places, by their hashes. Those that nothing asks for are not looked up: a finding may be about hundreds
+/// of thousands.
+#[derive(Default)]
+pub(super) struct Places {
+    groups: Vec<Group>,
+    places: Hashes,
+    /// What is around them.
+    around: Hashes,
+    /// How many steps they are from the root, a bit for each: most of what is around a place need not be looked
+    /// up.
+    depths: u128,
+}
+
+/// Places that differ in the items of lists only, as far as that can be said.
+struct Group {
+    path: Prefixes,
+    /// Those that are not looked up yet.
+    waiting: Vec<(Pointer, Option<Box<Items>>)>,
+}
+
+/// The hashes of a path and of what is around it, the root first, with all items of a list alike. A key of the
+/// author's may be one of the API's elsewhere, so it ends there.
+struct Prefixes {
+    hashes: Vec<u64>,
+    is_whole: bool,
+}
+
+impl Prefixes {
+    fn of(path: &Pointer) -> Self {
+        let mut prefixes = Self { hashes: vec![0], is_whole: true };
+        let mut here = 0;
+        for token in path.tokens() {
+            here = match token {
+                Token::Index(_) => mix(here, 0),
+                Token::Key(Cow::Borrowed(key)) => mix_key(here, key),
+                Token::Key(Cow::Owned(_)) => {
+                    prefixes.is_whole = false;
+                    break;
+                }
+            };
+            prefixes.hashes.push(here);
+        }
+        prefixes
+    }
+
+    /// Tells whether places of the one path may be inside of those of the other, or the same.
+    fn may_share(&self, other: &Self) -> bool {
+        let last = self.hashes.len().min(other.hashes.len()) - 1;
+        self.hashes[last] == other.hashes[last]
+    }
+
+    /// Tells whether places of the one path may be those of the other.
+    fn may_be(&self, other: &Self) -> bool {
+        let is_as_long = !self.is_whole || !other.is_whole || self.hashes.len() == other.hashes.len();
+        is_as_long && self.may_share(other)
+    }
+}
+
+impl Places {
+    /// Adds the places of a finding.
+    fn add(&mut self, path: &Pointer, items: Option<&Items>) {
+        let prefixes = Prefixes::of(path);
+        let is_same = |group: &&mut Group| {
+            group.path.is_whole == prefixes.is_whole && group.path.hashes == prefixes.hashes
+        };
+        let waiting = (path.clone(), items.map(|items| Box::new(items.clone())));
+        match self.groups.iter_mut().find(is_same) {
+            Some(group) => group.waiting.push(waiting),
+            None => self.groups.push(Group { path: prefixes, waiting: vec![waiting] }),
+        }
+    }
+
+    /// Looks up the places that may be at, in or around those of a path, or only at them; tells whether there may be
+    /// some.
+    fn may_have(&mut self, path: &Pointer, only_at: bool, object: &Value) -> bool {
+        if self.groups.is_empty() {
+            return false;
+        }
+        let prefixes = Prefixes::of(path);
+        let (mut may_have, mut groups) = (false, std::mem::take(&mut self.groups));
+        for group in &mut groups {
+            let may = if only_at { group.path.may_be(&prefixes) } else { group.path.may_share(&prefixes) };
+            if !may {
+                continue;
+            }
+            may_have = true;
+            for (path, items) in group.waiting.drain(..) {
+                self.places.reserve(items.as_ref().map_or(1, |items| items.count));
+                each_place(&path, items.as_deref(), (object, Way::Exact), &mut |place| self.look_up(place));
+            }
+        }
+        self.groups = groups;
+        may_have
+    }
+
+    fn look_up(&mut self, place: &Walk<'_>) {
+        self.places.insert(place.hash());
+        self.depths |= depth(place.depth());
+        for around in place.around().rev() {
+            // What is around it is there already.
+            if !self.around.insert(around) {
+                break;
+            }
+        }
+    }
+
+    fn contains(&self, place: &Walk<'_>) -> bool {
+        self.depths & depth(place.depth()) != 0 && self.places.contains(&place.hash())
+    }
+
+    /// Tells whether one of the places is at a place, inside it, or around it.
+    fn has(&self, place: &Walk<'_>) -> bool {
+        if self.places.is_empty() {
+            return false;
+        }
+        let mut around = place.around().enumerate().filter(|(nth, _)| self.depths & depth(*nth) != 0);
+        self.contains(place)
+            || self.around.contains(&place.hash())
+            || around.any(|(_, around)| self.places.contains(&around))
+    }
+}
+
+/// Returns the bit of a depth.
+fn depth(steps: usize) -> u128 {
+    1 << steps.min(127)
+}
+
+/// An index of the findings so far: a hostile object has thousands of causes.
+#[derive(Default)]
+pub(super) struct Known {
+    /// The places of wrong types and placeholders.
+    pub(super) unread: Places,
+    /// Those of images, on which nothing else depends.
+    pub(super) images: Places,
+    /// The places of other errors of the API server.
+    pub(super) refused: Places,
+    pub(super) reported: HashSet<Cause>,
+}
+
+impl Known {
+    pub(super) fn of(found: &[Finding]) -> Self {
+        let mut known = Self::default();
+        found.iter().for_each(|finding| known.add(finding));
+        known
+    }
+
+    pub(super) fn add(&mut self, finding: &Finding) {
+        let places = match &*finding.rule {
+            PLACEHOLDER if is_of_image(finding) => &mut self.images,
+            FIELD_TYPE | PLACEHOLDER => &mut self.unread,
+            API_SERVER => &mut self.refused,
+            _ => return,
+        };
+        places.add(&finding.path, finding.items.as_deref());
+    }
+
+    /// Tells whether a cause was reported, or follows from a wrong type, a placeholder or a missing required
+    /// field. Of many items, those for which it does are left out.
+    pub(super) fn imply(&mut self, cause: &mut Cause, object: &Value) -> bool {
+        if self.reported.contains(cause) {
+            return true;
+        }
+        let is_one = cause.path == cause.pointer;
+        // If the server names the mapping around a value, go by the value: there may be others in it.
+        let is_named = !cause.pointer.is_within(&cause.path);
+        // What must not change may be the same once the image is known.
+        let is_change = cause.message.ends_with("immutable");
+        let is_missing = cause.reason == Reason::Required;
+        let (path, pointer) = (&cause.path, &cause.pointer);
+        let may = |places: &mut Places, only_at: bool| {
+            let at = places.may_have(path, only_at, object);
+            at | (!is_one && places.may_have(pointer, only_at, object))
+        };
+        let may_follow = may(&mut self.images, false)
+            | may(&mut self.unread, false)
+            | (is_missing && self.refused.may_have(path, true, object));
+        if !may_follow {
+            return false;
+        }
+        let is_implied = |pointer: &Walk<'_>, path: &Walk<'_>| {
+            self.images.contains(pointer)
+                || self.images.contains(path)
+                || is_change && self.images.has(pointer)
+                || self.unread.has(pointer)
+                || is_named && self.unread.has(path)
+                || is_missing && self.refused.contains(path)
+        };
+        let mut pointer = Walk::new(&cause.pointer, object, Way::Exact);
+        let Some(items) = &cause.items else {
+            let mut implied = false;
+            pointer.go(&[], 0);
+            each_place(&cause.path, None, (object, Way::Exact), &mut |path| {
+                implied = is_implied(&pointer, path);
+            });
+            return implied;
+        };
+        let kept = items.kept(&cause.path, (object, Way::Exact), &mut |path, item, shared| {
+            if is_one {
+                return !is_implied(path, path);
+            }
+            pointer.go(item, shared);
+            !is_implied(&pointer, path)
+        });
+        cause.keep(kept)
+    }
+}
+
+/// Leaves only those items to a finding of which a condition holds; tells whether some are left.
+pub(super) fn keep_items(
+    finding: &mut Finding,
+    object: &Value,
+    wants: &mut dyn FnMut(&Walk<'_>) -> bool,
+) -> bool {
+    let here = (object, Way::Exact);
+    let Some(items) = &finding.items else {
+        let mut wanted = false;
+        each_place(&finding.path, None, here, &mut |place| wanted = wants(place));
+        return wanted;
+    };
+    let count = items.count;
+    let Some((items, path)) = items.kept(&finding.path, here, &mut |place, _, _| wants(place)) else {
+        return false;
+    };
+    if items.count < count {
+        finding.pointer = items.of_first(&path, &finding.pointer);
+        finding.path = path;
+        finding.fix = None;
+        finding.items = Some(Box::new(items));
+    }
+    true
+}
+
+/// Removes findings about places that others deny: a rule has the better message.
+pub fn prefer_denials(findings: &[Finding], refused: &mut Vec<Finding>, object: &Value) {
+    let mut denied = Places::default();
+    for finding in findings.iter().filter(|finding| finding.level == Level::Deny) {
+        denied.add(&finding.path, finding.items.as_deref());
+    }
+    refused.retain_mut(|refusal| {
+        let left = !denied.may_have(&refusal.path, true, object)
+            || keep_items(refusal, object, &mut |place| !denied.contains(place));
+        refusal.tell_items();
+        left
+    });
+}

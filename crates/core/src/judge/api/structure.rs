@@ -1,0 +1,498 @@
+//! Checks an object against the API's schema: wrong types, placeholders, missing and unknown fields.
+
+mod home;
+mod meant;
+
+use std::hash::{Hash, Hasher as _};
+
+use super::Reading;
+use super::place::{Place, Step};
+use super::schema::{Fields, Id, Schema, Shape};
+use crate::judge::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
+use crate::judge::finding::{Finding, Level, Safety};
+use crate::judge::fold::{Folded, MOST_WORDS};
+use crate::k8s::quantity::Quantity;
+use crate::kinds::{Workload, whole};
+use crate::text::hash;
+use crate::text::patch::Op;
+use crate::text::placeholder::{help as placeholder_help, is_no_image, is_placeholder, is_to_replace};
+use crate::text::pointer::{Pointer, Token};
+use crate::text::suggest;
+use crate::text::value::{Map, Value, json};
+
+/// Checks an object. One whose schema is unknown has no findings.
+pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
+    let schema = Schema::get();
+    let Some(root) = schema.root(object) else { return Vec::new() };
+    // The schema is that of the newest version.
+    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if root.kind.is_some_and(|kind| kind.also.contains(&version)) {
+        return Vec::new();
+    }
+    let mut walk = Walk {
+        schema,
+        object,
+        root: root.shape,
+        required: root.required,
+        reading,
+        found: Folded::default(),
+        strangers: 0,
+    };
+    walk.visit(root.shape, object, &Place::ROOT);
+    walk.older_fields();
+    let mut found = walk.found.into_vec();
+    // What a partial object lacks is in the rest of it, unless it explicitly sets nothing.
+    if matches!(reading, Reading::Manifest | Reading::Inside)
+        && found.iter().any(|finding| finding.rule == API_SERVER)
+        && Workload::of(object).is_some_and(|workload| workload.is_partial())
+    {
+        found.retain_mut(|finding| {
+            finding.rule != API_SERVER || super::keep_items(finding, object, &mut super::is_empty_at)
+        });
+    }
+    found
+}
+
+struct Walk<'o> {
+    schema: &'static Schema,
+    object: &'o Value,
+    root: Id,
+    required: bool,
+    reading: Reading,
+    found: Folded<Finding>,
+    /// How many unknown fields there were.
+    strangers: usize,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, id: Id, value: &Value, path: &Place<'_>) {
+        let schema = self.schema;
+        if value.is_null() {
+            if matches!(schema.shape(id), Shape::Quantity) {
+                self.blank(path);
+            }
+            return;
+        }
+        let id = if self.required && !path.is_of_root() { schema.inside(id) } else { id };
+        match (schema.shape(id), value) {
+            (Shape::Any, _)
+            | (Shape::Text, Value::String(_))
+            | (Shape::Number, Value::Number(_))
+            | (Shape::Bool, Value::Bool(_)) => {}
+            (Shape::Choice, Value::String(text)) => {
+                if is_placeholder(text) {
+                    self.placeholder(path, text);
+                }
+            }
+            (Shape::Int32, Value::Number(number))
+                if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
+            (Shape::Int64, Value::Number(number)) if whole(number).is_some() => {}
+            (Shape::IntOrText, Value::String(_)) => {}
+            (Shape::IntOrText, Value::Number(number))
+                if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
+            // In a custom resource the schema allows an integer or a string.
+            (shape @ Shape::Quantity, Value::Number(number)) if self.required && whole(number).is_none() => {
+                self.wrong_type(shape, value, path);
+            }
+            (Shape::Quantity, Value::String(_) | Value::Number(_)) if Quantity::from_json(value).is_ok() => {}
+            (Shape::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_ok() => {}
+            (Shape::List(item), Value::Array(items)) => {
+                for (index, value) in items.iter().enumerate() {
+                    self.visit(*item, value, &path.step(Step::Index(index)));
+                }
+            }
+            (Shape::Map(item), Value::Object(entries)) => {
+                // No rule reads labels; rules do read resources and replica types.
+                let decides = matches!(self.schema.shape(*item), Shape::Quantity | Shape::Object(_));
+                for (key, value) in entries {
+                    let path = path.step(Step::Key(key));
+                    if decides && is_placeholder(key) {
+                        self.placeholder_key(&path, key);
+                    }
+                    self.visit(*item, value, &path);
+                }
+            }
+            (Shape::Object(fields), Value::Object(entries)) => {
+                for (key, value) in entries {
+                    match fields.field(key) {
+                        Some((name, field)) => {
+                            let path = path.step(Step::Field(name));
+                            match (self.schema.shape(field), value) {
+                                (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => {
+                                    self.placeholder(&path, text);
+                                }
+                                // No claim can have such a name.
+                                (Shape::Choice, Value::String(text))
+                                    if key == "claimName" && is_to_replace(text) =>
+                                {
+                                    self.placeholder(&path, text);
+                                }
+                                _ => self.visit(field, value, &path),
+                            }
+                        }
+                        None => self.unknown(fields, key, value, path),
+                    }
+                }
+                if self.required {
+                    for name in fields
+                        .required
+                        .iter()
+                        .filter(|name| entries.get(name.as_ref()).is_none_or(Value::is_null))
+                    {
+                        self.missing(path, name, entries.contains_key(name.as_ref()));
+                    }
+                }
+            }
+            // No string is valid here, so capitals are enough to call it a placeholder.
+            (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => {
+                self.placeholder(path, text);
+            }
+            // `[[size]]` of a template is a list in a list to YAML.
+            (Shape::List(_), _) => self.wrong_type(schema.shape(id), value, path),
+            (shape, _) => match bracketed(value) {
+                Some(name) => self.placeholder(path, &format!("[[{name}]]")),
+                None => self.wrong_type(shape, value, path),
+            },
+        }
+    }
+
+    fn report(
+        &mut self,
+        id: &'static str,
+        level: Level,
+        pointer: Pointer,
+        message: String,
+        help: String,
+    ) -> &mut Finding {
+        self.found.push(checks::finding(id, level, pointer, message, help))
+    }
+
+    /// Reports what was announced as `what`; see [`Self::repeats`].
+    fn announced(
+        &mut self,
+        what: u64,
+        (id, level): (&'static str, Level),
+        pointer: Pointer,
+        (message, help): (String, String),
+    ) -> &mut Finding {
+        self.found.announced(what, checks::finding(id, level, pointer, message, help))
+    }
+
+    /// Tells whether so many items of a list have the same problem that one more is only counted. Nothing if
+    /// so, and otherwise what the problem is to be announced as.
+    fn repeats(&mut self, path: &Place<'_>, what: impl Hash) -> Option<u64> {
+        let (what, item) = path.hashed(what);
+        (!self.found.repeats(what, &item)).then_some(what)
+    }
+
+    /// As [`Self::repeats`], for a problem with words that may be others for each item.
+    fn repeats_sort(&mut self, path: &Place<'_>, sort: impl Hash, words: impl Hash) -> Option<u64> {
+        let (sort, item) = path.hashed(sort);
+        let mut hasher = hash::keyed();
+        (sort, words).hash(&mut hasher);
+        let what = hasher.finish();
+        (!self.found.repeats_sort(what, sort, &item)).then_some(what)
+    }
+
+    /// Reports a quantity without a value.
+    fn blank(&mut self, path: &Place<'_>) {
+        let Some(announced) = self.repeats(path, "blank") else { return };
+        let pointer = path.pointer();
+        let what = if self.required { "drops it" } else { "reads it as 0" };
+        let message = format!("`{}` has no value, and the API server {what}", name_of(&pointer));
+        let help = "write an amount, or remove the line".to_owned();
+        self.announced(announced, (FIELD_TYPE, Level::Warn), pointer, (message, help)).at_key();
+    }
+
+    fn placeholder(&mut self, path: &Place<'_>, text: &str) {
+        let Some(announced) = self.repeats(path, ("placeholder", text)) else { return };
+        self.found.announced(announced, held(path.pointer(), text));
+    }
+
+    fn placeholder_key(&mut self, path: &Place<'_>, key: &str) {
+        let Some(announced) = self.repeats(path, "placeholder key") else { return };
+        self.found.announced(announced, held_as_key(path.pointer(), key));
+    }
+
+    fn wrong_type(&mut self, shape: &Shape, value: &Value, path: &Place<'_>) {
+        let wanted = match shape {
+            Shape::Int32 | Shape::Int64 => match (value.as_f64(), shape) {
+                (Some(number), Shape::Int32) if number.fract() == 0.0 => "an integer of 32 bits",
+                (Some(number), _) if number.fract() == 0.0 => "an integer of 64 bits",
+                _ => "an integer",
+            },
+            Shape::Number => "a number",
+            Shape::Bool => "a boolean",
+            Shape::IntOrText => "an integer or a string",
+            Shape::Quantity => "a quantity (`500m`, `2Gi`)",
+            Shape::Time => "a time (`2026-01-31T12:00:00Z`)",
+            Shape::List(_) => "a list",
+            Shape::Map(_) | Shape::Object(_) => "a mapping",
+            Shape::Any | Shape::Text | Shape::Choice => "a string",
+        };
+        let (help, fix) = meant::correction(shape, value);
+        let is = describe(value);
+        let announced = match fix {
+            Some(_) => self.repeats(path, ("type", wanted, &is, &help)),
+            None => self.repeats_sort(path, ("type", wanted), (&is, &help)),
+        };
+        let Some(announced) = announced else { return };
+        let pointer = path.pointer();
+        let mut message = format!("`{}` must be {wanted}, is {is}", name_of(&pointer));
+        let mut level = Level::Deny;
+        // A cluster may have an older release of the operator.
+        if let Some(release) = took_words(&pointer, value).filter(|_| self.reading == Reading::Manifest) {
+            message += &format!(", which {release} and later refuse");
+            level = Level::Warn;
+        }
+        let finding = self.announced(announced, (FIELD_TYPE, level), pointer.clone(), (message, help));
+        if let Some((safety, value)) = fix {
+            finding.fix(safety, vec![Op::Replace(pointer, value)]);
+        }
+    }
+
+    /// Reports a missing required field. The finding points at the nearest existing place.
+    fn missing(&mut self, parent: &Place<'_>, name: &'static str, is_null: bool) {
+        let Some(announced) = self.repeats(parent, ("missing", name, is_null)) else { return };
+        let parent = parent.pointer();
+        let path = &parent / name;
+        let message = format!("the API server rejects this: {path}: Required value");
+        let at = if is_null { path.clone() } else { parent };
+        let help = format!("add `{name}`");
+        self.announced(announced, (API_SERVER, Level::Deny), at, (message, help)).field(path).at_key();
+    }
+
+    fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Place<'_>) {
+        // What programs in Go write for a time that is not set. Without it, nothing is lost.
+        let is_blank_time = key == "creationTimestamp" && value.is_null();
+        if is_blank_time && matches!(self.reading, Reading::Body { strict: false } | Reading::Inside) {
+            return;
+        }
+        if self.reading == Reading::Manifest && (is_placeholder(key) || is_to_replace(key)) {
+            self.placeholder_key(&parent.step(Step::Key(key)), key);
+            return;
+        }
+        // Of very many, nobody looks for what was meant by each.
+        self.strangers += 1;
+        let is_plain = self.strangers > MOST_WORDS;
+        let place = parent.step(Step::Key(key));
+        let announced = if is_plain {
+            let Some(announced) = self.repeats(&place, "unknown") else { return };
+            Some(announced)
+        } else {
+            None
+        };
+        let (parent, pointer) = (&parent.pointer(), place.pointer());
+        let (level, begin) = match self.reading {
+            Reading::Body { strict: true } => {
+                (Level::Deny, format!("the API server rejects this: unknown field \"{pointer}\""))
+            }
+            Reading::Body { strict: false } | Reading::Inside => {
+                (Level::Warn, format!("unknown field `{}`: the API server drops it silently", short(key)))
+            }
+            // kubectl requests strict validation unless `--validate` is set.
+            Reading::Manifest => (
+                Level::Deny,
+                format!(
+                    "unknown field `{}`: kubectl rejects it by default, other clients drop it silently",
+                    short(key)
+                ),
+            ),
+        };
+        if let Some(announced) = announced {
+            let help = "remove it, or check its name".to_owned();
+            let (level, begin) = self.of_release(key, &pointer).unwrap_or((level, begin));
+            self.announced(announced, (UNKNOWN_FIELD, level), pointer, (begin, help)).at_key();
+            return;
+        }
+        if is_blank_time {
+            let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, "remove it".to_owned());
+            finding.at_key().fix(Safety::Safe, vec![Op::Remove(pointer)]);
+            return;
+        }
+        let sibling = suggest::closest(key, fields.names()).filter(|name| near(key, name));
+        let home = if sibling.is_some_and(|name| name.eq_ignore_ascii_case(key)) {
+            None
+        } else {
+            self.home((key, value), fields, parent)
+        };
+        if let Some(home) = home {
+            let message = format!("{begin}; it belongs at `{home}`");
+            let target = home.key(key);
+            let is_mapping = |at: &Pointer| at.find(self.object).is_some_and(Value::is_object);
+            let moved = match home.find(self.object) {
+                Some(Value::Object(fields)) if fields.get(key).is_none() => {
+                    Some(Op::Add(target.clone(), value.clone()))
+                }
+                None if home.parent().is_some_and(|around| is_mapping(&around)) => {
+                    Some(Op::Add(home.clone(), json!({key: value.clone()})))
+                }
+                _ => None,
+            };
+            let help = format!("move it to `{target}`");
+            let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
+            if let Some(moved) = moved {
+                finding.fix(Safety::Unsafe, vec![moved, Op::Remove(pointer)]);
+            }
+            return;
+        }
+        if let Some(inner) = inner(fields, value) {
+            // An extra level, or an older API: `source` of a pod's resource claim, until Kubernetes 1.31.
+            let message = format!("{begin}; its fields belong directly in `{parent}`");
+            let names = inner.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+            let help = format!("replace `{}` with {names}", short(key));
+            let around = parent.find(self.object);
+            let free = !parent.is_root()
+                && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
+            let ops = inner
+                .iter()
+                .map(|(name, value)| Op::Add(parent.key(name), value.clone()))
+                .chain([Op::Remove(pointer.clone())]);
+            let ops: Vec<Op> = if free { ops.collect() } else { Vec::new() };
+            let finding = self.report(UNKNOWN_FIELD, level, pointer, message, help).at_key();
+            if !ops.is_empty() {
+                finding.fix(Safety::Unsafe, ops);
+            }
+            return;
+        }
+        let Some(name) = sibling else {
+            let (level, begin) = self.of_release(key, &pointer).unwrap_or((level, begin));
+            let help = "remove it, or check its name".to_owned();
+            self.report(UNKNOWN_FIELD, level, pointer, begin, help).at_key();
+            return;
+        };
+        let help = format!("did you mean `{name}`?");
+        let taken = parent.find(self.object).is_some_and(|parent| parent.get(name).is_some());
+        let renames = !taken && self.may_be_renamed(key, value, (name, fields));
+        let target = parent.key(name);
+        let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, help).at_key();
+        if renames {
+            finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
+        }
+    }
+}
+
+/// Returns the finding for a field that contains a placeholder.
+pub fn held(pointer: Pointer, text: &str) -> Finding {
+    let message = format!("`{}` contains the placeholder `{}`", name_of(&pointer), short(text));
+    checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(text))
+}
+
+/// Returns the finding for a mapping with a placeholder as a key.
+pub fn held_as_key(pointer: Pointer, key: &str) -> Finding {
+    let around = pointer.parent().unwrap_or_default();
+    let message = format!("`{}` has the placeholder `{}` as a key", name_of(&around), short(key));
+    let mut finding = checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(key));
+    finding.at_key();
+    finding
+}
+
+/// Returns the name of a placeholder in double brackets.
+fn bracketed(value: &Value) -> Option<&str> {
+    let [inner] = value.as_array()?.as_slice() else { return None };
+    let [name] = inner.as_array()?.as_slice() else { return None };
+    name.as_str()
+}
+
+/// The most fields of an extra level that are proposed to move up.
+const MAX_MOVED_FIELDS: usize = 3;
+
+/// Returns the fields of a mapping that is an extra level: all of them are fields of the mapping around it.
+fn inner<'v>(fields: &Fields, value: &'v Value) -> Option<&'v Map> {
+    let inner = value.as_object()?;
+    let fits =
+        (1..=MAX_MOVED_FIELDS).contains(&inner.len()) && inner.keys().all(|name| fields.get(name).is_some());
+    fits.then_some(inner)
+}
+
+/// Tells whether one name is a misspelling of the other, or its first words, rather than another word with
+/// similar letters.
+fn near(key: &str, name: &str) -> bool {
+    let is_begun = || name.strip_prefix(key).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
+    key.eq_ignore_ascii_case(name) || (key.len() > 3 && (key.len().abs_diff(name.len()) <= 3 || is_begun()))
+}
+
+/// Returns the name of a field to show: its last key, with an index or the author's key after it.
+fn name_of(pointer: &Pointer) -> String {
+    let tokens = pointer.tokens();
+    let named = tokens.iter().rposition(|token| matches!(token, Token::Key(_))).unwrap_or(0);
+    let text = pointer.to_string();
+    match (tokens.get(named), tokens.get(named + 1)) {
+        (Some(Token::Key(key)), None) if !text.ends_with(']') => short(key),
+        (Some(Token::Key(key)), Some(_)) => {
+            text.rfind(&**key).map_or_else(|| text.clone(), |at| text[at..].to_owned())
+        }
+        // A key chosen by the author: `limits[memory]`.
+        _ => text.rfind('[').map_or_else(
+            || text.clone(),
+            |at| text[text[..at].rfind('.').map_or(0, |dot| dot + 1)..].to_owned(),
+        ),
+    }
+}
+
+/// Returns a text escaped and shortened to fit on one line.
+pub(super) fn short(text: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    let mut out: String = text.chars().take(MAX_CHARS).collect::<String>().escape_debug().to_string();
+    if text.chars().nth(MAX_CHARS).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => format!("the boolean {value}"),
+        Value::Number(number) if whole(number).is_some() || number.is_u64() => {
+            format!("the integer {number}")
+        }
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the string \"{}\"", short(text)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a mapping".to_owned(),
+    }
+}
+
+/// The help for a scalar that must be a string, as long as its text in the file is unknown.
+const IN_QUOTES: &str = "put it in quotes";
+
+/// Sets the fix of a scalar that needs quotes to its text in the file. Without one there is no fix: the value
+/// may print differently (`1.10`, `5e-5`, `NO`).
+pub fn quote(finding: &mut Finding, text: Option<&str>) {
+    if finding.rule != FIELD_TYPE || finding.help != IN_QUOTES {
+        return;
+    }
+    let Some(fix) = &mut finding.fix else { return };
+    // Of many items each has its own text.
+    if finding.items.is_some() {
+        finding.fix = None;
+        return;
+    }
+    // Only plain scalars: quotes would change an alias or a tag.
+    let is_plain = |text: &&str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte))
+    };
+    match (text.filter(is_plain), fix.ops.first_mut()) {
+        (Some(text), Some(Op::Replace(_, value))) => {
+            // A safe fix must be a quantity, which not every number is (`1_0.5`).
+            if fix.safety != Safety::Safe || Quantity::from_json(&text.into()).is_ok() {
+                *value = text.into();
+            }
+            let help = format!("{IN_QUOTES}: \"{}\"", value.as_str().unwrap_or(text));
+            finding.help = help.into();
+        }
+        _ => finding.fix = None,
+    }
+}
+
+/// Returns the release since which an operator refuses a word that it took before.
+fn took_words(pointer: &Pointer, value: &Value) -> Option<&'static str> {
+    let is_field = matches!(pointer.last(), Some(Token::Key(key)) if **key == *"numProcPerNode");
+    let is_word = matches!(value.as_str(), Some("auto" | "cpu" | "gpu"));
+    (is_field && is_word).then_some("Trainer 2.2")
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
+mod tests;

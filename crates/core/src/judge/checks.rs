@@ -1,0 +1,506 @@
+//! Findings that are not a rule's: about the input itself, and about Jobgate's annotations and exemptions.
+//!
+//! Their ids are in reports and `jobgate explain`, like those of rules; a policy cannot set them.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use crate::judge::engine::{IGNORE, KEEP};
+use crate::judge::finding::{self, Finding, Level, listed};
+use crate::judge::policy::Exemption;
+use crate::judge::rule_id::RuleId;
+use crate::judge::rules::RuleSet;
+use crate::kinds::{Part, Workload};
+use crate::text::lines::cut;
+use crate::text::meter;
+use crate::text::pointer::Pointer;
+use crate::text::value::{Map, Value};
+
+/// One check of the input: its id, one line, and its page.
+#[derive(Debug)]
+pub struct Check {
+    /// Kebab-case id, distinct from every rule's.
+    pub id: &'static str,
+    /// What is wrong where it finds something, in a few words.
+    pub problem: &'static str,
+    /// One line: what must hold.
+    pub summary: &'static str,
+    /// The manual page, in Markdown.
+    pub page: &'static str,
+}
+
+/// The object is not YAML or JSON as kubectl reads it.
+pub const SYNTAX: &str = "syntax";
+/// The file is an unrendered template.
+pub const UNRENDERED_TEMPLATE: &str = "unrendered-template";
+/// A mapping has a key twice.
+pub const DUPLICATE_KEY: &str = "duplicate-key";
+/// A field has a value of the wrong type.
+pub const FIELD_TYPE: &str = "field-type";
+/// An object is nearly of a kind that Jobgate judges, but not quite.
+pub const KNOWN_KIND: &str = "known-kind";
+/// A field has a placeholder instead of a value.
+pub const PLACEHOLDER: &str = "placeholder";
+/// An exemption of the policy has ended.
+pub const ENDED_EXEMPTION: &str = "ended-exemption";
+/// An annotation of Jobgate's names a rule that it does nothing about.
+pub const ANNOTATION_WITHOUT_EFFECT: &str = "annotation-without-effect";
+/// An annotation of Jobgate's names no rule.
+pub const UNKNOWN_RULE: &str = "unknown-rule";
+
+/// The API server would reject the object.
+pub const API_SERVER: &str = "api-server";
+/// A mapping has a field that the API does not know.
+pub const UNKNOWN_FIELD: &str = "unknown-field";
+/// AppWrapper's webhook would reject the object.
+pub const APP_WRAPPER_OPERATOR: &str = "appwrapper-operator";
+/// The controller of KubeRay would reject the object.
+pub const RAY_OPERATOR: &str = "ray-operator";
+/// The training operator's webhook would reject the object.
+pub const TRAINING_OPERATOR: &str = "training-operator";
+/// A script or command line is beyond what Jobgate reads.
+pub const SCRIPT_WITHIN_BOUNDS: &str = "script-within-bounds";
+/// The schedule of a `CronJob` matches no date.
+pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
+
+/// All checks, sorted by id.
+pub static CHECKS: &[Check] = &[
+    Check {
+        id: ANNOTATION_WITHOUT_EFFECT,
+        problem: "Annotation of Jobgate without effect",
+        summary: "Jobgate's annotations have an effect",
+        page: "An annotation names a rule but has no effect on it under this policy. `jobgate.dev/ignore` \
+               suppresses denials only if the policy sets `optOut: denials`, and nothing with `optOut: \
+               none`: fix the finding, or ask for an exemption in the policy. `jobgate.dev/keep` prevents a \
+               fill, so it has no effect on a rule that denies or warns instead, never fills, or does not \
+               apply to this kind. Neither has an effect as a label, on a pod template, or on the \
+               `jobTemplate` of a CronJob: write it in the object's own `metadata.annotations`. An \
+               annotation for a rule that the policy ignores is not reported, nor is an `ignore` with \
+               nothing to suppress.",
+    },
+    Check {
+        id: API_SERVER,
+        problem: "Rejected by the API server",
+        summary: "The API server accepts the object",
+        page: "The API server refuses this object, whatever Jobgate answers: it validates objects after \
+               defaults and mutating webhooks. The message is the server's. Fields that the author left out \
+               are checked with the server's defaults. A Job that was copied from a cluster (`kubectl get \
+               -o yaml`) is reported once, with the fields to remove; `--unsafe-fixes` removes them. The \
+               server checks the pods of a PyTorchJob only when the operator creates them: a mount of a \
+               missing volume is a warning, and the job never starts.",
+    },
+    Check {
+        id: APP_WRAPPER_OPERATOR,
+        problem: "Rejected by AppWrapper",
+        summary: "AppWrapper accepts the object",
+        page: "The API server accepts this object, but the webhook of AppWrapper rejects it: what is inside may \
+               not be an AppWrapper itself, and may not name another namespace than that of the AppWrapper.",
+    },
+    Check {
+        id: DUPLICATE_KEY,
+        problem: "Duplicate key",
+        summary: "No mapping has a duplicate key",
+        page: "kubectl uses the last of two equal keys and silently ignores the first, so one of the two \
+               values never reaches the cluster. Remove one of them.",
+    },
+    Check {
+        id: ENDED_EXEMPTION,
+        problem: "Exemption that has ended",
+        summary: "No object depends on an exemption that has ended",
+        page: "An exemption of the policy would suppress a finding, but its `until` date has passed, so the \
+               finding is reported again. Fix the object, or extend the exemption in the policy.",
+    },
+    Check {
+        id: FIELD_TYPE,
+        problem: "Field of the wrong type",
+        summary: "Fields have the type that the API requires",
+        page: "The API server refuses an object if a field has another type than in its schema \
+               (`activeDeadlineSeconds: \"3600\"` is a string, not an integer). Rules skip such a field; \
+               write a value of the right type. A quantity without a value (`nvidia.com/gpu:`) is a \
+               warning: the server reads it as 0 in a Job and drops it in a PyTorchJob, so the pods get \
+               none.",
+    },
+    Check {
+        id: KNOWN_KIND,
+        problem: "Wrong kind or apiVersion",
+        summary: "Batch kinds have the `kind` and `apiVersion` of the API server",
+        page: "The object looks like a Job, CronJob, PyTorchJob or another batch kind, but its `kind` is \
+               missing or misspelled (case, plural, typo), its `apiVersion` names a group without this \
+               kind, or its version is not served. The API server rejects such an object, so it is an \
+               error; in a patch of a kustomization, which may leave things out, it is a note. So are a \
+               deprecated version, a retired kind, and a version of an operator's kind that Jobgate does \
+               not know: a later release may have it. Jobgate did not check the object, unless it is a Job \
+               or CronJob of an unknown version: its fields are then read as those of `batch/v1`. A CronJob \
+               of an older version has the same fields, and `--unsafe-fixes` writes `batch/v1`; an older \
+               PyTorchJob has other fields.",
+    },
+    Check {
+        id: PLACEHOLDER,
+        problem: "Placeholder instead of a value",
+        summary: "Fields have values, not placeholders",
+        page: "The field has a placeholder such as `$NUM_NODES`, `<PROJECT>`, `{{ .Values.x }}` or \
+               `YOUR_IMAGE` instead of a value. It is reported if a rule reads the field, if it is an \
+               image, or if the API server rejects it. `[[size]]` and `__MONTH__` are placeholders, too. A word in capitals with a `_` (`NUM_NODES`) counts \
+               as a placeholder only where it cannot be a value, as in a number, a name, or the name of a \
+               claim. Rules that need the value are skipped, and the API server's answer is unknown, so the \
+               object is also reported as not judged, unless only an image is a placeholder. All \
+               placeholders of an object are one finding, which lists some. Replace it with a value, or lint the rendered \
+               template: `envsubst < job.yaml | jobgate lint -`.",
+    },
+    Check {
+        id: RAY_OPERATOR,
+        problem: "Rejected by KubeRay",
+        summary: "KubeRay accepts the RayJob",
+        page: "The API server accepts this object, but the controller of KubeRay rejects it: it writes \
+               `ValidationFailed` into the status and runs nothing. Most often, \
+               `ttlSecondsAfterFinished` is set without `shutdownAfterJobFinishes: true`.",
+    },
+    Check {
+        id: SCHEDULE_NEVER_FIRES,
+        problem: "Schedule that never fires",
+        summary: "Every schedule matches a date",
+        page: "The API server accepts the schedule, but it matches no date (`0 0 31 2 *`): the CronJob \
+               never runs, and only an event of the controller says so. Day of month and month must match \
+               the same date; if day of week is set as well, either day is enough. A CronJob with `suspend: \
+               true` is not reported.",
+    },
+    Check {
+        id: SCRIPT_WITHIN_BOUNDS,
+        problem: "Script that was not judged in full",
+        summary: "Scripts and command lines are within what Jobgate reads",
+        page: "A script or command line is larger than what Jobgate reads, so some of what it does was not \
+               judged. A script is read to its end however long it is, but Jobgate keeps at most 64 KiB of \
+               words of one command, 64 levels of compound commands and substitutions in one another, 1,024 \
+               variables of one script, 4 MiB of commands of one object (more than ten thousand), and 1 MiB \
+               of text by which variables make commands longer. What is within these bounds is judged, and so \
+               is everything else in the object. Move the script into the image or a ConfigMap, or the long \
+               argument into a file.",
+    },
+    Check {
+        id: SYNTAX,
+        problem: "Not valid YAML or JSON",
+        summary: "Files are valid YAML or JSON for kubectl",
+        page: "kubectl refuses this document, or it exceeds one of Jobgate's limits. If it cannot be read, \
+               none of its objects were checked; other documents and files still were. A file that was \
+               found in a directory and names no batch kind is not reported, but listed as not judged.",
+    },
+    Check {
+        id: TRAINING_OPERATOR,
+        problem: "Rejected by the training operator",
+        summary: "The training operator accepts the PyTorchJob",
+        page: "The API server accepts this object, but the webhook of the Kubeflow training operator (1.8 \
+               and later) rejects it: replica types are `Master` and `Worker`, `Master.replicas` is set to \
+               1, and one container is named `pytorch`. Older versions mark such a job as failed, or run \
+               it. `--fix` writes `Master.replicas: 1` where it is not set.",
+    },
+    Check {
+        id: UNKNOWN_FIELD,
+        problem: "Unknown field",
+        summary: "The API knows every field at its place",
+        page: "The API does not know a field at this place and drops it silently, so it has no effect: a \
+               deadline at the wrong level is no deadline. kubectl requests strict validation by default, \
+               and the object is then rejected; controllers, GitOps tools and older clients do not request \
+               it. A field of a custom resource that is like no known one is a warning, which names the \
+               release of the operator whose schema Jobgate has: the one in the cluster may have the field.",
+    },
+    Check {
+        id: UNKNOWN_RULE,
+        problem: "Annotation that names no rule",
+        summary: "Jobgate's annotations name existing rules",
+        page: "`jobgate.dev/keep` or `jobgate.dev/ignore` names a rule that does not exist, or an \
+               annotation has another name that starts with `jobgate.dev/`. It has no effect. `jobgate \
+               explain` lists the rules.",
+    },
+    Check {
+        id: UNRENDERED_TEMPLATE,
+        problem: "Template that is not rendered",
+        summary: "Files are manifests, not templates",
+        page: "The file is a template (Helm, Jinja) and no YAML until it is rendered, so nothing in it was \
+               checked. Lint the rendered manifests: `helm template … | jobgate lint -`. A template that was \
+               found in a directory and names no batch kind is not reported, but listed as not judged.",
+    },
+];
+
+/// Returns a check by id.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static Check> {
+    CHECKS.iter().find(|check| check.id == id)
+}
+
+/// Returns a finding of a check, at a value and without anything that only some findings have.
+pub fn finding(
+    rule: impl Into<RuleId>,
+    level: Level,
+    pointer: Pointer,
+    message: impl Into<Cow<'static, str>>,
+    help: impl Into<Cow<'static, str>>,
+) -> Finding {
+    let path = pointer.clone();
+    let (message, help) = (message.into(), help.into());
+    Finding {
+        rule: rule.into(),
+        level,
+        pointer,
+        part: finding::Part::Value,
+        message,
+        help,
+        path,
+        labels: Vec::new(),
+        fix: None,
+        fills: false,
+        items: None,
+    }
+}
+
+/// Reports that a script or command line of a container, and of so many others, was not judged in full.
+pub fn beyond_bounds(container: &Pointer, what: &str, others: usize) -> Finding {
+    let others = match others {
+        0 => String::new(),
+        1 => "; the same goes for 1 other container".to_owned(),
+        many => format!("; the same goes for {many} other containers"),
+    };
+    let help = "move the script into the image or a ConfigMap, or the long argument into a file";
+    finding(SCRIPT_WITHIN_BOUNDS, Level::Warn, container.clone(), format!("{what}{others}"), help)
+}
+
+/// Returns a finding about a whole document.
+pub fn of_document(
+    rule: &'static str,
+    level: Level,
+    message: impl Into<Cow<'static, str>>,
+    help: impl Into<Cow<'static, str>>,
+) -> Finding {
+    finding(rule, level, Pointer::root(), message, help)
+}
+
+/// Reports that an exemption that covers `rule` has ended.
+pub fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
+    let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
+    let message =
+        format!("the exemption from `{rule}` ended on {until} and no longer holds ({})", exemption.reason);
+    let mut finding = finding(
+        ENDED_EXEMPTION,
+        Level::Warn,
+        Pointer::root(),
+        message,
+        "fix the object, or extend the exemption in the policy",
+    );
+    finding.part = finding::Part::Key;
+    finding
+}
+
+/// How many unknown names of an annotation a finding lists; the rest is counted.
+const UNKNOWN_NAMES_LISTED: usize = 3;
+/// How much of an unknown name is shown, in bytes.
+const UNKNOWN_NAME_BYTES: usize = 64;
+
+/// Returns a finding for each of Jobgate's annotations that has names which are no rule's.
+pub fn unknown_annotation_names(rules: &RuleSet, workload: &Workload<'_>) -> Vec<Finding> {
+    let unknown = |key: &'static str| {
+        let mut named: Vec<&str> = Vec::new();
+        let mut more = 0_usize;
+        for name in annotation_names(workload.own_annotation(key)).filter(|name| rules.find(name).is_none()) {
+            if named.contains(&name) {
+                continue;
+            }
+            if named.len() < UNKNOWN_NAMES_LISTED { named.push(name) } else { more += 1 }
+        }
+        let mut names: Vec<String> = named
+            .iter()
+            .map(|name| format!("`{}`", cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug()))
+            .collect();
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let names = listed(&names, "and");
+        let message = match named.len() {
+            0 => return None,
+            1 => format!("`{key}` names {names}, which is not a rule"),
+            _ => format!("`{key}` names {names}, which are not rules"),
+        };
+        let pointer = workload.object.at(&["metadata", "annotations"]).pointer.key(key);
+        Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, "`jobgate explain` lists the rules"))
+    };
+    [KEEP, IGNORE].into_iter().filter_map(unknown).chain(unknown_annotations(workload)).collect()
+}
+
+/// What the names of Jobgate's annotations begin with.
+const ANNOTATIONS: &str = "jobgate.dev/";
+
+/// Returns a finding for the annotations that are called as if they were Jobgate's, and are not.
+fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
+    let keys = workload.metadata("annotations").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    let mut unknown = keys
+        .inspect(|_| meter::spend(1))
+        .filter(|key| key.starts_with(ANNOTATIONS) && ![KEEP, IGNORE].contains(key));
+    let first = unknown.next()?;
+    let name = cut(first, UNKNOWN_NAME_BYTES, "…");
+    let message = match unknown.count() {
+        0 => format!("`{}` is not a Jobgate annotation", name.escape_debug()),
+        more => format!("`{}` and {more} more are not Jobgate annotations", name.escape_debug()),
+    };
+    let pointer = workload.object.at(&["metadata", "annotations"]).pointer.key(first);
+    Some(finding(UNKNOWN_RULE, Level::Warn, pointer, message, format!("write `{KEEP}` or `{IGNORE}`")))
+}
+
+/// Returns a finding for each annotation of Jobgate that has no effect on a rule: an `ignore` that suppresses
+/// nothing, or a `keep` for a rule that fills nothing.
+pub fn annotations_without_effect(
+    workload: &Workload<'_>,
+    denied: &BTreeSet<&str>,
+    unused: &BTreeSet<&str>,
+) -> Vec<Finding> {
+    let one = |key: &'static str, rules: &BTreeSet<&str>, why: &str, help: &'static str| {
+        let names: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
+        let message = format!("`{key}` has no effect on {}: {why}", listed(&names, "and"));
+        let around = workload.inside.as_ref().filter(|_| workload.own_annotation(key).is_none());
+        let object = around.unwrap_or(&workload.object);
+        let pointer = object.at(&["metadata", "annotations"]).pointer.key(key);
+        (!rules.is_empty()).then(|| finding(ANNOTATION_WITHOUT_EFFECT, Level::Warn, pointer, message, help))
+    };
+    let ignore = one(
+        IGNORE,
+        denied,
+        "the policy does not let authors suppress it",
+        "fix the finding, or ask for an exemption in the policy",
+    );
+    let keep = one(KEEP, unused, "nothing is filled in for it here", "remove the rule from the annotation");
+    ignore.into_iter().chain(keep).collect()
+}
+
+/// Returns findings for Jobgate's annotations that are misplaced: on labels, on a pod template, or on the
+/// `jobTemplate` of a `CronJob` unless `jobs_are_judged` one by one. One that is also in its place is not
+/// reported.
+pub fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> Vec<Finding> {
+    let is_one = |key: &&str| key.starts_with(ANNOTATIONS) && workload.annotation(key).is_none();
+    let first_of = |places: &[Part<'_>], why: &str| {
+        let mut all: Vec<(&str, Pointer)> = Vec::new();
+        for place in places {
+            let keys = place
+                .value
+                .and_then(Value::as_object)
+                .into_iter()
+                .flat_map(Map::keys)
+                .inspect(|_| meter::spend(1));
+            all.extend(keys.filter(is_one).map(|key| (key, place.pointer.key(key))));
+        }
+        let (name, first) = all.first()?;
+        let name = cut(name, UNKNOWN_NAME_BYTES, "…").escape_debug().to_string();
+        let message = match all.len() - 1 {
+            0 => format!("`{name}` has no effect {why}"),
+            more => format!("`{name}` and {more} more have no effect {why}"),
+        };
+        Some(finding(
+            ANNOTATION_WITHOUT_EFFECT,
+            Level::Warn,
+            first.clone(),
+            message,
+            "write it in `metadata.annotations`",
+        ))
+    };
+    let templates: Vec<_> =
+        workload.pods.iter().flat_map(|pod| marks(&pod.template.get("metadata"))).collect();
+    let runs: Vec<_> = if workload.schedule.is_some() && !jobs_are_judged {
+        workload.runs.iter().flat_map(|run| marks(&run.metadata)).collect()
+    } else {
+        Vec::new()
+    };
+    let labels = first_of(&[workload.object.at(&["metadata", "labels"])], "as a label");
+    let runs = first_of(&runs, "on a `jobTemplate`: Jobgate checks the CronJob");
+    labels.into_iter().chain(runs).chain(first_of(&templates, "on a pod template")).collect()
+}
+
+/// Returns the mappings of some metadata in which people write annotations.
+fn marks<'a>(metadata: &Part<'a>) -> [Part<'a>; 2] {
+    ["annotations", "labels"].map(|key| metadata.get(key))
+}
+
+/// Returns the names in an annotation's list.
+pub fn annotation_names(annotation: Option<&str>) -> impl Iterator<Item = &str> {
+    let names = annotation.unwrap_or_default().split(',');
+    names.inspect(|_| meter::spend(1)).map(str::trim).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn unknown_names_are_one_finding_that_lists_few() {
+        let found = |ignored: &str| {
+            let annotations = json!({"jobgate.dev/ignore": ignored});
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": annotations}, "spec": {}});
+            let workload = Workload::of(&job).expect("a Job");
+            unknown_annotation_names(&RuleSet::built_in(), &workload)
+                .into_iter()
+                .map(|finding| finding.message.into_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found("deadline, ,gpu-toleration"), [""; 0]);
+        assert_eq!(
+            found("deadlin, deadline, deadlin"),
+            ["`jobgate.dev/ignore` names `deadlin`, which is not a rule"]
+        );
+        assert_eq!(found("a,b,c"), ["`jobgate.dev/ignore` names `a`, `b` and `c`, which are not rules"]);
+        assert_eq!(
+            found("a,b,c,b,d,e"),
+            ["`jobgate.dev/ignore` names `a`, `b`, `c` and 2 more, which are not rules"]
+        );
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": {"jobgate.dev/ignores": "deadline", "jobgate.dev/skip": ""}}});
+        let workload = Workload::of(&job).expect("a Job");
+        let messages: Vec<_> = unknown_annotation_names(&RuleSet::built_in(), &workload)
+            .into_iter()
+            .map(|finding| finding.message)
+            .collect();
+        assert_eq!(messages, ["`jobgate.dev/ignores` and 1 more are not Jobgate annotations"]);
+        assert!(found(&"x".repeat(1 << 20))[0].len() < 2 * UNKNOWN_NAME_BYTES, "a long name is cut");
+    }
+
+    #[test]
+    fn annotations_where_nobody_reads_them_are_named_with_their_place() {
+        let mark = json!({"jobgate.dev/ignore": "deadline"});
+        let cron = |own: Value, labels: Value, run: Value, pod: Value| {
+            json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"annotations": own, "labels": labels},
+                   "spec": {"jobTemplate": {"metadata": {"annotations": run}, "spec": {"template": {"metadata": {"annotations": pod}, "spec": {}}}}}})
+        };
+        let found = |object: &Value, judged: bool| {
+            let found = misplaced_annotations(&Workload::of(object).expect("a workload"), judged);
+            assert!(found.iter().all(|finding| finding.pointer.find(object).is_some()), "{found:?}");
+            found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        let none = json!({"a": "b"});
+        assert_eq!(found(&cron(mark.clone(), mark.clone(), mark.clone(), mark.clone()), false), [""; 0]);
+        assert_eq!(
+            found(&cron(none.clone(), mark.clone(), none.clone(), none.clone()), false),
+            ["`jobgate.dev/ignore` has no effect as a label"]
+        );
+        let run = cron(none.clone(), none.clone(), mark.clone(), none.clone());
+        assert_eq!(
+            found(&run, false),
+            ["`jobgate.dev/ignore` has no effect on a `jobTemplate`: Jobgate checks the CronJob"]
+        );
+        assert_eq!(found(&run, true), [""; 0]);
+        assert_eq!(
+            found(&cron(none.clone(), none.clone(), none, mark.clone()), false),
+            ["`jobgate.dev/ignore` has no effect on a pod template"]
+        );
+        let replica = json!({"template": {"metadata": {"labels": mark}, "spec": {}}});
+        let replicas = json!({"Master": replica, "Worker": replica});
+        let job = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": replicas}});
+        assert_eq!(found(&job, false), ["`jobgate.dev/ignore` and 1 more have no effect on a pod template"]);
+    }
+
+    #[test]
+    fn rules_without_effect_are_one_finding_for_each_annotation() {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job"});
+        let workload = Workload::of(&job).expect("a Job");
+        let found = |not_suppressed: &[&'static str], unused: &[&'static str]| {
+            let set = |rules: &[&'static str]| rules.iter().copied().collect();
+            let found = annotations_without_effect(&workload, &set(not_suppressed), &set(unused));
+            found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[], &[]), [""; 0]);
+        let ignore = "`jobgate.dev/ignore` has no effect on `deadline` and `restart-policy`: the policy does not let authors suppress it";
+        let keep = "`jobgate.dev/keep` has no effect on `deadline`: nothing is filled in for it here";
+        assert_eq!(found(&["restart-policy", "deadline"], &["deadline"]), [ignore, keep]);
+    }
+}

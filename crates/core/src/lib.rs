@@ -1,0 +1,17 @@
+//! The verdict on one object, without files, processes, a network or a clock: what [jobgate] decides by.
+//!
+//! ```text
+//! Value ──> Workload ──> rules ──> Findings (+ operations) ──> Verdict ──> AdmissionReview response
+//!            kinds        judge::rules                           judge::engine   admission
+//! ```
+//!
+//! [`judge::engine::evaluate`] is the middle of it. A part of jobgate without promises of its own: any release may change
+//! its API.
+//!
+//! [jobgate]: https://github.com/jobgate/jobgate
+
+pub mod admission;
+pub mod judge;
+pub mod k8s;
+pub mod kinds;
+pub use jobgate_text as text;

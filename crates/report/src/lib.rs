@@ -1,0 +1,428 @@
+//! Reports of findings, one file per format.
+//!
+//! A [`Report`] has lines and columns already; formats only write. They keep the report's order unless the
+//! format requires another, and are deterministic.
+
+mod concise;
+mod excerpt;
+mod fingerprint;
+mod format;
+mod github;
+mod gitlab;
+#[cfg(test)]
+mod golden;
+mod group;
+mod holdings;
+mod html;
+mod human;
+mod identity;
+mod impact;
+mod json;
+mod junit;
+#[cfg(test)]
+mod laws;
+mod markdown;
+mod object;
+pub mod page;
+mod place;
+pub mod policy_report;
+#[cfg(test)]
+mod sample;
+mod sarif;
+mod statistics;
+mod summary;
+mod text;
+mod unjudged;
+mod verdict;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use format::Format;
+pub use holdings::Holdings;
+pub use identity::{Identity, Name};
+pub use impact::{Filled, Impact, LeftOut, Reapply, Stuck, StuckPod, Tally};
+use jobgate_core::admission::dry_run::Prediction;
+use jobgate_core::judge::finding::{Finding, Level, Safety};
+use jobgate_core::judge::fold::Named;
+use jobgate_core::judge::rules::RuleSet;
+use jobgate_core::text::lines::Position;
+use jobgate_core::text::value::make_room;
+pub use object::ObjectId;
+pub use place::{first_line, span};
+pub use summary::taken_away;
+pub use text::{clean, clean_lines, plural};
+pub use unjudged::{Kustomized, NotRendered, Reason, Render, Rendered, Unjudged};
+pub use unjudged::{helm, helm_again, helm_dependencies, order as unjudged_order};
+
+/// A place in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The path, as the user gave it; `-` for standard input.
+    pub file: Arc<str>,
+    /// The bytes.
+    pub span: Range<usize>,
+    /// Where they start.
+    pub start: Position,
+    /// Where they end, exclusive.
+    pub end: Position,
+}
+
+/// A further place of a finding, looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// Where; nothing for an object of a cluster.
+    pub location: Option<Location>,
+    /// The other object, where it is another (`PersistentVolumeClaim team-a/checkpoints`).
+    pub object: Option<String>,
+    /// What is there.
+    pub text: Cow<'static, str>,
+}
+
+/// A finding with its places looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located {
+    /// The location of its primary place.
+    pub location: Location,
+    /// The document's number in the file, from 0.
+    pub document: usize,
+    /// The object; nothing if the document could not be read.
+    pub object: Option<Arc<ObjectId>>,
+    /// The finding.
+    pub finding: Finding,
+    /// Its further places, in the order of `finding.labels`.
+    pub related: Vec<Related>,
+    /// Why `--fix` did not apply its fix.
+    pub withheld: Option<Box<str>>,
+    /// The finding's path with list items by name, if there are any.
+    pub by_name: Option<Box<str>>,
+    /// The paths of all its items, if they are many and were asked for.
+    pub items: Option<Box<Named>>,
+}
+
+impl Located {
+    /// Returns a finding without an object and further places.
+    #[must_use]
+    pub fn new(location: Location, document: usize, finding: Finding) -> Self {
+        let related = Vec::new();
+        Self {
+            location,
+            document,
+            object: None,
+            finding,
+            related,
+            withheld: None,
+            by_name: None,
+            items: None,
+        }
+    }
+}
+
+/// The predicted answer for one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// Where the object starts.
+    pub location: Location,
+    /// The document's number in the file, from 0.
+    pub document: usize,
+    /// The Helm template that rendered the document.
+    pub source: Option<String>,
+    /// The object.
+    pub object: Arc<ObjectId>,
+    /// The answer. Its findings are in the report.
+    pub answer: Prediction,
+    /// Whether the training operator's webhook would reject it.
+    pub operator_refuses: bool,
+}
+
+/// Everything a run has to say.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Files read.
+    pub files: usize,
+    /// Documents in them.
+    pub documents: usize,
+    /// Objects among those that Jobgate judges.
+    pub objects: usize,
+    /// Further places that the findings of a file name.
+    pub further: usize,
+    /// Renderings of charts, and of kustomizations, that were judged: one for each set of values.
+    pub charts: usize,
+    /// See `charts`.
+    pub kustomizations: usize,
+    /// Findings suppressed by exemptions and annotations.
+    pub suppressed: usize,
+    /// Findings of rules and checks that the user does not use.
+    pub ignored: usize,
+    /// Errors by the policy that is used without another, which are none by that of the run.
+    pub lowered: usize,
+    /// Findings suppressed by a baseline.
+    pub baselined: usize,
+    /// What was not judged and a baseline knows; it is not among `unjudged`.
+    pub baselined_unjudged: usize,
+    /// Files and directories that were excluded by the user.
+    pub excluded: usize,
+    /// Findings that a baseline knows and that are no longer there.
+    pub resolved: usize,
+    /// Findings that were fixed; they are not among `findings`, which are those of the files as they are
+    /// then.
+    pub fixed: usize,
+    /// Files that were changed for it.
+    pub changed: usize,
+    /// Findings whose fixes could not be made.
+    pub withheld: usize,
+    /// What was found, sorted by file, offset, rule.
+    pub findings: Vec<Located>,
+    /// What was not judged, and why, sorted by file, offset, reason.
+    pub unjudged: Vec<Unjudged>,
+    /// What would become of each object, in order; nothing where nobody asked.
+    pub answers: Vec<Answered>,
+    /// What the objects hold of accelerators.
+    pub holdings: Holdings,
+    /// The text of every file that a finding points into, by path.
+    pub sources: BTreeMap<Arc<str>, Arc<String>>,
+    /// The file with the settings of the run, where there is one.
+    pub configuration: Option<String>,
+    /// What a policy would do to a cluster, where the report is of an audit. Its objects stand in no file:
+    /// the paths and places of its locations are good for telling them apart and for excerpts, and no format
+    /// shows them.
+    pub impact: Option<Impact>,
+}
+
+impl Report {
+    /// Returns how much is kept about objects: what each takes has a bound.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.objects + self.findings.len() + self.further + self.unjudged.len()
+    }
+
+    /// Adds a finding. Of many, there is not room for as many more.
+    pub fn keep(&mut self, located: Located) {
+        self.further += located.related.len();
+        make_room(&mut self.findings);
+        self.findings.push(located);
+    }
+
+    /// Takes in the report of what comes behind it.
+    pub fn append(&mut self, mut other: Self) {
+        self.files += other.files;
+        self.documents += other.documents;
+        self.objects += other.objects;
+        self.further += other.further;
+        self.charts += other.charts;
+        self.kustomizations += other.kustomizations;
+        self.suppressed += other.suppressed;
+        self.ignored += other.ignored;
+        self.lowered += other.lowered;
+        self.fixed += other.fixed;
+        self.changed += other.changed;
+        self.withheld += other.withheld;
+        // A single large file's findings are moved, not copied.
+        if self.findings.capacity() == 0 {
+            self.findings = other.findings;
+        } else {
+            self.findings.append(&mut other.findings);
+        }
+        self.unjudged.append(&mut other.unjudged);
+        self.answers.append(&mut other.answers);
+        self.holdings.append(other.holdings);
+        self.sources.extend(other.sources);
+    }
+
+    /// Returns where a finding stands, for people: the place in the file, or the field of the object where
+    /// there is no file.
+    fn place(&self, located: &Located) -> String {
+        match (&self.impact, &located.object) {
+            (Some(_), Some(object)) if located.finding.path.is_root() => {
+                clean(&object.to_string()).into_owned()
+            }
+            (Some(_), Some(object)) => clean(&format!("{object}: {}", located.finding.path)).into_owned(),
+            _ => located.location.to_string(),
+        }
+    }
+
+    /// Returns the file of a finding, where there is one.
+    fn file<'r>(&self, location: &'r Location) -> Option<&'r str> {
+        self.impact.is_none().then_some(&*location.file)
+    }
+
+    /// Returns which fix `jobgate lint` can make for a finding; an object of a cluster is not fixed.
+    fn fix_of(&self, located: &Located) -> Option<Safety> {
+        let fix =
+            located.finding.fix.as_ref().filter(|_| self.impact.is_none() && located.withheld.is_none());
+        fix.map(|fix| fix.safety)
+    }
+
+    /// Returns what was not judged and no finding says, or all of it where it fails the run.
+    fn said(&self, options: &Options) -> impl Iterator<Item = &Unjudged> {
+        let all = options.fail_on_unjudged;
+        self.unjudged.iter().filter(move |unjudged| all || !unjudged.reason.is_found())
+    }
+
+    /// Tells whether something was judged, and all that was found was.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.unjudged.is_empty()
+            && self.baselined_unjudged + self.ignored + self.lowered == 0
+            && (self.objects > 0 || !self.findings.is_empty())
+    }
+
+    /// Tells whether something could not be read, or written: the exit code is 2 for it.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.unjudged.iter().any(|unjudged| unjudged.reason.is_error())
+    }
+
+    /// Returns what was not judged, in a few words; nothing where all was.
+    #[must_use]
+    pub fn unjudged_in_short(&self) -> Option<String> {
+        unjudged::in_short(self)
+    }
+
+    /// Returns how many findings there are of a level.
+    #[must_use]
+    pub fn count(&self, level: Level) -> usize {
+        self.findings.iter().filter(|located| located.finding.level == level).count()
+    }
+}
+
+impl fmt::Display for Location {
+    /// Writes the path, line and column, as compilers do.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", clean(&self.file), self.start.line, self.start.column)
+    }
+}
+
+/// Where the pages of the rules stand.
+pub const DOCS: &str = "https://github.com/jobgate/jobgate/blob/main/docs/rules";
+
+/// What a format may need.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether to colour; only the formats for terminals do: human and concise.
+    pub color: bool,
+    /// The columns that source lines of the human format may fill.
+    pub width: usize,
+    /// The columns of the terminal, at which the text of the human format is wrapped; nothing where it is
+    /// not written to a terminal.
+    pub columns: Option<usize>,
+    /// Whether every finding is shown in full, however many there are; for the formats that people read.
+    pub full: bool,
+    /// Whether the formats human, concise and github leave out the summary.
+    pub quiet: bool,
+    /// Whether only the number of findings of each rule is written. Only formats that
+    /// [have statistics](Format::has_statistics) do.
+    pub statistics: bool,
+    /// The least level that fails the run.
+    pub fail_on: Level,
+    /// Whether something that was not judged fails the run, too.
+    pub fail_on_unjudged: bool,
+    /// The rules of the run's policy, for what the formats say of them.
+    pub rules: RuleSet,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            color: false,
+            width: 140,
+            columns: None,
+            full: false,
+            quiet: false,
+            statistics: false,
+            fail_on: Level::Deny,
+            fail_on_unjudged: false,
+            rules: RuleSet::built_in(),
+        }
+    }
+}
+
+/// Writes the findings for people, without the summary of the run.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_findings(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    human::write_findings(report, options, out)
+}
+
+/// Writes for people what was not judged.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_unjudged(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    human::write_unjudged(report, options, out)
+}
+
+/// Writes for people what would become of each object, a line each.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_verdicts(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    verdict::write(report, options, out)
+}
+
+/// Returns how many objects would end in which way, in words.
+#[must_use]
+pub fn verdicts(report: &Report) -> String {
+    verdict::in_short(report)
+}
+
+/// Writes for people how many findings of each rule there are.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_statistics(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    statistics::write(report, out)
+}
+
+/// Writes for people where the settings of the run come from, if they come from a file.
+///
+/// # Errors
+///
+/// Those of `out`, and no others.
+pub fn write_origin(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    match &report.configuration {
+        Some(path) => writeln!(out, "configuration: {}", clean(path)),
+        None => Ok(()),
+    }
+}
+
+/// Returns how many findings there are of each level, in words.
+#[must_use]
+pub fn counts(report: &Report) -> String {
+    summary::counts(&report.findings.iter().collect::<Vec<_>>())
+}
+
+/// Writes a report in a format.
+///
+/// # Errors
+///
+/// Those of `out`, and no others: a report can always be written.
+pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    match format {
+        Format::Human if options.statistics => {
+            statistics::write(report, out)?;
+            if options.quiet { Ok(()) } else { human::write_summary(report, options, out) }
+        }
+        Format::Json if options.statistics => json::write_statistics(report, out),
+        Format::Human => human::write(report, options, out),
+        Format::Concise => concise::write(report, options, out),
+        Format::Json => json::write(report, out),
+        Format::Sarif => sarif::write(report, options, out),
+        Format::Junit => junit::write(report, options, out),
+        Format::Github => github::write(report, options, out),
+        Format::Gitlab => gitlab::write(report, options, out),
+        Format::Markdown => markdown::write(report, options, out),
+        Format::Html => html::write(report, options, out),
+        Format::OpenReports => policy_report::write(report, &policy_report::OPEN_REPORTS, out),
+        Format::PolicyReport => policy_report::write(report, &policy_report::POLICY_REPORTS, out),
+    }
+}

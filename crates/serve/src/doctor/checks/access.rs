@@ -1,0 +1,69 @@
+//! The permissions of the pods' service account.
+
+use super::super::observed::{Observed, Right, Seen};
+use super::super::{Judged, Note};
+use super::{list, or_fine};
+use jobgate_core::judge::rule::Needs;
+use jobgate_core::judge::rules::RuleSet;
+use jobgate_core::kinds::Kind;
+use jobgate_report::plural;
+
+pub(super) fn permissions(observed: &Observed) -> Judged {
+    if observed.deployment == Seen::Absent {
+        return Err(
+            Note::not_checked("there is no Deployment to name the service account").remedy("see `replicas`")
+        );
+    }
+    if observed.rights.is_empty() {
+        return Ok(vec![Note::ok("it needs none")]);
+    }
+    let mut notes = Vec::new();
+    let lacks = |of: &dyn Fn(&Right) -> bool| -> Vec<String> {
+        let missing = observed
+            .rights
+            .iter()
+            .filter(|(right, seen)| of(right) && matches!(seen, Seen::Known(false) | Seen::Absent));
+        let mut objects: Vec<(String, Vec<&str>)> = Vec::new();
+        for (right, _) in missing {
+            let object = right.object();
+            match objects.iter_mut().find(|(known, _)| *known == object) {
+                Some((_, verbs)) => verbs.push(right.verb),
+                None => objects.push((object, vec![right.verb])),
+            }
+        }
+        objects.into_iter().map(|(object, verbs)| format!("{} {object}", verbs.join("/"))).collect()
+    };
+    let is_parent = |right: &Right| {
+        Kind::with_children().any(|kind| (kind.group, kind.resource) == (right.group, right.resource))
+    };
+    let certificates = lacks(&|right| right.certificates);
+    let parents = lacks(&is_parent);
+    let claims = lacks(&|right| !right.certificates && !is_parent(right));
+    if !certificates.is_empty() {
+        notes.push(Note::problem(format!(
+            "it may not {}: certificates cannot be managed",
+            list(certificates)
+        )));
+    }
+    if !claims.is_empty() {
+        notes.push(Note::warning(format!(
+            "it may not {}: {} cannot look them up",
+            list(claims),
+            RuleSet::built_in().names_needing(Needs::CLAIMS)
+        )));
+    }
+    if !parents.is_empty() {
+        notes.push(Note::warning(format!(
+            "it may not {}: a trusted controller is believed without a look at the parent that it names",
+            list(parents)
+        )));
+    }
+    if let Some(unread) = observed
+        .rights
+        .iter()
+        .find_map(|(_, seen)| if let Seen::Unread(unread) = seen { Some(unread) } else { None })
+    {
+        notes.push(Note::unread(unread));
+    }
+    or_fine(notes, format!("it has all {} it needs", plural(observed.rights.len(), "permission")))
+}
