@@ -327,8 +327,9 @@ mod tests {
             json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"maxRetry": retries, "tasks": [{"replicas": 2, "template": pod}]}})
         };
         assert_eq!(said(&job(Value::Null, 1.into())).as_deref(), Some("16 GPUs without a time limit"));
+        assert_eq!(said(&job(3600.into(), 1.into())).as_deref(), Some("16 GPUs, up to 1 h: 16 GPU hours"));
         for (retries, words) in
-            [(json!(1), "2 attempts: 32"), (json!(0), "4 attempts: 64"), (Value::Null, "4 attempts: 64")]
+            [(json!(2), "2 attempts: 32"), (json!(0), "3 attempts: 48"), (Value::Null, "3 attempts: 48")]
         {
             let words = format!("16 GPUs, up to 1 h each of {words} GPU hours");
             assert_eq!(said(&job(3600.into(), retries)), Some(words));

@@ -18,10 +18,12 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         help: "write `activeDeadlineSeconds` in the pod template, and a policy with `event: PodFailed` and \
                `action: TerminateJob`, which ends the job when a pod passes it",
     },
-    attempts: |object| match object.at(&["spec", "maxRetry"]) {
-        // Volcano reads 0 as its default.
-        field if field.int() == Field::Set(0) => Attempts::Times(4),
-        field => Attempts::with_retries(&field, 3),
+    // The number of runs, not of those after the first; Volcano reads 0 as its default
+    // (docs/internals/batch-kinds.md#volcano-job).
+    attempts: |object| match object.at(&["spec", "maxRetry"]).int() {
+        Field::Unset | Field::Set(0) => Attempts::Times(3),
+        Field::Set(runs) => Attempts::Times(runs.max(1)),
+        _ => Attempts::Unknown,
     },
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
     leak: Some(Leak {

@@ -67,8 +67,8 @@
 //! `jobgate audit` finds them.
 //!
 //! Retries of a Job or PyTorchJob do not multiply the hours: the deadline is that of the whole job. A JobSet
-//! starts again up to `failurePolicy.maxRestarts` times, a RayJob up to `backoffLimit`, a Volcano job up to
-//! `maxRetry`, and what is in an AppWrapper up to three times (or its annotation `retryLimit`), each with a new
+//! starts again up to `failurePolicy.maxRestarts` times, a RayJob up to `backoffLimit`, and what is in an AppWrapper
+//! up to three times (or its annotation `retryLimit`); a Volcano job runs `maxRetry` times. Each run has a new
 //! clock, so these multiply. A JobSet with a rule that ignores `maxRestarts` has no limit. The hours of a
 //! CronJob and of a ScaledJob are those of one run, or of all Jobs that may run at once; more runs cost more.
 //!
