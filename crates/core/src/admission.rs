@@ -51,6 +51,7 @@ use crate::judge::trust;
 use crate::judge::verdict::{Skipped, Verdict};
 use crate::kinds::Kind;
 use respond::Reply;
+use review::Texts;
 
 /// The warning about an update of an object that cannot be read as it was.
 const JUDGED_AS_NEW: &str =
@@ -215,7 +216,7 @@ pub fn judge(
         Subject::SameSpec => return keep_spec(policy, head),
         Subject::Unread(unreadable) => return unread(endpoint, policy, head, unreadable.problem()),
     };
-    let Change { operation, kind, mut object, mut old, same_spec, texts } = *change;
+    let Change { operation, kind, object, old, same_spec, texts } = *change;
     let user = Some(&*head.user).filter(|user| !user.is_empty());
     let request = Request {
         operation,
@@ -230,31 +231,10 @@ pub fn judge(
     let judged = |which: Which, object: &Value, old: Option<&Value>| {
         engine::evaluate_by(which, policy, facts, &Request { object, old, ..request })
     };
-    let which = match endpoint {
-        // A patch must not lead to a denial, so what would be denied is to be known.
-        Endpoint::Mutate => Which::Binding,
-        Endpoint::Validate => Which::All,
-    };
-    let mut verdict = judged(which, &object, old.as_ref());
-    let restores = endpoint == Endpoint::Mutate && !verdict.restore.is_empty();
-    if restores {
-        // What was passed over may differ, and then a restored part does not undo the change. A review is
-        // weighed for one copy of its objects.
-        (object, old) = (Value::Null, None);
-        match texts.and_then(|texts| texts.whole()) {
-            Some((new, before)) => {
-                verdict = judged(which, &new, Some(&before));
-                (object, old) = (new, Some(before));
-            }
-            None => verdict.restore.clear(),
-        }
-    }
+    let denies = |verdict: &Verdict| denies(policy.rules(), endpoint, kind, verdict);
+    let Decided { verdict, is_denied, object, old } =
+        decided(endpoint, (object, old), texts, &judged, &denies);
     let old = old.as_ref();
-    let is_denied = denies(policy.rules(), endpoint, kind, &verdict);
-    if is_denied && which != Which::All {
-        // Its author is told everything at once.
-        verdict = judged(Which::All, &object, old);
-    }
     let mut reply = Reply { audit: respond::audit(policy, &verdict), ..Reply::default() };
     if is_denied {
         let advice = trust::advice(policy, &object, &head.user);
@@ -285,22 +265,55 @@ pub fn judge(
             Err(doubt) => meta.fault = Some(Fault::Patch(doubt)),
         }
     }
-    if endpoint == Endpoint::Validate
-        && operation == Operation::Update
-        && old.is_none()
-        && verdict.skipped.is_none()
-    {
+    let is_unread = operation == Operation::Update && old.is_none() && verdict.skipped.is_none();
+    if endpoint == Endpoint::Validate && is_unread {
         reply.warnings.insert(0, JUDGED_AS_NEW.to_owned());
     }
-    for finding in &verdict.findings {
-        if endpoint == Endpoint::Mutate && !is_denied && !finding.fills {
-            continue;
-        }
-        meta.is_unfilled |= endpoint == Endpoint::Validate && finding.is_filled_in();
-        *meta.findings.entry((finding.rule.clone(), finding.level)).or_default() += 1;
-    }
-    meta.skipped = verdict.skipped;
+    meta.count(endpoint, is_denied, &verdict);
     finish(head, reply, meta)
+}
+
+/// What was decided of an object, and the objects that it was decided from.
+struct Decided {
+    verdict: Verdict,
+    is_denied: bool,
+    object: Value,
+    old: Option<Value>,
+}
+
+/// Runs the rules that an endpoint needs.
+fn decided(
+    endpoint: Endpoint,
+    (mut object, mut old): (Value, Option<Value>),
+    texts: Option<Texts<'_>>,
+    judged: &dyn Fn(Which, &Value, Option<&Value>) -> Verdict,
+    denies: &dyn Fn(&Verdict) -> bool,
+) -> Decided {
+    if endpoint == Endpoint::Validate {
+        let verdict = judged(Which::All, &object, old.as_ref());
+        return Decided { is_denied: denies(&verdict), verdict, object, old };
+    }
+    // A patch must not lead to a denial, so what would be denied is to be known.
+    let mut verdict = judged(Which::Binding, &object, old.as_ref());
+    let mut is_denied = denies(&verdict);
+    if !is_denied && !verdict.restore.is_empty() {
+        // What was passed over may differ, and then a restored part does not undo the change. A review is
+        // weighed for one copy of its objects.
+        (object, old) = (Value::Null, None);
+        match texts.and_then(|texts| texts.whole()) {
+            Some((new, before)) => {
+                verdict = judged(Which::Binding, &new, Some(&before));
+                is_denied = denies(&verdict);
+                (object, old) = (new, Some(before));
+            }
+            None => verdict.restore.clear(),
+        }
+    }
+    if is_denied {
+        // Its author is told everything at once.
+        verdict = judged(Which::All, &object, old.as_ref());
+    }
+    Decided { verdict, is_denied, object, old }
 }
 
 /// Tells whether a webhook denies an object for its findings.
@@ -443,6 +456,16 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
 }
 
 impl Meta {
+    /// Counts findings: what `/mutate` fills in, or all of what it denies; and all of `/validate`.
+    fn count(&mut self, endpoint: Endpoint, is_denied: bool, verdict: &Verdict) {
+        let counts = |finding: &&Finding| endpoint == Endpoint::Validate || is_denied || finding.fills;
+        for finding in verdict.findings.iter().filter(counts) {
+            self.is_unfilled |= endpoint == Endpoint::Validate && finding.is_filled_in();
+            *self.findings.entry((finding.rule.clone(), finding.level)).or_default() += 1;
+        }
+        self.skipped = verdict.skipped;
+    }
+
     fn of(head: &Head<'_>) -> Self {
         Self {
             uid: head.uid.to_string(),
@@ -743,6 +766,31 @@ mod tests {
             0,
             "an object older than the webhook is left as it is"
         );
+    }
+
+    /// What would be restored is of no use to an object that is denied: its author is told why it is.
+    #[test]
+    fn what_is_denied_says_so_where_something_could_be_restored() {
+        let gpu = json!({"template": {"spec": {"restartPolicy": "Always", "containers": [
+            {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}});
+        let new = job(&gpu);
+        let mut old = new.clone();
+        merge(
+            &mut old["spec"],
+            &json!({"template": {"spec": {"restartPolicy": "Never",
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]}}}),
+        );
+        let body = review("v1", "UPDATE", "admin", &new, &old);
+        let policy = Policy::builtin("default").expect("the default policy");
+        // As it comes, and from a body that is not UTF-8, of which no text is kept.
+        let mut broken = body.replace("train", "tr?in").into_bytes();
+        broken.iter_mut().filter(|byte| **byte == b'?').for_each(|byte| *byte = 0xFF);
+        for body in [body.into_bytes(), broken] {
+            let answer = answer(Endpoint::Mutate, &policy, &NoFacts, &body, None);
+            let text = String::from_utf8_lossy(&answer.body);
+            assert_eq!(answer.meta.outcome, Outcome::Denied, "{text}");
+            assert!(text.contains("restart-policy:"), "{text}");
+        }
     }
 
     #[test]
