@@ -15,6 +15,8 @@ use jobgate::judge::policy::Policy;
 use jobgate::local::lint::{self, Claims, Input, Options};
 use jobgate::report::{self, Format};
 use jobgate::text::meter::{self, Bounds};
+use jobgate::text::value::Value;
+use jobgate::text::yaml;
 
 use super::whole::{self, Table};
 use super::{ALL, HELD};
@@ -27,6 +29,9 @@ const MOST_HELD_PER_BYTE: usize = 54;
 const MOST_HELD: usize = 6 << 20;
 /// The most steps for a byte of text, besides those of an object.
 const MOST_STEPS_PER_BYTE: f64 = 12.0;
+/// The most steps for a value or a key of a text that has so many that it takes more for a byte: how many a document
+/// may have is bounded, and with it what the whole of it takes.
+const MOST_STEPS_PER_VALUE: f64 = 64.0;
 /// How much more than the input the steps may grow.
 const GROWTH: f64 = 1.5;
 /// What steps of a text are too few to grow by more than chance.
@@ -424,6 +429,7 @@ fn all() -> Vec<Text> {
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     bytes: usize,
+    values: usize,
     steps: u64,
     held: usize,
 }
@@ -438,19 +444,32 @@ fn cost(policy: &Policy, text: &str) -> Cost {
         report::write(&linted.report, Format::Human, &report::Options::default(), &mut out).unwrap();
     };
     let ((), steps) = meter::run(Bounds::default(), work).unwrap();
-    Cost { bytes: text.len(), steps, held: HELD.peak_usage().saturating_sub(held) }
+    let held = HELD.peak_usage().saturating_sub(held);
+    let read = yaml::documents(text.as_bytes()).filter_map(Result::ok);
+    Cost { bytes: text.len(), values: read.map(|document| values(&document.value)).sum(), steps, held }
+}
+
+/// Counts a value, those in it, and their keys.
+fn values(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(|field| 1 + values(field)).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 fn too_much(small: &Cost, large: &Cost) -> Option<String> {
     #[allow(clippy::cast_precision_loss, reason = "sizes of tests")]
-    let (per_byte, grown, input) = (
+    let (per_byte, per_value, grown, input) = (
         large.steps as f64 / large.bytes as f64,
+        large.steps as f64 / large.values.max(1) as f64,
         large.steps as f64 / small.steps.max(1) as f64,
         large.bytes as f64 / small.bytes as f64,
     );
     let grows = large.steps > FEW_STEPS && grown > GROWTH * input;
     let holds = large.held > MOST_HELD + MOST_HELD_PER_BYTE * large.bytes;
-    (grows || holds || per_byte > MOST_STEPS_PER_BYTE).then(|| format!("{small:?} {large:?}"))
+    let takes = per_byte > MOST_STEPS_PER_BYTE && per_value > MOST_STEPS_PER_VALUE;
+    (grows || holds || takes).then(|| format!("{small:?} {large:?}"))
 }
 
 /// Searches, and fails if some text costs too much. One in a process of its own.
