@@ -15,6 +15,9 @@
 //! them; `server CPU` says what the server's threads alone spent on one review, by the kernel's account.
 //! Every answer is compared byte by byte with one that was looked into before the clock ran.
 //!
+//! Endpoints: one training Job at `/mutate` and at `/validate`. What all rules cost of the server's time, against a policy
+//! that ignores all but the six that Jobgate is for; and how many reviews it answers, against `typed`.
+//!
 //! Other kinds: one object of each, with the pod template of a Job, and no goal.
 //!
 //! Memory and start: the real binary, `jobgate serve` with a certificate in files and without a cluster.
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         std::thread::available_parallelism().map_or(1, usize::from)
     );
     let mut missed = throughput(&plan, &mut out);
+    missed.extend(endpoints(&plan, &mut out));
     other_kinds(&plan, &mut out);
     missed.extend(process(&plan, &mut out));
     if !given("--bench") || given("--no-goals") {
@@ -696,7 +700,7 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
     let (jobgate, _running) =
         start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
     let (seven_rules, _running) =
-        start(&server, &made, |metrics| Webhook::new(first_rules(), Claims::off(), metrics, today));
+        start(&server, &made, |metrics| Webhook::new(only(&FIRST), Claims::off(), metrics, today));
     let (typed, _running) = start(&server, &made, |_| Typed);
     let (lean, _running) = start(&server, &made, |_| Lean);
     let (body_only, _running) = start(&server, &made, |_| BodyOnly);
@@ -772,24 +776,126 @@ fn throughput(plan: &Plan, out: &mut String) -> Vec<String> {
     missed
 }
 
-/// Returns the default policy without the rules that came after the first seven.
-fn first_rules() -> Policy {
-    const FIRST: [&str; 7] = [
-        "checkpoint-volume-access",
-        "deadline",
-        "gpu-toleration",
-        "pod-replacement-policy",
-        "resources-released",
-        "restart-policy",
-        "ttl-after-finished",
-    ];
+/// The rules that were there first.
+const FIRST: [&str; 7] = [
+    "checkpoint-volume-access",
+    "deadline",
+    "gpu-toleration",
+    "pod-replacement-policy",
+    "resources-released",
+    "restart-policy",
+    "ttl-after-finished",
+];
+/// The rules that Jobgate is for: three that deny, and three that fill in.
+const MISSION: [&str; 6] = [
+    "checkpoint-volume-access",
+    "deadline",
+    "gpu-toleration",
+    "pod-replacement-policy",
+    "restart-policy",
+    "ttl-after-finished",
+];
+
+/// Returns the default policy with some rules only.
+fn only(rules: &[&str]) -> Policy {
     let all = Policy::default();
-    let later = all.rules().iter().map(|rule| &*rule.id).filter(|id| !FIRST.contains(id));
-    let rules: String = later.map(|id| format!("    {id}: {{action: ignore}}\n")).collect();
+    let others = all.rules().iter().map(|rule| &*rule.id).filter(|id| !rules.contains(id));
+    let rules: String = others.map(|id| format!("    {id}: {{action: ignore}}\n")).collect();
     let text = format!(
-        "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: seven}}\nspec:\n  rules:\n{rules}"
+        "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nmetadata: {{name: some}}\nspec:\n  rules:\n{rules}"
     );
-    Policy::parse(&text, "seven.yaml").expect("a policy")
+    Policy::parse(&text, "some.yaml").expect("a policy")
+}
+
+/// Returns a training Job of 8 KiB that runs `torchrun` with 70 variables and 8 GPUs, to be filled in.
+fn training() -> Value {
+    let mut job = job(2, Manner::Filled);
+    let spec = &mut job["spec"]["template"]["spec"];
+    let trainer = &mut spec["containers"][0];
+    trainer["command"] = json!([
+        "torchrun",
+        "--nnodes=4",
+        "--nproc-per-node=8",
+        "--rdzv-backend=c10d",
+        "--rdzv-endpoint=train-2-0.train-2:29500",
+        "train.py",
+        "--checkpoint-dir=/ckpt/run",
+        "--data=/data/imagenet"
+    ]);
+    trainer["args"] = json!(["--epochs=90", "--batch-size=256"]);
+    for resources in ["limits", "requests"] {
+        trainer["resources"][resources]["nvidia.com/gpu"] = "8".into();
+    }
+    let variables =
+        (0..70).map(|at| json!({"name": format!("OPTION_{at}"), "value": format!("--step={}", at * 1009)}));
+    trainer["env"] = Value::Array(variables.collect());
+    job["spec"]["completions"] = 4.into();
+    job["spec"]["parallelism"] = 4.into();
+    // To 8 KiB with what nobody reads.
+    let missing = (8_usize << 10).saturating_sub(job.to_string().len());
+    job["metadata"]["annotations"]["example.com/notes"] = "x".repeat(missing).into();
+    job
+}
+
+/// Reviews one training Job at each endpoint: with all rules, with those of the mission, and by the handler that a
+/// user would write.
+fn endpoints(plan: &Plan, out: &mut String) -> Vec<String> {
+    let threads = |name| Builder::new_multi_thread().thread_name(name).enable_all().build().unwrap();
+    let (server, client) = (threads(SERVER_THREAD), threads("client"));
+    let made = Development::generate().unwrap();
+    let tls = tls(&made.ca);
+    let webhook =
+        |policy: Policy| start(&server, &made, |metrics| Webhook::new(policy, Claims::off(), metrics, today));
+    let (all, _running) = webhook(jobgate::policies::builtin("default").expect("a policy"));
+    let (mission, _running) = webhook(only(&MISSION));
+    let (typed, _running) = start(&server, &made, |_| Typed);
+    let job = training();
+    let _ = writeln!(
+        out,
+        "\none training Job of {} bytes: torchrun, 70 variables, 8 GPUs",
+        job.to_string().len()
+    );
+    let _ = writeln!(out, "endpoint   conns  CPU µs, all rules  against six rules  reviews/s against typed");
+    let mut missed = Vec::new();
+    for (endpoint, most, least) in [(Endpoint::Mutate, 1.15, 1.3), (Endpoint::Validate, 1.7, 1.0)] {
+        let request = review(2, endpoint, Kind::JOB, &job);
+        let learned = [all, mission, typed].map(|address| {
+            let answer = client.block_on(async {
+                Client::connect(address, &tls).await.unwrap().call(&request).await.unwrap().to_vec()
+            });
+            let said: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
+            assert!(said["response"]["allowed"] == true, "{endpoint:?}: {said}");
+            (address, Arc::new(vec![Exchange { request: request.clone(), answer }]))
+        });
+        for connections in [8, 64] {
+            let mut rounds: [Vec<Load>; 3] = Default::default();
+            for round in 0..plan.rounds {
+                for which in (0..3).map(|turn| (round + turn) % 3) {
+                    let (address, exchanges) = &learned[which];
+                    let one = load(*address, &tls, connections, exchanges, plan.warm_up, plan.round);
+                    rounds[which].push(client.block_on(one));
+                }
+            }
+            let pairs = |other: usize, of: fn(&Load) -> f64| {
+                median(rounds[0].iter().zip(&rounds[other]).map(|(all, one)| of(all) / of(one)).collect())
+            };
+            let cpu = median(rounds[0].iter().map(|one| one.cpu.as_secs_f64() * 1e6).collect());
+            let (rules, rate) = (pairs(1, |one| one.cpu.as_secs_f64()), pairs(2, |one| one.rate));
+            let _ = writeln!(
+                out,
+                "{:<9} {connections:>6} {cpu:>18.1} {rules:>18.2} {rate:>24.2}",
+                endpoint.path()
+            );
+            let at = format!("{} at {connections} connections", endpoint.path());
+            if rules > most {
+                missed.push(format!("{rules:.2} times the processor time of six rules, {at}, goal {most}"));
+            }
+            if rate < least {
+                missed.push(format!("{rate:.2} times the typed handler's throughput, {at}, goal {least}"));
+            }
+        }
+    }
+    missed
 }
 
 /// Reviews one object of each kind over and over.
