@@ -224,7 +224,8 @@ fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
 
 /// Returns the data of a rule, as a Markdown list.
 fn facts(rule: &Rule) -> String {
-    let others = Action::allowed(rule).filter(|action| *action != rule.default).map(Action::as_str);
+    let others =
+        Action::allowed(rule.can_fill()).filter(|action| *action != rule.default).map(Action::as_str);
     let mut out = format!("* Action: `{}`; a policy may set {}\n", rule.default.as_str(), words(others));
     let _ = writeln!(out, "* Kinds: {}", words(rule.kinds.iter().map(Kind::title)));
     if rule.can_fill() {

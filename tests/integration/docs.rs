@@ -502,6 +502,42 @@ fn links_lead_somewhere() {
     assert!(followed > 150, "{followed} links");
 }
 
+/// Comments in the code cite a page of `docs/internals/` and a heading, and no page that is not here.
+#[test]
+fn citations_lead_somewhere() {
+    let pages = pages();
+    let mut wrong = Vec::new();
+    let mut followed = 0;
+    let folders = ["src", "crates", "xtask", "tests", "benches", "fuzz/laws", "fuzz/fuzz_targets"];
+    for path in folders.iter().flat_map(|folder| sources(&root().join(folder))) {
+        let source = fs::read_to_string(&path).unwrap();
+        let place = || path.strip_prefix(root()).unwrap().display().to_string();
+        for (at, _) in source.match_indices("docs/internals/") {
+            let is_in_link = |char: char| char.is_ascii_alphanumeric() || "/.#-".contains(char);
+            let link = source[at..].split(|char| !is_in_link(char)).next().unwrap_or_default();
+            // A sentence may end behind it.
+            let link = link.trim_end_matches('.');
+            let Some((name, anchor)) = link.split_once('#') else { continue };
+            followed += 1;
+            let page = pages.iter().find(|page| page.name == name);
+            if !page.is_some_and(|page| page.anchors.iter().any(|one| one == anchor)) {
+                wrong.push(format!("{}: {link} is no heading", place()));
+            }
+        }
+        let cites = |line: &&str| line.trim_start().starts_with("//") && line.contains(".md §");
+        wrong.extend(source.lines().filter(cites).map(|line| format!("{}: {}", place(), line.trim())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(followed > 50, "{followed} citations");
+}
+
+/// Returns the Rust files of a folder.
+fn sources(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let all = paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
+    all.filter(|path| path.extension().is_some_and(|ending| ending == "rs")).collect()
+}
+
 /// Readers find every page: docs/README.md lists all of docs and of its topics.
 #[test]
 fn the_index_lists_every_page() {

@@ -1,5 +1,7 @@
 //! The verdict on one object: request, facts and policy in, findings and operations out. Pure.
 
+mod action;
+pub mod annotations;
 pub mod api;
 pub mod appliers;
 pub mod cel;
@@ -8,6 +10,7 @@ mod claims;
 pub mod commands;
 mod copies;
 pub mod cost;
+mod effective;
 pub mod engine;
 pub mod facts;
 mod fillable;
@@ -23,6 +26,7 @@ mod params;
 pub mod policy;
 mod ranks;
 mod ratchet;
+pub mod request;
 pub mod rule;
 mod rule_id;
 pub mod rules;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Reporting;
+use crate::cli::args::judging::Reporting;
 
 /// The cluster.
 #[derive(Clone, Debug, Default, Args)]

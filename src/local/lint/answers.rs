@@ -5,17 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
+use super::Options;
 use super::claims::{Claims, Scope};
 use super::input::Input;
 use super::objects::objects;
 use super::source;
-use super::{FactsError, Options};
 use crate::admission::dry_run::{self, Prediction, Question};
 use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, Volume, WantedRuntime};
 use crate::judge::finding::Source;
 use crate::judge::joined::Joined;
 use crate::judge::policy::Policy;
 use crate::kinds::{Kind, Workload};
+use crate::local::lint::claims::FactsError;
 use crate::text::lines::Lines;
 use crate::text::value::Value;
 use crate::text::yaml;

@@ -25,11 +25,12 @@ use super::paths::{normal, seen, shown};
 use super::patterns::Patterns;
 use super::run::{File, Run};
 use super::source::Loaded;
-use super::{Claims, whole_file};
+use super::whole_file;
 use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::Level;
 use crate::judge::rule::RuleId;
 use crate::local::files::Tree;
+use crate::local::lint::claims::Claims;
 use crate::local::render::{Origin, Renderer, TIMEOUT, Tools, of_chart};
 use crate::report::{
     Kustomized, Located, NotRendered, Reason, Render, Rendered, Report, Unjudged, helm_again,

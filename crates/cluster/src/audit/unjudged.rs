@@ -1,8 +1,9 @@
 //! The batch kinds in a cluster that are not judged.
 
 use super::object;
+use crate::chain;
+use crate::client::Connection;
 use crate::fetch::Failure;
-use crate::{Connection, chain};
 use jobgate_core::kinds::others;
 use jobgate_core::text::value::Value;
 use jobgate_report::Unjudged;

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 
-use crate::admission::{self, Doubt, Endpoint};
+use crate::admission::check::Doubt;
+use crate::admission::{self, Endpoint};
 use crate::judge::api::{self, apply, defaults::defaulted};
 use crate::judge::checks::TRAINING_OPERATOR;
 use crate::judge::engine::{self, Operation, Origin, Request, Which};

@@ -1,6 +1,6 @@
 //! What can go wrong with a review.
 
-use super::Doubt;
+use crate::admission::check::Doubt;
 
 /// Something that went wrong in Jobgate or in the request. The request is allowed and the fault is counted;
 /// see [`Fault::is_ours`].

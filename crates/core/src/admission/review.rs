@@ -9,10 +9,11 @@ use std::borrow::Cow;
 use serde::de::DeserializeSeed as _;
 use serde_json::value::RawValue;
 
+use super::Pass;
 use super::envelope::{Envelope, have_same_spec, legible};
 use super::skim::Keep;
 use super::wanted::{self, Wanted};
-use super::{Fault, Pass};
+use crate::admission::fault::Fault;
 use crate::judge::engine::Operation;
 use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedRuntime};
 use crate::judge::rule::Needs;

@@ -2,113 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::civil::Date;
-
-use crate::judge::checks;
+use crate::judge::annotations;
+pub use crate::judge::annotations::{IGNORE, KEEP};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, sort};
 use crate::judge::fold::Folded;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, Scope, trusted_controllers};
 use crate::judge::ranks::Reading;
 use crate::judge::ratchet::ratchet;
+pub use crate::judge::request::{Operation, Origin, Request};
 use crate::judge::rule::{Cx, Rule, RuleId};
 use crate::judge::rules::RuleSet;
 use crate::judge::trust::{Trust, trust};
 use crate::judge::verdict::{Skipped, Suppressed, Verdict};
 use crate::kinds::{self, OnUpdate, Path, Workload};
 use crate::text::patch::Op;
-use crate::text::value::Value;
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// The object is new.
-    Create,
-    /// The object replaces `Request::old`.
-    Update,
-}
-
-impl Operation {
-    /// Returns the word that the API has for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-        }
-    }
-}
-
-/// Where the object comes from: only some origins can tell a default from a choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// From a file: unset fields are absent.
-    File,
-    /// From an API server, which has already set the defaults of built-in kinds
-    /// (docs/internals/kubernetes.md#defaults-before-admission).
-    Admission,
-}
-
-/// One object to judge.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// What is asked for.
-    pub operation: Operation,
-    /// Where it comes from.
-    pub origin: Origin,
-    /// The object.
-    pub object: &'a Value,
-    /// The object it replaces, on UPDATE; nothing if that cannot be read, so that all violations are new.
-    pub old: Option<&'a Value>,
-    /// Whether both have the same spec, where that is known from their bytes, because not all of them is here.
-    /// Otherwise the two values are compared.
-    pub same_spec: Option<bool>,
-    /// The namespace of the request; empty if unknown (a manifest may leave it to `kubectl -n`).
-    pub namespace: &'a str,
-    /// The user, if there is one.
-    pub user: Option<&'a str>,
-    /// Today, for exemptions that end. Without it they hold.
-    pub today: Option<Date>,
-}
-
-impl<'a> Request<'a> {
-    /// Returns the CREATE request of a manifest.
-    #[must_use]
-    pub fn of_file(object: &'a Value, today: Option<Date>) -> Self {
-        let namespace = object
-            .get("metadata")
-            .and_then(|metadata| metadata.get("namespace")?.as_str())
-            .unwrap_or_default();
-        Self {
-            operation: Operation::Create,
-            origin: Origin::File,
-            object,
-            old: None,
-            same_spec: None,
-            namespace,
-            user: None,
-            today,
-        }
-    }
-
-    /// Tells whether an UPDATE leaves the spec as it is.
-    pub(super) fn has_same_spec(&self) -> bool {
-        let compared = |old: &Value| old.get("spec") == self.object.get("spec");
-        self.old.is_some_and(|old| self.same_spec.unwrap_or_else(|| compared(old)))
-    }
-
-    /// Returns the object's name, or its generated prefix, or nothing readable.
-    #[must_use]
-    pub fn name(&self) -> &'a str {
-        let metadata = |key: &str| self.object.get("metadata")?.get(key)?.as_str();
-        metadata("name").or_else(|| metadata("generateName")).unwrap_or_default()
-    }
-}
-
-/// The annotation that prevents fills.
-pub const KEEP: &str = "jobgate.dev/keep";
-/// The annotation that suppresses findings, if the policy allows it.
-pub const IGNORE: &str = "jobgate.dev/ignore";
 
 /// Which rules are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +88,7 @@ impl<'a> Wishes<'a> {
     /// Returns those of the object itself.
     fn of(rules: &'a RuleSet, workload: &Workload<'_>) -> Self {
         let named = |annotation| {
-            checks::annotation_names(Some(annotation))
+            annotations::annotation_names(Some(annotation))
                 .filter_map(|name| Some(&*rules.find(name)?.id))
                 .collect()
         };
@@ -253,7 +161,7 @@ impl<'a> Judgement<'a> {
     fn components(&self, which: Which, path: Path) -> Verdict {
         let rules = self.policy.rules();
         let mut findings = Folded::default();
-        findings.extend(checks::unknown_annotation_names(rules, self.workload));
+        findings.extend(annotations::unknown_annotation_names(rules, self.workload));
         let mut suppressed: BTreeMap<String, Folded<Finding>> = BTreeMap::new();
         let mut around: Vec<Finding> = Vec::new();
         let mut inside = Vec::new();
@@ -393,12 +301,12 @@ impl<'a> Judgement<'a> {
             verdict.suppressed.push(Suppressed { finding, reason });
         }
         for (exemption, rule) in ended {
-            verdict.findings.push(checks::ended_exemption(exemption, &rule));
+            verdict.findings.push(annotations::ended_exemption(exemption, &rule));
         }
-        verdict.findings.extend(checks::unknown_annotation_names(policy.rules(), workload));
+        verdict.findings.extend(annotations::unknown_annotation_names(policy.rules(), workload));
         let jobs_are_judged =
             !trusted_controllers().any(|user| policy.trusted_controllers.iter().any(|name| name == user));
-        verdict.findings.extend(checks::misplaced_annotations(workload, jobs_are_judged));
+        verdict.findings.extend(annotations::misplaced_annotations(workload, jobs_are_judged));
         let not_suppressed = verdict
             .findings
             .iter()
@@ -406,7 +314,7 @@ impl<'a> Judgement<'a> {
             .filter(|rule| wishes.ignores(rule))
             .collect();
         let unused = wishes.kept.as_ref().map(|kept| self.fills_nothing(kept.clone())).unwrap_or_default();
-        let useless = checks::annotations_without_effect(workload, &not_suppressed, &unused);
+        let useless = annotations::annotations_without_effect(workload, &not_suppressed, &unused);
         verdict.findings.extend(useless);
     }
 
@@ -429,7 +337,7 @@ mod tests {
     use crate::judge::facts::{Claim, Fact, FactTable, NoFacts};
     use crate::judge::finding::Source;
     use crate::text::patch;
-    use crate::text::value::json;
+    use crate::text::value::{Value, json};
 
     /// A patch is checked by the rules that deny or fill in alone: nothing that it depends on is of others.
     #[test]

@@ -1,6 +1,6 @@
 //! The longest run that Kueue allows an object.
 
-use crate::judge::rule::Flag;
+use crate::judge::params::Flag;
 use crate::kinds::{Field, Part, Run, Workload};
 use crate::text::pointer::Pointer;
 

@@ -3,7 +3,6 @@
 //! [`Policy::parse`] is strict and reports all errors at once. It settles everything that does not depend on
 //! the object; judging an object only looks for matching overrides.
 
-mod effective;
 mod read;
 mod schema;
 
@@ -13,11 +12,12 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 use sha2::{Digest as _, Sha256};
 
-pub use effective::Effective;
+pub use crate::judge::action::Action;
+pub use crate::judge::effective::Effective;
 pub use schema::schema;
 
-use crate::judge::engine::Request;
 use crate::judge::needs::Needs;
+use crate::judge::request::Request;
 use crate::judge::rule::Rule;
 use crate::judge::rules::RuleSet;
 pub use crate::judge::settings::{API_VERSION, SettingsError as PolicyError, SettingsErrors as PolicyErrors};
@@ -42,44 +42,6 @@ pub fn trusted_controllers() -> impl Iterator<Item = &'static str> {
         }
     }
     makers.into_iter()
-}
-
-/// What to do about a rule's findings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
-    /// The object is rejected.
-    Deny,
-    /// The object is admitted with a warning.
-    Warn,
-    /// It is said by the linter, the dry run and the audit, and not by the webhook.
-    Note,
-    /// The webhook fills the value in; only for rules that can.
-    Fill,
-    /// The rule does not run.
-    Ignore,
-}
-
-impl Action {
-    /// All actions, in the order in which they are listed to people.
-    pub const ALL: [Self; 5] = [Self::Deny, Self::Warn, Self::Note, Self::Fill, Self::Ignore];
-
-    /// Returns the word in a policy.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Deny => "deny",
-            Self::Warn => "warn",
-            Self::Note => "note",
-            Self::Fill => "fill",
-            Self::Ignore => "ignore",
-        }
-    }
-
-    /// Returns the actions that a policy may choose for a rule.
-    pub fn allowed(rule: &Rule) -> impl Iterator<Item = Self> + use<> {
-        let can_fill = rule.can_fill();
-        Self::ALL.into_iter().filter(move |action| can_fill || *action != Self::Fill)
-    }
 }
 
 /// Which findings an author may suppress with the annotation `jobgate.dev/ignore`.
@@ -131,6 +93,14 @@ pub struct RuleSettings {
     pub action: Option<Action>,
     /// Parameters, where set; checked against the rule's when the policy was read.
     pub params: BTreeMap<String, Value>,
+}
+
+impl RuleSettings {
+    /// Puts them on top of those of a rule. Parameters that the rule does not declare are dropped.
+    fn put_on(&self, effective: &mut Effective, rule: &Rule) {
+        let declared = |(name, value): (&String, &Value)| Some((rule.param(name)?.name, value.clone()));
+        effective.apply(self.action, self.params.iter().filter_map(declared));
+    }
 }
 
 /// Settings for some objects, on top of the policy's.
@@ -266,7 +236,7 @@ impl<'p> Scope<'p> {
     fn settled(&self, rule: &Rule, base: &Effective) -> Effective {
         let mut effective = base.clone();
         for settings in self.overrides.iter().filter_map(|over| over.rules.get(&*rule.id)) {
-            effective.apply(rule, settings);
+            settings.put_on(&mut effective, rule);
         }
         effective
     }
@@ -319,9 +289,9 @@ impl Policy {
     /// Works out what settings for some rules come to.
     fn settle(&mut self, settings: BTreeMap<String, RuleSettings>) {
         let settle = |rule: &Rule| {
-            let mut effective = Effective::of(rule);
+            let mut effective = Effective::new(rule.default, rule.params);
             if let Some(settings) = settings.get(&*rule.id) {
-                effective.apply(rule, settings);
+                settings.put_on(&mut effective, rule);
             }
             effective
         };

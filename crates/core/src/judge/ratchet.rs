@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::engine::{Judgement, Request, Which, Wishes};
+use super::engine::{Judgement, Which, Wishes};
 use super::finding::{Finding, Level};
 use super::fold::{Walk, Way, each_place};
+use super::request::Request;
 use super::rule::Ratchet;
 use crate::kinds::{Part, Workload};
 use crate::text::value::Value;

@@ -11,9 +11,9 @@
 //! than the webhook, or was admitted while that was away: in any case it is what it says it is, `audit` finds it,
 //! and its children are not the place to stop it.
 
-use crate::judge::engine::Request;
 use crate::judge::facts::{Fact, Facts, WantedParent};
 use crate::judge::policy::Policy;
+use crate::judge::request::Request;
 use crate::kinds::{Kind, Part, Workload};
 use crate::text::value::Value;
 

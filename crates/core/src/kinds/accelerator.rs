@@ -4,7 +4,8 @@
 //! accelerator.
 
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{ContainerSlot, Part, PodTemplate};
+use crate::kinds::field::Part;
+use crate::kinds::pod::{ContainerSlot, PodTemplate};
 use crate::text::meter;
 use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;

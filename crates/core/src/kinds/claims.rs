@@ -1,6 +1,9 @@
 //! Claims that an object names or describes outside its pod templates.
 
-use super::{Mounted, OwnClaims, Part, Workload, each_at};
+use super::Workload;
+use crate::kinds::definition::{Mounted, OwnClaims};
+use crate::kinds::field::Part;
+use crate::kinds::pods::each_at;
 use crate::text::value::Value;
 
 /// One of the claims of an object.

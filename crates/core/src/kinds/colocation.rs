@@ -5,7 +5,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Field, LabelValue, Part, PodTemplate, Workload};
+use super::Workload;
+use crate::kinds::definition::LabelValue;
+use crate::kinds::field::{Field, Part};
+use crate::kinds::pod::PodTemplate;
 use crate::text::placeholder;
 use crate::text::value::Value;
 

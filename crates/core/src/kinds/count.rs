@@ -1,6 +1,7 @@
 //! How many pods of a template may run at once.
 
-use super::{Count, Entry, Field, Part, Times};
+use crate::kinds::field::{Field, Part};
+use crate::kinds::pods::{Count, Entry, Times};
 use crate::text::pointer::Pointer;
 
 /// The number of pods that one template may have running at once, within one run.

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::Workload;
 use super::accelerator::{TAINTS, taint_of};
-use super::{ContainerSlot, Part, PodTemplate, Workload};
 use crate::k8s::quantity::Quantity;
+use crate::kinds::field::Part;
+use crate::kinds::pod::{ContainerSlot, PodTemplate};
 use crate::text::meter;
 use crate::text::number::plural;
 use crate::text::value::Value;

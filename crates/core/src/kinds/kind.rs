@@ -6,7 +6,9 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use super::{BUILT_IN, Children, Deadline, Definition, cron_job, job, py_torch_job};
+use super::{BUILT_IN, cron_job, job, py_torch_job};
+use crate::kinds::definition::{Children, Definition};
+use crate::kinds::lifecycle::Deadline;
 use crate::text::value::Value;
 
 /// A kind that Jobgate judges, ordered as listed.

@@ -1,7 +1,8 @@
 //! How runs end, start again and let go of what they hold: the parts of a
 //! [`Definition`](super::Definition) that say what an operator does.
 
-use super::{Field, Part, Path};
+use crate::kinds::definition::Path;
+use crate::kinds::field::{Field, Part};
 use crate::text::value::Value;
 
 /// What `activeDeadlineSeconds` does.

@@ -1,8 +1,8 @@
 //! Recognises batch work that Jobgate does not judge, by kind or by its pods. It is reported as not judged.
 
-use super::Kind;
 use crate::k8s::quantity::Quantity;
 use crate::kinds::accelerator::{TAINTS, taint_of};
+use crate::kinds::kind::Kind;
 use crate::text::meter;
 use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;

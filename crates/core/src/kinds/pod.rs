@@ -1,6 +1,9 @@
 //! Pod templates, with their containers and claims.
 
-use super::{Entry, Field, Part, PodCount, Pods, accelerator};
+use super::accelerator;
+use crate::kinds::count::PodCount;
+use crate::kinds::field::{Field, Part};
+use crate::kinds::pods::{Entry, Pods};
 use crate::text::meter;
 use crate::text::value::Value;
 

@@ -6,7 +6,7 @@ use base64::Engine as _;
 
 pub use selector::{labels, selects};
 
-use crate::kinds::Kind;
+use crate::kinds::kind::Kind;
 use crate::text::value::{Value, json};
 
 /// The address of the webhook.

@@ -3,7 +3,9 @@
 //! They come behind the container's own, so that they win, and `$(X)` in `env` cannot name them
 //! (docs/internals/training.md#variables-from-controllers).
 
-use super::{Field, PodTemplate, Workload};
+use super::Workload;
+use crate::kinds::field::Field;
+use crate::kinds::pod::PodTemplate;
 
 /// Returns the variables that a controller adds, with the values that the object tells; nothing if there may be
 /// others.

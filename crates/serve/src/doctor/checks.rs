@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
+use super::examination::{Check, Judged, Note};
 use super::observed::{Entry, Observed, Seen};
-use super::{Check, Judged, Note};
 use crate::certs::authority::Root;
 use jobgate_report::plural;
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Examination, Status};
+use crate::doctor::examination::{Examination, Status};
 use jobgate_core::text::value::json;
 use jobgate_report::{clean, plural};
 

@@ -20,7 +20,8 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep_until, timeout_at};
 
 use super::pool::{Pool, Portion};
-use super::{Limits, Metrics};
+use crate::server::limits::Limits;
+use crate::server::metrics::Metrics;
 
 /// Bytes that are kept of a body that is too large, for the application to find the uid in.
 pub(super) const PREFIX_BYTES: usize = 4096;

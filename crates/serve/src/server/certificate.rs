@@ -20,9 +20,9 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 pub use self::clients::{Authorities, Tokens};
 pub use self::development::Development;
-use super::Metrics;
 use super::hot::{self, Files, Follower, HotError};
 use super::names::Claims;
+use crate::server::metrics::Metrics;
 
 /// Why a certificate, a bundle of authorities or a token cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -31,7 +31,8 @@ use self::socket::Observed;
 use self::watchdog::Watchdog;
 use super::activity::{Activity, Incomplete, Phase, Serving};
 use super::body::Source;
-use super::{Limits, Metrics};
+use crate::server::limits::Limits;
+use crate::server::metrics::Metrics;
 
 /// The state of the server that connections follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 
-use super::Metrics;
+use crate::server::metrics::Metrics;
 use jobgate_cluster::chain;
 
 /// Larger files are not read. A Secret or ConfigMap has at most 1 MiB.

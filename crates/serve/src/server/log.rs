@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::Metrics;
+use crate::server::metrics::Metrics;
 
 /// Lines queued for a slow reader. At some 300 bytes a line this is about a megabyte.
 const MAX_QUEUED_LINES: usize = 4096;

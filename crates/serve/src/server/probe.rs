@@ -20,9 +20,10 @@ use axum::routing::get;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
+use super::Door;
 use super::connection::{Stage, Surroundings};
 use super::metrics::{CONTENT_TYPE, Metrics};
-use super::{Door, Limits};
+use crate::server::limits::Limits;
 
 /// Limits of open connections, in all and from one address.
 const MAX_CONNECTIONS: usize = 512;

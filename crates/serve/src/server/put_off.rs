@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::Metrics;
+use crate::server::metrics::Metrics;
 
 /// The cause under which a review that was put off and not asked again is counted.
 pub(super) const LOST: &str = "shed";

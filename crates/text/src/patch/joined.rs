@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::apply_one;
-use crate::patch::Op;
+use crate::patch::op::Op;
 use crate::pointer::{Pointer, Token};
 use crate::value::Value;
 

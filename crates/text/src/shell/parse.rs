@@ -2,7 +2,8 @@
 
 use super::lex::{Heredoc, Token};
 use super::word::{Piece, Word};
-use super::{After, Bound, End, MAX_NESTING, Place, Simple, Unreadable, Variables};
+use super::{After, Bound, End, MAX_NESTING, Place, Simple, Unreadable};
+use crate::shell::variables::Variables;
 
 /// The script has a syntax error, or something that is not read; or it is beyond a bound, and the parser
 /// says so.

@@ -1,5 +1,7 @@
-use super::{After, Bound, End, MAX_COMMAND_BYTES, MAX_NESTING, MAX_VARIABLES, Place, Variables, Word};
+use super::{After, Bound, End, MAX_COMMAND_BYTES, MAX_NESTING, MAX_VARIABLES, Place};
 use crate::meter;
+use crate::shell::variables::Variables;
+use crate::shell::word::Word;
 
 /// What was shown of a script.
 #[derive(Debug, PartialEq)]

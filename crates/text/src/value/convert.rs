@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Number;
 
-use super::{Map, Text, Value};
+use super::{Text, Value};
+use crate::value::map::Map;
 
 /// Makes a value from JSON, like the macro of `serde_json`.
 #[macro_export]

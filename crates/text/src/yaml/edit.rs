@@ -25,11 +25,12 @@ pub use excerpt::Excerpt;
 use pieces::Pieces;
 
 use super::split::{Chunk, Form};
-use super::{Document, Limits};
 use crate::meter;
 use crate::patch::{self, Clash, Op};
 use crate::pointer::Pointer;
 use crate::value::Value;
+use crate::yaml::document::Document;
+use crate::yaml::limits::Limits;
 
 /// Limits for an edited document; the original was read within stricter ones. A document that an edit makes
 /// shorter may have as many values as before.
@@ -223,7 +224,7 @@ impl<'d> Draft<'d> {
             refused: None,
             not_json: None,
         };
-        super::parse(text.as_bytes(), &chunk, &LIMITS).ok()
+        super::read::parse(text.as_bytes(), &chunk, &LIMITS).ok()
     }
 
     /// Checks operations against the surrounding text only, without parsing the result.

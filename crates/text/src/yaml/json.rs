@@ -4,8 +4,9 @@
 use std::ops::Range;
 
 use super::tree::{Builder, Kind, Style, Tree};
-use super::{Limits, SyntaxError};
 use crate::meter;
+use crate::yaml::error::SyntaxError;
+use crate::yaml::limits::Limits;
 
 /// Returns the length of the JSON value at the start of `source`, valid or not.
 ///

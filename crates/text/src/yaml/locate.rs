@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::resolve::Text;
-use super::tree::Kind;
-use super::{Duplicate, Span, Twice};
+use super::resolve::{Text, Twice};
+use super::tree::{Kind, Wide};
 use crate::pointer::{Pointer, Token};
+use crate::yaml::document::{Duplicate, Span};
 
 /// A place of the tree.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,16 +105,6 @@ fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<O
 
 /// The most nodes in a container that is searched without an index.
 const WIDE: usize = 4096;
-
-/// An index of a large container.
-#[derive(Clone, Debug)]
-pub(super) enum Wide {
-    /// The items of a list.
-    Items(Box<[u32]>),
-    /// The key and value of each name of a mapping, by name, the last of equal keys, and its merge keys and
-    /// their values in source order.
-    Fields { own: Box<[(u32, u32)]>, merges: Vec<(u32, u32)> },
-}
 
 /// Returns the index of a container, if it is large.
 fn wide<'t>(text: Text<'t>, at: usize) -> Option<&'t Wide> {

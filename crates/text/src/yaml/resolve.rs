@@ -12,10 +12,11 @@ pub(super) use scalar::{Scalar, is_word, scalar};
 use scalar::{json_float, json_word};
 
 use super::tree::{Kind, Node, Style, Tag, Tree, too_deep};
-use super::{Limits, SyntaxError};
 use crate::meter;
 use crate::number::thousands;
 use crate::value::{Fields, Table, Value};
+use crate::yaml::error::SyntaxError;
+use crate::yaml::limits::Limits;
 
 /// The type of a key: Go treats `1` and `"1"` as different keys until it prints both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::{Limits, SyntaxError, SyntaxErrorKind, json};
+use super::json;
+use crate::yaml::error::{SyntaxError, SyntaxErrorKind};
+use crate::yaml::limits::Limits;
 
 /// How far kubectl searches for the first brace of JSON, in bytes.
 const SNIFFED: usize = 4096;

@@ -18,8 +18,6 @@ pub(super) use build::{Builder, too_deep};
 use nodes::Nodes;
 pub(super) use read::read;
 
-use super::locate::Wide;
-
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -121,6 +119,16 @@ impl Node {
     pub(super) fn target(&self) -> usize {
         self.text as usize
     }
+}
+
+/// An index of a large container.
+#[derive(Clone, Debug)]
+pub(super) enum Wide {
+    /// The items of a list.
+    Items(Box<[u32]>),
+    /// The key and value of each name of a mapping, by name, the last of equal keys, and its merge keys and
+    /// their values in source order.
+    Fields { own: Box<[(u32, u32)]>, merges: Vec<(u32, u32)> },
 }
 
 /// The syntax tree of one document.

@@ -3,7 +3,7 @@
 //! Sources: `torch/distributed/run.py`, `accelerate/commands/launch.py`, `deepspeed/launcher/runner.py` and
 //! the manual page of Open MPI's `mpirun` (docs/internals/training.md#launcher-options).
 
-use super::Launcher;
+use crate::judge::commands::launcher::Launcher;
 
 /// The options of a launcher.
 pub(super) struct Table {

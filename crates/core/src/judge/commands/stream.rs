@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::room::{Beyond, Room};
 use super::wrappers::{self, Stripped};
-use super::{
-    Command, Environment, Gap, Item, LastLoop, Shell, ShellAt, Token, base_name, is_python, shell_in,
-};
+use super::{Command, Gap, Item, LastLoop, Shell, ShellAt, Token, base_name, shell_in};
+use crate::judge::commands::env::Environment;
+use crate::judge::commands::launcher::is_python;
 use crate::text::shell::{
     self, After, Assigned, Bound, End, MAX_COMMAND_BYTES, Piece, Place, Simple, Variables, Word,
 };

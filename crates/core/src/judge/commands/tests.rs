@@ -1,4 +1,7 @@
-use super::{Beyond, CommandLine, Gap, Launch, Launcher, PodCommands, Value as Given};
+use super::{CommandLine, Gap, PodCommands};
+use crate::judge::commands::launcher::Value as Given;
+use crate::judge::commands::launcher::{Launch, Launcher};
+use crate::judge::commands::room::Beyond;
 use crate::judge::engine::{Request, evaluate};
 use crate::judge::facts::NoFacts;
 use crate::judge::policy::Policy;

@@ -1,6 +1,7 @@
 //! The items of a problem, some bytes for each.
 
-use super::{Kept, Step, Walk, Way, steps, with_steps};
+use super::{Kept, Step, steps, with_steps};
+use crate::judge::fold::walk::{Walk, Way};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 

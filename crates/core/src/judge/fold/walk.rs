@@ -2,7 +2,8 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use super::{Items, Step, mark, step, steps};
+use super::{Step, mark, step, steps};
+use crate::judge::fold::items::Items;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::{hash, meter};

@@ -107,7 +107,7 @@ impl<'s> Reader<'s> {
         }
         let fields = self.fields(&field.at, field.value, &name, keys::RULE);
         let actions: Vec<(&str, Action)> =
-            Action::allowed(rule).map(|action| (action.as_str(), action)).collect();
+            Action::allowed(rule.can_fill()).map(|action| (action.as_str(), action)).collect();
         let action = fields.get("action");
         let action =
             if action.value.and_then(Value::as_str) == Some(Action::Fill.as_str()) && !rule.can_fill() {

@@ -148,7 +148,7 @@ fn globs(description: &str) -> Value {
 }
 
 fn rule(rule: &Rule) -> Value {
-    let actions: Vec<&str> = Action::allowed(rule).map(Action::as_str).collect();
+    let actions: Vec<&str> = Action::allowed(rule.can_fill()).map(Action::as_str).collect();
     let params: Map = rule.params.iter().map(|param| (param.name.to_owned(), parameter(param))).collect();
     json!({
         "description": rule.summary,

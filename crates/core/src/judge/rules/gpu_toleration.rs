@@ -125,7 +125,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::appliers::{self, LAST_APPLIED, owned};
-use crate::judge::checks;
+use crate::judge::annotations;
 use crate::judge::engine::{KEEP, Operation, Origin};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety, listed};
 use crate::judge::policy::Action;
@@ -468,7 +468,7 @@ impl<'a> Change<'a> {
             OnUpdate::StopsRuns => return Self::Rejected,
             _ => {}
         }
-        let kept = checks::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == &*cx.rule.id);
+        let kept = annotations::annotation_names(cx.workload.annotation(KEEP)).any(|name| name == &*cx.rule.id);
         let is_free =
             cx.flag(&OWN_LISTS) || !(suspended(old) || suspended(cx.request.object) || was_applied(old));
         if kept || !is_free || cx.settings.action != Action::Fill {

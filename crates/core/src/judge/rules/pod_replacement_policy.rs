@@ -107,7 +107,7 @@
 //! * <https://github.com/kubernetes/enhancements/tree/master/keps/sig-apps/3939-allow-replacement-when-fully-terminated>
 
 use crate::judge::appliers::{self, applied_again};
-use crate::judge::checks;
+use crate::judge::annotations;
 use crate::judge::engine::{KEEP, Origin};
 use crate::judge::finding::{Finding, Level, Place, Safety};
 use crate::judge::policy::Action;
@@ -348,7 +348,7 @@ fn defaulted_again(cx: &Cx<'_>) -> Option<Op> {
     }
     let field = workload.runs.first()?.job_spec.as_ref()?.get(FIELD);
     let was_filled = field.pointer.find(old).and_then(Value::as_str) == Some("Failed");
-    let is_kept = || checks::annotation_names(workload.annotation(KEEP)).any(|name| name == &*cx.rule.id);
+    let is_kept = || annotations::annotation_names(workload.annotation(KEEP)).any(|name| name == &*cx.rule.id);
     let is_lost = field.text() == Field::Set("TerminatingOrFailed") && was_filled;
     (is_lost && appliers::is_left_out(workload, &field.pointer) && !is_chosen(&workload.object) && !is_kept())
         .then(|| Op::Replace(field.pointer, "Failed".into()))

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use super::{Reader, SettingsError};
+use super::Reader;
 use crate::judge::finding::{Part, listed};
+use crate::judge::settings::error::SettingsError;
 use crate::text::lines::Position;
 use crate::text::pointer::Pointer;
 use crate::text::suggest::closest;

@@ -1,7 +1,7 @@
 //! The permissions of the pods' service account.
 
+use super::super::examination::{Judged, Note};
 use super::super::observed::{Observed, Right, Seen};
-use super::super::{Judged, Note};
 use super::{list, or_fine};
 use jobgate_core::judge::rule::Needs;
 use jobgate_core::judge::rules::RuleSet;

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
+use super::super::examination::{Judged, Note, Status};
 use super::super::observed::{Certificates, Entry, Observed, Seen, Unread};
-use super::super::{Judged, Note, Status};
 use super::{dates, entries, list, need, or_fine};
 use crate::certs::authority::{Root, verify};
 use crate::certs::driver::data;

@@ -1,7 +1,7 @@
 //! The policy in the ConfigMap, and the one in force.
 
+use super::super::examination::{Judged, Note, Status};
 use super::super::observed::{Observed, Operator, PolicySource, Seen, Unread};
-use super::super::{Judged, Note, Status};
 use super::{list, need, or_fine};
 use jobgate_core::judge::policy::{Action, Policy};
 

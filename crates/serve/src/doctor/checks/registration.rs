@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::super::examination::{Judged, Note};
 use super::super::observed::{Entry, Observed, Seen, webhooks};
-use super::super::{Judged, Note};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
 use jobgate_core::kinds;

@@ -1,7 +1,7 @@
 //! What runs in the namespace of the installation, and whether the API server can reach it.
 
+use super::super::examination::{Judged, Note};
 use super::super::observed::{DEPLOYMENT, Observed, container};
-use super::super::{Judged, Note};
 use super::{list, need, or_fine};
 use jobgate_core::kinds::registration::{labels, selects};
 use jobgate_core::text::value::Value;

@@ -9,7 +9,7 @@ use kube::client::UpgradeConnectionError;
 use kube::{Api, Client, Error};
 use tokio::io::DuplexStream;
 
-use crate::doctor::shown;
+use crate::doctor::examination::shown;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]

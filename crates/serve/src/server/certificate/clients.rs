@@ -15,8 +15,8 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use sha2::{Digest as _, Sha256};
 
 use super::{CertificateError, provider, read_chain};
-use crate::server::Metrics;
 use crate::server::hot::{self, Files, Follower, HotError};
+use crate::server::metrics::Metrics;
 use crate::server::names::Claims;
 
 /// The authorities of accepted client certificates; they may be replaced at any time.

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use crate::server::Metrics;
 use crate::server::activity::{Activity, Phase};
 use crate::server::framing::{Framing, Misframed};
+use crate::server::metrics::Metrics;
 
 /// What hyper sees instead of a badly framed request: a byte that is not valid in a head, and the end of the
 /// head. It answers 400.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use crate::server::Limits;
 use crate::server::activity::{Activity, Phase};
+use crate::server::limits::Limits;
 
 /// Notices a phase that lasts too long.
 pub(super) struct Watchdog {

@@ -3,7 +3,7 @@
 use super::{Splice, Withheld, splice};
 use crate::patch::Op;
 use crate::pointer::{Pointer, Token};
-use crate::yaml::Document;
+use crate::yaml::document::Document;
 use crate::yaml::locate::{self, Found};
 use crate::yaml::print::Look;
 use crate::yaml::tree::{Kind, Style, Tree};

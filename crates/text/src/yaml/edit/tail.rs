@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::yaml::Document;
+use crate::yaml::document::Document;
 use crate::yaml::tree::{Kind, Style, Tree};
 
 /// Returns where the block of text is that ends with the text of a document, if clients differ about its last

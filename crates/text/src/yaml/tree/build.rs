@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::nodes::Nodes;
 use super::{Kind, Node, Style, Tree};
 use crate::number::thousands;
-use crate::yaml::{Limits, SyntaxError};
+use crate::yaml::error::SyntaxError;
+use crate::yaml::limits::Limits;
 
 /// An open container.
 struct Open {

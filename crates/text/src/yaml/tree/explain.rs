@@ -6,7 +6,8 @@ use super::build::{Builder, too_deep};
 use super::read::{UNCLOSED_QUOTE, introducer};
 use super::refuse::TAB;
 use crate::lines::character_at;
-use crate::yaml::{Limits, SyntaxError};
+use crate::yaml::error::SyntaxError;
+use crate::yaml::limits::Limits;
 
 /// Returns the parser's error with a message of ours, and the place that most likely needs the fix.
 pub(super) fn explain(

@@ -14,8 +14,9 @@ use super::explain::explain;
 use super::refuse::{check_escapes, check_tabs};
 use super::{Kind, Style, Tag, Tree};
 use crate::meter;
+use crate::yaml::error::SyntaxError;
+use crate::yaml::limits::Limits;
 use crate::yaml::quoted::{Covered, Covers, apostrophes, is_covered};
-use crate::yaml::{Limits, SyntaxError};
 
 /// What an event costs, with the tokens that it is made of.
 const STEPS_PER_EVENT: u64 = 4;

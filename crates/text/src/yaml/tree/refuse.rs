@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Style, Tree};
-use crate::yaml::SyntaxError;
+use crate::yaml::error::SyntaxError;
 
 /// Rejects tabs at the start of a line or after a dash, outside brackets and text, also on blank lines and
 /// before comments.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Action, RuleSettings};
-use crate::judge::rule::{Flag, Mapping, Number, Param, ParamDefault, Rule, Strings, Word};
+use crate::judge::action::Action;
+use crate::judge::params::{Flag, Mapping, Number, Param, ParamDefault, Strings, Word};
 use crate::text::value::Value;
 
 /// A rule's settings for one object, resolved. Cheap to clone.
@@ -16,28 +16,27 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// Returns a rule's own action and parameters.
-    pub(super) fn of(rule: &Rule) -> Self {
-        let params = rule.params.iter().map(|param| (param.name, param.default.to_value())).collect();
-        Self { action: rule.default, params: Arc::new(params) }
+    /// Returns the settings of a rule that no policy changes.
+    pub(super) fn new(action: Action, params: &[Param]) -> Self {
+        let params = params.iter().map(|param| (param.name, param.default.to_value())).collect();
+        Self { action, params: Arc::new(params) }
     }
 
-    /// Puts settings on top. Parameters that the rule does not declare are dropped.
-    pub(super) fn apply(&mut self, rule: &Rule, settings: &RuleSettings) {
-        self.action = settings.action.unwrap_or(self.action);
-        if !settings.params.is_empty() {
-            let params = Arc::make_mut(&mut self.params);
-            params.extend(
-                settings
-                    .params
-                    .iter()
-                    .filter_map(|(name, value)| Some((rule.param(name)?.name, value.clone()))),
-            );
+    /// Puts settings on top: an action, and values of parameters.
+    pub(super) fn apply(
+        &mut self,
+        action: Option<Action>,
+        params: impl Iterator<Item = (&'static str, Value)>,
+    ) {
+        self.action = action.unwrap_or(self.action);
+        let mut params = params.peekable();
+        if params.peek().is_some() {
+            Arc::make_mut(&mut self.params).extend(params);
         }
     }
 
     /// Returns the value of a parameter that the rule declares.
-    pub(in crate::judge) fn param(&self, name: &str) -> Option<&Value> {
+    pub(super) fn param(&self, name: &str) -> Option<&Value> {
         self.params.get(name)
     }
 
