@@ -10,10 +10,10 @@ use super::observed::{
     Canary, Expected, Operator, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted,
 };
 use super::*;
-use crate::doctor::observed::Unread;
 use crate::certs::Names;
 use crate::certs::authority::Authority;
 use crate::certs::publish::Kind;
+use crate::doctor::observed::Unread;
 use jobgate_core::judge::policy::Policy;
 use jobgate_core::text::value::{Value, json};
 
