@@ -48,6 +48,7 @@ use peak_alloc::PeakAlloc;
 use objects::Base;
 use shapes::Shape;
 use whole::Table;
+pub(crate) use whole::{MEASURE, run_measured};
 
 /// Counts what is held at once.
 static HELD: PeakAlloc = PeakAlloc;

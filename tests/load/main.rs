@@ -81,6 +81,11 @@ impl Settings {
 }
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == hostile::MEASURE) {
+        hostile::run_measured(words);
+        return ExitCode::SUCCESS;
+    }
     let mut arguments = Arguments::from_args();
     if cfg!(not(target_os = "linux")) {
         println!("skipped: the load test needs the addresses of Linux's loopback interface, and /proc");

@@ -1,7 +1,7 @@
 //! What a whole process takes: processor time and the most resident memory, as the system counts them when it
 //! has ended.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,17 +54,34 @@ fn run(arguments: &[&str], name: &str, text: &str, codes: &[i32]) -> Taken {
     turn.lock().unwrap();
     let file = directory.join(name);
     fs::write(&file, text).unwrap();
-    let mut child = Command::new(program())
-        .args(arguments.iter().map(OsStr::new).chain([file.as_os_str()]))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([MEASURE.into(), program().into_os_string()])
+        .args(arguments)
+        .arg(&file)
+        .output()
         .unwrap();
-    let ended = child.wait4().unwrap();
-    let code = ended.status.code();
-    assert!(code.is_some_and(|code| codes.contains(&code)), "{arguments:?} has ended with {code:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<i64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let [code, micros, bytes] = numbers[..] else { panic!("{arguments:?}: {output:?}") };
+    assert!(codes.iter().any(|one| i64::from(*one) == code), "{arguments:?} has ended with {code}");
+    let time = Duration::from_micros(micros.try_into().unwrap());
+    Taken { time, resident: bytes.try_into().unwrap() }
+}
+
+/// The first argument of this program if it is to run another one and print what that takes.
+pub(crate) const MEASURE: &str = "measure";
+
+/// Runs a program, and prints how it ended, its processor time in microseconds, and its resident memory in bytes. A
+/// search cannot do so itself: what a process starts is counted with the memory that the process had, and a search has
+/// hundreds of megabytes.
+pub(crate) fn run_measured(mut command: impl Iterator<Item = OsString>) {
+    let program = command.next().unwrap();
+    let mut started = Command::new(program);
+    started.args(command).stdout(Stdio::null()).stderr(Stdio::null());
+    let ended = started.spawn().unwrap().wait4().unwrap();
     let used = ended.rusage;
-    Taken { time: used.utime + used.stime, resident: usize::try_from(used.maxrss).unwrap() }
+    let code = ended.status.code().unwrap_or(-1);
+    println!("{code} {} {}", (used.utime + used.stime).as_micros(), used.maxrss);
 }
 
 /// Returns the least of three, if the first takes more than it may: the machine may have been busy.
