@@ -415,6 +415,11 @@ impl View<'_> {
             let located = Located::new(location, self.index, finding);
             return self.judged.keep(Located { object: Some(Arc::clone(identity)), ..located });
         }
+        let options = self.context.options;
+        if let Some(fix) = finding.fix.as_mut().filter(|_| options.fix.is_none() && !options.keep_fixes) {
+            // A list may have thousands of objects with some fixes each.
+            fix.ops = Vec::new();
+        }
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
         let by_name = finding.path.by_name(&object.value);
         let located = self.context.located(self.index, finding, span);
