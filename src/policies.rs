@@ -39,11 +39,11 @@ pub const BUILTINS: [Builtin; 4] = [
     },
 ];
 
-/// The names and the sources of all of them.
-pub const SOURCES: [(&str, &str); 4] = {
-    let [a, b, c, d] = BUILTINS;
-    [(a.name, a.source), (b.name, b.source), (c.name, c.source), (d.name, d.source)]
-};
+/// Returns the source of a built-in policy, comments included.
+#[must_use]
+pub fn source(name: &str) -> Option<&'static str> {
+    BUILTINS.iter().find(|builtin| builtin.name == name).map(|builtin| builtin.source)
+}
 
 /// Returns the policy `default` without reading it.
 #[must_use]
@@ -56,8 +56,7 @@ pub fn default() -> Policy {
 /// Returns the built-in policy of a name; [`BUILTINS`] lists them.
 #[must_use]
 pub fn builtin(name: &str) -> Option<Policy> {
-    let builtin = BUILTINS.iter().find(|builtin| builtin.name == name)?;
-    Policy::parse(builtin.source, builtin.name).ok()
+    Policy::parse(source(name)?, name).ok()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::progress::narrated;
 use crate::cli::args::{Doctor, DoctorFormat};
 use crate::cluster;
 use crate::k8s::names;
-use crate::policies::SOURCES;
+use crate::policies;
 use crate::serve::doctor::observe::{self, Options};
 use crate::serve::doctor::observed::Place;
 use crate::serve::doctor::{self, Status};
@@ -37,7 +37,7 @@ pub fn run(args: &Doctor, out: &mut dyn Write) -> anyhow::Result<Exit> {
         place,
         canary: !args.no_canary,
         timeout: Duration::from_secs(args.timeout),
-        builtins: &SOURCES,
+        builtin: policies::source,
     };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;

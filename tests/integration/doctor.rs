@@ -10,7 +10,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use http::Request;
 use hyper_util::rt::TokioIo;
 use jobgate::cluster::{self, Connection};
-use jobgate::policies::SOURCES;
+use jobgate::policies;
 use jobgate::serve::certs::Names;
 use jobgate::serve::certs::authority::Authority;
 use jobgate::serve::doctor::observe::{Options, observe};
@@ -34,7 +34,12 @@ fn ok(body: &Value) -> Answer {
 }
 
 fn options() -> Options {
-    Options { place: Place::default(), canary: true, timeout: Duration::from_secs(5), builtins: &SOURCES }
+    Options {
+        place: Place::default(),
+        canary: true,
+        timeout: Duration::from_secs(5),
+        builtin: policies::source,
+    }
 }
 
 /// Looks at what a script answers to each method and path, and returns what was asked, too.

@@ -310,7 +310,7 @@ fn decided(
         }
     }
     if is_denied {
-        // Its author is told everything at once.
+        // The denial lists all findings at once.
         verdict = judged(Which::All, &object, old.as_ref());
     }
     Decided { verdict, is_denied, object, old }
@@ -768,7 +768,7 @@ mod tests {
         );
     }
 
-    /// What would be restored is of no use to an object that is denied: its author is told why it is.
+    /// A denial names its rules, also where removed fills could have been restored.
     #[test]
     fn what_is_denied_says_so_where_something_could_be_restored() {
         let gpu = json!({"template": {"spec": {"restartPolicy": "Always", "containers": [
