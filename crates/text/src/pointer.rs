@@ -104,6 +104,16 @@ impl Pointer {
         rest.tokens().into_iter().cloned().fold(self.clone(), Self::then)
     }
 
+    /// Returns the same place, made of the steps of another one as far as they are the same: of many places that are
+    /// kept, the steps that they have in common are then there once.
+    #[must_use]
+    pub fn sharing(&self, other: &Self) -> Self {
+        let (steps, others) = (self.tokens(), other.tokens());
+        let same = steps.iter().zip(&others).take_while(|(step, other)| step == other).count();
+        let shared = (same..others.len()).fold(other.clone(), |place, _| place.parent().unwrap_or_default());
+        steps.into_iter().skip(same).cloned().fold(shared, Self::then)
+    }
+
     /// Returns the place one step below this place.
     #[must_use]
     pub fn then(self, token: Token) -> Self {
@@ -406,6 +416,27 @@ mod tests {
         let worker = Pointer::of(&["spec", "pytorchReplicaSpecs", "Worker", "restartPolicy"]);
         assert_eq!(worker.to_string(), "spec.pytorchReplicaSpecs[Worker].restartPolicy");
         assert_eq!(Pointer::root().to_string(), "");
+    }
+
+    #[test]
+    fn places_that_are_kept_share_their_steps() {
+        let of = |keys: &[&'static str]| Pointer::of(keys);
+        let there = of(&["spec", "template"]) / 0 / "name";
+        for place in [
+            of(&[]),
+            of(&["spec"]),
+            of(&["spec", "template"]) / 0 / "image",
+            of(&["spec", "template"]) / 1,
+            of(&["status"]),
+            there.clone(),
+            &there / "x",
+        ] {
+            let shared = place.sharing(&there);
+            assert_eq!(shared, place);
+            let both = shared.steps().filter(|step| there.steps().any(|other| std::ptr::eq(*step, other)));
+            let same = place.tokens().into_iter().zip(there.tokens()).take_while(|(a, b)| a == b);
+            assert_eq!(both.count(), same.count(), "{place}");
+        }
     }
 
     #[test]

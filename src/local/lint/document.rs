@@ -65,6 +65,15 @@ pub(super) fn most(bytes: usize) -> usize {
     (bytes / BYTES_FOR_EACH).clamp(MOST_IN_SHORT, MOST)
 }
 
+/// Makes room for what is found in the rest of a text, which mostly resembles its start: to double would take twice
+/// the memory. So many bytes of it are done, with all that was found before and `found` more.
+pub(super) fn make_room(findings: &mut Vec<Located>, found: usize, done: usize, bytes: usize) {
+    let all = findings.len() + found;
+    let rest = bytes.saturating_sub(done).checked_div(done / 64).unwrap_or_default();
+    let more = (all + all / 16).saturating_mul(rest) / 64;
+    findings.reserve_exact(found + more.min(most(bytes)));
+}
+
 /// Returns the finding about a text in which there is more.
 pub(super) fn too_much(most: usize) -> Finding {
     let message = format!(
@@ -194,7 +203,7 @@ impl<'a> Context<'a> {
                 let finding = checks::of_document(SYNTAX, Level::Warn, refused.message.clone(), help);
                 let span = now(refused.span.start)..now(refused.span.end);
                 found.report.findings.push(self.located(index, finding, span));
-                found.report.findings.sort_by(order);
+                found.report.findings.sort_unstable_by(order);
             }
             _ => {}
         }
@@ -244,6 +253,7 @@ impl<'a> Context<'a> {
             value @ Value::Object(_) => {
                 let most = most(document.span.len());
                 each(value, |object| {
+                    view.make_room(&object);
                     if view.judged.weight() > most {
                         view.stop(&object, most);
                         return ControlFlow::Break(());
@@ -266,7 +276,8 @@ impl<'a> Context<'a> {
             // The patch also has what cannot be written into the file.
             judged.edits = yaml::edit(self.source, document, &view.fills).unwrap_or_default();
         }
-        judged.report.findings.sort_by(order);
+        // In place: a list may have as many findings as fit into memory once.
+        judged.report.findings.sort_unstable_by(order);
         judged
     }
 

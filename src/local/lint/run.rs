@@ -211,14 +211,11 @@ impl Run<'_> {
             };
             seen += wave.len();
             let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
-            if report.findings.capacity() - report.findings.len() < found {
-                // The rest of a file mostly resembles its start. Doubling would take twice the memory.
-                let all = report.findings.len() + found;
-                let done =
-                    wave.last().and_then(|chunk| chunk.as_ref().ok()).map_or(0, |chunk| chunk.span.end);
-                let rest = (loaded.bytes().len() - done).checked_div(done / 64).unwrap_or_default();
-                let more = (all + all / 16).saturating_mul(rest) / 64;
-                report.findings.reserve_exact(found + more.min(most));
+            let done = wave.last().and_then(|chunk| chunk.as_ref().ok()).map_or(0, |chunk| chunk.span.end);
+            // Those of a file's only document are moved, not copied.
+            let is_all = batches.len() == 1 && report.findings.is_empty() && chunks.peek().is_none();
+            if !is_all && report.findings.capacity() - report.findings.len() < found {
+                document::make_room(&mut report.findings, found, done, loaded.bytes().len());
             }
             for batch in batches {
                 report.append(batch.report);
@@ -233,7 +230,7 @@ impl Run<'_> {
         report.ignored += before - report.findings.len() - broken.first.len();
         if !broken.first.is_empty() {
             report.findings.extend(broken.first.into_iter().map(|(_, located)| located));
-            report.findings.sort_by(place::order);
+            report.findings.sort_unstable_by(place::order);
         }
         if self.options.keep_sources && !report.findings.is_empty() {
             report.sources.insert(Arc::clone(&input.path), loaded.text());

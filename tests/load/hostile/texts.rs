@@ -259,6 +259,22 @@ const DOCUMENTS: [(&str, &str); 3] = [
     ),
 ];
 
+/// Small objects with some findings each: the items of a list, or documents.
+const OBJECTS: [&str; 12] = [
+    r#"{"kind":"Job","apiVersion":"batch/v1","spec":{"template":{"spec":{"restartPolicy":"Always","containers":[{"image":"i","resources":{"limits":{"nvidia.com/gpu":8}}}]}}}}"#,
+    r#"{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"§"},"spec":{"template":{"spec":{"restartPolicy":"Always","containers":[{"name":"§","image":"i","resources":{"limits":{"nvidia.com/gpu":8}}}]}}}}"#,
+    r#"{"kind":"Job","apiVersion":"batch/v1","spec":{"template":{"spec":{"restartPolicy":"Always"}}}}"#,
+    r#"{"kind":"Job","apiVersion":"batch/v1","spec":{"template":{"spec":{"containers":[{"image":"i"}]}}}}"#,
+    r#"{"kind":"Job","apiVersion":"batch/v1","spec":{"template":{"spec":{"containers":[{},{}],"volumes":[{}]}}}}"#,
+    r#"{"kind":"Job","apiVersion":"batch/v1","spec":{"§":1,"x":2,"template":{"spec":{"containers":[]}}}}"#,
+    r#"{"kind":"CronJob","apiVersion":"batch/v1","spec":{"schedule":"x","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Always","containers":[{"image":"i"}]}}}}}}"#,
+    r#"{"kind":"PyTorchJob","apiVersion":"kubeflow.org/v1","spec":{"pytorchReplicaSpecs":{"Worker":{"template":{"spec":{"restartPolicy":"Always","containers":[{"image":"i"}]}}}}}}"#,
+    r#"{"kind":"JobSet","apiVersion":"jobset.x-k8s.io/v1alpha2","spec":{"replicatedJobs":[{"template":{"spec":{"template":{"spec":{"restartPolicy":"Always","containers":[{"image":"i"}]}}}}}]}}"#,
+    r#"{"kind":"AppWrapper","apiVersion":"workload.codeflare.dev/v1beta2","spec":{"components":[{"template":{"kind":"Job","apiVersion":"batch/v1","spec":{"template":{"spec":{"containers":[{"image":"i"}]}}}}}]}}"#,
+    r#"{"kind":"RayJob","apiVersion":"ray.io/v1","spec":{"rayClusterSpec":{"headGroupSpec":{"template":{"spec":{"containers":[{"image":"i"}]}}}}}}"#,
+    r#"{"kind":"Job","apiVersion":"batch.volcano.sh/v1alpha1","spec":{"tasks":[{"replicas":2,"template":{"spec":{"containers":[{"image":"i"}]}}}]}}"#,
+];
+
 /// Items of lists that a rule or check reads, or misses something in: what is in the brackets, and how many keys
 /// and values it has. A document that has too many is refused, which costs little; so there are as many items as
 /// may be, and a comment for the rest.
@@ -415,6 +431,12 @@ fn all() -> Vec<Text> {
         }));
     }
     out.extend(DOCUMENTS.map(|(name, unit)| Text::of(name.to_owned(), "", unit, "")));
+    for object in OBJECTS {
+        let list = r#"{"apiVersion":"v1","kind":"List","items":["#;
+        let last = r#"{"kind":"ConfigMap","apiVersion":"v1"}]}"#;
+        out.push(Text::of(format!("{object} in a list"), list, &format!("{object},"), last));
+        out.push(Text::of(format!("{object} as documents"), "", &format!("{object}\n---\n"), ""));
+    }
     for (nth, item) in ITEMS.into_iter().enumerate() {
         out.extend(IN_PODS.iter().enumerate().map(|(list, pod)| {
             let around = AROUND_PODS[(nth + list) % AROUND_PODS.len()];

@@ -223,6 +223,17 @@ impl Finding {
         }
     }
 
+    /// Makes its places of the steps of another one's as far as they are the same: there may be many that are kept.
+    pub fn share(&mut self, other: &Pointer, path: &Pointer) {
+        self.pointer = self.pointer.sharing(other);
+        self.path = self.path.sharing(path);
+        for label in &mut self.labels {
+            if let Place::Here(pointer, _) = &mut label.place {
+                *pointer = pointer.sharing(&self.pointer);
+            }
+        }
+    }
+
     /// Returns how many items it is about.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::known_kind::{group, no_longer_served, unknown_kind, unknown_version};
-use super::{Context, Depth, too_much};
+use super::{Context, Depth, make_room, too_much};
 use crate::judge::api;
 use crate::judge::checks::{
     self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD,
@@ -30,6 +30,8 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::Document;
 
+/// So many findings of a document are many.
+const MANY: usize = 1024;
 /// The kind that encloses an object of a document without a kind.
 const DOCUMENT: &str = "document";
 
@@ -392,6 +394,17 @@ impl View<'_> {
         self.judged.findings.push(self.context.located(self.index, finding, span));
     }
 
+    /// Makes room for the findings of an object and those behind it, if there are many before it.
+    pub(super) fn make_room(&mut self, object: &Object<'_>) {
+        let findings = &mut self.judged.findings;
+        if findings.len() < MANY || findings.capacity() - findings.len() > MANY / 16 {
+            return;
+        }
+        let Some(at) = self.document.locate(&object.at) else { return };
+        let (start, end) = (self.document.span.start, self.document.span.end);
+        make_room(findings, findings.len() / 4, at.value.start.saturating_sub(start), end - start);
+    }
+
     /// Adds a finding of an object, with its places in the document.
     fn add(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, mut finding: Finding) {
         if !self.context.options.selects(&finding.rule) {
@@ -401,6 +414,10 @@ impl View<'_> {
         let items = finding.items.as_ref().filter(|_| keep_items);
         let items = items.map(|items| Box::new(items.named(&finding.path, &object.value)));
         finding.move_below(&object.at);
+        // A list may have thousands of objects with some findings each.
+        if let Some(last) = self.judged.findings.last() {
+            finding.share(&last.finding.pointer, &last.finding.path);
+        }
         if finding.rule == FIELD_TYPE {
             let at = self.document.locate(&finding.pointer).filter(|at| !at.via_alias);
             let text = at.and_then(|at| str::from_utf8(self.context.source.get(at.value)?).ok());
@@ -417,7 +434,6 @@ impl View<'_> {
         }
         let options = self.context.options;
         if let Some(fix) = finding.fix.as_mut().filter(|_| options.fix.is_none() && !options.keep_fixes) {
-            // A list may have thousands of objects with some fixes each.
             fix.ops = Vec::new();
         }
         let related = finding.labels.iter().map(|label| self.related(label)).collect();
