@@ -5,6 +5,7 @@ pub mod cases;
 pub mod files;
 pub mod fix;
 pub mod lint;
+mod paths;
 pub mod render;
 pub mod replace;
 pub mod reviews;

@@ -34,7 +34,7 @@ pub enum Barred {
     #[error("it is not a regular file")]
     NoFile,
     /// It has more bytes than the limit.
-    #[error("it is larger than the limit of {}", super::lint::bytes(*.0))]
+    #[error("it is larger than the limit of {}", crate::text::number::bytes(*.0))]
     TooLarge(u64),
     /// Nobody has ended it in time.
     #[error("it does not end within {} seconds", .0.as_secs())]

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path};
 
 use super::files::{self, Barred, Tree};
-use super::lint::normal;
+use super::paths::normal;
 use super::spot::Spot;
 
 /// Why a file was not replaced. It is as it was.

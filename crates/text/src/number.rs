@@ -18,6 +18,16 @@ pub fn plural(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
+/// Returns a size in bytes with a unit.
+pub fn bytes(count: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| count >= *unit) {
+        Some((unit, name)) if count.is_multiple_of(unit) => format!("{} {name}", count / unit),
+        Some((unit, name)) => format!("{}.{} {name}", count / unit, count % unit * 10 / unit),
+        None => format!("{count} bytes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::apply;
-use crate::local::lint::STDIN;
+use crate::local::paths::STDIN;
 use crate::text::yaml::Edit;
 
 /// Lines around a change that a diff shows.

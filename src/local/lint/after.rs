@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::Options;
 use super::claims::{self, Claims};
 use super::input::{Input, Unreadable};
+use super::options::Options;
 use super::run::{File, Run};
 use super::source::{self, Loaded};
 use crate::judge::rule::RuleId;

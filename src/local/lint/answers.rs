@@ -1,38 +1,27 @@
 //! Predicts the webhook's answers for linted files ([`crate::admission::dry_run`]) and the existing objects.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
-use super::Options;
+use super::against::{Against, ObjectKey};
 use super::claims::{Claims, Scope};
 use super::input::Input;
 use super::objects::objects;
+use super::options::{DryRun, Options};
 use super::source;
 use crate::admission::dry_run::{self, Prediction, Question};
 use crate::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, Volume, WantedRuntime};
 use crate::judge::finding::Source;
 use crate::judge::joined::Joined;
 use crate::judge::policy::Policy;
-use crate::kinds::{Kind, Workload};
+use crate::kinds::Workload;
 use crate::local::lint::claims::FactsError;
 use crate::text::lines::Lines;
+use crate::text::number::bytes;
 use crate::text::value::Value;
 use crate::text::yaml;
-
-/// The options of a dry run.
-#[derive(Clone, Copy, Debug)]
-pub struct DryRun<'a> {
-    /// Whether unknown fields are rejected, kubectl's default.
-    pub strict: bool,
-    /// Objects that exist.
-    pub against: &'a Against,
-    /// Claims in the cluster, if they were looked up.
-    pub cluster: Option<&'a FactTable>,
-    /// Whether answers keep the objects as they would be stored.
-    pub keep_objects: bool,
-}
 
 impl DryRun<'_> {
     /// Predicts the answers for one object of a judged kind. `namespace` is for an object without one; empty
@@ -45,7 +34,7 @@ impl DryRun<'_> {
         namespace: &str,
         today: Option<Date>,
     ) -> Prediction {
-        let old = Key::of(object, namespace).and_then(|key| self.against.find(&key));
+        let old = ObjectKey::of(object, namespace).and_then(|key| self.against.find(&key));
         let layered = Layered { cluster: self.cluster, files: facts };
         dry_run::answer(policy, &layered, &Question { object, old, namespace, strict: self.strict, today })
     }
@@ -152,33 +141,6 @@ impl Facts for Worst<'_> {
     }
 }
 
-/// What tells objects apart in a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    /// The kind.
-    pub kind: Kind,
-    /// The namespace; empty if unknown.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-}
-
-impl Key {
-    /// Returns the key of an object of a judged kind; nothing if its name is yet to be generated.
-    #[must_use]
-    pub fn of(object: &Value, namespace: &str) -> Option<Self> {
-        let metadata = |key: &str| object.get("metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
-        let namespace = metadata("namespace").unwrap_or(namespace).to_owned();
-        Some(Self { kind: Kind::of(object)?, namespace, name: metadata("name")?.to_owned() })
-    }
-}
-
-/// Objects that exist, or existed: of a cluster, or an earlier version of the manifests.
-#[derive(Clone, Debug, Default)]
-pub struct Against {
-    objects: BTreeMap<Key, Value>,
-}
-
 impl Against {
     /// Reads the objects of files.
     ///
@@ -197,34 +159,6 @@ impl Against {
         }
         Ok(against)
     }
-
-    /// Adds an object, unless one of its name is there already.
-    pub fn add(&mut self, object: Value, namespace: &str) {
-        if let Some(key) = Key::of(&object, namespace) {
-            self.objects.entry(key).or_insert(object);
-        }
-    }
-
-    /// Returns the object that an object of a judged kind would replace.
-    #[must_use]
-    pub fn of(&self, object: &Value, namespace: &str) -> Option<&Value> {
-        self.find(&Key::of(object, namespace)?)
-    }
-
-    /// Returns the object of a key. A missing namespace on either side matches any, if only one object fits.
-    fn find(&self, key: &Key) -> Option<&Value> {
-        if let Some(object) = self.objects.get(key) {
-            return Some(object);
-        }
-        let open = |known: &Key| {
-            known.kind == key.kind
-                && known.name == key.name
-                && (known.namespace.is_empty() || key.namespace.is_empty())
-        };
-        let mut fitting = self.objects.iter().filter(|(known, _)| open(known)).map(|(_, object)| object);
-        let first = fitting.next()?;
-        fitting.next().is_none().then_some(first)
-    }
 }
 
 /// Reads all objects of a file.
@@ -238,7 +172,7 @@ pub fn objects_of(input: &Input, options: &Options<'_>) -> Result<Vec<Value>, Fa
     let loaded = match source::load(input, options.max_file_size)? {
         Ok(loaded) => loaded,
         Err(source::TooLarge { .. }) => {
-            return Err(FactsError::TooLarge { path: path(), limit: source::bytes(options.max_file_size) });
+            return Err(FactsError::TooLarge { path: path(), limit: bytes(options.max_file_size) });
         }
     };
     let mut found = Vec::new();
@@ -257,7 +191,7 @@ pub fn objects_of(input: &Input, options: &Options<'_>) -> Result<Vec<Value>, Fa
 #[derive(Clone, Debug, Default)]
 pub struct Mentioned {
     /// The workloads.
-    pub objects: BTreeSet<Key>,
+    pub objects: BTreeSet<ObjectKey>,
     /// The claims that they use, by namespace and name.
     pub claims: BTreeSet<(String, String)>,
     /// The runtimes that they run in.
@@ -296,7 +230,7 @@ pub fn mentioned(
                 if workloads.is_empty() {
                     continue;
                 }
-                found.objects.extend(Key::of(&object.value, namespace));
+                found.objects.extend(ObjectKey::of(&object.value, namespace));
                 let own =
                     object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
                 found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));

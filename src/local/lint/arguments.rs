@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::input::Input;
-use super::nothing_in;
-use super::paths::shown;
+use super::place::nothing_in;
+use crate::local::paths::shown;
 use crate::report::{Report, Unjudged};
 
 /// The arguments of a run, and whether the report mentions anything in them.

@@ -8,8 +8,9 @@ use ignore::WalkBuilder;
 
 use super::input::Input;
 use super::objects::first;
-use super::paths::{normal, shown};
-use super::{Options, batch, source};
+use super::options::Options;
+use super::{batch, source};
+use crate::local::paths::{normal, shown};
 use crate::text::value::Value;
 
 /// The file that makes a directory a chart.

@@ -9,16 +9,17 @@ use std::sync::{Arc, LazyLock};
 use memchr::memmem::Finder;
 use rayon::prelude::*;
 
-use super::Options;
 use super::input::{Input, Unreadable};
 use super::near::{Near, Said};
 use super::objects::{Object, each};
+use super::options::Options;
 use super::source::{self, Loaded, TooLarge};
 use crate::judge::facts::{Claim, Fact, Facts, Runtime, Volume, VolumeName};
 use crate::judge::finding::Source;
 use crate::judge::runtimes::shipped;
 use crate::report::Location;
 use crate::text::lines::Lines;
+use crate::text::number::bytes;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Document, SyntaxError};
 
@@ -118,10 +119,7 @@ impl Claims {
             let loaded = match source::load(input, options.max_file_size)? {
                 Ok(loaded) => loaded,
                 Err(TooLarge { .. }) => {
-                    return Err(FactsError::TooLarge {
-                        path: path(),
-                        limit: source::bytes(options.max_file_size),
-                    });
+                    return Err(FactsError::TooLarge { path: path(), limit: bytes(options.max_file_size) });
                 }
             };
             let (lines, input) = (Lines::new(loaded.bytes()), Arc::new(input.clone()));

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
+use super::batch;
 use super::chart::{self, Role};
 use super::claims::Scope;
 use super::input::Input;
 use super::kustomization::Patch;
 use super::objects::each;
+use super::options::Options;
 use super::place::{order, shift};
-use super::{Options, batch};
 use crate::judge::checks::{self, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::judge::finding::{Finding, Fix, Level};
 use crate::judge::policy::Policy;

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::paths::path_text;
 use crate::local::files::{self, Barred};
+use crate::local::paths::path_text;
 
 /// The files, those of more weight first.
 const NAMES: [&str; 2] = [".ignore", ".gitignore"];

@@ -9,10 +9,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::WalkBuilder;
 
 use super::ignored::Ignored;
-use super::paths::path_text;
 use super::patterns::Patterns;
-use super::source::STDIN;
 use crate::local::files::{Tree, VERSION_CONTROL};
+use crate::local::paths::{STDIN, path_text};
 use crate::report::clean;
 
 /// One file to lint.

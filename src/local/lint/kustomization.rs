@@ -5,11 +5,12 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::batch;
 use super::input::Input;
 use super::objects::first;
-use super::paths::{normal, parent, seen, shown};
+use super::options::Options;
 use super::source::{self, Loaded};
-use super::{Options, batch};
+use crate::local::paths::{normal, parent, seen, shown};
 use crate::report::{Kustomized, Render};
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
@@ -414,7 +415,7 @@ mod tests {
 
     use super::*;
     use crate::local::lint::input::Content;
-    use crate::local::lint::paths::path_text;
+    use crate::local::paths::path_text;
 
     /// Files of a directory, of which those with a path that begins with `in/` are inputs. Returns the
     /// kustomizations that are not rendered.

@@ -4,9 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::paths::normal;
-use super::source::STDIN;
 use crate::judge::policy::Policy;
+use crate::local::paths::{STDIN, normal};
 
 /// Patterns of paths below a directory. They are read as lines of a `.gitignore` there: without a `/` at the
 /// start or inside, a pattern matches at any depth, and a directory matches with everything in it.

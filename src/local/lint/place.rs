@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::report::{Located, Location};
+use super::fixing::Unwritten;
+use super::input::Unreadable;
+use crate::report::{Located, Location, Reason, Unjudged};
 use crate::text::lines::{Lines, Position};
 
 /// Compares findings of one file by offset, rule, end, path and message.
@@ -38,4 +40,41 @@ fn here(located: &mut Located) -> impl Iterator<Item = &mut Location> {
 pub(super) fn first_of(file: Arc<str>) -> Location {
     let start = Position { line: 1, column: 1 };
     Location { file, span: 0..0, start, end: start }
+}
+
+/// Returns the document of a finding as not judged.
+pub(super) fn unjudged(located: &Located, reason: Reason) -> Unjudged {
+    Unjudged {
+        location: Some(located.location.clone()),
+        document: Some(located.document),
+        object: None,
+        reason,
+    }
+}
+
+/// Returns a whole file as not judged.
+pub(super) fn whole_file(path: Arc<str>, reason: Reason) -> Unjudged {
+    Unjudged { location: Some(first_of(path)), document: None, object: None, reason }
+}
+
+impl Unreadable {
+    /// Returns the path as not judged.
+    #[must_use]
+    pub fn unjudged(&self) -> Unjudged {
+        whole_file(self.path.as_str().into(), Reason::UnreadablePath(self.reason.as_str().into()))
+    }
+}
+
+impl Unwritten {
+    /// Returns the file as not fixed.
+    #[must_use]
+    pub fn unjudged(&self) -> Unjudged {
+        whole_file(self.path.as_str().into(), Reason::NotWritten(self.reason.as_str().into()))
+    }
+}
+
+/// Returns a path as one with nothing to judge.
+#[must_use]
+pub fn nothing_in(path: &str) -> Unjudged {
+    whole_file(path.into(), Reason::Nothing)
 }

@@ -3,24 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rayon::prelude::*;
 
+use super::batch;
 use super::chart::{self, Role};
 use super::claims::{Claims, Scope};
 use super::document::{self, Broken, Context, Judged};
 use super::fixing::{Change, Fixing, Shifts, Unwritten, start};
 use super::input::{Input, Reached, Unreadable};
 use super::kustomization::{self, Kustomizations};
+use super::options::Options;
+use super::place::{self, unjudged, whole_file};
 use super::source::{self, Loaded, TooLarge};
-use super::{Options, batch, place, unjudged, whole_file};
 use crate::judge::checks::{self, SYNTAX};
 use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::local::fix;
 use crate::report::{Located, Location, Reason, Report, helm, plural};
 use crate::text::lines::Lines;
+use crate::text::number::bytes;
 use crate::text::yaml::{self, Chunk, Edit, SyntaxError, SyntaxErrorKind};
 
 /// How many documents a thread judges at a time.
@@ -64,7 +66,7 @@ impl Run<'_> {
     pub(super) fn file(&self, input: &Input) -> Result<File, Unreadable> {
         let done = self.read(input);
         if let Some(progress) = self.options.progress {
-            progress.files.fetch_add(1, Ordering::Relaxed);
+            progress.count();
         }
         done
     }
@@ -299,9 +301,9 @@ impl Run<'_> {
 
 /// Reports a file above the size limit.
 fn too_large(input: &Input, size: Option<u64>, limit: u64) -> Located {
-    let limit = source::bytes(limit);
+    let limit = bytes(limit);
     let message = match size {
-        Some(size) => format!("the file has {}, more than the limit of {limit}", source::bytes(size)),
+        Some(size) => format!("the file has {}, more than the limit of {limit}", bytes(size)),
         None => format!("the text is longer than the limit of {limit}"),
     };
     let help = "raise the limit with `--max-file-size`";

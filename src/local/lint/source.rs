@@ -8,9 +8,7 @@ use memchr::memmem::Finder;
 
 use super::input::{Content, Input, Unreadable};
 use crate::local::files;
-
-/// The argument and path of standard input.
-pub const STDIN: &str = "-";
+use crate::local::paths::STDIN;
 
 /// A file above the size limit.
 #[derive(Clone, Copy, Debug)]
@@ -141,16 +139,6 @@ pub fn drained(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         return stdin(limit);
     }
     Ok(files::drained(path, limit)?)
-}
-
-/// Returns a size in bytes with a unit.
-pub(in crate::local) fn bytes(count: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(unit, _)| count >= *unit) {
-        Some((unit, name)) if count.is_multiple_of(unit) => format!("{} {name}", count / unit),
-        Some((unit, name)) => format!("{}.{} {name}", count / unit, count % unit * 10 / unit),
-        None => format!("{count} bytes"),
-    }
 }
 
 #[cfg(test)]

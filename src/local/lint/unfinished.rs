@@ -6,8 +6,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Options;
 use super::input::{Content, Input};
+use super::options::Options;
 use super::place::order;
 use crate::judge::checks::{
     API_SERVER, APP_WRAPPER_OPERATOR, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, RAY_OPERATOR, SYNTAX,

@@ -72,7 +72,7 @@ pub fn without_origins(text: &[u8], directory: &Path) -> (Vec<u8>, Vec<Option<Or
 }
 
 fn origin(field: &str, directory: &Path) -> Option<Origin> {
-    let at = |path: &str| super::super::lint::normal(&directory.join(path.trim().trim_matches(['"', '\''])));
+    let at = |path: &str| crate::local::paths::normal(&directory.join(path.trim().trim_matches(['"', '\''])));
     match field.split_once(": ")? {
         ("path", path) => Some(Origin::File(at(path))),
         ("configuredIn", path) => Some(Origin::Generated(at(path))),

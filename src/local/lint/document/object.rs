@@ -18,8 +18,8 @@ use crate::judge::training;
 use crate::kinds::{
     Likeness, Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch,
 };
-use crate::local::lint::answers::DryRun;
 use crate::local::lint::objects::Object;
+use crate::local::lint::options::DryRun;
 use crate::local::lint::{answers, kustomization};
 use crate::report::{
     Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span,

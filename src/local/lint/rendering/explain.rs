@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Outcome, Rendering};
+use super::Outcome;
 use crate::judge::checks::UNRENDERED_TEMPLATE;
-use crate::local::lint::paths::{normal, shown};
-use crate::local::lint::{chart, whole_file};
+use crate::local::lint::chart;
+use crate::local::lint::options::Rendering;
+use crate::local::lint::place::whole_file;
+use crate::local::paths::{normal, shown};
 use crate::report::{Located, NotRendered, Reason, Rendered, Report, Unjudged};
 
 const NO_HELM: &str = "`helm` is not on the PATH";

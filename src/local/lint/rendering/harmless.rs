@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use ignore::WalkBuilder;
 
-use super::Rendering;
-use super::plan::Of;
+use super::plan::RenderJob;
 use crate::local::files::{self, MAX_SETTINGS_BYTES, Tree};
 use crate::local::lint::kustomization;
-use crate::local::lint::paths::shown;
+use crate::local::lint::options::Rendering;
+use crate::local::paths::shown;
 use crate::report::{Kustomized, NotRendered, Render, Rendered, helm};
 
 /// Fails where a chart, or its files of values, would hand Helm what is not of the tree: it follows links, and
 /// what it reads would be in the report. The run fails for it as for a chart that does not render: nobody has
 /// looked at what is in it.
-pub(super) fn harmless(job: &Of, rendering: &Rendering, trees: &Tree) -> Result<(), NotRendered> {
+pub(super) fn harmless(job: &RenderJob, rendering: &Rendering, trees: &Tree) -> Result<(), NotRendered> {
     let (dir, values) = match job {
-        Of::Chart { dir, values, .. } => (dir, values),
-        Of::Kustomization(tree) => return own_kustomization(tree, trees),
+        RenderJob::Chart { dir, values, .. } => (dir, values),
+        RenderJob::Kustomization(tree) => return own_kustomization(tree, trees),
     };
     let failed = |why: String| NotRendered {
         thing: Rendered::Chart,

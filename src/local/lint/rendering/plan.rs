@@ -4,20 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Rendering;
 use crate::local::lint::chart::{self, Role};
 use crate::local::lint::input::Input;
 use crate::local::lint::kustomization::{Kustomizations, Taking, Tree};
 use crate::local::lint::objects::first;
-use crate::local::lint::paths::normal;
+use crate::local::lint::options::Options;
+use crate::local::lint::options::Rendering;
 use crate::local::lint::run::Run;
-use crate::local::lint::{Options, source};
+use crate::local::lint::source;
+use crate::local::paths::normal;
 use crate::report::{Reason, Report};
 use crate::text::value::Value;
 
 /// What is rendered.
 #[derive(Clone, Debug)]
-pub(super) enum Of {
+pub(super) enum RenderJob {
     /// A chart, with files of values.
     Chart {
         /// Its directory.
@@ -31,7 +32,7 @@ pub(super) enum Of {
     Kustomization(Arc<Tree>),
 }
 
-impl Of {
+impl RenderJob {
     /// Returns the file that makes it what it is.
     pub(super) fn file(&self) -> &Path {
         match self {
@@ -47,7 +48,7 @@ pub(super) fn charts(
     run: &Run<'_>,
     inputs: &[Input],
     files: &[Option<&Report>],
-) -> (Vec<Of>, Vec<PathBuf>) {
+) -> (Vec<RenderJob>, Vec<PathBuf>) {
     let (mut jobs, mut libraries) = (Vec::new(), Vec::new());
     if !rendering.charts {
         return (jobs, libraries);
@@ -67,7 +68,7 @@ pub(super) fn charts(
         }
         let file = dir.join(chart::CHART);
         let sets = sets.into_iter();
-        jobs.extend(sets.map(|values| Of::Chart { dir: dir.clone(), file: file.clone(), values }));
+        jobs.extend(sets.map(|values| RenderJob::Chart { dir: dir.clone(), file: file.clone(), values }));
     }
     (jobs, libraries)
 }
@@ -79,13 +80,13 @@ pub(super) fn kustomizations(
     kustomizations: &Kustomizations,
     taking: &Taking<'_>,
     known: (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
-) -> Vec<Of> {
+) -> Vec<RenderJob> {
     if !rendering.kustomizations || !rendering.tools.has_kustomize() {
         return Vec::new();
     }
     // To call Helm is to fetch the charts that it is called for.
     let trees = kustomizations.to_render(taking, known, rendering.network, run.options);
-    trees.into_iter().map(|tree| Of::Kustomization(Arc::new(tree))).collect()
+    trees.into_iter().map(|tree| RenderJob::Kustomization(Arc::new(tree))).collect()
 }
 
 /// Returns the directories of the outermost charts that may hold batch work.

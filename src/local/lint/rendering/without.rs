@@ -8,8 +8,8 @@ use ignore::WalkBuilder;
 use tempfile::TempDir;
 
 use super::plan;
-use crate::local::lint::Options;
 use crate::local::lint::chart::CHART;
+use crate::local::lint::options::Options;
 use crate::text::value::Value;
 use crate::text::yaml;
 

@@ -2,6 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
+/// The argument and path of standard input.
+pub const STDIN: &str = "-";
+
 /// Returns a path without `.` and, as far as possible, without `..`.
 #[must_use]
 pub fn normal(path: &Path) -> PathBuf {

@@ -5,31 +5,31 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::judged::{FindingKey, JudgedRendering};
 use super::place::{Files, Home};
-use super::plan::Of;
-use super::{Judged, Key, Rendering};
+use super::plan::RenderJob;
 use crate::judge::finding::{Part, Place};
-use crate::local::lint::Options;
 use crate::local::lint::fixing::Fixing;
+use crate::local::lint::options::{Options, Rendering};
 use crate::report::{Located, Location, ObjectId, Reason, Report, Unjudged};
 use crate::text::lines::{Lines, Position};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 use crate::text::yaml;
 
-/// Takes in renderings, and says each thing once.
-pub(super) struct Telling<'a> {
+/// Maps findings of rendered manifests to the files that they come from, and reports each once.
+pub(super) struct Attribution<'a> {
     rendering: &'a Rendering,
     options: &'a Options<'a>,
     names: &'a BTreeMap<PathBuf, Arc<str>>,
     /// What the files say by themselves.
-    plain: &'a BTreeSet<Key>,
+    plain: &'a BTreeSet<FindingKey>,
     files: Files,
     report: Report,
-    kept: BTreeSet<Key>,
+    kept: BTreeSet<FindingKey>,
     /// The documents of the rendering that others refer to.
     others: BTreeMap<usize, Source>,
-    findings: BTreeSet<(Arc<str>, usize, Key, String)>,
+    findings: BTreeSet<(Arc<str>, usize, FindingKey, String)>,
     unjudged: BTreeSet<(Arc<str>, usize, Reason)>,
 }
 
@@ -53,12 +53,12 @@ impl Default for Source {
 /// The documents of patches, by the kind and name of what they patch.
 type Patches = BTreeMap<(String, String), Vec<Home>>;
 
-impl<'a> Telling<'a> {
+impl<'a> Attribution<'a> {
     pub(super) fn new(
         rendering: &'a Rendering,
         options: &'a Options<'a>,
         names: &'a BTreeMap<PathBuf, Arc<str>>,
-        plain: &'a BTreeSet<Key>,
+        plain: &'a BTreeSet<FindingKey>,
     ) -> Self {
         Self {
             rendering,
@@ -75,7 +75,7 @@ impl<'a> Telling<'a> {
     }
 
     /// Takes in a rendering.
-    pub(super) fn take(&mut self, mut judged: Judged) {
+    pub(super) fn take(&mut self, mut judged: JudgedRendering) {
         let report = std::mem::take(&mut judged.file.report);
         self.files.read(judged.of.file(), self.names);
         let patches = self.patches(&judged);
@@ -104,7 +104,7 @@ impl<'a> Telling<'a> {
     }
 
     /// Returns the report, and the findings that are those of files.
-    pub(super) fn end(mut self) -> (Report, BTreeSet<Key>) {
+    pub(super) fn end(mut self) -> (Report, BTreeSet<FindingKey>) {
         let lines: BTreeMap<&str, Lines<'_>> =
             self.files.all().map(|file| (&*file.path, Lines::new(file.text.bytes()))).collect();
         let settle = |location: &mut Location| {
@@ -131,12 +131,18 @@ impl<'a> Telling<'a> {
         (self.report, self.kept)
     }
 
-    fn finding(&mut self, mut located: Located, source: &Source, judged: &Judged, patches: &Patches) {
+    fn finding(
+        &mut self,
+        mut located: Located,
+        source: &Source,
+        judged: &JudgedRendering,
+        patches: &Patches,
+    ) {
         let path = located.finding.path.to_string();
         let mut is_of_file = false;
         for home in &source.homes {
             let Some(file) = self.files.get(&home.file) else { continue };
-            let key: Key = (
+            let key: FindingKey = (
                 Arc::clone(&file.path),
                 home.section,
                 located.finding.rule.clone(),
@@ -155,7 +161,7 @@ impl<'a> Telling<'a> {
         if self.is_excluded(&location.file) {
             return;
         }
-        let key: Key =
+        let key: FindingKey =
             (Arc::clone(&location.file), document, located.finding.rule.clone(), located.finding.level, path);
         if !self.findings.insert((
             Arc::clone(&location.file),
@@ -196,7 +202,7 @@ impl<'a> Telling<'a> {
         self.report.findings.push(located);
     }
 
-    fn not_judged(&mut self, unjudged: Unjudged, source: &Source, judged: &Judged) {
+    fn not_judged(&mut self, unjudged: Unjudged, source: &Source, judged: &JudgedRendering) {
         let (location, document) = self.place(source, &Pointer::root(), Part::Key, judged);
         let once = (Arc::clone(&location.file), location.span.start, unjudged.reason.clone());
         if !self.is_excluded(&location.file) && self.unjudged.insert(once) {
@@ -213,7 +219,7 @@ impl<'a> Telling<'a> {
     }
 
     /// Looks up what a document of a rendering comes from.
-    fn look_up(&mut self, source: &mut Source, nth: usize, judged: &Judged, patches: &Patches) {
+    fn look_up(&mut self, source: &mut Source, nth: usize, judged: &JudgedRendering, patches: &Patches) {
         if source.nth == nth {
             return;
         }
@@ -226,7 +232,7 @@ impl<'a> Telling<'a> {
         let mut homes = Vec::new();
         let ObjectId { kind, name, .. } = ObjectId::of(&value);
         let name = name.unwrap_or_default();
-        if !judged.says {
+        if !judged.has_origins {
             homes = patches.get(&(kind, name)).cloned().unwrap_or_default();
         } else if let Some(path) = &file
             && let Some(read) = self.files.read(path, self.names)
@@ -242,10 +248,10 @@ impl<'a> Telling<'a> {
 
     /// Returns the documents of patches; where the tool does not say where documents come from, those of all
     /// files.
-    fn patches(&mut self, judged: &Judged) -> Patches {
-        let Of::Kustomization(tree) = &judged.of else { return Patches::new() };
+    fn patches(&mut self, judged: &JudgedRendering) -> Patches {
+        let RenderJob::Kustomization(tree) = &judged.of else { return Patches::new() };
         let mut patches = Patches::new();
-        for path in if judged.says { &tree.patches } else { &tree.files } {
+        for path in if judged.has_origins { &tree.patches } else { &tree.files } {
             let Some(file) = self.files.read(path, self.names) else { continue };
             for (object, section) in file.named() {
                 patches.entry(object.clone()).or_default().push(Home { file: path.clone(), section });
@@ -256,7 +262,13 @@ impl<'a> Telling<'a> {
 
     /// Returns where a place of a document is in the files, and the number of the document there. Lines and
     /// columns come later.
-    fn place(&self, source: &Source, pointer: &Pointer, part: Part, judged: &Judged) -> (Location, usize) {
+    fn place(
+        &self,
+        source: &Source,
+        pointer: &Pointer,
+        part: Part,
+        judged: &JudgedRendering,
+    ) -> (Location, usize) {
         let mut nearest = None;
         for home in &source.homes {
             let Some(file) = self.files.get(&home.file) else { continue };
@@ -266,7 +278,7 @@ impl<'a> Telling<'a> {
             }
             nearest.get_or_insert((&file.path, span, home.section));
         }
-        if let (Of::Chart { .. }, Some((path, span, section))) = (&judged.of, nearest) {
+        if let (RenderJob::Chart { .. }, Some((path, span, section))) = (&judged.of, nearest) {
             return (at(path, span), section);
         }
         // What no file says is the kustomization's doing; what cannot be told apart is somewhere in its file.

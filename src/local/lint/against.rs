@@ -1,0 +1,63 @@
+//! Objects that exist, by what tells them apart.
+
+use std::collections::BTreeMap;
+
+use crate::kinds::Kind;
+use crate::text::value::Value;
+
+/// What tells objects apart in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// The kind.
+    pub kind: Kind,
+    /// The namespace; empty if unknown.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// Returns the key of an object of a judged kind; nothing if its name is yet to be generated.
+    #[must_use]
+    pub fn of(object: &Value, namespace: &str) -> Option<Self> {
+        let metadata = |key: &str| object.get("metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
+        let namespace = metadata("namespace").unwrap_or(namespace).to_owned();
+        Some(Self { kind: Kind::of(object)?, namespace, name: metadata("name")?.to_owned() })
+    }
+}
+
+/// Objects that exist, or existed: of a cluster, or an earlier version of the manifests.
+#[derive(Clone, Debug, Default)]
+pub struct Against {
+    objects: BTreeMap<ObjectKey, Value>,
+}
+
+impl Against {
+    /// Adds an object, unless one of its name is there already.
+    pub fn add(&mut self, object: Value, namespace: &str) {
+        if let Some(key) = ObjectKey::of(&object, namespace) {
+            self.objects.entry(key).or_insert(object);
+        }
+    }
+
+    /// Returns the object that an object of a judged kind would replace.
+    #[must_use]
+    pub fn of(&self, object: &Value, namespace: &str) -> Option<&Value> {
+        self.find(&ObjectKey::of(object, namespace)?)
+    }
+
+    /// Returns the object of a key. A missing namespace on either side matches any, if only one object fits.
+    pub(super) fn find(&self, key: &ObjectKey) -> Option<&Value> {
+        if let Some(object) = self.objects.get(key) {
+            return Some(object);
+        }
+        let open = |known: &ObjectKey| {
+            known.kind == key.kind
+                && known.name == key.name
+                && (known.namespace.is_empty() || key.namespace.is_empty())
+        };
+        let mut fitting = self.objects.iter().filter(|(known, _)| open(known)).map(|(_, object)| object);
+        let first = fitting.next()?;
+        fitting.next().is_none().then_some(first)
+    }
+}

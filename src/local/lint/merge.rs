@@ -1,0 +1,183 @@
+//! Files judged together: one report about all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::arguments::Arguments;
+use super::claims::Claims;
+use super::fixing::Unwritten;
+use super::input::{Input, Unreadable};
+use super::kustomization::Kustomizations;
+use super::options::Options;
+use super::place::whole_file;
+use super::rendering::Outcome;
+use super::run::{File, Moved, Run};
+use super::{after, chart, source};
+use crate::judge::checks::UNRENDERED_TEMPLATE;
+use crate::judge::policy::Policy;
+use crate::local::paths::normal;
+use crate::report::{Reason, Report, Unjudged, unjudged_order};
+
+/// The results of a run.
+#[derive(Debug, Default)]
+pub struct Linted {
+    /// Findings, and what was not judged.
+    pub report: Report,
+    /// In a dry run, Jobgate's fills as one unified diff per file.
+    pub diffs: Vec<String>,
+    /// Files that could not be read. The report has them as not judged.
+    pub unreadable: Vec<Unreadable>,
+    /// Files that could not be fixed. The report is about their unchanged text.
+    pub unwritten: Vec<Unwritten>,
+}
+
+/// Lints files.
+///
+/// `facts` take precedence over claims in the inputs. The report follows the order of the inputs.
+#[must_use]
+pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
+    // Any file may have a claim, so claims are read first. A single file is read once.
+    let alone = match inputs {
+        [input] => source::load(input, options.max_file_size).ok().and_then(Result::ok),
+        _ => None,
+    };
+    let claims = Claims::in_inputs(inputs, alone.as_ref(), options);
+    let kustomizations = Kustomizations::of(inputs, options);
+    report(inputs, &Run { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options })
+}
+
+/// Judges files, and reports on them together.
+pub(super) fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
+    let Run { kustomizations, options, .. } = run;
+    let mut files: Vec<Result<File, Unreadable>> =
+        inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
+    if options.fix.is_some() {
+        after::drop_fixed(inputs, &mut files, run);
+    }
+    let mut linted = Linted::default();
+    let Linted { report, diffs, unreadable, unwritten } = &mut linted;
+    let mut moved = Moved::default();
+    let mut arguments = Arguments::default();
+    let mut with_batch = BTreeMap::new();
+    for (input, file) in inputs.iter().zip(&files) {
+        if let Some(path) = input.content.file() {
+            with_batch.insert(
+                normal(path),
+                file.as_ref().is_ok_and(|file| file.report.objects > 0 || !file.report.unjudged.is_empty()),
+            );
+        }
+    }
+    let taking = kustomizations.taking(&with_batch, options);
+    let by_themselves: Vec<Option<&Report>> =
+        files.iter().map(|file| file.as_ref().ok().map(|file| &file.report)).collect();
+    // After the files were fixed, so that what is rendered is what is left.
+    let mut rendered = options.render.map_or_else(Outcome::default, |rendering| {
+        Outcome::of(rendering, run, inputs, &by_themselves, kustomizations, &taking)
+    });
+    for (input, file) in inputs.iter().zip(files) {
+        match file {
+            Ok(mut file) => {
+                // For a patch without a kind, the patched object decides.
+                file.report.unjudged.retain(|unjudged| match &unjudged.reason {
+                    Reason::Patch(by) => says_kind(unjudged) || kustomizations.patches_batch(by, &taking),
+                    _ => true,
+                });
+                arguments.take(input, &file.report);
+                if options.render.is_some() {
+                    if rendered.is_of(input) {
+                        arguments.speak(input);
+                    }
+                    rendered.drop_superseded(input, &mut file);
+                }
+                report.append(file.report);
+                diffs.extend(file.diff);
+                report.unjudged.extend(file.unwritten.as_ref().map(Unwritten::unjudged));
+                unwritten.extend(file.unwritten);
+                moved.extend(file.moved);
+            }
+            Err(error) => {
+                arguments.speak(input);
+                report.unjudged.push(error.unjudged());
+                unreadable.push(error);
+            }
+        }
+    }
+    for location in report
+        .findings
+        .iter_mut()
+        .flat_map(|located| &mut located.related)
+        .filter_map(|related| related.location.as_mut())
+    {
+        if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
+            *location = now.clone();
+        }
+    }
+    let charts = once_a_chart(report);
+    let has_more = |dir: &Arc<str>| !charts.contains(dir) && !rendered.has_chart(dir);
+    let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| has_more(dir));
+    let parts = parts.map(|(path, dir)| whole_file(path, Reason::ChartParts(dir)));
+    let unrendered = kustomizations
+        .unrendered(&taking)
+        .into_iter()
+        .filter(|kustomized| !rendered.kustomizations.contains(&normal(Path::new(&*kustomized.path))));
+    let unrendered = unrendered
+        .map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
+    let trees: Vec<Unjudged> = parts.chain(unrendered).collect();
+    arguments.speak_of(inputs, &trees);
+    report.unjudged.extend(trees);
+    if options.render.is_some() {
+        rendered.explain(report);
+        rendered.join(inputs, report);
+    }
+    report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
+    report.unjudged.sort_by(unjudged_order);
+    if options.keep_sources {
+        let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
+        let places = report
+            .findings
+            .iter()
+            .flat_map(|located| &located.related)
+            .filter_map(|related| related.location.as_ref());
+        let missing: BTreeSet<Arc<str>> =
+            places.map(|place| Arc::clone(&place.file)).filter(|file| !here.contains(file)).collect();
+        for (path, text) in
+            missing.into_iter().filter_map(|path| Some((Arc::clone(&path), run.claim_text(&path)?)))
+        {
+            report.sources.insert(path, text);
+        }
+    }
+    linted
+}
+
+/// Keeps one entry per chart, at its first template. Returns the directories of the charts.
+fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
+    let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut again: BTreeSet<Arc<str>> = BTreeSet::new();
+    report.unjudged.retain_mut(|unjudged| {
+        let Reason::Chart(dir) = &unjudged.reason else { return true };
+        let first = known.insert(Arc::clone(dir));
+        if let Some(location) = unjudged.location.as_ref().filter(|_| !first) {
+            again.insert(Arc::clone(&location.file));
+        }
+        // It is about the whole chart.
+        unjudged.document = None;
+        first
+    });
+    if !again.is_empty() {
+        report.findings.retain(|located| {
+            located.finding.rule != UNRENDERED_TEMPLATE || !again.contains(&located.location.file)
+        });
+        let named: BTreeSet<&Arc<str>> =
+            report.findings.iter().map(|located| &located.location.file).collect();
+        report.sources.retain(|file, _| !again.contains(file) || named.contains(file));
+    }
+    known
+}
+
+/// Tells whether something that was not judged has a kind.
+fn says_kind(unjudged: &Unjudged) -> bool {
+    unjudged.object.as_ref().is_some_and(|object| !object.kind.is_empty())
+}

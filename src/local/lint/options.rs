@@ -1,0 +1,210 @@
+//! What a run is asked to do.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jiff::civil::Date;
+
+use super::against::Against;
+use super::fixing::Fixing;
+use super::input::{Exclusions, Input};
+use super::patterns::{ByPath, Patterns};
+use crate::judge::facts::FactTable;
+use crate::judge::policy::Policy;
+use crate::judge::selection::Selection;
+use crate::local::files::Tree;
+use crate::local::render::{TIMEOUT, Tools};
+use crate::text::yaml::Limits;
+
+/// The options of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Files larger than this many bytes are not read.
+    pub max_file_size: u64,
+    /// Whether to report what the API server would reject.
+    pub api_checks: bool,
+    /// Whether the report keeps the text of files with findings.
+    pub keep_sources: bool,
+    /// Whether findings keep the operations of their fixes.
+    pub keep_fixes: bool,
+    /// Whether findings about many items keep the names of all of them, which a baseline asks for.
+    pub keep_items: bool,
+    /// How to predict the webhook's answers, instead of a plain lint.
+    pub dry_run: Option<DryRun<'a>>,
+    /// How charts and kustomizations are rendered; nothing if they are not.
+    pub render: Option<&'a Rendering>,
+    /// Which findings are fixed, and where the fixed files go.
+    pub fix: Option<Fixing<'a>>,
+    /// The rules and checks that are used, of those of the policy; nothing for all.
+    pub selection: Option<&'a Selection>,
+    /// The policy with the rules that are not used as well, to count what they would find; nothing if there are none.
+    pub whole: Option<&'a Policy>,
+    /// The policy to count the errors by that are none by that of the run; nothing if it is the same.
+    pub reference: Option<&'a Policy>,
+    /// The namespace of objects without one; empty if unknown.
+    pub namespace: &'a str,
+    /// What holds for some files instead of the policy and the namespace; later ones win.
+    pub by_path: &'a [ByPath],
+    /// Today, for exemptions that end. Without it they do not.
+    pub today: Option<Date>,
+    /// Counts the files that are done.
+    pub progress: Option<&'a Progress>,
+}
+
+/// The default of [`Options::max_file_size`] in bytes: several times the largest object list in etcd. A file of
+/// it takes some 700 MiB at most, whatever is in it: see `docs/lint.md`.
+pub const MAX_FILE_SIZE: u64 = 32 << 20;
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            max_file_size: MAX_FILE_SIZE,
+            api_checks: true,
+            keep_sources: true,
+            keep_fixes: true,
+            keep_items: false,
+            dry_run: None,
+            render: None,
+            fix: None,
+            selection: None,
+            whole: None,
+            reference: None,
+            namespace: "",
+            by_path: &[],
+            today: None,
+            progress: None,
+        }
+    }
+}
+
+impl<'a> Options<'a> {
+    /// Tells whether the findings of a rule or check are reported.
+    pub(super) fn selects(&self, id: &str) -> bool {
+        self.selection.is_none_or(|selection| selection.has(id))
+    }
+
+    /// Returns the namespace of a file's objects without one.
+    pub(super) fn namespace_of(&self, input: &Input) -> &'a str {
+        self.last_for(input, |by_path| by_path.namespace.as_deref()).unwrap_or(self.namespace)
+    }
+
+    /// Returns the policy for a file.
+    pub(super) fn policy_of<'p>(&self, input: &Input, policy: &'p Policy) -> &'p Policy
+    where
+        'a: 'p,
+    {
+        self.last_for(input, |by_path| by_path.policy.as_ref()).unwrap_or(policy)
+    }
+
+    /// Returns the policy for a file with the rules that are not used as well.
+    pub(super) fn whole_of(&self, input: &Input) -> Option<&'a Policy> {
+        let whole = self.whole?;
+        Some(self.last_for(input, |by_path| by_path.whole.as_ref()).unwrap_or(whole))
+    }
+
+    fn last_for<T>(&self, input: &Input, setting: impl Fn(&'a ByPath) -> Option<T>) -> Option<T> {
+        // A text without a file is in no directory.
+        let path = input.content.file()?;
+        let path: &Path = path;
+        let set = |by_path: &'a ByPath| setting(by_path).filter(|_| by_path.patterns.matches(path, false));
+        self.by_path.iter().rev().find_map(set)
+    }
+
+    /// A document may be as large as a file.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            document_bytes: usize::try_from(self.max_file_size).unwrap_or(usize::MAX),
+            ..Limits::default()
+        }
+    }
+}
+
+/// The progress of a run.
+#[derive(Debug, Default)]
+pub struct Progress {
+    files: AtomicUsize,
+}
+
+impl Progress {
+    /// Counts one more.
+    pub(super) fn count(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many files are done.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.files.load(Ordering::Relaxed)
+    }
+}
+
+/// The options of a dry run.
+#[derive(Clone, Copy, Debug)]
+pub struct DryRun<'a> {
+    /// Whether unknown fields are rejected, kubectl's default.
+    pub strict: bool,
+    /// Objects that exist.
+    pub against: &'a Against,
+    /// Claims in the cluster, if they were looked up.
+    pub cluster: Option<&'a FactTable>,
+    /// Whether answers keep the objects as they would be stored.
+    pub keep_objects: bool,
+}
+
+/// How charts and kustomizations are rendered.
+#[derive(Clone, Debug)]
+pub struct Rendering {
+    /// Whether charts are.
+    pub charts: bool,
+    /// Whether kustomizations are.
+    pub kustomizations: bool,
+    /// Files of values, for some charts. Each is a rendering of its own; charts without any are rendered once.
+    pub values: Vec<Values>,
+    /// How long one rendering may take.
+    pub timeout: Duration,
+    /// How long all of them may take together.
+    pub timeout_of_all: Duration,
+    /// Whether what is not here is fetched.
+    pub network: bool,
+    /// Whether the run fails without a tool that something needs: it was asked for by name.
+    pub required: bool,
+    /// The directories whose rendering may fail.
+    pub allowed: Option<Patterns>,
+    /// Where the files of values must be, if nobody has named them.
+    pub within: Option<Tree>,
+    /// The programs.
+    pub tools: Tools,
+    /// The files that are skipped, also where something is rendered from them.
+    pub exclusions: Exclusions,
+}
+
+/// Files of values for some charts.
+#[derive(Clone, Debug)]
+pub struct Values {
+    /// The directories of the charts.
+    pub charts: Patterns,
+    /// The files, as Helm takes them: later ones win.
+    pub files: Vec<PathBuf>,
+}
+
+impl Default for Rendering {
+    fn default() -> Self {
+        Self {
+            charts: true,
+            kustomizations: true,
+            values: Vec::new(),
+            timeout: TIMEOUT,
+            timeout_of_all: TIMEOUT * TIMEOUTS,
+            network: false,
+            required: false,
+            allowed: None,
+            within: None,
+            tools: Tools::default(),
+            exclusions: Exclusions::default(),
+        }
+    }
+}
+
+/// How many time limits all renderings of a run take together, at most.
+pub const TIMEOUTS: u32 = 20;
