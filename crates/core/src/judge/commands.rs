@@ -226,7 +226,8 @@ impl<'a> PodCommands<'a> {
     /// Reads the command lines of a pod template: those of `containers`, since init containers come before.
     #[must_use]
     pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>, room: &Rc<Room>) -> Self {
-        let added = workload.kind.variables.and_then(|variables| variables(workload, pod)).map(Rc::from);
+        let added =
+            workload.kind.variables.and_then(|variables| variables(&workload.object, pod)).map(Rc::from);
         let main = || pod.containers().filter(|container| container.slot == ContainerSlot::Main);
         // There may be a hundred thousand: no more room than they need.
         let mut containers = Vec::with_capacity(main().count());

@@ -1,6 +1,6 @@
 //! Claims that an object names or describes outside its pod templates.
 
-use super::Workload;
+use super::workload::Workload;
 use crate::kinds::definition::{Mounted, OwnClaims};
 use crate::kinds::field::Part;
 use crate::kinds::pods::each_at;

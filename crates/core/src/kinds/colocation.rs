@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Workload;
+use super::workload::Workload;
 use crate::kinds::definition::LabelValue;
 use crate::kinds::field::{Field, Part};
 use crate::kinds::pod::PodTemplate;

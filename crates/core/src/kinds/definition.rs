@@ -1,14 +1,11 @@
 //! What there is to say of a kind: the parts of a [`Definition`].
 
-use crate::kinds::field::{Field, Part};
+use crate::kinds::field::{Field, Part, Path};
 use crate::kinds::lifecycle::{
     Attempts, Choice, Deadline, Disruption, History, Leak, Release, Retries, Ttl, Wait,
 };
 use crate::kinds::pods::Pods;
 use crate::kinds::variables::Variables;
-
-/// A path of keys from a mapping down.
-pub type Path = &'static [&'static str];
 
 /// Everything that is specific to one kind. Code outside this folder reads these fields instead of comparing
 /// kinds.

@@ -9,6 +9,9 @@ use crate::text::placeholder;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Value, json};
 
+/// A path of keys from a mapping down.
+pub type Path = &'static [&'static str];
+
 /// A place of the object, which may not exist.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::Workload;
 use super::accelerator::{TAINTS, taint_of};
+use super::workload::Workload;
 use crate::k8s::quantity::Quantity;
 use crate::kinds::field::Part;
 use crate::kinds::pod::{ContainerSlot, PodTemplate};

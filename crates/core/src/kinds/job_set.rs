@@ -2,9 +2,9 @@
 //! (docs/internals/batch-kinds.md#jobset).
 
 use super::definition::{
-    Api, CUSTOM, Children, Definition, Finished, Mounted, OnUpdate, OwnClaims, Path, Ranks, Retired,
+    Api, CUSTOM, Children, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks, Retired,
 };
-use super::field::{Field, Part};
+use super::field::{Field, Part, Path};
 use super::job::RESTART_HELP;
 use super::lifecycle::{Attempts, Choice, Deadline, Disruption, Ttl};
 use super::pods::{Count, Pods, Restart, Times, Unset};

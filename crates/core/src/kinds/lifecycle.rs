@@ -1,8 +1,7 @@
 //! How runs end, start again and let go of what they hold: the parts of a
 //! [`Definition`](super::Definition) that say what an operator does.
 
-use crate::kinds::definition::Path;
-use crate::kinds::field::{Field, Part};
+use crate::kinds::field::{Field, Part, Path};
 use crate::text::value::Value;
 
 /// What `activeDeadlineSeconds` does.

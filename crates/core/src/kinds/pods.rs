@@ -1,7 +1,6 @@
 //! Where the pods of a kind are, how many there are, and when they end: the parts of [`Pods`].
 
-use crate::kinds::definition::Path;
-use crate::kinds::field::Part;
+use crate::kinds::field::{Part, Path};
 
 /// Any item of a list or entry of a mapping, in the path of [`Pods`].
 pub const EACH: &str = "*";

@@ -409,7 +409,7 @@ fn completion_index(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'
     let Some(variables) = workload.kind.variables.filter(|_| pod.form.is_job()) else { return };
     let mode = pod.around.get("completionMode");
     let is_off = matches!(mode.text(), Field::Unset | Field::Set("NonIndexed"))
-        && variables(workload, pod).is_some_and(|all| !all.iter().any(|(name, _)| *name == INDEX));
+        && variables(&workload.object, pod).is_some_and(|all| !all.iter().any(|(name, _)| *name == INDEX));
     if !is_off {
         return;
     }
