@@ -14,7 +14,7 @@ use super::progress::watched;
 use super::say::{self, say, tell};
 use super::settings::Settings;
 use super::{Exit, Source, facts, today};
-use crate::cli::args::Lint;
+use crate::cli::args::{Lint, Reporting};
 use crate::judge::finding::Safety;
 use crate::local::baseline::{Baseline, Root};
 use crate::local::files::MAX_BASELINE_BYTES;
@@ -24,7 +24,7 @@ use crate::local::lint::{
     Unwritten, path_text,
 };
 use crate::local::replace::{NotReplaced, can_put, put, replace, replace_in};
-use crate::report::{self, clean_lines, plural};
+use crate::report::{self, Report, clean_lines, plural};
 
 /// Runs the command. `color` is whether standard output may be coloured.
 ///
@@ -89,18 +89,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         _ => None,
     });
     if diff {
-        let file = reporting.output_file.as_deref();
-        let color = color && file.is_none();
-        to_file_or(file, &mut io::stdout().lock(), |out| diffs.write(color, out))?;
-        let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
-        let left = report::counts(report) + &report::taken_away(report) + &unjudged;
-        if !quiet {
-            tell(&format!(
-                "{} would be fixed in {}; left are: {left}",
-                plural(report.fixed, "finding"),
-                plural(report.changed, "file")
-            ))?;
-        }
+        say_diff(&diffs, report, reporting, color)?;
     } else if let Some(text) = piped.filter(|_| writes) {
         // The text goes to the pipe, so the report goes to standard error.
         let text = files.piped(text);
@@ -112,8 +101,41 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     }
     settings.announce(reporting)?;
     let complete = complain(&inputs, &linted)?;
-    match (write_baseline, written) {
-        (Some(path), Some(true)) if !quiet => {
+    say_baseline(report, write_baseline.zip(written), baseline_path, quiet)?;
+    let changes = diff && report.changed > 0;
+    let exit = match settings.exit(reporting, report, complete) {
+        Exit::Clean if changes && !reporting.exit_zero => Exit::Findings,
+        exit => exit,
+    };
+    // The process ends next, which frees the memory at once.
+    std::mem::forget(linted);
+    Ok(exit)
+}
+
+/// Writes what would be fixed, and says what is left.
+fn say_diff(diffs: &Diffs, report: &Report, reporting: &Reporting, color: bool) -> anyhow::Result<()> {
+    let file = reporting.output_file.as_deref();
+    let color = color && file.is_none();
+    to_file_or(file, &mut io::stdout().lock(), |out| diffs.write(color, out))?;
+    if reporting.quiet {
+        return Ok(());
+    }
+    let unjudged = report.unjudged_in_short().map(|unjudged| format!("; {unjudged}")).unwrap_or_default();
+    let left = report::counts(report) + &report::taken_away(report) + &unjudged;
+    let (fixed, changed) = (plural(report.fixed, "finding"), plural(report.changed, "file"));
+    tell(&format!("{fixed} would be fixed in {changed}; left are: {left}"))?;
+    Ok(())
+}
+
+/// Says what became of a baseline: of the one that was to be written, and of the one that was read.
+fn say_baseline(
+    report: &Report,
+    written: Option<(&Path, bool)>,
+    read: Option<&Path>,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    match written {
+        Some((path, true)) if !quiet => {
             let unjudged = if report.baselined_unjudged > 0 {
                 &format!(" and {} not judged", report.baselined_unjudged)
             } else {
@@ -125,12 +147,12 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
                 path_text(path)
             ))?;
         }
-        (Some(path), Some(false)) => {
+        Some((path, false)) => {
             say(&format!("{} is not written: not everything could be linted", path_text(path)))?;
         }
         _ => {}
     }
-    if let Some(path) = baseline_path.filter(|_| report.resolved > 0 && !quiet) {
+    if let Some(path) = read.filter(|_| report.resolved > 0 && !quiet) {
         let what = if report.resolved == 1 {
             "1 entry of the baseline is"
         } else {
@@ -138,14 +160,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         };
         say(&format!("{what} resolved; regenerate it with --write-baseline {}", path_text(path)))?;
     }
-    let changes = diff && report.changed > 0;
-    let exit = match settings.exit(reporting, report, complete) {
-        Exit::Clean if changes && !reporting.exit_zero => Exit::Findings,
-        exit => exit,
-    };
-    // The process ends next, which frees the memory at once.
-    std::mem::forget(linted);
-    Ok(exit)
+    Ok(())
 }
 
 /// Reads a baseline.

@@ -66,7 +66,6 @@ pub(crate) fn kinds_file() -> String {
 
 fn about(kind: Kind) -> Vec<String> {
     let path = |path: &[&str]| path.join(".");
-    let limits = path(kind.limits);
     let mut lines = Vec::new();
     if kind.untested {
         lines.push("Only its vendor can run it: every finding is a warning, nothing is filled in, and no webhook is called for it.".to_owned());
@@ -85,6 +84,38 @@ fn about(kind: Kind) -> Vec<String> {
     if !pods.is_empty() {
         lines.push(format!("Pod templates: {}.", pods.join(", ")));
     }
+    about_the_end(kind, &mut lines);
+    if kind.has_jobs() {
+        lines.push("`podReplacementPolicy: Failed` is filled into its Job specs.".to_owned());
+        if let Some(choice) = kind.replaces_in_place {
+            let field = path(choice.at);
+            lines.push(format!("With `{field}: {}`, the operator accepts no other value.", choice.word));
+        }
+    }
+    about_restarts(kind, &mut lines);
+    if let Some(path) = kind.scale {
+        lines.push(format!(
+            "`kubectl scale`, or whatever else uses the subresource `scale`, writes `{}`, and Jobgate is not \
+             asked ([threat model](threats.md#what-passes-it-by)).",
+            path.join(".")
+        ));
+    }
+    if !kind.makers.is_empty() {
+        let children: Vec<&str> = kind.children.iter().map(|child| child.name).collect();
+        let makers: Vec<String> = kind.makers.iter().map(|maker| format!("`{maker}`")).collect();
+        lines.push(format!(
+            "{} that {} makes for one that exists are not judged again.",
+            listed_plural(&children),
+            makers.join(" or ")
+        ));
+    }
+    lines
+}
+
+/// What ends a run, and what becomes of its pods and of itself.
+fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
+    let path = |path: &[&str]| path.join(".");
+    let limits = path(kind.limits);
     lines.extend(match kind.deadline {
         Deadline::Ends => Some(format!("`{limits}.activeDeadlineSeconds` ends a run and deletes its pods.")),
         Deadline::Marks => Some(format!(
@@ -136,15 +167,12 @@ fn about(kind: Kind) -> Vec<String> {
     if let Some(harm) = kind.ttl_of_zero {
         lines.push(format!("A TTL of 0 {harm}: a warning."));
     }
-    if kind.has_jobs() {
-        lines.push("`podReplacementPolicy: Failed` is filled into its Job specs.".to_owned());
-        if let Some(choice) = kind.replaces_in_place {
-            let field = path(choice.at);
-            lines.push(format!("With `{field}: {}`, the operator accepts no other value.", choice.word));
-        }
-    }
+}
+
+/// What is done when a pod ends.
+fn about_restarts(kind: Kind, lines: &mut Vec<String>) {
     for pods in kind.pods {
-        let template = format!("`{}.{}`", path(pods.at), pods.template);
+        let template = format!("`{}.{}`", pods.at.join("."), pods.template);
         lines.extend(match pods.restart {
             Restart::OfTemplate { unset: Unset::Always, always, .. } => Some(format!(
                 "{template} needs a `restartPolicy`: by default finished pods run again, {always}."
@@ -164,23 +192,6 @@ fn about(kind: Kind) -> Vec<String> {
             ));
         }
     }
-    if let Some(path) = kind.scale {
-        lines.push(format!(
-            "`kubectl scale`, or whatever else uses the subresource `scale`, writes `{}`, and Jobgate is not \
-             asked ([threat model](threats.md#what-passes-it-by)).",
-            path.join(".")
-        ));
-    }
-    if !kind.makers.is_empty() {
-        let children: Vec<&str> = kind.children.iter().map(|child| child.name).collect();
-        let makers: Vec<String> = kind.makers.iter().map(|maker| format!("`{maker}`")).collect();
-        lines.push(format!(
-            "{} that {} makes for one that exists are not judged again.",
-            listed_plural(&children),
-            makers.join(" or ")
-        ));
-    }
-    lines
 }
 
 fn listed_plural(names: &[&str]) -> String {

@@ -1,7 +1,7 @@
 //! Files judged together: one report about all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -57,19 +57,7 @@ pub(super) fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
     if options.fix.is_some() {
         after::drop_fixed(inputs, &mut files, run);
     }
-    let mut linted = Linted::default();
-    let Linted { report, diffs, unreadable, unwritten } = &mut linted;
-    let mut moved = Moved::default();
-    let mut arguments = Arguments::default();
-    let mut with_batch = BTreeMap::new();
-    for (input, file) in inputs.iter().zip(&files) {
-        if let Some(path) = input.content.file() {
-            with_batch.insert(
-                normal(path),
-                file.as_ref().is_ok_and(|file| file.report.objects > 0 || !file.report.unjudged.is_empty()),
-            );
-        }
-    }
+    let with_batch = with_batch(inputs, &files);
     let taking = kustomizations.taking(&with_batch, options);
     let by_themselves: Vec<Option<&Report>> =
         files.iter().map(|file| file.as_ref().ok().map(|file| &file.report)).collect();
@@ -77,6 +65,7 @@ pub(super) fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
     let mut rendered = options.render.map_or_else(Outcome::default, |rendering| {
         Outcome::of(rendering, run, inputs, &by_themselves, kustomizations, &taking)
     });
+    let mut merged = Merged::default();
     for (input, file) in inputs.iter().zip(files) {
         match file {
             Ok(mut file) => {
@@ -85,36 +74,21 @@ pub(super) fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
                     Reason::Patch(by) => says_kind(unjudged) || kustomizations.patches_batch(by, &taking),
                     _ => true,
                 });
-                arguments.take(input, &file.report);
+                merged.arguments.take(input, &file.report);
                 if options.render.is_some() {
                     if rendered.is_of(input) {
-                        arguments.speak(input);
+                        merged.arguments.speak(input);
                     }
                     rendered.drop_superseded(input, &mut file);
                 }
-                report.append(file.report);
-                diffs.extend(file.diff);
-                report.unjudged.extend(file.unwritten.as_ref().map(Unwritten::unjudged));
-                unwritten.extend(file.unwritten);
-                moved.extend(file.moved);
+                merged.add(file);
             }
-            Err(error) => {
-                arguments.speak(input);
-                report.unjudged.push(error.unjudged());
-                unreadable.push(error);
-            }
+            Err(error) => merged.add_unreadable(input, error),
         }
     }
-    for location in report
-        .findings
-        .iter_mut()
-        .flat_map(|located| &mut located.related)
-        .filter_map(|related| related.location.as_mut())
-    {
-        if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
-            *location = now.clone();
-        }
-    }
+    let Merged { mut linted, moved, mut arguments } = merged;
+    let report = &mut linted.report;
+    move_related(report, &moved);
     let charts = once_a_chart(report);
     let has_more = |dir: &Arc<str>| !charts.contains(dir) && !rendered.has_chart(dir);
     let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| has_more(dir));
@@ -135,21 +109,64 @@ pub(super) fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
     report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
     report.unjudged.sort_by(unjudged_order);
     if options.keep_sources {
-        let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
-        let places = report
-            .findings
-            .iter()
-            .flat_map(|located| &located.related)
-            .filter_map(|related| related.location.as_ref());
-        let missing: BTreeSet<Arc<str>> =
-            places.map(|place| Arc::clone(&place.file)).filter(|file| !here.contains(file)).collect();
-        for (path, text) in
-            missing.into_iter().filter_map(|path| Some((Arc::clone(&path), run.claim_text(&path)?)))
-        {
-            report.sources.insert(path, text);
-        }
+        add_sources_of_related(report, run);
     }
     linted
+}
+
+/// The files of a run, taken in one after the other.
+#[derive(Default)]
+struct Merged {
+    linted: Linted,
+    /// The places of claims that fixes have moved.
+    moved: Moved,
+    arguments: Arguments,
+}
+
+impl Merged {
+    fn add(&mut self, file: File) {
+        let Linted { report, diffs, unwritten, .. } = &mut self.linted;
+        report.append(file.report);
+        diffs.extend(file.diff);
+        report.unjudged.extend(file.unwritten.as_ref().map(Unwritten::unjudged));
+        unwritten.extend(file.unwritten);
+        self.moved.extend(file.moved);
+    }
+
+    fn add_unreadable(&mut self, input: &Input, error: Unreadable) {
+        self.arguments.speak(input);
+        self.linted.report.unjudged.push(error.unjudged());
+        self.linted.unreadable.push(error);
+    }
+}
+
+/// Returns the files, each with whether it has batch work.
+fn with_batch(inputs: &[Input], files: &[Result<File, Unreadable>]) -> BTreeMap<PathBuf, bool> {
+    let has_batch = |file: &File| file.report.objects > 0 || !file.report.unjudged.is_empty();
+    let files = inputs.iter().zip(files);
+    files
+        .filter_map(|(input, file)| Some((normal(input.content.file()?), file.as_ref().is_ok_and(has_batch))))
+        .collect()
+}
+
+/// Moves the further places of findings to where fixes of other files have put them.
+fn move_related(report: &mut Report, moved: &Moved) {
+    let related = report.findings.iter_mut().flat_map(|located| &mut located.related);
+    for location in related.filter_map(|related| related.location.as_mut()) {
+        if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
+            *location = now.clone();
+        }
+    }
+}
+
+/// Adds the texts of files that only further places of findings are in.
+fn add_sources_of_related(report: &mut Report, run: &Run<'_>) {
+    let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
+    let related = report.findings.iter().flat_map(|located| &located.related);
+    let files = related.filter_map(|related| Some(Arc::clone(&related.location.as_ref()?.file)));
+    let missing: BTreeSet<Arc<str>> = files.filter(|file| !here.contains(file)).collect();
+    let texts = missing.into_iter().filter_map(|path| Some((Arc::clone(&path), run.claim_text(&path)?)));
+    report.sources.extend(texts.collect::<Vec<_>>());
 }
 
 /// Keeps one entry per chart, at its first template. Returns the directories of the charts.

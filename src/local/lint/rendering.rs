@@ -139,31 +139,7 @@ impl Outcome {
         }
         // Of a chart, all or nothing: what one set of values does not render is not judged.
         done.retain(|judged| !outcome.failed.contains_key(&normal(judged.of.file())));
-        let mut charts: BTreeSet<&Path> = BTreeSet::new();
-        for judged in &done {
-            let report = &judged.file.report;
-            if report.objects > 0 || !report.findings.is_empty() || !report.unjudged.is_empty() {
-                outcome.spoken.insert(normal(judged.of.file()));
-            }
-            match &judged.of {
-                RenderJob::Chart { dir, .. } => {
-                    charts.insert(dir);
-                    if !judged.without.is_empty() {
-                        outcome.without.insert(normal(judged.of.file()), judged.without.clone());
-                    }
-                    outcome.charts.insert(normal(dir));
-                    let templates = judged.origins.iter().flatten().cloned();
-                    outcome.covered.extend(templates.map(|file| (file, Cover::Template)));
-                }
-                RenderJob::Kustomization(tree) => {
-                    outcome.report.kustomizations += 1;
-                    for file in &tree.files {
-                        outcome.covered.entry(seen(file)).or_insert(Cover::Manifest);
-                    }
-                }
-            }
-        }
-        outcome.report.charts = charts.len();
+        outcome.cover_files(&done);
         let names: BTreeMap<PathBuf, Arc<str>> = inputs
             .iter()
             .filter_map(|input| Some((seen(input.content.file()?), Arc::clone(&input.path))))
@@ -178,6 +154,35 @@ impl Outcome {
         outcome.report = Report { charts, kustomizations, ..report };
         outcome.kept = kept;
         outcome
+    }
+
+    /// Notes what became of the files from which something was rendered.
+    fn cover_files(&mut self, done: &[JudgedRendering]) {
+        let mut charts: BTreeSet<&Path> = BTreeSet::new();
+        for judged in done {
+            let report = &judged.file.report;
+            if report.objects > 0 || !report.findings.is_empty() || !report.unjudged.is_empty() {
+                self.spoken.insert(normal(judged.of.file()));
+            }
+            match &judged.of {
+                RenderJob::Chart { dir, .. } => {
+                    charts.insert(dir);
+                    if !judged.without.is_empty() {
+                        self.without.insert(normal(judged.of.file()), judged.without.clone());
+                    }
+                    self.charts.insert(normal(dir));
+                    let templates = judged.origins.iter().flatten().cloned();
+                    self.covered.extend(templates.map(|file| (file, Cover::Template)));
+                }
+                RenderJob::Kustomization(tree) => {
+                    self.report.kustomizations += 1;
+                    for file in &tree.files {
+                        self.covered.entry(seen(file)).or_insert(Cover::Manifest);
+                    }
+                }
+            }
+        }
+        self.report.charts = charts.len();
     }
 
     /// Returns the keys of what files say by themselves from which something was rendered.

@@ -53,39 +53,114 @@ impl EncodeLabelValue for RuleLabel {
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Inner>);
 
-#[derive(Debug)]
-struct Inner {
-    registry: Registry,
-    reviews: Counters<3>,
-    findings: Family<OfFindings, Counter>,
-    unfilled: Counter,
-    duration: Family<Labels<1>, Histogram>,
-    in_flight: Gauge,
-    body_bytes: Gauge,
-    connections: Gauge,
-    refused: Counters<1>,
-    closed: Counters<1>,
-    shed: Counters<1>,
-    faults: Counters<1>,
-    malformed: Counters<2>,
-    trusted_children: Counter,
-    rejected: Family<[(&'static str, u16); 1], Counter>,
-    bodies_ended: Counters<1>,
-    handshake_errors: Counters<1>,
-    certificate_not_after: Seconds,
-    authority_not_after: Seconds,
-    certificate_steps: Counters<1>,
-    certificate_errors: Counters<1>,
-    bundle_writes: Counters<1>,
-    clock_ahead: Gauge,
-    reloads: Counters<2>,
-    policy: Family<[(&'static str, Arc<str>); 2], Gauge>,
-    policy_loaded: Seconds,
-    lookups: Counters<2>,
-    parent_lookups: Counters<1>,
-    claims: Gauge,
-    claims_stale: Gauge,
-    log_lines_dropped: Counter,
+/// Declares the metrics, and how each is registered: its name, its help, and for some a unit and how one is made.
+macro_rules! metrics {
+    ($($field:ident: $type:ty = $register:ident($($argument:expr),+ $(,)?);)+) => {
+        #[derive(Debug)]
+        struct Inner {
+            registry: Registry,
+            $($field: $type,)+
+        }
+
+        impl Inner {
+            fn registered(registry: &mut Registry) -> Self {
+                Self { $($field: $register(registry, $($argument),+),)+ registry: Registry::default() }
+            }
+        }
+    };
+}
+
+metrics! {
+    reviews: Counters<3> = register("reviews", "Reviews answered");
+    findings: Family<OfFindings, Counter> = register("findings", "Findings of the rules");
+    unfilled: Counter = register(
+        "unfilled_objects",
+        "Objects that reached validate without what mutate fills in",
+    );
+    duration: Family<Labels<1>, Histogram> = register_in(
+        Unit::Seconds,
+        "review_duration",
+        "Time from the complete headers of a review to its answer",
+        Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+    );
+    in_flight: Gauge = register("reviews_in_flight", "Reviews being evaluated");
+    body_bytes: Gauge = register_in(
+        Unit::Bytes,
+        "body_buffered",
+        "Memory taken by request bodies",
+        Gauge::default(),
+    );
+    bodies_ended: Counters<1> = register(
+        "bodies_ended",
+        "Request bodies cut off: too slow, late (past the deadline of the review), or in too many pieces",
+    );
+    connections: Gauge = register("connections", "Open connections");
+    refused: Counters<1> = register("connections_refused", "Connections closed on arrival");
+    closed: Counters<1> = register("connections_closed", "Connections closed by the server, by cause");
+    shed: Counters<1> = register("shed", "Requests answered 429 with Retry-After");
+    trusted_children: Counter = register(
+        "trusted_children",
+        "Objects admitted because a trusted controller made them from a parent that was judged",
+    );
+    faults: Counters<1> = register(
+        "faults",
+        "Internal errors of the webhook; the requests were allowed with a warning",
+    );
+    malformed: Counters<2> = register(
+        "malformed_reviews",
+        "Reviews with invalid content; those with a uid were allowed with a warning",
+    );
+    rejected: Family<[(&'static str, u16); 1], Counter> = register(
+        "requests_rejected",
+        "Requests that are not reviews, by HTTP status",
+    );
+    handshake_errors: Counters<1> = register("handshake_errors", "Failed TLS handshakes");
+    certificate_not_after: Seconds = register(
+        "certificate_not_after_timestamp_seconds",
+        "When the first certificate of the served chain expires",
+    );
+    authority_not_after: Seconds = register(
+        "authority_not_after_timestamp_seconds",
+        "When the authority of self-managed certificates expires",
+    );
+    certificate_steps: Counters<1> = register(
+        "certificate_steps",
+        "Steps in the life of self-managed certificates",
+    );
+    certificate_errors: Counters<1> = register(
+        "certificate_errors",
+        "Errors in managing certificates, and certificates rejected",
+    );
+    bundle_writes: Counters<1> = register(
+        "bundle_writes",
+        "Attempts to set the caBundle of a webhook configuration",
+    );
+    clock_ahead: Gauge = register_in(
+        Unit::Seconds,
+        "api_server_clock_ahead",
+        "How far the API server's clock is ahead of this machine's; 0 within half a minute",
+        Gauge::default(),
+    );
+    reloads: Counters<2> = register("reloads", "Attempts to load a changed file");
+    policy: Family<[(&'static str, Arc<str>); 2], Gauge> = register("policy_info", "The policy in force");
+    policy_loaded: Seconds = register(
+        "policy_loaded_timestamp_seconds",
+        "When the policy in force was loaded",
+    );
+    lookups: Counters<2> = register("claim_lookups", "Look-ups of PersistentVolumeClaims");
+    parent_lookups: Counters<1> = register(
+        "parent_lookups",
+        "Reviews of objects that a trusted controller made, by whether their parent was found",
+    );
+    claims: Gauge = register("claim_cache_claims", "Claims in the cache");
+    claims_stale: Gauge = register(
+        "claim_cache_stale",
+        "Whether the cache has had no contact with the API server lately",
+    );
+    log_lines_dropped: Counter = register(
+        "log_lines_dropped",
+        "Log lines dropped because the log could not be written fast enough",
+    );
 }
 
 impl Default for Metrics {
@@ -279,117 +354,7 @@ fn register_in<M: Metric + Clone>(
 impl Inner {
     fn new() -> Self {
         let registry = &mut Registry::with_prefix("jobgate");
-        let inner = Self {
-            reviews: register(registry, "reviews", "Reviews answered"),
-            findings: register(registry, "findings", "Findings of the rules"),
-            unfilled: register(
-                registry,
-                "unfilled_objects",
-                "Objects that reached validate without what mutate fills in",
-            ),
-            duration: register_in(
-                registry,
-                Unit::Seconds,
-                "review_duration",
-                "Time from the complete headers of a review to its answer",
-                Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            ),
-            in_flight: register(registry, "reviews_in_flight", "Reviews being evaluated"),
-            body_bytes: register_in(
-                registry,
-                Unit::Bytes,
-                "body_buffered",
-                "Memory taken by request bodies",
-                Gauge::default(),
-            ),
-            bodies_ended: register(
-                registry,
-                "bodies_ended",
-                "Request bodies cut off: too slow, late (past the deadline of the review), or in too many pieces",
-            ),
-            connections: register(registry, "connections", "Open connections"),
-            refused: register(registry, "connections_refused", "Connections closed on arrival"),
-            closed: register(registry, "connections_closed", "Connections closed by the server, by cause"),
-            shed: register(registry, "shed", "Requests answered 429 with Retry-After"),
-            trusted_children: register(
-                registry,
-                "trusted_children",
-                "Objects admitted because a trusted controller made them from a parent that was judged",
-            ),
-            faults: register(
-                registry,
-                "faults",
-                "Internal errors of the webhook; the requests were allowed with a warning",
-            ),
-            malformed: register(
-                registry,
-                "malformed_reviews",
-                "Reviews with invalid content; those with a uid were allowed with a warning",
-            ),
-            rejected: register(
-                registry,
-                "requests_rejected",
-                "Requests that are not reviews, by HTTP status",
-            ),
-            handshake_errors: register(registry, "handshake_errors", "Failed TLS handshakes"),
-            certificate_not_after: register(
-                registry,
-                "certificate_not_after_timestamp_seconds",
-                "When the first certificate of the served chain expires",
-            ),
-            authority_not_after: register(
-                registry,
-                "authority_not_after_timestamp_seconds",
-                "When the authority of self-managed certificates expires",
-            ),
-            certificate_steps: register(
-                registry,
-                "certificate_steps",
-                "Steps in the life of self-managed certificates",
-            ),
-            certificate_errors: register(
-                registry,
-                "certificate_errors",
-                "Errors in managing certificates, and certificates rejected",
-            ),
-            bundle_writes: register(
-                registry,
-                "bundle_writes",
-                "Attempts to set the caBundle of a webhook configuration",
-            ),
-            clock_ahead: register_in(
-                registry,
-                Unit::Seconds,
-                "api_server_clock_ahead",
-                "How far the API server's clock is ahead of this machine's; 0 within half a minute",
-                Gauge::default(),
-            ),
-            reloads: register(registry, "reloads", "Attempts to load a changed file"),
-            policy: register(registry, "policy_info", "The policy in force"),
-            policy_loaded: register(
-                registry,
-                "policy_loaded_timestamp_seconds",
-                "When the policy in force was loaded",
-            ),
-            lookups: register(registry, "claim_lookups", "Look-ups of PersistentVolumeClaims"),
-            parent_lookups: register(
-                registry,
-                "parent_lookups",
-                "Reviews of objects that a trusted controller made, by whether their parent was found",
-            ),
-            claims: register(registry, "claim_cache_claims", "Claims in the cache"),
-            claims_stale: register(
-                registry,
-                "claim_cache_stale",
-                "Whether the cache has had no contact with the API server lately",
-            ),
-            log_lines_dropped: register(
-                registry,
-                "log_lines_dropped",
-                "Log lines dropped because the log could not be written fast enough",
-            ),
-            registry: Registry::default(),
-        };
+        let inner = Self::registered(registry);
         registry.register(
             "build",
             "The running version",

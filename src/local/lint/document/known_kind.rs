@@ -26,19 +26,9 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     }
     let field = |key: &str| fields.get(key).filter(|value| !value.is_null());
     let (kind, version) = (field("kind"), field("apiVersion"));
-    for (key, value) in [("kind", kind), ("apiVersion", version)] {
-        let Some(value) = value.filter(|value| !value.is_string()) else { continue };
-        let manifest = |adapter: &Definition| match key {
-            "kind" => version.and_then(Value::as_str).is_some_and(|version| group(version) == adapter.group),
-            _ => kind.and_then(Value::as_str) == Some(adapter.name),
-        };
-        Kind::all().find(|kind| manifest(kind))?;
-        let message = format!("`{key}` must be a string, not `{value}`");
-        let help = "the API server rejects this object; it was not checked";
-        return Some((
-            Reason::Misspelled,
-            checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help),
-        ));
+    let is_wrong = |value: &&Value| !value.is_string();
+    if kind.as_ref().is_some_and(is_wrong) || version.as_ref().is_some_and(is_wrong) {
+        return not_a_string(kind, version);
     }
     let (kind, version) = (kind.and_then(Value::as_str), version.and_then(Value::as_str));
     let of = version.map(group);
@@ -46,25 +36,10 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     let held = |key: &'static str, text: &str| {
         Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)))
     };
-    let misspelled_at = |level: Level, key: &'static str, message: String, help: String| {
-        Some((Reason::Misspelled, checks::finding(KNOWN_KIND, level, Pointer::of(&[key]), message, help)))
-    };
-    let misspelled = |key, message, help| misspelled_at(level, key, message, help);
-    // Other tools have Jobs, too (`apiVersion: v1alpha`), but not with pods.
-    let is_of_kubernetes = version == Some("v1") || matches!(of, Some("apps" | "extensions" | "policy"));
-    let of_other_tool = || if is_of_kubernetes || has_pod(object) { level } else { Level::Note };
-    let shown = |text: &str| text.escape_debug().to_string();
     let Some(kind) = kind else {
         let help = if of == Some("batch") { OF_BATCH } else { "write its `kind`" };
-        return if of_batch {
-            misspelled(
-                "apiVersion",
-                "this object has no `kind`; it was not checked".to_owned(),
-                help.to_owned(),
-            )
-        } else {
-            None
-        };
+        let message = "this object has no `kind`; it was not checked".to_owned();
+        return of_batch.then(|| misspelled(level, "apiVersion", message, help.to_owned()));
     };
     if is_placeholder(kind) {
         let may_be_batch =
@@ -90,14 +65,29 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     if let Some(finding) = version.and_then(|version| no_longer_served(version, kind)) {
         return Some((Reason::NotServed, finding));
     }
+    not_in_group(object, kind, version, level)
+}
+
+/// Reports a kind that its group does not have, and that resembles one which is judged.
+fn not_in_group(
+    object: &Value,
+    kind: &str,
+    version: Option<&str>,
+    level: Level,
+) -> Option<(Reason, Finding)> {
+    let of = version.map(group);
+    let of_batch = of.is_some_and(is_batch_group);
+    let is_of_other_version = version.is_some_and(|version| is_of_other_version(version, kind));
+    // Other tools have Jobs, too (`apiVersion: v1alpha`), but not with pods.
+    let is_of_kubernetes = version == Some("v1") || matches!(of, Some("apps" | "extensions" | "policy"));
+    let of_other_tool = || if is_of_kubernetes || has_pod(object) { level } else { Level::Note };
     let meant = meant(of, kind);
-    let is_ours = Kind::all().any(|known| known.name == kind);
+    let home = Kind::all().find(|known| known.name == kind);
     let help = |(group, name): (&str, &str)| match Kind::named(group, name) {
         Some(kind) => format!("write `apiVersion: {group}/{}` and `kind: {name}`", kind.version),
         None if of == Some(group) => format!("write `kind: {name}`"),
         None => format!("write an `apiVersion` of the group `{group}`, and `kind: {name}`"),
     };
-    let home = || Kind::all().find(|known| known.name == kind);
     match (version, of, meant) {
         (_, Some("batch"), None) if kind.ends_with("List") => None,
         (_, Some(group), meant)
@@ -105,37 +95,60 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
         {
             let message =
                 format!("there is no kind `{}` in `{group}`; this object was not checked", shown(kind));
-            misspelled("kind", message, meant.map_or_else(|| OF_BATCH.to_owned(), help))
+            Some(misspelled(level, "kind", message, meant.map_or_else(|| OF_BATCH.to_owned(), help)))
         }
         // One of the groups whose kinds are known does not have it: a `JobSet` of `kubeflow.org`, a `Job` of
         // `batch.k8s.io`, which would be Kubernetes' own.
         (Some(version), of, meant)
             if (of_batch && meant.is_none() || is_of_other_version || of.is_some_and(is_like_batch))
-                && let Some(home) = home() =>
+                && let Some(home) = home =>
         {
             let message = format!(
                 "there is no `{kind}` in `apiVersion: {}`; this object was not checked",
                 shown(version)
             );
-            misspelled("apiVersion", message, help((home.group, home.name)))
+            Some(misspelled(level, "apiVersion", message, help((home.group, home.name))))
         }
         // Other tools have kinds and specs, too, so other names count only with pods.
-        (Some(version), _, Some(meant)) if is_ours || has_pod(object) => {
+        (Some(version), _, Some(meant)) if home.is_some() || has_pod(object) => {
             let message = format!(
                 "there is no `{}` in `apiVersion: {}`; this object was not checked",
                 shown(kind),
                 shown(version)
             );
-            misspelled_at(of_other_tool(), "apiVersion", message, help(meant))
+            Some(misspelled(of_other_tool(), "apiVersion", message, help(meant)))
         }
-        (None, _, Some(meant)) if is_ours || has_pod(object) => misspelled_at(
-            of_other_tool(),
-            "kind",
-            format!("this `{}` has no `apiVersion`; it was not checked", shown(kind)),
-            help(meant),
-        ),
+        (None, _, Some(meant)) if home.is_some() || has_pod(object) => {
+            let message = format!("this `{}` has no `apiVersion`; it was not checked", shown(kind));
+            Some(misspelled(of_other_tool(), "kind", message, help(meant)))
+        }
         _ => None,
     }
+}
+
+fn misspelled(level: Level, key: &'static str, message: String, help: String) -> (Reason, Finding) {
+    (Reason::Misspelled, checks::finding(KNOWN_KIND, level, Pointer::of(&[key]), message, help))
+}
+
+fn shown(text: &str) -> String {
+    text.escape_debug().to_string()
+}
+
+/// Reports a kind or version that is no string, if the other one is of a kind that is judged.
+fn not_a_string(kind: Option<&Value>, version: Option<&Value>) -> Option<(Reason, Finding)> {
+    let wrong = |value: Option<&Value>| value.is_some_and(|value| !value.is_string());
+    let (key, value) = if wrong(kind) { ("kind", kind?) } else { ("apiVersion", version?) };
+    let text = |value: Option<&'_ Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let (kind, version) = (text(kind), text(version));
+    let is_meant = |known: &Definition| match key {
+        "kind" => version.as_deref().is_some_and(|version| group(version) == known.group),
+        _ => kind.as_deref() == Some(known.name),
+    };
+    Kind::all().find(|kind| is_meant(kind))?;
+    let message = format!("`{key}` must be a string, not `{value}`");
+    let help = "the API server rejects this object; it was not checked";
+    let finding = checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help);
+    Some((Reason::Misspelled, finding))
 }
 
 /// Reports an unknown or deprecated version of a judged kind. The rules judge the object anyway.

@@ -317,42 +317,11 @@ impl Walk<'_> {
             self.home((key, value), fields, parent)
         };
         if let Some(home) = home {
-            let message = format!("{begin}; it belongs at `{home}`");
-            let target = home.key(key);
-            let is_mapping = |at: &Pointer| at.find(self.object).is_some_and(Value::is_object);
-            let moved = match home.find(self.object) {
-                Some(Value::Object(fields)) if fields.get(key).is_none() => {
-                    Some(Op::Add(target.clone(), value.clone()))
-                }
-                None if home.parent().is_some_and(|around| is_mapping(&around)) => {
-                    Some(Op::Add(home.clone(), json!({key: value.clone()})))
-                }
-                _ => None,
-            };
-            let help = format!("move it to `{target}`");
-            let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
-            if let Some(moved) = moved {
-                finding.fix(Safety::Unsafe, vec![moved, Op::Remove(pointer)]);
-            }
+            self.belongs_at(&home, (key, value), (level, &begin), pointer);
             return;
         }
         if let Some(inner) = inner(fields, value) {
-            // An extra level, or an older API: `source` of a pod's resource claim, until Kubernetes 1.31.
-            let message = format!("{begin}; its fields belong directly in `{parent}`");
-            let names = inner.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
-            let help = format!("replace `{}` with {names}", short(key));
-            let around = parent.find(self.object);
-            let free = !parent.is_root()
-                && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
-            let ops = inner
-                .iter()
-                .map(|(name, value)| Op::Add(parent.key(name), value.clone()))
-                .chain([Op::Remove(pointer.clone())]);
-            let ops: Vec<Op> = if free { ops.collect() } else { Vec::new() };
-            let finding = self.report(UNKNOWN_FIELD, level, pointer, message, help).at_key();
-            if !ops.is_empty() {
-                finding.fix(Safety::Unsafe, ops);
-            }
+            self.belongs_without(key, inner, (level, &begin), (parent, pointer));
             return;
         }
         let Some(name) = sibling else {
@@ -368,6 +337,59 @@ impl Walk<'_> {
         let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, help).at_key();
         if renames {
             finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
+        }
+    }
+
+    /// Reports an unknown field that belongs at another place.
+    fn belongs_at(
+        &mut self,
+        home: &Pointer,
+        (key, value): (&str, &Value),
+        (level, begin): (Level, &str),
+        pointer: Pointer,
+    ) {
+        let message = format!("{begin}; it belongs at `{home}`");
+        let target = home.key(key);
+        let is_mapping = |at: &Pointer| at.find(self.object).is_some_and(Value::is_object);
+        let moved = match home.find(self.object) {
+            Some(Value::Object(fields)) if fields.get(key).is_none() => {
+                Some(Op::Add(target.clone(), value.clone()))
+            }
+            None if home.parent().is_some_and(|around| is_mapping(&around)) => {
+                Some(Op::Add(home.clone(), json!({key: value.clone()})))
+            }
+            _ => None,
+        };
+        let help = format!("move it to `{target}`");
+        let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
+        if let Some(moved) = moved {
+            finding.fix(Safety::Unsafe, vec![moved, Op::Remove(pointer)]);
+        }
+    }
+
+    /// Reports an unknown field whose own fields belong in its place: an extra level, or an older API, such as
+    /// `source` of a pod's resource claim, until Kubernetes 1.31.
+    fn belongs_without(
+        &mut self,
+        key: &str,
+        inner: &Map,
+        (level, begin): (Level, &str),
+        (parent, pointer): (&Pointer, Pointer),
+    ) {
+        let message = format!("{begin}; its fields belong directly in `{parent}`");
+        let names = inner.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+        let help = format!("replace `{}` with {names}", short(key));
+        let around = parent.find(self.object);
+        let free = !parent.is_root()
+            && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
+        let ops = inner
+            .iter()
+            .map(|(name, value)| Op::Add(parent.key(name), value.clone()))
+            .chain([Op::Remove(pointer.clone())]);
+        let ops: Vec<Op> = if free { ops.collect() } else { Vec::new() };
+        let finding = self.report(UNKNOWN_FIELD, level, pointer, message, help).at_key();
+        if !ops.is_empty() {
+            finding.fix(Safety::Unsafe, ops);
         }
     }
 }

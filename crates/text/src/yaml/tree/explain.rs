@@ -1,5 +1,7 @@
 //! Messages for what the YAML parser rejects.
 
+use std::borrow::Cow;
+
 use granit_parser::{ErrorKind, ScanError};
 
 use super::build::{Builder, too_deep};
@@ -43,36 +45,51 @@ pub(super) fn explain(
             if let Some(tab) = source[line..at].find('\t') {
                 span = line + tab..line + tab + 1;
             }
-            TAB
+            TAB.into()
         }
-        ErrorKind::UnexpectedCharacter { character: '\t' } => TAB,
-        ErrorKind::TabNotAllowed | ErrorKind::TabInPlainScalar => "tab where a space is required",
+        ErrorKind::UnexpectedCharacter { character: '\t' } => TAB.into(),
         ErrorKind::UnexpectedCharacter { character } => {
             let character = character.escape_default();
-            let message = format!("a value cannot start with `{character}`; put it in quotes");
-            return SyntaxError::syntax(message, span);
+            format!("a value cannot start with `{character}`; put it in quotes").into()
         }
         ErrorKind::UnknownAnchor => {
             let alias = word.trim_end_matches([',', ']', '}']);
-            let message = format!("`{alias}` refers to an anchor that is not defined before it");
-            return SyntaxError::syntax(message, span);
+            format!("`{alias}` refers to an anchor that is not defined before it").into()
         }
-        ErrorKind::UnclosedFlowCollection { open } => {
-            return SyntaxError::syntax(format!("`{open}` is never closed"), span);
-        }
+        ErrorKind::UnclosedFlowCollection { open } => format!("`{open}` is never closed").into(),
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-            return SyntaxError::syntax(format!("`{open}` is closed with `{close}`"), span);
+            format!("`{open}` is closed with `{close}`").into()
         }
+        ErrorKind::ExpectedBlockMappingKey => expected_key(first).into(),
+        ErrorKind::InvalidQuotedScalarIndent if rest.trim().is_empty() => {
+            // The text ends inside quotes that opened after the last node.
+            let open = introducer(source, builder.last_end as usize, at, b"'\"");
+            span = open..open + source[open..].split(['\n', '\r']).next().map_or(0, str::len);
+            UNCLOSED_QUOTE.into()
+        }
+        kind => plain(kind).map_or_else(|| format!("invalid YAML: {kind}").into(), Cow::Borrowed),
+    };
+    SyntaxError::syntax(message, span)
+}
+
+/// Returns what is wrong where a key is expected and something else begins.
+fn expected_key(first: Option<char>) -> &'static str {
+    match first {
+        Some('-') => "expected a key, found a list item; check the indentation",
+        Some('}') => "`}` without an opening `{`",
+        Some(']') => "`]` without an opening `[`",
+        _ => "expected a key; check the indentation",
+    }
+}
+
+/// Returns the message of an error that says the same wherever it is.
+fn plain(kind: &ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::TabNotAllowed | ErrorKind::TabInPlainScalar => "tab where a space is required",
         ErrorKind::DirectiveDisallowed => "a line that starts with `%` is a directive; kubectl rejects it",
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
             "unexpected `:`; check the indentation, or put the value in quotes"
         }
-        ErrorKind::ExpectedBlockMappingKey => match first {
-            Some('-') => "expected a key, found a list item; check the indentation",
-            Some('}') => "`}` without an opening `{`",
-            Some(']') => "`]` without an opening `[`",
-            _ => "expected a key; check the indentation",
-        },
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => "missing `:` after this key",
         ErrorKind::ExpectedBlockSequenceEntry => "expected a list item (`- …`); check the indentation",
         ErrorKind::BlockSequenceEntryNotAllowed => "a list cannot start here; start it on its own line",
@@ -88,12 +105,6 @@ pub(super) fn explain(
         ErrorKind::UnexpectedEof
         | ErrorKind::UnexpectedEofBlockMapping
         | ErrorKind::UnexpectedEofBlockSequence => "the document ends too early",
-        ErrorKind::InvalidQuotedScalarIndent if rest.trim().is_empty() => {
-            // The text ends inside quotes that opened after the last node.
-            let open = introducer(source, builder.last_end as usize, at, b"'\"");
-            span = open..open + source[open..].split(['\n', '\r']).next().map_or(0, str::len);
-            UNCLOSED_QUOTE
-        }
         ErrorKind::UnclosedQuotedScalar => UNCLOSED_QUOTE,
         ErrorKind::DocumentIndicatorInQuotedScalar => "the document ends inside quotes",
         ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
@@ -122,9 +133,8 @@ pub(super) fn explain(
         ErrorKind::BomInsideDocument => "byte order mark inside the document",
         ErrorKind::UndeclaredTagHandle => "undeclared tag handle",
         ErrorKind::InvalidDocumentEnd => "unexpected text after the end of the document",
-        other => return SyntaxError::syntax(format!("invalid YAML: {other}"), span),
-    };
-    SyntaxError::syntax(message, span)
+        _ => return None,
+    })
 }
 
 /// Returns the innermost open bracket if it is on a line above: closing it is then the likely fix.

@@ -91,6 +91,24 @@ fn need(source: &Part<'_, '_>, fields: &[&'static str], causes: &mut Causes) {
     }
 }
 
+/// The fields that sources need, of which no more is validated.
+const NEEDED: [(&str, &[&str]); 14] = [
+    ("awsElasticBlockStore", &["volumeID"]),
+    ("azureDisk", &["diskName", "diskURI"]),
+    ("azureFile", &["secretName", "shareName"]),
+    ("cinder", &["volumeID"]),
+    ("flexVolume", &["driver"]),
+    ("gitRepo", &["repository"]),
+    ("glusterfs", &["endpoints", "path"]),
+    ("iscsi", &["targetPortal", "iqn"]),
+    ("persistentVolumeClaim", &["claimName"]),
+    ("photonPersistentDisk", &["pdID"]),
+    ("portworxVolume", &["volumeID"]),
+    ("scaleIO", &["gateway", "system", "volumeName"]),
+    ("storageos", &["volumeName"]),
+    ("vsphereVolume", &["volumePath"]),
+];
+
 fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
     match kind {
         "emptyDir" => {
@@ -129,25 +147,7 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
                 causes.invalid_text(&path, path.text(), "must be an absolute path");
             }
         }
-        "persistentVolumeClaim" => need(source, &["claimName"], causes),
-        "csi" => {
-            need(source, &["driver"], causes);
-            let driver = source.get("driver");
-            if !driver.text().is_empty() {
-                if driver.text().len() > 63 {
-                    causes.too_long(&driver, 63);
-                }
-                causes.invalid_texts(
-                    &driver,
-                    driver.text(),
-                    names::dns_subdomain(&driver.text().to_lowercase()),
-                );
-            }
-            let secret = source.get("nodePublishSecretRef");
-            if secret.is_set() {
-                need(&secret, &["name"], causes);
-            }
-        }
+        "csi" => csi(source, causes),
         "downwardAPI" => {
             mode(&source.get("defaultMode"), causes);
             pod_fields(source, causes);
@@ -157,13 +157,9 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
             no_path_twice(source, causes);
         }
         "ephemeral" => ephemeral(source, causes),
-        "gitRepo" => need(source, &["repository"], causes),
-        "awsElasticBlockStore" | "cinder" | "portworxVolume" => need(source, &["volumeID"], causes),
-        "azureFile" => need(source, &["secretName", "shareName"], causes),
         "image" => {
             causes.one_of(&source.get("pullPolicy"), &["Always", "IfNotPresent", "Never"]);
         }
-        "iscsi" => need(source, &["targetPortal", "iqn"], causes),
         "rbd" => {
             need_list(source, "monitors", causes);
             need(source, &["image"], causes);
@@ -182,7 +178,6 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
                 causes.required(&source.get("lun"), "lun is required if targetWWNs is specified");
             }
         }
-        "azureDisk" => need(source, &["diskName", "diskURI"], causes),
         "gcePersistentDisk" => {
             let name = source.get("pdName");
             if name.text().is_empty() {
@@ -191,12 +186,6 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
                 causes.required(&(&(&said / "persistentDisk") / "pdName"), "").pointer = name.pointer();
             }
         }
-        "glusterfs" => need(source, &["endpoints", "path"], causes),
-        "flexVolume" => need(source, &["driver"], causes),
-        "vsphereVolume" => need(source, &["volumePath"], causes),
-        "photonPersistentDisk" => need(source, &["pdID"], causes),
-        "storageos" => need(source, &["volumeName"], causes),
-        "scaleIO" => need(source, &["gateway", "system", "volumeName"], causes),
         "quobyte" => {
             let registry = source.get("registry");
             if registry.text().is_empty() {
@@ -209,7 +198,26 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
         {
             causes.required(source, "one of datasetName and datasetUUID is required");
         }
-        _ => {}
+        other => {
+            let fields =
+                NEEDED.iter().find(|(kind, _)| *kind == other).map_or(&[][..], |(_, fields)| *fields);
+            need(source, fields, causes);
+        }
+    }
+}
+
+fn csi(source: &Part<'_, '_>, causes: &mut Causes) {
+    need(source, &["driver"], causes);
+    let driver = source.get("driver");
+    if !driver.text().is_empty() {
+        if driver.text().len() > 63 {
+            causes.too_long(&driver, 63);
+        }
+        causes.invalid_texts(&driver, driver.text(), names::dns_subdomain(&driver.text().to_lowercase()));
+    }
+    let secret = source.get("nodePublishSecretRef");
+    if secret.is_set() {
+        need(&secret, &["name"], causes);
     }
 }
 
