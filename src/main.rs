@@ -21,9 +21,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 #[cfg(all(unix, feature = "serve"))]
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
-/// Starts the program again as a server that gives memory back at once. By default the allocator waits a
+/// Starts the program again as a server, or to answer as one, that gives memory back at once. By default the allocator waits a
 /// second, and then for a thread that has something to do with it; so the memory of a peak stays, and each
-/// thread makes a peak of its own: twice the memory under an attack. If it cannot be started again, it serves
+/// thread makes a peak of its own: twice the memory under an attack. If it cannot be started again, it goes on
 /// all the same.
 #[cfg(all(unix, feature = "serve"))]
 fn give_memory_back() {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         }
     };
     #[cfg(all(unix, feature = "serve"))]
-    if matches!(args.command, Command::Serve(_)) {
+    if matches!(args.command, Command::Serve(_) | Command::Review(_)) {
         give_memory_back();
     }
     match run(&args) {

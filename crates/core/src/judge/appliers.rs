@@ -116,7 +116,7 @@ pub fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
 fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
     let entries = workload.object.at(&["metadata", "managedFields"]);
     let mut found: Vec<&'static Mark> = Vec::new();
-    for entry in entries.items() {
+    for entry in entries.mappings() {
         let Field::Set(name) = entry.get("manager").text() else { continue };
         let is_name = |mark: &Mark| match mark {
             Manager(manager) => *manager == name,
@@ -182,7 +182,7 @@ pub fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
 
 /// Tells whether a server-side apply may own a part of the spec.
 fn applies(workload: &Workload<'_>) -> bool {
-    workload.object.at(&["metadata", "managedFields"]).items().any(|entry| {
+    workload.object.at(&["metadata", "managedFields"]).mappings().any(|entry| {
         let fields = entry.get("fieldsV1");
         let own = entry.get("subresource").text();
         entry.get("operation").text() == Field::Set("Apply")
@@ -196,7 +196,7 @@ pub fn is_left_out(workload: &Workload<'_>, field: &Pointer) -> bool {
     let field = owned(field);
     let entries = workload.object.at(&["metadata", "managedFields"]);
     let owns = |entry: Part<'_>| entry.get("fieldsV1").value.is_some_and(|set| field.find(set).is_some());
-    applies(workload) && !entries.items().any(owns)
+    applies(workload) && !entries.mappings().any(owns)
 }
 
 /// Tells whether Helm has sent the object, and will again, and leaves its manifest nowhere in it.

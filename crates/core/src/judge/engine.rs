@@ -15,7 +15,7 @@ use crate::judge::rule::{Cx, Rule, RuleId};
 use crate::judge::rules::RuleSet;
 use crate::judge::trust::{Trust, trust};
 use crate::judge::verdict::{Skipped, Suppressed, Verdict};
-use crate::kinds::{self, OnUpdate, Path, Workload};
+use crate::kinds::{self, Kind, OnUpdate, Path, Workload};
 use crate::text::patch::Op;
 
 /// Which rules are run.
@@ -165,7 +165,12 @@ impl<'a> Judgement<'a> {
         let mut suppressed: BTreeMap<String, Folded<Finding>> = BTreeMap::new();
         let mut around: Vec<Finding> = Vec::new();
         let mut inside = Vec::new();
-        kinds::each_at(&self.workload.object, path, &mut |part| inside.push(part));
+        kinds::each_at(&self.workload.object, path, &mut |part| {
+            // There may be many that are none.
+            if part.value.is_some_and(|value| Kind::of(value).is_some()) {
+                inside.push(part);
+            }
+        });
         for part in inside {
             // The operator rejects a wrapper in a wrapper. A version that moved its fields is not read.
             let is_judged = |inner: &Workload<'_>| {

@@ -65,7 +65,7 @@ impl<'a> Joined<'a> {
         });
         let mut claims: BTreeMap<&str, BTreeMap<&str, Pointer>> = BTreeMap::new();
         for (name, patch) in patches.iter().flat_map(|(name, all)| all.iter().map(move |one| (*name, one))) {
-            for volume in patch.at(&["template", "spec", "template", "spec", "volumes"]).items() {
+            for volume in patch.at(&["template", "spec", "template", "spec", "volumes"]).mappings() {
                 let claim = volume.get("persistentVolumeClaim").get("claimName");
                 if let Some(volume) = volume.get("name").value.and_then(Value::as_str)
                     && claim.is_set()

@@ -35,7 +35,7 @@ impl<'a> PodMounts<'a> {
         let mut all = Self { containers: pod.containers().collect(), ..Self::default() };
         let mounts = all.containers.iter().enumerate();
         for (container, mount) in
-            mounts.flat_map(|(at, one)| one.part.get("volumeMounts").items().map(move |mount| (at, mount)))
+            mounts.flat_map(|(at, one)| one.part.get("volumeMounts").mappings().map(move |mount| (at, mount)))
         {
             let Some(volume) = mount.get("name").value.and_then(Value::as_str) else { continue };
             let path = mount.get("mountPath").value.and_then(Value::as_str);
@@ -142,7 +142,7 @@ const MAX_PATH_BYTES: usize = 4096;
 impl<'a> Destinations<'a> {
     /// Adds the mounts of a container.
     pub(super) fn add(&mut self, volumes: &Volumes<'a>, container: &Part<'a>) {
-        for mount in container.get("volumeMounts").items() {
+        for mount in container.get("volumeMounts").mappings() {
             let Some(name) = mount.get("name").value.and_then(Value::as_str) else {
                 self.is_open = true;
                 continue;
@@ -240,7 +240,7 @@ fn fate(volume: &Value) -> Fate<'_> {
 
 /// Returns the values of the variables and flags of a container whose name has one of the words.
 fn telling_values<'a>(container: &Container<'a>, words: &[&str]) -> BTreeSet<&'a str> {
-    let env = container.part.get("env").items().map(|variable| {
+    let env = container.part.get("env").mappings().map(|variable| {
         let text = |key| variable.get(key).value.and_then(Value::as_str).unwrap_or_default();
         (text("name"), text("value"))
     });

@@ -94,7 +94,7 @@ pub(super) fn selected(spec: &Part<'_>) -> Option<Selected> {
 }
 
 fn selected_by_term(term: &Part<'_>) -> Option<Selected> {
-    term.get("matchExpressions").items().find_map(|expression| {
+    term.get("matchExpressions").mappings().find_map(|expression| {
         if expression.get("operator").text() != Field::Set("In") {
             return None;
         }
@@ -109,7 +109,7 @@ fn selected_by_term(term: &Part<'_>) -> Option<Selected> {
 impl Spot {
     /// Tells whether a list of tolerations covers the taint of these nodes.
     pub(super) fn is_tolerated_by(&self, tolerations: &Part<'_>) -> bool {
-        tolerations.items().any(|toleration| {
+        tolerations.mappings().any(|toleration| {
             let text = |key| toleration.get(key).text();
             if !matches!(text("effect"), Field::Unset | Field::Set("" | "NoSchedule")) {
                 return false;

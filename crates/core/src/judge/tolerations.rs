@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::rule::{Cx, Word};
 use crate::kinds::{Field, Part};
+use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -22,7 +23,9 @@ pub(super) struct Covered<'a> {
 impl<'a> Covered<'a> {
     pub(super) fn by(tolerations: &Part<'a>) -> Self {
         let mut covered = Self::default();
-        for (index, toleration) in tolerations.items().enumerate() {
+        for (index, value) in tolerations.values().iter().enumerate().filter(|(_, value)| value.is_object()) {
+            meter::spend(1);
+            let toleration = Part::root(value);
             if !matches!(toleration.get("effect").text(), Field::Unset | Field::Set("" | "NoSchedule")) {
                 continue;
             }
@@ -104,7 +107,7 @@ fn selects_gke(spec: &Part<'_>) -> bool {
 pub(super) fn tolerates_aks(spec: &Part<'_>) -> bool {
     const KEY: &str = "sku";
     let covered = || {
-        spec.get("tolerations").items().any(|toleration| {
+        spec.get("tolerations").mappings().any(|toleration| {
             let is = |field, words: &[&str]| match toleration.get(field).text() {
                 Field::Unset => words.contains(&""),
                 Field::Set(text) => words.contains(&text),
@@ -137,7 +140,7 @@ fn selects(spec: &Part<'_>, is_label: impl Fn(&str) -> bool) -> bool {
                 let selects = matches!(expression.get("operator").text(), Field::Set("In" | "Exists"));
                 selects && expression.get("key").text().set().is_some_and(&is_label)
             };
-            term.get("matchExpressions").items().any(names)
+            term.get("matchExpressions").mappings().any(names)
         })
 }
 

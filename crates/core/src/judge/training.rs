@@ -87,7 +87,7 @@ pub fn is_trained_by(version: &str, object: &Value) -> bool {
         return false;
     };
     let containers = Part { pointer: Pointer::root(), value: Some(object) }.at(at).get("containers");
-    containers.items().any(|part| {
+    containers.mappings().any(|part| {
         part.value.is_some_and(accelerator::is_requested_by) && {
             let container = Container { slot: ContainerSlot::Main, part };
             let line = CommandLine::of(container, None, &Rc::default());

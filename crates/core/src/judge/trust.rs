@@ -89,7 +89,7 @@ impl<'a> Owner<'a> {
     /// Returns that of an object. The API server accepts one at most.
     fn of(object: &Part<'a>) -> Option<Self> {
         let owners = object.at(&["metadata", "ownerReferences"]);
-        let owner = owners.items().find(|owner| owner.get("controller").bool().set() == Some(true))?;
+        let owner = owners.mappings().find(|owner| owner.get("controller").bool().set() == Some(true))?;
         let text = |key| owner.get(key).text().set().unwrap_or_default();
         Some(Self {
             api_version: text("apiVersion"),

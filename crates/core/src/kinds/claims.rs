@@ -53,6 +53,11 @@ impl<'a> Workload<'a> {
 impl<'a> OwnClaim<'a> {
     fn of(form: &'static OwnClaims, claim: &Part<'a>) -> Option<Self> {
         let text = |part: Part<'a>| part.value.and_then(Value::as_str).filter(|text| !text.is_empty());
+        // A list may have thousands that say nothing.
+        let says = |path: &[&str]| path.iter().try_fold(claim.value?, |value, key| value.get(key))?.as_str();
+        if says(form.name).is_none() && form.existing.is_none_or(|field| says(&[field]).is_none()) {
+            return None;
+        }
         let spec = claim.get(form.spec);
         let existing =
             form.existing.map(|field| claim.get(field)).filter(|field| text(field.clone()).is_some());

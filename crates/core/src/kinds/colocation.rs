@@ -110,7 +110,7 @@ fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<Pin<'a>> {
 /// Returns the only node that a node selector term allows, if it names one.
 fn node_of_term<'a>(term: &Part<'a>) -> Option<Pin<'a>> {
     let one = |list: &'static str, key: &'static str, name: Name| {
-        term.get(list).items().find_map(|expression| {
+        term.get(list).mappings().find_map(|expression| {
             let names = expression.get("key").text() == Field::Set(key)
                 && expression.get("operator").text() == Field::Set("In");
             let values = expression.get("values").value?.as_array()?;

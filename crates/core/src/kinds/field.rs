@@ -111,6 +111,28 @@ impl<'a> Part<'a> {
         })
     }
 
+    /// Returns the items that can be read as mappings, if it is a list: of one of another type, that is all there is
+    /// to say, and a list may have nothing else.
+    pub fn mappings(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
+        let pointer = self.pointer.clone();
+        self.values()
+            .iter()
+            .enumerate()
+            .inspect(|_| meter::spend(1))
+            .filter(|(_, value)| may_be_read(value))
+            .map(move |(index, value)| Part { pointer: &pointer / index, value: Some(value) })
+    }
+
+    /// Returns the entries that can be read as mappings, if it is a mapping, whose keys the author chooses.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
+        let pointer = self.pointer.clone();
+        let entries = self.value.and_then(Value::as_object).into_iter().flatten();
+        entries
+            .inspect(|_| meter::spend(1))
+            .filter(|(_, value)| may_be_read(value))
+            .map(move |(key, value)| (key, Part { pointer: pointer.key(key), value: Some(value) }))
+    }
+
     /// Returns the entries, if it is a mapping, whose keys the author chooses.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
@@ -165,6 +187,11 @@ impl<'a> Part<'a> {
             Some(_) => Field::Wrong,
         }
     }
+}
+
+/// Tells whether a value is a mapping, or one that is not there.
+fn may_be_read(value: &Value) -> bool {
+    value.is_object() || value.is_null()
 }
 
 /// Returns an integer, also for a float without a fraction within ±2^53: kubectl sends `4.0` as `4`.

@@ -101,7 +101,7 @@ pub(super) static JOB_SET: Definition = Definition {
 fn attempts(object: &Part<'_>) -> Attempts {
     let policy = object.at(&["spec", "failurePolicy"]);
     let is_free = |rule: &Part<'_>| matches!(rule.get("action").text(), Field::Set(action) if action.ends_with("IgnoreMaxRestarts"));
-    if policy.get("rules").items().any(|rule| is_free(&rule)) {
+    if policy.get("rules").mappings().any(|rule| is_free(&rule)) {
         return Attempts::NoLimit;
     }
     Attempts::with_retries(&policy.get("maxRestarts"), 0)

@@ -136,7 +136,7 @@ impl<'a> PodTemplate<'a> {
     /// Tells whether its pods start only when others have ended (`dependsOn` of a JobSet).
     #[must_use]
     pub fn waits_for_the_end(&self) -> bool {
-        let depends_on = self.entry.iter().flat_map(|entry| entry.part.get("dependsOn").items());
+        let depends_on = self.entry.iter().flat_map(|entry| entry.part.get("dependsOn").mappings());
         depends_on.into_iter().any(|other| other.get("status").text() == Field::Set("Complete"))
     }
 
@@ -165,7 +165,7 @@ impl<'a> PodTemplate<'a> {
     /// Returns the volumes with a claim by name, without generic ephemeral volumes, which have a claim per
     /// pod (docs/internals/pods.md#ephemeral-volumes).
     pub fn claims(&self) -> impl Iterator<Item = ClaimUse<'a>> + use<'a> {
-        self.spec.get("volumes").items().filter_map(|volume| {
+        self.spec.get("volumes").mappings().filter_map(|volume| {
             let source = volume.get("persistentVolumeClaim");
             let part = source.get("claimName");
             let claim = part.value?.as_str()?;

@@ -126,11 +126,11 @@ fn each<'a>(
         return found(part.at(path), entry);
     };
     let (around, below) = (part.at(&path[..at]), &path[at + 1..]);
-    for (name, part) in around.entries() {
+    for (name, part) in around.fields() {
         each(part.clone(), below, Some(Entry { name: Some(name), part }), found);
     }
-    for part in around.items() {
-        let name = ["name", "groupName"].iter().find_map(|key| part.get(key).value?.as_str());
+    for part in around.mappings() {
+        let name = ["name", "groupName"].iter().find_map(|key| part.value?.get(key)?.as_str());
         each(part.clone(), below, Some(Entry { name, part }), found);
     }
 }

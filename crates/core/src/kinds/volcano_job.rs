@@ -63,7 +63,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
 
 /// Tells whether the end of a task ends the job, so that the pods of others need not end by themselves.
 fn completes_the_job(task: &Part<'_>) -> bool {
-    task.get("policies").items().any(|policy| {
+    task.get("policies").mappings().any(|policy| {
         policy.get("action").text() == Field::Set("CompleteJob") && is_for(&policy, &["TaskCompleted"])
     })
 }
@@ -83,16 +83,16 @@ fn is_for(policy: &Part<'_>, events: &[&str]) -> bool {
 fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
     let spec = job.get("spec");
     let (mut pods, mut fail) = (0_i64, false);
-    for task in spec.get("tasks").items() {
+    for task in spec.get("tasks").mappings() {
         pods = pods.saturating_add(task.get("replicas").int().set().unwrap_or_default().max(0));
         let pod = task.at(&["template", "spec"]);
         fail |= pod.get("restartPolicy").text() == Field::Set("Never")
             || pod.get("activeDeadlineSeconds").is_set();
     }
     let acts = |around: &Part<'_>| {
-        let mut policies = around.get("policies").items();
+        let mut policies = around.get("policies").mappings();
         policies.any(|policy| policy.get("exitCode").is_set() || is_for(&policy, &["PodFailed", "*"]))
     };
-    let is_handled = acts(&spec) || spec.get("tasks").items().any(|task| acts(&task));
+    let is_handled = acts(&spec) || spec.get("tasks").mappings().any(|task| acts(&task));
     (pods > 1 && fail && !is_handled).then(|| spec.get("policies"))
 }

@@ -261,7 +261,7 @@ impl<'a> Workload<'a> {
             |field: Part<'_>, words: &[&str]| field.text().set().is_some_and(|word| words.contains(&word));
         match self.kind.finished {
             Finished::Conditions(types) => {
-                self.object.at(&["status", "conditions"]).items().any(|condition| {
+                self.object.at(&["status", "conditions"]).mappings().any(|condition| {
                     condition.get("status").text() == Field::Set("True")
                         && is_one(condition.get("type"), types)
                 })

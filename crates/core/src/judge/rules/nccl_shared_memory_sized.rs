@@ -259,7 +259,7 @@ fn on_disk(mounts: &Destinations<'_>, pod: &PodTemplate<'_>, line: &CommandLine<
     if !mounts.is_mounted(&PLACES[..1]) {
         return None;
     }
-    let mount = line.container.part.get("volumeMounts").items().find(|mount| {
+    let mount = line.container.part.get("volumeMounts").mappings().find(|mount| {
         mount
             .get("mountPath")
             .value
@@ -268,7 +268,7 @@ fn on_disk(mounts: &Destinations<'_>, pod: &PodTemplate<'_>, line: &CommandLine<
     })?;
     let name = mount.get("name").value?.as_str()?;
     let is_it = |volume: &Part<'_>| volume.get("name").value.and_then(Value::as_str) == Some(name);
-    let directory = pod.spec.get("volumes").items().find(is_it)?.get("emptyDir");
+    let directory = pod.spec.get("volumes").mappings().find(is_it)?.get("emptyDir");
     let medium = directory.get("medium");
     let is_disk =
         medium.is_set() && medium.text() == Field::Set("") || directory.is_mapping() && !medium.is_set();
@@ -283,7 +283,7 @@ fn fix(pod: &PodTemplate<'_>, line: &CommandLine<'_>) -> Option<Vec<Op>> {
     let gibibytes = limit.map_or(16, |limit| (limit / 4 / (1 << 30)).clamp(1, 16));
     let (volumes, mounts) = (pod.spec.get("volumes"), container.get("volumeMounts"));
     let taken =
-        volumes.items().find(|volume| volume.get("name").value.and_then(Value::as_str) == Some(VOLUME));
+        volumes.mappings().find(|volume| volume.get("name").value.and_then(Value::as_str) == Some(VOLUME));
     let size = format!("{gibibytes}Gi");
     let volume = json!({"name": VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}});
     let mount = json!({"name": VOLUME, "mountPath": "/dev/shm"});

@@ -359,7 +359,7 @@ fn defaulted_again(cx: &Cx<'_>) -> Option<Op> {
 /// they do not count. A requester can forge both marks, but only for their own Job.
 fn is_chosen(object: &Part<'_>) -> bool {
     let metadata = object.get("metadata");
-    let applied = metadata.get("managedFields").items().any(|entry| {
+    let applied = metadata.get("managedFields").mappings().any(|entry| {
         entry.get("operation").text() == Field::Set("Apply")
             && entry.at(&["fieldsV1", "f:spec", "f:podReplacementPolicy"]).value.is_some()
     });

@@ -130,7 +130,7 @@ fn check(cx: &mut Cx<'_>) {
         match disruption {
             Disruption::FailsJob => of_job(cx, pod, &spot),
             Disruption::FailsSet { restarts, rules, uncounted } => {
-                let rules = || workload.object.at(rules).items().any(|rule| restarts_free(&rule, uncounted));
+                let rules = || workload.object.at(rules).mappings().any(|rule| restarts_free(&rule, uncounted));
                 if !*is_free.get_or_init(rules) {
                     of_set(cx, pod, &spot, &workload.object.at(restarts), uncounted);
                 }
@@ -164,8 +164,8 @@ const REPLACEMENT: &str = "podReplacementPolicy";
 
 /// Tells whether a Job has a rule on lost nodes.
 fn decides(policy: &Part<'_>) -> bool {
-    policy.get("rules").items().any(|rule| {
-        rule.get("onPodConditions").items().any(|condition| {
+    policy.get("rules").mappings().any(|rule| {
+        rule.get("onPodConditions").mappings().any(|condition| {
             condition.get("type").text() == Field::Set("DisruptionTarget")
                 && matches!(condition.get("status").text(), Field::Unset | Field::Set("" | "True"))
         })

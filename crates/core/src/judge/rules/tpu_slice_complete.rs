@@ -136,7 +136,7 @@ fn chips_of(topology: &str) -> Option<i64> {
 /// Returns the chips that a pod requests; nothing if that is unknown.
 fn chips_of_pod(pod: &PodTemplate<'_>) -> Option<i64> {
     let mut all = 0_i64;
-    for container in pod.spec.get("containers").items() {
+    for container in pod.spec.get("containers").mappings() {
         let resources = container.get("resources");
         let chips = ["limits", "requests"].map(|list| resources.get(list).get(CHIPS));
         let Some(chips) = chips.into_iter().find(crate::kinds::Part::is_set) else { continue };

@@ -339,7 +339,7 @@ fn clean_up(tool: &str) -> String {
 /// Tells whether an object other than a CronJob controls this one, and deletes it.
 fn is_owned(workload: &Workload<'_>) -> bool {
     let owners = workload.object.at(&["metadata", "ownerReferences"]);
-    owners.items().any(|owner| {
+    owners.mappings().any(|owner| {
         owner.get("controller").bool() == Field::Set(true)
             && owner.get("kind").text() != Field::Set("CronJob")
     })
