@@ -37,7 +37,7 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use crate::judge::policy::Policy;
 use crate::local::files::{self, Barred, MAX_SETTINGS_BYTES, Tree};
-use crate::local::lint::{Claims, Input, Options, collect, drained, path_text};
+use crate::local::lint::{Claims, Input, Options, collect, drained, facts_in, path_text};
 use crate::policies::BUILTINS;
 use crate::report::clean;
 use crate::text::suggest::closest;
@@ -138,5 +138,5 @@ fn facts(paths: &[PathBuf], within: Option<&Tree>, options: &Options<'_>) -> any
     if let Some(outside) = files.files.iter().find(is_outside) {
         bail!("read the facts: {} is a link that leads out of the directory", clean(&outside.path));
     }
-    Ok(Claims::in_facts(&files.files, options)?)
+    Ok(facts_in(&files.files, options)?)
 }

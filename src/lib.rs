@@ -6,7 +6,7 @@
 //! text        with spans   object     kinds      judge::rules                          judge::engine
 //!                                                                                          ├─> admission: AdmissionReview response
 //!                                facts, policy ────────────────────────────────────────────├─> report: human, json, sarif, …
-//!                                                                                          └─> local: byte edits of the source file
+//!                                                                                          └─> jobgate_lint: places and byte edits of the source file
 //! ```
 //!
 //! [`judge::engine::evaluate`] is the middle of it and is pure. `jobgate lint`, `jobgate dry-run` and

@@ -1,9 +1,7 @@
 //! Files on disk: found, read, judged and fixed.
 
-pub mod baseline;
 pub mod cases;
 pub mod files;
-pub mod fix;
 pub mod lint;
 mod paths;
 pub mod render;
@@ -11,3 +9,5 @@ pub mod replace;
 pub mod reviews;
 mod spot;
 pub mod starter;
+
+pub use jobgate_lint::{baseline, fix};

@@ -23,7 +23,7 @@ use crate::cluster::{self, Wanted};
 use crate::judge::facts::FactTable;
 #[cfg(feature = "serve")]
 use crate::local::lint::Mentioned;
-use crate::local::lint::{self, Against, Linted, Options, Progress};
+use crate::local::lint::{self, Linted, Options, Progress};
 #[cfg(feature = "serve")]
 use crate::report::Unjudged;
 use crate::report::{self, Answered, Format, Report};
@@ -84,7 +84,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         return Err(error).context("read the objects that exist");
     }
     #[allow(unused_mut, reason = "the cluster adds to it, where there is one")]
-    let mut against = Against::in_files(&old.files, &options).context("read the objects that exist")?;
+    let mut against = lint::against_in(&old.files, &options).context("read the objects that exist")?;
     #[cfg(feature = "serve")]
     let looked = connection
         .map(|connection| connection.read(&inputs.files, &options, &facts, &mut against))
@@ -156,7 +156,7 @@ impl Connection {
         files: &[lint::Input],
         options: &Options<'_>,
         facts: &lint::Claims,
-        against: &mut Against,
+        against: &mut lint::Against,
     ) -> anyhow::Result<(FactTable, Vec<Unjudged>)> {
         let client = &self.connection.client;
         self.runtime

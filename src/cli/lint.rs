@@ -17,7 +17,7 @@ use super::{Exit, Source, facts, today};
 use crate::cli::args::{Lint, Reporting};
 use crate::judge::finding::Safety;
 use crate::local::baseline::{Baseline, Root};
-use crate::local::files::MAX_BASELINE_BYTES;
+use crate::local::files::{MAX_BASELINE_BYTES, Tree};
 use crate::local::fix;
 use crate::local::lint::{
     self, Change, Content, Fixing, Inputs, Linted, Options, Progress, Reached, STDIN, Sink, Unreadable,
@@ -177,7 +177,8 @@ pub(super) fn read_baseline(file: &Source, settings: &Settings) -> anyhow::Resul
 }
 
 fn root_of(baseline: &Path) -> anyhow::Result<Root> {
-    Ok(Root::new(baseline, &std::env::current_dir().context("find the current directory")?))
+    let current = std::env::current_dir().context("find the current directory")?;
+    Ok(Root::new(baseline, &current, Path::exists))
 }
 
 /// Removes baselined findings from the report.
@@ -213,7 +214,9 @@ impl Sink for Files {
         match &change.input.content {
             Content::File(path) => {
                 let replaced = match &change.input.reached {
-                    Reached::Inside(tree) => replace_in(tree, path, change.old, change.new),
+                    Reached::Inside(roots) => {
+                        replace_in(&Tree::from_roots(Arc::clone(roots)), path, change.old, change.new)
+                    }
                     Reached::Outside => Err(NotReplaced::LeadsOut),
                     Reached::Named => replace(path, change.old, change.new),
                 };

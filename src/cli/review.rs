@@ -17,7 +17,7 @@ use crate::judge::facts::{Fact, Facts};
 use crate::judge::policy::Policy;
 use crate::judge::rule::Needs;
 use crate::local::files;
-use crate::local::lint::{self, Against, Claims, FactsError, MAX_FILE_SIZE, Options, STDIN, path_text};
+use crate::local::lint::{self, Claims, FactsError, MAX_FILE_SIZE, Options, STDIN, path_text};
 use crate::local::reviews::{Sent, reviews};
 use crate::report::{ObjectId, Reason, Unjudged, clean};
 use crate::text::value::Value;
@@ -74,7 +74,7 @@ fn make(from: &Path, args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit>
     if let Some(error) = old.unreadable.into_iter().next() {
         return Err(error).context("read the objects that exist");
     }
-    let old = Against::in_files(&old.files, &options).context("read the objects that exist")?;
+    let old = lint::against_in(&old.files, &options).context("read the objects that exist")?;
     let files = lint::collect(&[from.to_owned()], drained);
     if let Some(error) = files.unreadable.into_iter().next() {
         return Err(error.into());

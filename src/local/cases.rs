@@ -292,7 +292,7 @@ pub fn read_policy(path: &Path) -> Result<Policy, Vec<Problem>> {
 
 fn facts(path: &Path) -> Result<Claims, Problem> {
     let input = Input::text(&shown(path), bytes(path)?);
-    Claims::in_facts(&[input], &Options::default()).map_err(|error| {
+    lint::facts_in(&[input], &Options::default()).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         Problem::of(path, clean(&format!("{error}{cause}")).into_owned())
     })

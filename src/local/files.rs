@@ -160,6 +160,18 @@ impl Tree {
         Self { roots: directories.into_iter().filter_map(real).collect() }
     }
 
+    /// Returns the tree of directories that [`Self::roots`] gave.
+    #[must_use]
+    pub fn from_roots(roots: Arc<[PathBuf]>) -> Self {
+        Self { roots }
+    }
+
+    /// Returns its directories, absolute and without links.
+    #[must_use]
+    pub fn roots(&self) -> Arc<[PathBuf]> {
+        Arc::clone(&self.roots)
+    }
+
     /// Tells whether a file or directory is in the tree, after all links.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {

@@ -7,20 +7,15 @@
 //! pool; the report does not depend on the number of threads.
 
 mod after;
-mod against;
 mod answers;
 mod arguments;
-mod batch;
 mod chart;
 mod claims;
-mod document;
 mod fixing;
 mod ignored;
 mod input;
 mod kustomization;
 mod merge;
-mod near;
-mod objects;
 mod options;
 mod patterns;
 mod place;
@@ -28,19 +23,19 @@ mod rendering;
 mod run;
 mod session;
 mod source;
-mod unfinished;
 
-pub use against::{Against, ObjectKey};
-pub use answers::{Mentioned, mentioned, objects_of};
-pub use claims::{Claims, FactsError};
+pub use answers::{Mentioned, against_in, mentioned, objects_of};
+pub use claims::{FactsError, facts_in};
+pub use jobgate_lint::against::{Against, ObjectKey};
+pub use jobgate_lint::claims::Claims;
+pub use jobgate_lint::{Content, DryRun, Input, Reached};
+
 pub use fixing::{Change, Fixing, Sink, Unwritten};
-pub use input::{
-    Content, Exclusions, Input, Inputs, Reached, Unreadable, collect, collect_some, collect_without,
-};
+pub use input::{Exclusions, Inputs, Unreadable, collect, collect_some, collect_without};
+pub use jobgate_lint::place::nothing_in;
 pub use merge::{Linted, lint};
-pub use options::{DryRun, MAX_FILE_SIZE, Options, Progress, Rendering, TIMEOUTS, Values};
+pub use options::{MAX_FILE_SIZE, Options, Progress, Rendering, TIMEOUTS, Values};
 pub use patterns::{BadPattern, ByPath, Patterns};
-pub use place::nothing_in;
 pub use session::{Defined, Fixes, Known, Scan, Session, Target, text};
 pub use source::{drained, stdin};
 

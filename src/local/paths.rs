@@ -2,8 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// The argument and path of standard input.
-pub const STDIN: &str = "-";
+pub use jobgate_lint::{STDIN, path_text};
 
 /// Returns a path without `.` and, as far as possible, without `..`.
 #[must_use]
@@ -45,13 +44,6 @@ pub(super) fn parent(directory: &Path) -> Option<PathBuf> {
         None | Some(Component::ParentDir) => Some(directory.join("..")),
         Some(_) => directory.parent().map(Path::to_owned),
     }
-}
-
-/// Returns the text of a path, with `/` on every system: reports, baselines and links say the same everywhere.
-#[must_use]
-pub fn path_text(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() }
 }
 
 /// Returns a path as a report shows it.

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::claims::{self, Claims};
-use super::input::{Input, Unreadable};
+use super::claims;
+use super::input::Unreadable;
 use super::options::Options;
 use super::run::{File, Run};
-use super::source::{self, Loaded};
+use super::source;
 use crate::judge::rule::RuleId;
 use crate::report::Located;
+use jobgate_lint::Input;
+use jobgate_lint::Loaded;
+use jobgate_lint::claims::Claims;
 
 /// What a finding before and after the other fixes have in common: its document, its rule and its field.
 type Key = (usize, RuleId, String);

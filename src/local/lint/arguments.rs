@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::input::Input;
 use super::place::nothing_in;
 use crate::local::paths::shown;
 use crate::report::{Report, Unjudged};
+use jobgate_lint::Input;
 
 /// The arguments of a run, and whether the report mentions anything in them.
 #[derive(Default)]

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use ignore::WalkBuilder;
 
-use super::input::Input;
-use super::objects::first;
 use super::options::Options;
-use super::{batch, source};
+use super::source;
 use crate::local::paths::{normal, shown};
 use crate::text::value::Value;
+use jobgate_lint::batch;
+use jobgate_lint::objects::first;
+use jobgate_lint::{Input, Role};
 
 /// The file that makes a directory a chart.
 pub(super) const CHART: &str = "Chart.yaml";
@@ -34,17 +35,6 @@ pub(super) fn of(input: &Input) -> Option<Arc<str>> {
         .map(|dir| dir.trim_end_matches('/').to_owned())
         .find(|dir| has_chart(Path::new(dir)))
         .map(Into::into)
-}
-
-/// What Helm makes of a file of a chart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Manifests.
-    Template,
-    /// Nothing: it does not read hidden files.
-    PassedOver,
-    /// Something else, or nothing.
-    Other,
 }
 
 /// Tells what Helm makes of a file of a chart.

@@ -13,44 +13,7 @@ use super::patterns::Patterns;
 use crate::local::files::{Tree, VERSION_CONTROL};
 use crate::local::paths::{STDIN, path_text};
 use crate::report::clean;
-
-/// One file to lint.
-#[derive(Clone, Debug)]
-pub struct Input {
-    /// The path in reports; `-` for standard input.
-    pub path: Arc<str>,
-    /// Where its text is.
-    pub content: Content,
-    /// Whether the user named this file, so that it is meant as a manifest, and not just a directory.
-    pub named: bool,
-    /// The directory argument that it is in; nothing for a named file.
-    pub root: Option<Arc<str>>,
-    /// How a walk has come to it.
-    pub reached: Reached,
-}
-
-/// How a run has come to a file.
-#[derive(Clone, Debug, Default)]
-pub enum Reached {
-    /// The user has named it, or it is no file.
-    #[default]
-    Named,
-    /// A walk has found it in what the user has named.
-    Inside(Tree),
-    /// A walk has found a link to it, which leads out of all that the user has named.
-    Outside,
-}
-
-/// Where the text of an [`Input`] is.
-#[derive(Clone, Debug)]
-pub enum Content {
-    /// In a file, which is read later.
-    File(PathBuf),
-    /// In an editor, in place of that of a file.
-    Open(PathBuf, Arc<String>),
-    /// In memory: from standard input or a pipe, which can be read only once, or from a test.
-    Bytes(Arc<[u8]>),
-}
+use jobgate_lint::{Content, Input, Reached, shown};
 
 /// A path that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -79,43 +42,6 @@ pub struct Inputs {
     tree: Tree,
     /// How many more files and directories may be looked at; nothing for all.
     left: Option<usize>,
-}
-
-impl Content {
-    /// Returns the file that the text is of.
-    #[must_use]
-    pub fn file(&self) -> Option<&PathBuf> {
-        match self {
-            Self::File(path) | Self::Open(path, _) => Some(path),
-            Self::Bytes(_) => None,
-        }
-    }
-}
-
-impl Input {
-    /// Returns a file that the user named.
-    #[must_use]
-    pub fn named(path: &Path) -> Self {
-        Self {
-            path: shown(path),
-            content: Content::File(path.to_owned()),
-            named: true,
-            root: None,
-            reached: Reached::Named,
-        }
-    }
-
-    /// Returns a text that is not in a file.
-    #[must_use]
-    pub fn text(path: &str, bytes: impl Into<Arc<[u8]>>) -> Self {
-        Self {
-            path: path.into(),
-            content: Content::Bytes(bytes.into()),
-            named: true,
-            root: None,
-            reached: Reached::Named,
-        }
-    }
 }
 
 /// Finds the files of arguments: files, directories, globs that the shell did not expand, and `-` for
@@ -297,7 +223,7 @@ impl Inputs {
                         // Only where a link is on the way is there anything to follow.
                         let is_outside = entry.path_is_symlink() && !self.tree.has(entry.path());
                         let reached =
-                            if is_outside { Reached::Outside } else { Reached::Inside(self.tree.clone()) };
+                            if is_outside { Reached::Outside } else { Reached::Inside(self.tree.roots()) };
                         self.files.push(Input { reached, ..input(entry.into_path()) });
                     }
                 }
@@ -362,12 +288,6 @@ fn glob(argument: &Path) -> Option<(PathBuf, GlobMatcher)> {
     }
     let matcher = GlobBuilder::new(text).literal_separator(true).build().ok()?.compile_matcher();
     Some((base, matcher))
-}
-
-/// Returns a path for reports, without a leading `./`.
-fn shown(path: &Path) -> Arc<str> {
-    let path = path.strip_prefix(".").ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path);
-    path_text(path).into()
 }
 
 #[cfg(test)]

@@ -5,16 +5,16 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::batch;
-use super::input::Input;
-use super::objects::first;
 use super::options::Options;
-use super::source::{self, Loaded};
+use super::source;
 use crate::local::paths::{normal, parent, seen, shown};
 use crate::report::{Kustomized, Render};
-use crate::text::pointer::Pointer;
-use crate::text::value::{Map, Value};
-use crate::text::yaml::Limits;
+use crate::text::value::Value;
+use jobgate_lint::Input;
+use jobgate_lint::Loaded;
+use jobgate_lint::batch;
+use jobgate_lint::objects::first;
+use jobgate_lint::patches::{Patch, list, may_be_batch, patches_of};
 pub(super) use tree::{Absent, Tree};
 
 /// The names that kustomize gives its file.
@@ -59,15 +59,6 @@ pub(super) struct Kustomizations {
     patches: BTreeMap<PathBuf, Patch>,
     /// Those that are rendered with Helm's help.
     with_helm: BTreeSet<PathBuf>,
-}
-
-/// A file that a kustomization lists as a patch.
-#[derive(Clone, Debug)]
-pub(super) struct Patch {
-    /// The kustomization.
-    pub(super) by: Kustomized,
-    /// Whether it may be for a batch kind.
-    pub(super) for_batch: bool,
 }
 
 /// The kustomizations that take in batch work.
@@ -334,88 +325,13 @@ fn is_remote(item: &str) -> bool {
         || item.starts_with("github.com/")
 }
 
-/// Returns lists of patches that may be for batch work, in an object that a cluster renders: a Kustomization
-/// of Flux, or an Application of Argo CD.
-pub(super) fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer> {
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    let group = text("apiVersion").split('/').next().unwrap_or_default();
-    let spec = Pointer::of(&["spec"]);
-    let places: Vec<Pointer> = match (group, text("kind")) {
-        ("kustomize.toolkit.fluxcd.io", "Kustomization") => vec![spec],
-        ("argoproj.io", kind @ ("Application" | "ApplicationSet")) => {
-            let spec = if kind == "Application" { spec } else { spec / "template" / "spec" };
-            let sources = (&spec / "sources").find(object).and_then(Value::as_array).map_or(0, Vec::len);
-            let many = (0..sources).map(|nth| &spec / "sources" / nth / "kustomize");
-            many.chain([&spec / "source" / "kustomize"]).collect()
-        }
-        _ => return Vec::new(),
-    };
-    let is_for_batch = |fields: &Map| {
-        patches_of(fields).any(|patch| match (patch.target, patch.text) {
-            (Some(target), _) => may_be_batch(target),
-            (None, text) => text.is_none_or(|text| batch::is_patched_by(text.as_bytes(), limits)),
-        })
-    };
-    places
-        .into_iter()
-        .filter(|at| at.find(object).and_then(Value::as_object).is_some_and(is_for_batch))
-        .map(|at| at / "patches")
-        .collect()
-}
-
-/// A patch, as a kustomization lists it.
-struct Listed<'a> {
-    file: Option<&'a str>,
-    text: Option<&'a str>,
-    target: Option<&'a Value>,
-}
-
-fn patches_of(fields: &Map) -> impl Iterator<Item = Listed<'_>> {
-    let with_target = ["patches", "patchesJson6902"].iter().flat_map(|key| list(fields, key)).map(|item| {
-        let text = |key: &str| item.get(key).and_then(Value::as_str);
-        Listed {
-            file: text("path"),
-            text: text("patch"),
-            target: item.get("target").filter(|target| target.is_object()),
-        }
-    });
-    // An item may be the patch itself, which is no file.
-    let merged = list(fields, "patchesStrategicMerge").iter().filter_map(Value::as_str).map(|item| {
-        let is_text = item.contains('\n');
-        Listed { file: (!is_text).then_some(item), text: is_text.then_some(item), target: None }
-    });
-    with_target.chain(merged)
-}
-
-/// Tells whether a patch with this target may be for batch work. Its fields are regular expressions.
-fn may_be_batch(target: &Value) -> bool {
-    let text = |key: &str| target.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    match (text("group"), text("kind")) {
-        (_, Some(kind)) => may_be_kind(kind),
-        (group, None) => group != Some("apps"),
-    }
-}
-
-/// Tells whether a regular expression may be of a kind of batch work.
-fn may_be_kind(kind: &str) -> bool {
-    let mut names = kind
-        .split(['|', '(', ')', '^', '$'])
-        .map(|name| name.trim_start_matches("?:"))
-        .filter(|name| !name.is_empty());
-    names.any(|name| batch::is_kind(name) || !name.chars().all(char::is_alphanumeric))
-}
-
-fn list<'a>(fields: &'a Map, key: &str) -> &'a [Value] {
-    fields.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
-    use crate::local::lint::input::Content;
     use crate::local::paths::path_text;
+    use jobgate_lint::Content;
 
     /// Files of a directory, of which those with a path that begins with `in/` are inputs. Returns the
     /// kustomizations that are not rendered.

@@ -7,19 +7,20 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::arguments::Arguments;
-use super::claims::Claims;
 use super::fixing::Unwritten;
-use super::input::{Input, Unreadable};
+use super::input::Unreadable;
 use super::kustomization::Kustomizations;
 use super::options::Options;
 use super::place::whole_file;
 use super::rendering::Outcome;
 use super::run::{File, Moved, Run};
-use super::{after, chart, source};
+use super::{after, chart, claims, source};
 use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::judge::policy::Policy;
 use crate::local::paths::normal;
 use crate::report::{Reason, Report, Unjudged, unjudged_order};
+use jobgate_lint::Input;
+use jobgate_lint::claims::Claims;
 
 /// The results of a run.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
         [input] => source::load(input, options.max_file_size).ok().and_then(Result::ok),
         _ => None,
     };
-    let claims = Claims::in_inputs(inputs, alone.as_ref(), options);
+    let claims = claims::in_inputs(inputs, alone.as_ref(), options);
     let kustomizations = Kustomizations::of(inputs, options);
     report(inputs, &Run { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options })
 }

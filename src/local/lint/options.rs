@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 
-use super::against::Against;
+use jobgate_lint::{DryRun, LintOptions};
+
 use super::fixing::Fixing;
-use super::input::{Exclusions, Input};
+use super::input::Exclusions;
 use super::patterns::{ByPath, Patterns};
-use crate::judge::facts::FactTable;
 use crate::judge::policy::Policy;
 use crate::judge::selection::Selection;
 use crate::local::files::Tree;
 use crate::local::render::{TIMEOUT, Tools};
 use crate::text::yaml::Limits;
+use jobgate_lint::Input;
 
 /// The options of a run.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +112,30 @@ impl<'a> Options<'a> {
         self.by_path.iter().rev().find_map(set)
     }
 
+    /// Returns how the text of a file is judged.
+    pub(super) fn of_file<'o>(
+        &'o self,
+        input: &Input,
+        policy: &'o Policy,
+        limits: &'o Limits,
+    ) -> LintOptions<'o> {
+        LintOptions {
+            policy: self.policy_of(input, policy),
+            namespace: self.namespace_of(input),
+            limits,
+            api_checks: self.api_checks,
+            keep_sources: self.keep_sources,
+            keep_fixes: self.keep_fixes,
+            keep_items: self.keep_items,
+            dry_run: self.dry_run,
+            fix: self.fix.map(|fixing| fixing.most),
+            selection: self.selection,
+            whole: self.whole_of(input),
+            reference: self.reference,
+            today: self.today,
+        }
+    }
+
     /// A document may be as large as a file.
     pub(super) fn limits(&self) -> Limits {
         Limits {
@@ -137,19 +162,6 @@ impl Progress {
     pub fn files(&self) -> usize {
         self.files.load(Ordering::Relaxed)
     }
-}
-
-/// The options of a dry run.
-#[derive(Clone, Copy, Debug)]
-pub struct DryRun<'a> {
-    /// Whether unknown fields are rejected, kubectl's default.
-    pub strict: bool,
-    /// Objects that exist.
-    pub against: &'a Against,
-    /// Claims in the cluster, if they were looked up.
-    pub cluster: Option<&'a FactTable>,
-    /// Whether answers keep the objects as they would be stored.
-    pub keep_objects: bool,
 }
 
 /// How charts and kustomizations are rendered.

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::input::Input;
 use super::kustomization::{self, Kustomizations, Taking};
 use super::options::Rendering;
 use super::place::{order, whole_file};
@@ -32,6 +31,7 @@ use crate::report::{Holdings, NotRendered, Reason, Report, Unjudged};
 use attribution::Attribution;
 use explain::Missing;
 use harmless::harmless;
+use jobgate_lint::Input;
 use judged::{FindingKey, JudgedRendering, judged, key};
 use plan::RenderJob;
 

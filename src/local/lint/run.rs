@@ -4,35 +4,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
-use super::batch;
-use super::chart::{self, Role};
-use super::claims::{Claims, Scope};
-use super::document::{self, Broken, Context, Judged};
-use super::fixing::{Change, Fixing, Shifts, Unwritten, start};
-use super::input::{Input, Reached, Unreadable};
+use super::chart;
+use super::fixing::{Change, Fixing, Unwritten};
+use super::input::Unreadable;
 use super::kustomization::{self, Kustomizations};
 use super::options::Options;
-use super::place::{self, unjudged, whole_file};
-use super::source::{self, Loaded, TooLarge};
+use super::place::{self, whole_file};
+use super::source::{self, TooLarge};
 use crate::judge::checks::{self, SYNTAX};
 use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::local::fix;
-use crate::report::{Located, Location, Reason, Report, helm, plural};
+use crate::report::{Located, Location, Reason, Report};
 use crate::text::lines::Lines;
 use crate::text::number::bytes;
-use crate::text::yaml::{self, Chunk, Edit, SyntaxError, SyntaxErrorKind};
-
-/// How many documents a thread judges at a time.
-const DOCUMENTS_PER_BATCH: usize = 32;
-
-/// How many documents are judged before their findings move into the report.
-const DOCUMENTS_PER_WAVE: usize = 64 * DOCUMENTS_PER_BATCH;
-
-/// The size in bytes from which the documents of a file are judged by several threads.
-const MIN_PARALLEL_BYTES: usize = 256 << 10;
+use crate::text::yaml::{self, Edit};
+use jobgate_lint::claims::{Claims, Scope};
+use jobgate_lint::shifts::{Shifts, start};
+use jobgate_lint::{FileJudgement, Input, Loaded, Reached, Subject};
 
 /// Why a file is judged and not fixed.
 const LEADS_OUT: &str = "the file is a link that leads out of the directory; name it to fix it";
@@ -152,7 +141,7 @@ impl Run<'_> {
         let (mut file, _) = self.documents(input, loaded, &Options { fix: None, ..*self.options }, None);
         let report = &mut file.report;
         for located in &mut report.findings {
-            if located.finding.fix.as_ref().is_some_and(|fix| fixing.makes(fix)) {
+            if located.finding.fix.as_ref().is_some_and(|fix| fix.safety <= fixing.most) {
                 located.withheld = Some(LEADS_OUT.into());
                 report.withheld += 1;
             }
@@ -170,132 +159,22 @@ impl Run<'_> {
         own: Option<&Claims>,
     ) -> (File, Vec<Edit>) {
         let scope = Scope { file: input, facts: self.facts, own, linted: self.claims };
-        let patch = self.kustomizations.patch(input);
-        let (policy, namespace) = (options.policy_of(input, self.policy), options.namespace_of(input));
-        let context = Context::new(policy, namespace, &scope, options, input, loaded.bytes()).patching(patch);
-        let limits = self.options.limits();
-        let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
-            let mut judged = Judged::default();
-            for (index, chunk) in batch.iter().enumerate() {
-                let document = chunk
-                    .as_ref()
-                    .map_err(Clone::clone)
-                    .and_then(|chunk| yaml::parse(loaded.bytes(), chunk, &limits));
-                // A document of comments has an index but is not counted.
-                judged.report.documents +=
-                    usize::from(!document.as_ref().is_ok_and(yaml::Document::is_empty));
-                context.judge(first + index, document, &mut judged);
-            }
-            judged
+        let is_named = |is_own: fn(&Path) -> bool| input.content.file().is_some_and(|path| is_own(path));
+        let subject = Subject {
+            input,
+            patch: self.kustomizations.patch(input),
+            is_kustomization: is_named(kustomization::is_kustomization),
+            is_chart: is_named(chart::is_chart),
+            chart: &|| {
+                let dir = chart::of(input)?;
+                let role = chart::role(&dir, input);
+                Some((dir, role))
+            },
         };
-        let mut report = Report { files: 1, ..Report::default() };
-        let (mut broken, mut edits) = (Broken::default(), Vec::new());
-        let (mut seen, most) = (0, document::most(loaded.bytes().len()));
-        // They are split as they are judged: there may be one for every four bytes.
-        let mut chunks = yaml::split(loaded.bytes(), &limits).peekable();
-        while let Some(next) = chunks.peek() {
-            if report.weight() > most {
-                let start = next.as_ref().map_or_else(|error| error.span.start, |chunk| chunk.span.start);
-                let located = context.too_much(seen, start, most);
-                report.unjudged.push(unjudged(&located, Reason::Unreadable));
-                report.findings.push(located);
-                break;
-            }
-            let wave: Vec<_> = chunks.by_ref().take(DOCUMENTS_PER_WAVE).collect();
-            let batches = wave
-                .par_chunks(DOCUMENTS_PER_BATCH)
-                .enumerate()
-                .map(|(index, batch)| judge(batch, seen + index * DOCUMENTS_PER_BATCH));
-            let batches: Vec<Judged> = if loaded.bytes().len() < MIN_PARALLEL_BYTES {
-                vec![judge(&wave, seen)]
-            } else {
-                batches.collect()
-            };
-            seen += wave.len();
-            let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
-            let done = wave.last().and_then(|chunk| chunk.as_ref().ok()).map_or(0, |chunk| chunk.span.end);
-            // Those of a file's only document are moved, not copied.
-            let is_all = batches.len() == 1 && report.findings.is_empty() && chunks.peek().is_none();
-            if !is_all && report.findings.capacity() - report.findings.len() < found {
-                document::make_room(&mut report.findings, found, done, loaded.bytes().len());
-            }
-            for batch in batches {
-                report.append(batch.report);
-                broken.append(batch.broken);
-                edits.extend(batch.edits);
-            }
-        }
-        self.say_broken(input, loaded.bytes(), &mut broken, &mut report);
-        let before = report.findings.len() + broken.first.len();
-        report.findings.retain(|located| options.selects(&located.finding.rule));
-        broken.first.retain(|(_, located)| options.selects(&located.finding.rule));
-        report.ignored += before - report.findings.len() - broken.first.len();
-        if !broken.first.is_empty() {
-            report.findings.extend(broken.first.into_iter().map(|(_, located)| located));
-            report.findings.sort_unstable_by(place::order);
-        }
-        if self.options.keep_sources && !report.findings.is_empty() {
-            report.sources.insert(Arc::clone(&input.path), loaded.text());
-        }
-        let diff = (self.options.dry_run.is_some() && !edits.is_empty())
-            .then(|| fix::diff(&input.path, loaded.bytes(), &edits));
+        let limits = options.limits();
+        let options = options.of_file(input, self.policy, &limits);
+        let FileJudgement { report, diff, edits } = jobgate_lint::judge(&subject, loaded, &scope, &options);
         (File { report, diff, ..File::default() }, edits)
-    }
-
-    /// Reports unreadable documents of a file that may be a manifest, and drops all others: directories have
-    /// many YAML and JSON files that are not manifests.
-    fn say_broken(&self, input: &Input, text: &[u8], broken: &mut Broken, report: &mut Report) {
-        if broken.first.is_empty() {
-            return;
-        }
-        let named = |is_own: fn(&Path) -> bool| input.content.file().is_some_and(|path| is_own(path));
-        let is_kustomization = named(kustomization::is_kustomization);
-        let is_ours = input.named
-            || is_kustomization
-            || named(chart::is_chart)
-            || self.kustomizations.patch(input).is_some();
-        let speak = is_ours || batch::may_be_manifest(text);
-        let first = broken.first.iter().position(|(kind, _)| *kind == SyntaxErrorKind::Template);
-        let chart = first.and_then(|_| chart::of(input));
-        // A kustomization is read as text, as far as possible.
-        let may_be = || match chart.as_ref().map(|dir| chart::role(dir, input)) {
-            _ if is_kustomization => false,
-            Some(Role::PassedOver) => false,
-            role => batch::is_in_template(text, role == Some(Role::Template)),
-        };
-        let speak_of_template = first.is_some() && (input.named || may_be());
-        let mut nth = 0;
-        broken.first.retain(|(kind, _)| {
-            nth += 1;
-            match kind {
-                // Every directive of a template breaks the YAML: one finding is enough.
-                SyntaxErrorKind::Template => speak_of_template && first == Some(nth - 1),
-                _ => speak && !(speak_of_template && first < Some(nth - 1)),
-            }
-        });
-        let last = broken.last.take().filter(|_| speak && !(speak_of_template && first.is_some()));
-        if let Some(mut located) = last {
-            // It stands for those before it.
-            let (count, why) = (plural(broken.more, "document"), &located.finding.message);
-            let message = format!("{count} cannot be read, the last one here: {why}");
-            located.finding.message = message.into();
-            broken.first.push((SyntaxErrorKind::Syntax, located));
-        }
-        for (kind, located) in &mut broken.first {
-            let reason = match (&kind, &chart) {
-                (SyntaxErrorKind::Template, Some(dir)) => {
-                    located.finding.help = helm(dir).into();
-                    Reason::Chart(Arc::clone(dir))
-                }
-                (SyntaxErrorKind::Template, None) => Reason::Template,
-                _ => Reason::Unreadable,
-            };
-            report.unjudged.push(unjudged(located, reason));
-        }
-        // What names no batch kind is not what this linter is for: it is said, and no more.
-        if !is_ours && !batch::names_batch(text) {
-            broken.first.clear();
-        }
     }
 }
 

@@ -10,16 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use super::claims::{self, CLAIM, Claims, Read};
-use super::fixing::{Change, Fixing, Shifts, Sink, Unwritten};
-use super::input::{Content, Input};
+use super::claims;
+use super::fixing::{Change, Fixing, Sink, Unwritten};
 use super::kustomization::Kustomizations;
 use super::merge::{Linted, report};
-use super::objects::each;
 use super::options::Options;
 use super::run::Run;
 use super::source;
-use super::unfinished;
 use crate::judge::finding::Safety;
 use crate::judge::policy::Policy;
 use crate::local::fix;
@@ -27,6 +24,11 @@ use crate::report::{Located, Reason, Unjudged};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::{self, Chunk, Document, Draft, Edit, Limits, SyntaxError};
+use jobgate_lint::claims::{CLAIM, Claims, Read};
+use jobgate_lint::objects::each;
+use jobgate_lint::shifts::Shifts;
+use jobgate_lint::unfinished;
+use jobgate_lint::{Content, Input};
 
 /// The files of a workspace, as far as others depend on them.
 #[derive(Debug, Default)]
@@ -201,8 +203,9 @@ impl Known {
         let is_broken = |unjudged: &&Unjudged| matches!(unjudged.reason, Reason::Unreadable);
         let broken = linted.report.unjudged.iter().filter(is_broken);
         let broken: Vec<usize> = broken.filter_map(|unjudged| unjudged.document).collect();
-        if let Some(recovered) = unfinished::of_input(input, &broken, options) {
-            let rest = self.report(&recovered.input(input, options), policy, facts, options);
+        let limits = options.limits();
+        if let Some(recovered) = unfinished::of_input(input, &broken, &limits) {
+            let rest = self.report(&recovered.input(input, &limits), policy, facts, options);
             recovered.add(&mut linted.report.findings, rest.report.findings);
         }
         linted
@@ -301,7 +304,7 @@ fn document_at(text: &str, offset: usize, options: &Options<'_>) -> Option<Docum
         (chunk.span.start..=chunk.span.end).contains(&offset).then_some((index, chunk))
     })?;
     let parse = |text: &str| yaml::parse(text.as_bytes(), &chunk, &limits).ok();
-    parse(text).or_else(|| parse(&unfinished::recovered(text, &[index], options)?.text))
+    parse(text).or_else(|| parse(&unfinished::recovered(text, &[index], &limits)?.text))
 }
 
 /// Finds the references of an object: the place of the name, the kind and the name.

@@ -6,51 +6,16 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-use super::input::{Content, Input, Unreadable};
+use super::input::Unreadable;
 use crate::local::files;
 use crate::local::paths::STDIN;
+use jobgate_lint::{Content, Input, Loaded};
 
 /// A file above the size limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooLarge {
     /// Its size in bytes, if known: a pipe or device has none.
     pub(super) size: Option<u64>,
-}
-
-/// The bytes of a file, never copied: touching fresh memory takes longer than reading from the page cache.
-#[derive(Clone, Debug)]
-pub(super) struct Loaded(Bytes);
-
-#[derive(Clone, Debug)]
-enum Bytes {
-    Text(Arc<String>),
-    Other(Arc<Vec<u8>>),
-}
-
-impl Loaded {
-    pub(super) fn new(bytes: Vec<u8>) -> Self {
-        Self(match String::from_utf8(bytes) {
-            Ok(text) => Bytes::Text(Arc::new(text)),
-            Err(error) => Bytes::Other(Arc::new(error.into_bytes())),
-        })
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        match &self.0 {
-            Bytes::Text(text) => text.as_bytes(),
-            Bytes::Other(bytes) => bytes,
-        }
-    }
-
-    /// Returns the text up to the first byte that is not UTF-8, so that offsets stay valid.
-    pub(super) fn text(&self) -> Arc<String> {
-        match &self.0 {
-            Bytes::Text(text) => Arc::clone(text),
-            Bytes::Other(bytes) => {
-                Arc::new(bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned())
-            }
-        }
-    }
 }
 
 /// Reads a file up to a size limit. A file of known size above it is not read.
@@ -61,7 +26,7 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
         Content::Open(_, text) if text.len() as u64 > limit => {
             Ok(Err(TooLarge { size: Some(text.len() as u64) }))
         }
-        Content::Open(_, text) => Ok(Ok(Loaded(Bytes::Text(Arc::clone(text))))),
+        Content::Open(_, text) => Ok(Ok(Loaded::shared(Arc::clone(text)))),
         Content::File(path) => {
             // What was a file when it was found may be something else by now.
             let read = files::open(path).map_err(io::Error::from).and_then(|file| {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Kustomizations, Taking, file_in, is_kustomization, is_remote, load};
-use crate::local::lint::objects::first;
 use crate::local::lint::options::Options;
 use crate::text::value::{Map, Value};
+use jobgate_lint::objects::first;
 
 /// A kustomization that is rendered, with all that it takes in.
 #[derive(Debug, Default)]

@@ -193,7 +193,8 @@ impl<'a> Attribution<'a> {
             }
         }
         (located.location, located.document) = (location, document);
-        let is_asked = |fixing: &Fixing<'_>| !fixing.fixes(std::slice::from_ref(&located)).is_empty();
+        let fix = located.finding.fix.as_ref();
+        let is_asked = |fixing: &Fixing<'_>| fix.is_some_and(|fix| fix.safety <= fixing.most);
         if self.options.fix.as_ref().is_some_and(is_asked) {
             located.withheld = Some("it is rendered, so change the file by hand".into());
             self.report.withheld += 1;

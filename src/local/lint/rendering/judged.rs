@@ -8,17 +8,17 @@ use super::plan::{self, RenderJob};
 use super::without;
 use crate::judge::finding::Level;
 use crate::judge::rule::RuleId;
-use crate::local::lint::claims::Claims;
-use crate::local::lint::document::helm_source;
-use crate::local::lint::input::Input;
+use crate::local::lint::claims;
 use crate::local::lint::kustomization::{self, Absent};
 use crate::local::lint::options::Options;
 use crate::local::lint::run::{File, Run};
-use crate::local::lint::source::Loaded;
 use crate::local::paths::{seen, shown};
 use crate::local::render::{Origin, Renderer, of_chart};
 use crate::report::{Kustomized, Located, NotRendered, Render, Rendered, helm_again, helm_dependencies};
 use crate::text::yaml::{self, Chunk};
+use jobgate_lint::Input;
+use jobgate_lint::Loaded;
+use jobgate_lint::document::helm_source;
 
 /// What a finding of a file and one of its rendering have in common: the file, the document, the rule, the
 /// level, which depends on the path, and the field.
@@ -123,7 +123,7 @@ pub(super) fn judged(
         RenderJob::Chart { dir, .. } => templates(dir, text.bytes(), &chunks),
         RenderJob::Kustomization(tree) => (files_of(tree, origins, chunks.len()), BTreeMap::new()),
     };
-    let own = Claims::in_inputs(std::slice::from_ref(&input), Some(&text), run.options);
+    let own = claims::in_inputs(std::slice::from_ref(&input), Some(&text), run.options);
     let options = Options { fix: None, keep_sources: false, ..*run.options };
     let (file, _) = run.documents(&input, &text, &options, Some(&own));
     let has_origins = origins.iter().any(Option::is_some);

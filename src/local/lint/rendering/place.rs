@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use super::outline::Outline;
 use crate::judge::finding::Part;
-use crate::local::lint::input::Input;
 use crate::local::lint::options::MAX_FILE_SIZE;
-use crate::local::lint::source::{self, Loaded};
+use crate::local::lint::source;
 use crate::local::paths;
 use crate::report::span;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::{self, Document, Limits};
+use jobgate_lint::Input;
+use jobgate_lint::Loaded;
 
 /// How many objects of one kind are compared where no name is alike.
 const MOST_ALIKE: usize = 256;

@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::local::lint::chart::{self, Role};
-use crate::local::lint::input::Input;
+use crate::local::lint::chart;
 use crate::local::lint::kustomization::{Kustomizations, Taking, Tree};
-use crate::local::lint::objects::first;
 use crate::local::lint::options::Options;
 use crate::local::lint::options::Rendering;
 use crate::local::lint::run::Run;
@@ -15,6 +13,9 @@ use crate::local::lint::source;
 use crate::local::paths::normal;
 use crate::report::{Reason, Report};
 use crate::text::value::Value;
+use jobgate_lint::Input;
+use jobgate_lint::Role;
+use jobgate_lint::objects::first;
 
 /// What is rendered.
 #[derive(Clone, Debug)]

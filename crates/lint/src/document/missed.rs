@@ -4,28 +4,28 @@ use std::collections::BTreeSet;
 
 use super::object::View;
 use super::{Context, Depth};
-use crate::judge::engine;
-use crate::judge::finding::{Finding, Level};
-use crate::kinds::Workload;
-use crate::text::pointer::Pointer;
-use crate::text::value::Value;
+use jobgate_core::judge::engine;
+use jobgate_core::judge::finding::{Finding, Level};
+use jobgate_core::kinds::Workload;
+use jobgate_core::text::pointer::Pointer;
+use jobgate_core::text::value::Value;
 
 impl View<'_> {
     /// Counts what the settings of the run take away: what rules would find that are not used, and the errors that
     /// another policy would have.
     pub(super) fn count_missed(&mut self, value: &Value, workload: &Workload<'_>) {
-        let Context { policy, scope, options, input, .. } = self.context;
+        let Context { scope, options, .. } = self.context;
         if matches!(self.depth, Depth::Fixes) || options.whole.is_none() && options.reference.is_none() {
             return;
         }
         let request = self.request(value, workload);
         let (mut ignored, mut lowered) = (0, 0);
-        if let Some(whole) = options.whole_of(input) {
+        if let Some(whole) = options.whole {
             let all = engine::evaluate(whole, *scope, &request).findings;
             ignored = all.iter().filter(|finding| !options.selects(&finding.rule)).count();
         }
         if let Some(reference) = options.reference {
-            let own = engine::evaluate(policy, *scope, &request);
+            let own = engine::evaluate(options.policy, *scope, &request);
             // An exemption is counted already.
             let suppressed = own.suppressed.iter().map(|suppressed| &suppressed.finding);
             let denied = own.findings.iter().filter(|finding| finding.level == Level::Deny);

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use memchr::memmem::{self, Finder};
 
-use super::objects;
-use crate::kinds::accelerator::TAINTS;
-use crate::kinds::{Kind, is_batch_group, is_no_batch, is_other, looks_like_batch, others};
-use crate::text::lines::character_at;
-use crate::text::value::Value;
-use crate::text::yaml::{self, Limits};
+use crate::objects;
+use jobgate_core::kinds::accelerator::TAINTS;
+use jobgate_core::kinds::{Kind, is_batch_group, is_no_batch, is_other, looks_like_batch, others};
+use jobgate_core::text::lines::character_at;
+use jobgate_core::text::value::Value;
+use jobgate_core::text::yaml::{self, Limits};
 
 /// The words that are in the names of most batch kinds, and in those of their fields.
 const WORDS: [&str; 2] = ["Job", "job"];
@@ -23,7 +23,7 @@ const MOST_OF_VALUE: usize = 128;
 const MOST_WORDS: usize = 8;
 
 /// Tells whether a text may be about batch work: about a judged or another known kind.
-pub(super) fn mentions(text: &[u8]) -> bool {
+pub fn mentions(text: &[u8]) -> bool {
     let has = |word: &str| Finder::new(word).find(text).is_some();
     WORDS.iter().any(|word| has(word)) || other_kinds().filter(|kind| !kind.contains("Job")).any(has)
 }
@@ -33,18 +33,18 @@ fn other_kinds() -> impl Iterator<Item = &'static str> {
 }
 
 /// Tells whether a kind's name suggests batch work.
-pub(super) fn is_kind(name: &str) -> bool {
+pub fn is_kind(name: &str) -> bool {
     name.contains("Job") || other_kinds().any(|kind| kind == name)
 }
 
 /// Tells whether some object in a file is batch work. A file that cannot be read may hold any.
-pub(super) fn is_in(text: &[u8], limits: &Limits) -> bool {
+pub fn is_in(text: &[u8], limits: &Limits) -> bool {
     let may_be = mentions(text) || Finder::new("ontainers").find(text).is_some();
     may_be && some_object(text, limits, |object| Kind::of(object).is_some() || is_batch(object))
 }
 
 /// Tells whether a patch may be for batch work: unless it names other kinds.
-pub(super) fn is_patched_by(text: &[u8], limits: &Limits) -> bool {
+pub fn is_patched_by(text: &[u8], limits: &Limits) -> bool {
     some_object(text, limits, |object| object.get("kind").and_then(Value::as_str).is_none_or(is_kind))
 }
 
@@ -63,7 +63,7 @@ fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> b
 }
 
 /// Tells whether unreadable text names a batch kind or its group, at any place.
-pub(super) fn names_batch(text: &[u8]) -> bool {
+pub fn names_batch(text: &[u8]) -> bool {
     let text = without_zeros(text);
     let text = String::from_utf8_lossy(&text);
     let is_named = |kind: &str| kind.split(|c: char| !c.is_alphanumeric()).take(MOST_WORDS).any(is_kind);
@@ -77,7 +77,7 @@ fn without_zeros(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Tells whether unreadable text may be a manifest of batch work, from its fields at any place.
-pub(super) fn may_be_manifest(text: &[u8]) -> bool {
+pub fn may_be_manifest(text: &[u8]) -> bool {
     let text = without_zeros(text);
     let text = String::from_utf8_lossy(&text);
     let mut versions = values(&text, "apiVersion").peekable();
@@ -114,7 +114,7 @@ fn group(version: &str) -> &str {
 ///
 /// `of_chart` means that Helm renders it to manifests. Other tools have templates, too: fields without a
 /// version and a kind are no manifest.
-pub(super) fn is_in_template(text: &[u8], of_chart: bool) -> bool {
+pub fn is_in_template(text: &[u8], of_chart: bool) -> bool {
     let text = String::from_utf8_lossy(text);
     let text = on_one_line(&without_comments(&text));
     let mut section = Section::default();

@@ -10,24 +10,22 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::batch;
-use super::chart::{self, Role};
-use super::claims::Scope;
-use super::input::Input;
-use super::kustomization::Patch;
-use super::objects::each;
-use super::options::Options;
-use super::place::{order, shift};
-use crate::judge::checks::{self, SYNTAX, UNRENDERED_TEMPLATE};
-use crate::judge::finding::{Finding, Fix, Level};
-use crate::judge::policy::Policy;
-use crate::local::fix;
-use crate::local::lint::fixing::Fixing;
-use crate::report::{Located, Location, Report, first_line};
-use crate::text::lines::Lines;
-use crate::text::number::thousands;
-use crate::text::value::Value;
-use crate::text::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
+use crate::batch;
+use jobgate_core::judge::checks::{self, SYNTAX, UNRENDERED_TEMPLATE};
+use jobgate_core::judge::finding::{Finding, Fix, Level, Safety};
+use jobgate_core::text::lines::Lines;
+use jobgate_core::text::number::thousands;
+use jobgate_core::text::value::Value;
+use jobgate_core::text::yaml::{self, Document, Draft, Edit, SyntaxError, SyntaxErrorKind};
+use jobgate_report::{Located, Location, Report, first_line};
+
+use crate::claims::Scope;
+use crate::fix;
+use crate::objects::each;
+use crate::options::LintOptions;
+use crate::place::{order, shift};
+use crate::shifts::fixes;
+use crate::subject::{Role, Subject};
 use object::View;
 
 /// How often a document is fixed: a fix may reveal a finding of another rule, or wait for a fix of the same
@@ -46,29 +44,24 @@ const CONTENT_AFTER_END: &str = "kubectl ignores everything after `...` until th
 const TEMPLATE_AFTER_SEPARATOR: &str = "an unrendered template after `---`";
 
 /// What the documents of a file share.
-pub(super) struct Context<'a> {
-    policy: &'a Policy,
-    /// The namespace of objects without one.
-    namespace: &'a str,
+pub(crate) struct Context<'a> {
     scope: &'a Scope<'a>,
-    options: &'a Options<'a>,
-    input: &'a Input,
+    options: &'a LintOptions<'a>,
+    subject: &'a Subject<'a>,
     source: &'a [u8],
     lines: Lines<'a>,
-    /// The kustomization that lists the file as a patch.
-    patch: Option<&'a Patch>,
     /// Whether the file is a template of a chart that nobody has named.
     is_template: bool,
 }
 
 /// Returns how much there may be in a text of some bytes: objects, findings and what is not judged.
-pub(super) fn most(bytes: usize) -> usize {
+pub(crate) fn most(bytes: usize) -> usize {
     (bytes / BYTES_FOR_EACH).clamp(MOST_IN_SHORT, MOST)
 }
 
 /// Makes room for what is found in the rest of a text, which mostly resembles its start: to double would take twice
 /// the memory. So many bytes of it are done, with all that was found before and `found` more.
-pub(super) fn make_room(findings: &mut Vec<Located>, found: usize, done: usize, bytes: usize) {
+pub(crate) fn make_room(findings: &mut Vec<Located>, found: usize, done: usize, bytes: usize) {
     let all = findings.len() + found;
     let rest = bytes.saturating_sub(done).checked_div(done / 64).unwrap_or_default();
     let more = (all + all / 16).saturating_mul(rest) / 64;
@@ -76,7 +69,7 @@ pub(super) fn make_room(findings: &mut Vec<Located>, found: usize, done: usize, 
 }
 
 /// Returns the finding about a text in which there is more.
-pub(super) fn too_much(most: usize) -> Finding {
+pub(crate) fn too_much(most: usize) -> Finding {
     let message = format!(
         "there are more than {} objects and findings, so from here on nothing was checked",
         thousands(most)
@@ -95,29 +88,29 @@ enum Depth {
 
 /// The results of some documents.
 #[derive(Default)]
-pub(super) struct Judged {
+pub(crate) struct Judged {
     /// Findings in readable documents, in order.
-    pub(super) report: Report,
+    pub(crate) report: Report,
     /// Errors of the other documents.
-    pub(super) broken: Broken,
+    pub(crate) broken: Broken,
     /// Edits of the source, in order: fixes, or the fills of a dry run. With fixes, findings are placed as if
     /// only the edits of their own document were made.
-    pub(super) edits: Vec<Edit>,
+    pub(crate) edits: Vec<Edit>,
 }
 
 /// Errors of documents that cannot be read.
 #[derive(Default)]
-pub(super) struct Broken {
+pub(crate) struct Broken {
     /// The first [`MOST_BROKEN`], and the first template.
-    pub(super) first: Vec<(SyntaxErrorKind, Located)>,
+    pub(crate) first: Vec<(SyntaxErrorKind, Located)>,
     /// How many others there are, except templates.
-    pub(super) more: usize,
+    pub(crate) more: usize,
     /// The last of those.
-    pub(super) last: Option<Located>,
+    pub(crate) last: Option<Located>,
 }
 
 impl Broken {
-    pub(super) fn push(&mut self, kind: SyntaxErrorKind, located: Located) {
+    pub(crate) fn push(&mut self, kind: SyntaxErrorKind, located: Located) {
         let is_template = kind == SyntaxErrorKind::Template;
         if self.first.len() < MOST_BROKEN || is_template && !self.has_template() {
             self.first.push((kind, located));
@@ -132,7 +125,7 @@ impl Broken {
     }
 
     /// Adds the errors of the documents behind.
-    pub(super) fn append(&mut self, other: Self) {
+    pub(crate) fn append(&mut self, other: Self) {
         for (kind, located) in other.first {
             self.push(kind, located);
         }
@@ -142,7 +135,7 @@ impl Broken {
 }
 
 impl Judged {
-    pub(super) fn append(&mut self, mut other: Self) {
+    pub(crate) fn append(&mut self, mut other: Self) {
         self.report.append(other.report);
         self.broken.append(other.broken);
         self.edits.append(&mut other.edits);
@@ -150,33 +143,25 @@ impl Judged {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(
-        policy: &'a Policy,
-        namespace: &'a str,
+    pub(crate) fn new(
         scope: &'a Scope<'a>,
-        options: &'a Options<'a>,
-        input: &'a Input,
+        options: &'a LintOptions<'a>,
+        subject: &'a Subject<'a>,
         source: &'a [u8],
     ) -> Self {
-        let is_of_chart = || chart::of(input).is_some_and(|dir| chart::role(&dir, input) == Role::Template);
-        let is_template = options.fix.is_some() && !input.named && is_of_chart();
-        let lines = Lines::new(source);
-        Self { policy, namespace, scope, options, input, source, lines, patch: None, is_template }
-    }
-
-    /// Treats the documents as patches of a kustomization.
-    pub(super) fn patching(self, patch: Option<&'a Patch>) -> Self {
-        Self { patch, ..self }
+        let is_of_chart = || matches!((subject.chart)(), Some((_, Role::Template)));
+        let is_template = options.fix.is_some() && !subject.input.named && is_of_chart();
+        Self { scope, options, subject, source, lines: Lines::new(source), is_template }
     }
 
     /// Judges a document, or reports why it cannot be read. `index` is its number in the file.
-    pub(super) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
+    pub(crate) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
         let document = match document {
             Ok(document) => document,
             Err(error) => return judged.broken.push(error.kind, self.broken(index, &error)),
         };
         let mut found = match self.options.fix {
-            Some(fixing) => self.fix(index, &document, fixing),
+            Some(most) => self.fix(index, &document, most),
             None => self.read(index, &document, Depth::All),
         };
         let now = |offset: usize| {
@@ -199,7 +184,7 @@ impl<'a> Context<'a> {
                 };
                 judged.broken.push(error.kind, self.broken(index, &error));
             }
-            Some(refused) if self.input.named || batch::names_batch(self.text(&document)) => {
+            Some(refused) if self.subject.input.named || batch::names_batch(self.text(&document)) => {
                 let help = "other tools may accept this document, so it was checked anyway";
                 let finding = checks::of_document(SYNTAX, Level::Warn, refused.message.clone(), help);
                 let span = now(refused.span.start)..now(refused.span.end);
@@ -228,7 +213,7 @@ impl<'a> Context<'a> {
             .map(|at| at + 1)
             .find(|at| text.get(at + 3).is_none_or(u8::is_ascii_whitespace))?;
         let start = document.span.start + at;
-        let may_be = if self.input.named { batch::may_be_manifest } else { batch::names_batch };
+        let may_be = if self.subject.input.named { batch::may_be_manifest } else { batch::names_batch };
         may_be(&text[at..]).then_some(start..start + 3)
     }
 
@@ -263,11 +248,11 @@ impl<'a> Context<'a> {
                     ControlFlow::Continue(())
                 });
             }
-            Value::Array(items) if self.patch.is_some() && !is_list_of_manifests(&document.value) => {
+            Value::Array(items) if self.subject.patch.is_some() && !is_list_of_manifests(&document.value) => {
                 view.json_patch(items);
             }
             // A directory may also have playbooks and package lists.
-            other if self.input.named => view.not_an_object(other),
+            other if self.subject.input.named => view.not_an_object(other),
             other if is_list_of_manifests(other) && batch::names_batch(self.text(document)) => {
                 view.not_an_object(other);
             }
@@ -289,14 +274,14 @@ impl<'a> Context<'a> {
             return Some("it is a template of a chart; name the file on the command line to change it");
         }
         let has_action = || memmem::find(self.text(document), b"{{").is_some();
-        (!self.input.named && has_action())
+        (!self.subject.input.named && has_action())
             .then_some("it may be a template (`{{`); name the file on the command line to change it")
     }
 
     /// Returns the findings of a document that is not fixed, with the reason.
-    fn leave(&self, index: usize, document: &Document, fixing: Fixing<'_>, why: &'static str) -> Judged {
+    fn leave(&self, index: usize, document: &Document, most: Safety, why: &'static str) -> Judged {
         let mut found = self.read(index, document, Depth::All);
-        let fixes: Vec<usize> = fixing.fixes(&found.report.findings).into_iter().map(|(at, _)| at).collect();
+        let fixes: Vec<usize> = fixes(most, &found.report.findings).into_iter().map(|(at, _)| at).collect();
         found.report.withheld = fixes.len();
         for at in fixes {
             found.report.findings[at].withheld = Some(why.into());
@@ -305,29 +290,29 @@ impl<'a> Context<'a> {
     }
 
     /// Fixes a document and returns the findings that are left.
-    fn fix(&self, index: usize, document: &Document, fixing: Fixing<'_>) -> Judged {
+    fn fix(&self, index: usize, document: &Document, most: Safety) -> Judged {
         if let Some(why) = self.not_to_fix(document) {
-            return self.leave(index, document, fixing, why);
+            return self.leave(index, document, most, why);
         }
         let mut found = self.read(index, document, Depth::Fixes);
-        let has_fixes = !fixing.fixes(&found.report.findings).is_empty();
+        let has_fixes = !fixes(most, &found.report.findings).is_empty();
         let draft = has_fixes.then(|| Draft::new(self.source, document).ok()).flatten();
         let Some(mut draft) = draft else { return self.read(index, document, Depth::All) };
         let mut fixed = 0;
         for _ in 0..MAX_ROUNDS {
-            let (places, fixes): (Vec<usize>, Vec<&Fix>) =
-                fixing.fixes(&found.report.findings).into_iter().unzip();
-            if fixes.is_empty() {
+            let (places, wanted): (Vec<usize>, Vec<&Fix>) =
+                fixes(most, &found.report.findings).into_iter().unzip();
+            if wanted.is_empty() {
                 break;
             }
-            let count = fixes.len();
-            let (next, withheld) = fix::make(draft, &fixes);
+            let count = wanted.len();
+            let (next, withheld) = fix::make(draft, &wanted);
             draft = next;
             if withheld.len() == count {
                 let mut at = places;
                 if fixed == 0 {
                     found = self.read(index, document, Depth::All);
-                    at = fixing.fixes(&found.report.findings).into_iter().map(|(at, _)| at).collect();
+                    at = fixes(most, &found.report.findings).into_iter().map(|(at, _)| at).collect();
                 }
                 found.report.withheld = count;
                 for (nth, why) in withheld {
@@ -387,14 +372,14 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the finding about a file whose documents before one have too much in them.
-    pub(super) fn too_much(&self, document: usize, start: usize, most: usize) -> Located {
+    pub(crate) fn too_much(&self, document: usize, start: usize, most: usize) -> Located {
         self.located(document, too_much(most), first_line(self.source, start..self.source.len()))
     }
 
     fn location(&self, span: Range<usize>) -> Location {
         let (start, end) = (span.start.min(self.source.len()), span.end.min(self.source.len()));
         Location {
-            file: Arc::clone(&self.input.path),
+            file: Arc::clone(&self.subject.input.path),
             start: self.lines.position(start),
             end: self.lines.position(end),
             span: start..end.max(start),
@@ -403,7 +388,7 @@ impl<'a> Context<'a> {
 }
 
 /// Returns the template in Helm's comment at the start of a document.
-pub(super) fn helm_source(source: &[u8], span: Range<usize>) -> Option<String> {
+pub fn helm_source(source: &[u8], span: Range<usize>) -> Option<String> {
     let text = str::from_utf8(source.get(span)?).ok()?;
     let mut comments =
         text.lines().map(str::trim).take_while(|line| line.is_empty() || line.starts_with('#'));

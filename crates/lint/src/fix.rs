@@ -18,12 +18,12 @@ pub use diff::diff;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::judge::finding::Fix;
-use crate::text::patch::Joined;
-use crate::text::patch::Op;
-use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
-use crate::text::yaml::{Draft, Edit, Withheld};
+use jobgate_core::judge::finding::Fix;
+use jobgate_core::text::patch::Joined;
+use jobgate_core::text::patch::Op;
+use jobgate_core::text::pointer::{Pointer, Token};
+use jobgate_core::text::value::Value;
+use jobgate_core::text::yaml::{Draft, Edit, Withheld};
 
 /// Applies as many fixes to a draft as fit together; of two that clash, the first. All were made for the
 /// original document. Returns the draft and the fixes that were withheld, by index, in order.
@@ -210,10 +210,10 @@ pub fn apply(source: &[u8], edits: &[Edit]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::finding::Safety;
-    use crate::text::meter;
-    use crate::text::value::json;
-    use crate::text::yaml::documents;
+    use jobgate_core::judge::finding::Safety;
+    use jobgate_core::text::meter;
+    use jobgate_core::text::value::json;
+    use jobgate_core::text::yaml::documents;
 
     fn fix(ops: Vec<Op>) -> Fix {
         Fix { ops, safety: Safety::Safe }

@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::object::View;
-use crate::judge::checks::{self, DUPLICATE_KEY};
-use crate::judge::finding::{Label, Level, Part, Place};
-use crate::local::lint::objects::Object;
-use crate::report::{Located, ObjectId, Related};
-use crate::text::number::thousands;
-use crate::text::pointer::Pointer;
-use crate::text::yaml::Duplicate;
+use crate::objects::Object;
+use jobgate_core::judge::checks::{self, DUPLICATE_KEY};
+use jobgate_core::judge::finding::{Label, Level, Part, Place};
+use jobgate_core::text::number::thousands;
+use jobgate_core::text::pointer::Pointer;
+use jobgate_core::text::yaml::Duplicate;
+use jobgate_report::{Located, ObjectId, Related};
 
 /// Above so many duplicate keys of an object, one finding is about them all.
 const MANY_DUPLICATES: usize = 16;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::kinds::Kind;
-use crate::text::value::Value;
+use jobgate_core::kinds::Kind;
+use jobgate_core::text::value::Value;
 
 /// What tells objects apart in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ impl Against {
     }
 
     /// Returns the object of a key. A missing namespace on either side matches any, if only one object fits.
-    pub(super) fn find(&self, key: &ObjectKey) -> Option<&Value> {
+    pub fn find(&self, key: &ObjectKey) -> Option<&Value> {
         if let Some(object) = self.objects.get(key) {
             return Some(object);
         }

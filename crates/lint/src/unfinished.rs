@@ -6,18 +6,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::input::{Content, Input};
-use super::options::Options;
-use super::place::order;
-use crate::judge::checks::{
+use crate::input::{Content, Input};
+use crate::place::order;
+use jobgate_core::judge::checks::{
     API_SERVER, APP_WRAPPER_OPERATOR, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, RAY_OPERATOR, SYNTAX,
     TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
-use crate::report::Located;
-use crate::text::lines::Lines;
-use crate::text::meter;
-use crate::text::pointer::Token;
-use crate::text::yaml::{self, Chunk, Limits, SyntaxErrorKind};
+use jobgate_core::text::lines::Lines;
+use jobgate_core::text::meter;
+use jobgate_core::text::pointer::Token;
+use jobgate_core::text::yaml::{self, Chunk, Limits, SyntaxErrorKind};
+use jobgate_report::Located;
 
 /// How many lines of an unfinished document are left out to read the rest.
 const MAX_LEFT_OUT: usize = 3;
@@ -30,8 +29,9 @@ const MAX_BROKEN: usize = 3;
 const MAX_BYTES: usize = 1 << 20;
 
 /// A text without the lines that break it.
-pub(super) struct Recovered {
-    pub(super) text: String,
+pub struct Recovered {
+    /// The text.
+    pub text: String,
     documents: Vec<Rest>,
 }
 
@@ -76,25 +76,24 @@ enum Step<'t> {
 }
 
 /// Leaves out the lines that break some documents of an open file, so that the rest of them can be read.
-pub(super) fn of_input(input: &Input, broken: &[usize], options: &Options<'_>) -> Option<Recovered> {
+pub fn of_input(input: &Input, broken: &[usize], limits: &Limits) -> Option<Recovered> {
     let Content::Open(_, text) = &input.content else { return None };
-    if broken.is_empty() || text.len() as u64 > options.max_file_size {
+    if broken.is_empty() || text.len() as u64 > limits.document_bytes as u64 {
         return None;
     }
     // Each document of the file is looked up in them.
-    recovered(text, broken.get(..MAX_BROKEN).unwrap_or(broken), options)
+    recovered(text, broken.get(..MAX_BROKEN).unwrap_or(broken), limits)
 }
 
 /// Leaves out the lines that break some documents of a text.
-pub(super) fn recovered(text: &str, broken: &[usize], options: &Options<'_>) -> Option<Recovered> {
+pub fn recovered(text: &str, broken: &[usize], limits: &Limits) -> Option<Recovered> {
     if text.len() > MAX_BYTES {
         return None;
     }
-    let limits = options.limits();
     let mut recovered = Recovered { text: text.to_owned(), documents: Vec::new() };
-    for (index, chunk) in yaml::split(text.as_bytes(), &limits).enumerate() {
+    for (index, chunk) in yaml::split(text.as_bytes(), limits).enumerate() {
         let Some(chunk) = chunk.ok().filter(|_| broken.contains(&index)) else { continue };
-        if let Some((text, left_out)) = rest_of(&recovered.text, &chunk, &limits) {
+        if let Some((text, left_out)) = rest_of(&recovered.text, &chunk, limits) {
             recovered.text = text;
             recovered.documents.push(Rest { index, left_out });
         }
@@ -167,20 +166,19 @@ fn suspects(text: &str, offset: usize, within: &Range<usize>) -> Vec<Range<usize
 
 impl Recovered {
     /// Returns the file with this text, of which only its documents have to be judged.
-    pub(super) fn input(&self, input: &Input, options: &Options<'_>) -> Input {
+    pub fn input(&self, input: &Input, limits: &Limits) -> Input {
         let content = match &input.content {
-            Content::Open(path, _) => Content::Open(path.clone(), Arc::new(self.alone(options))),
+            Content::Open(path, _) => Content::Open(path.clone(), Arc::new(self.alone(limits))),
             other => other.clone(),
         };
         Input { content, ..input.clone() }
     }
 
     /// Returns the text without its other documents, which were judged.
-    fn alone(&self, options: &Options<'_>) -> String {
-        let limits = options.limits();
+    fn alone(&self, limits: &Limits) -> String {
         let mut bytes = self.text.clone().into_bytes();
         let mut count = 0;
-        for (index, chunk) in yaml::split(self.text.as_bytes(), &limits).enumerate() {
+        for (index, chunk) in yaml::split(self.text.as_bytes(), limits).enumerate() {
             count += 1;
             let Ok(chunk) = chunk else { continue };
             if !self.documents.iter().any(|rest| rest.index == index) {
@@ -189,12 +187,12 @@ impl Recovered {
             }
         }
         // In a stream of JSON nothing else separates them.
-        let is_same = yaml::split(&bytes, &limits).count() == count;
+        let is_same = yaml::split(&bytes, limits).count() == count;
         String::from_utf8(bytes).ok().filter(|_| is_same).unwrap_or_else(|| self.text.clone())
     }
 
     /// Adds the findings in the rest of its documents to those of the file, whose errors then say so.
-    pub(super) fn add(&self, findings: &mut Vec<Located>, rest: Vec<Located>) {
+    pub fn add(&self, findings: &mut Vec<Located>, rest: Vec<Located>) {
         for rest in &self.documents {
             let errors = findings.iter_mut().filter(|located| located.document == rest.index);
             for error in errors.filter(|located| located.finding.rule == SYNTAX) {
@@ -434,12 +432,12 @@ mod tests {
 
     fn left_out(text: &str) -> Option<String> {
         let all: Vec<usize> = (0..10).collect();
-        let recovered = recovered(text, &all, &Options::default())?;
+        let recovered = recovered(text, &all, &Limits::default())?;
         assert_eq!(recovered.text.len(), text.len());
         for rest in &recovered.documents {
             let _ = recovered.fields(rest);
         }
-        assert_eq!(recovered.alone(&Options::default()).len(), text.len());
+        assert_eq!(recovered.alone(&Limits::default()).len(), text.len());
         Some(recovered.text.lines().map(|line| line.trim_end().to_owned() + "\n").collect())
     }
 
@@ -492,7 +490,7 @@ mod tests {
             content: Content::Open("a".into(), Arc::new(text)),
             ..Input::named(std::path::Path::new("a"))
         };
-        let recovered = of_input(&input, &broken, &Options::default()).unwrap();
+        let recovered = of_input(&input, &broken, &Limits::default()).unwrap();
         let found: Vec<usize> = recovered.documents.iter().map(|rest| rest.index).collect();
         assert_eq!(found, [20_000, 20_001, 20_002]);
     }
@@ -512,12 +510,12 @@ mod tests {
 
     #[test]
     fn only_what_was_broken_is_judged_again() {
-        let options = Options::default();
+        let limits = Limits::default();
         for (text, alone) in [
             ("a: ä\n---\nb: c: d\ne: 1\n---\nf: 1\n", "     \n---\nb:     \ne: 1\n---\n    \n"),
             ("# c\n---\n\na: b: c\n", "   \n---\n\na:     \n"),
         ] {
-            assert_eq!(recovered(text, &[1], &options).unwrap().alone(&options), alone);
+            assert_eq!(recovered(text, &[1], &limits).unwrap().alone(&limits), alone);
         }
     }
 

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use crate::text::pointer::Pointer;
-use crate::text::value::{Map, Value};
-use crate::text::yaml::{self, Document, Limits};
+use jobgate_core::text::pointer::Pointer;
+use jobgate_core::text::value::{Map, Value};
+use jobgate_core::text::yaml::{self, Document, Limits};
 
 /// One object of a document.
 #[derive(Debug)]
-pub(super) struct Object<'v> {
+pub struct Object<'v> {
     /// Its place: the root of the document, or an item of a list.
-    pub(super) at: Pointer,
+    pub at: Pointer,
     /// The object; a copy only where it has taken its kind from the list.
-    pub(super) value: Cow<'v, Value>,
+    pub value: Cow<'v, Value>,
 }
 
 /// Calls a function with the objects of a document in order, until it breaks: the document itself, or the items
@@ -21,15 +21,12 @@ pub(super) struct Object<'v> {
 ///
 /// A list is an object with `items` whose kind ends in `List`. An item without `apiVersion` and `kind` has
 /// those of the list, without the `List`, as in client-go. Items that are not objects are skipped.
-pub(super) fn each<'v, B>(
-    document: &'v Value,
-    mut take: impl FnMut(Object<'v>) -> ControlFlow<B>,
-) -> Option<B> {
+pub fn each<'v, B>(document: &'v Value, mut take: impl FnMut(Object<'v>) -> ControlFlow<B>) -> Option<B> {
     take_apart(Pointer::root(), Cow::Borrowed(document), &mut take).break_value()
 }
 
 /// Returns the objects of a document, see [`each`].
-pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
+pub fn objects(document: &Value) -> Vec<Object<'_>> {
     let mut found = Vec::new();
     each(document, |object| {
         found.push(object);
@@ -39,7 +36,7 @@ pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
 }
 
 /// Tells whether some object of a document is one that is looked for.
-pub(super) fn any(document: &Value, is_one: impl Fn(&Value) -> bool) -> bool {
+pub fn any(document: &Value, is_one: impl Fn(&Value) -> bool) -> bool {
     let look = |object: Object<'_>| {
         if is_one(&object.value) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -47,7 +44,7 @@ pub(super) fn any(document: &Value, is_one: impl Fn(&Value) -> bool) -> bool {
 }
 
 /// Returns the first document of a file that is not empty, as after a licence comment and a separator.
-pub(super) fn first(text: &[u8], limits: &Limits) -> Option<Document> {
+pub fn first(text: &[u8], limits: &Limits) -> Option<Document> {
     let mut documents = yaml::split(text, limits).map(|chunk| yaml::parse(text, &chunk?, limits));
     documents.find(|document| document.as_ref().map_or(true, |document| !document.is_empty()))?.ok()
 }
@@ -126,7 +123,7 @@ fn list(fields: &Map) -> Option<List<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::value::json;
+    use jobgate_core::text::value::json;
 
     fn places(document: Value) -> Vec<(String, String)> {
         let name = |value: &Value| {

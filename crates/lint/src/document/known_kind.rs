@@ -1,16 +1,16 @@
 //! Kinds and versions that no API server serves, and what their author probably meant.
 
-use crate::judge::api;
-use crate::judge::checks::{self, FIELD_TYPE, KNOWN_KIND};
-use crate::judge::finding::{Finding, Level, Safety};
-use crate::kinds::{
+use jobgate_core::judge::api;
+use jobgate_core::judge::checks::{self, FIELD_TYPE, KNOWN_KIND};
+use jobgate_core::judge::finding::{Finding, Level, Safety};
+use jobgate_core::kinds::{
     Definition, Kind, has_batch_pod, has_pod, is_batch_group, is_of_other_version, is_other, meant, successor,
 };
-use crate::report::Reason;
-use crate::text::patch::Op;
-use crate::text::placeholder::is_placeholder;
-use crate::text::pointer::Pointer;
-use crate::text::value::Value;
+use jobgate_core::text::patch::Op;
+use jobgate_core::text::placeholder::is_placeholder;
+use jobgate_core::text::pointer::Pointer;
+use jobgate_core::text::value::Value;
+use jobgate_report::Reason;
 
 /// The help for an unknown kind of the group `batch`.
 const OF_BATCH: &str = "write `kind: Job` or `kind: CronJob`";

@@ -7,28 +7,28 @@ use std::sync::Arc;
 
 use super::known_kind::{group, no_longer_served, unknown_kind, unknown_version};
 use super::{Context, Depth, make_room, too_much};
-use crate::judge::api;
-use crate::judge::checks::{
+use crate::objects::Object;
+use crate::options::DryRun;
+use crate::{answers, patches};
+use jobgate_core::judge::api;
+use jobgate_core::judge::checks::{
     self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
-use crate::judge::engine::{self, Request};
-use crate::judge::finding::{Finding, Label, Level, Part, Place, Source};
-use crate::judge::rule::Needs;
-use crate::judge::training;
-use crate::kinds::{
+use jobgate_core::judge::engine::{self, Request};
+use jobgate_core::judge::finding::{Finding, Label, Level, Part, Place, Source};
+use jobgate_core::judge::rule::Needs;
+use jobgate_core::judge::training;
+use jobgate_core::kinds::{
     Likeness, Workload, each_at, each_inside, has_batch_pod, has_pod, is_other, looks_like_batch,
 };
-use crate::local::lint::objects::Object;
-use crate::local::lint::options::DryRun;
-use crate::local::lint::{answers, kustomization};
-use crate::report::{
+use jobgate_core::text::lines::Position;
+use jobgate_core::text::patch::Op;
+use jobgate_core::text::pointer::{Pointer, Token};
+use jobgate_core::text::value::Value;
+use jobgate_core::text::yaml::Document;
+use jobgate_report::{
     Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span,
 };
-use crate::text::lines::Position;
-use crate::text::patch::Op;
-use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
-use crate::text::yaml::Document;
 
 /// So many findings of a document are many.
 const MANY: usize = 1024;
@@ -74,7 +74,7 @@ impl View<'_> {
             }
             self.add(object, &identity, finding);
         }
-        let patch = self.context.patch;
+        let patch = self.context.subject.patch;
         if patch.is_none() {
             self.components(object, &workload);
         }
@@ -89,13 +89,13 @@ impl View<'_> {
             Some(patch) => self.unjudged(object, &identity, Reason::Patch(patch.by.clone())),
             None if workload.is_partial() => {}
             None => {
-                let namespace = identity.namespace.as_deref().unwrap_or(self.context.namespace);
-                self.judged.holdings.add(value, namespace, self.context.policy);
+                let namespace = identity.namespace.as_deref().unwrap_or(self.context.options.namespace);
+                self.judged.holdings.add(value, namespace, self.context.options.policy);
                 self.unknown_claims(object, &identity, &workload, None);
             }
         }
         let request = self.request(value, &workload);
-        let mut verdict = engine::evaluate(self.context.policy, self.context.scope, &request);
+        let mut verdict = engine::evaluate(self.context.options.policy, self.context.scope, &request);
         self.judged.suppressed += verdict.suppressed.len();
         let mut refused = match self.depth {
             _ if !self.context.options.api_checks => Vec::new(),
@@ -137,7 +137,7 @@ impl View<'_> {
     {
         let mut request = Request::of_file(object, self.context.options.today);
         if request.namespace.is_empty() && !workload.kind.cluster_scoped {
-            request.namespace = self.context.namespace;
+            request.namespace = self.context.options.namespace;
         }
         request
     }
@@ -185,7 +185,7 @@ impl View<'_> {
             return self.duplicates(object, &Arc::new(ObjectId::of(value)));
         }
         // What a patch lacks is in the object that it patches.
-        let level = if self.context.patch.is_some() { Level::Note } else { Level::Deny };
+        let level = if self.context.subject.patch.is_some() { Level::Note } else { Level::Deny };
         if let Some((reason, finding)) = unknown_kind(value, level) {
             let identity = Arc::new(ObjectId::of(value));
             self.unjudged(object, &identity, reason);
@@ -203,7 +203,7 @@ impl View<'_> {
             }
             _ => None,
         };
-        let reason = match (self.context.patch, is_batch) {
+        let reason = match (self.context.subject.patch, is_batch) {
             (Some(patch), Some(_)) if patch.for_batch => Reason::Patch(patch.by.clone()),
             (Some(_), Some(Reason::Partial)) => return,
             (_, Some(reason)) => reason,
@@ -232,7 +232,7 @@ impl View<'_> {
 
     /// Reports patches of batch work in an object that a cluster renders.
     fn patches_inside(&mut self, object: &Object<'_>, kind: &str) {
-        for at in kustomization::patched_in_cluster(&object.value, &self.context.options.limits()) {
+        for at in patches::patched_in_cluster(&object.value, self.context.options.limits) {
             let identity = ObjectId { kind: "patch".to_owned(), ..ObjectId::default() };
             self.unjudged_at(
                 &Arc::new(identity),
@@ -253,7 +253,8 @@ impl View<'_> {
 
     /// Reports an RFC 6902 patch as not judged, if it may be for batch work.
     pub(super) fn json_patch(&mut self, items: &[Value]) {
-        let Some(patch) = self.context.patch.filter(|patch| patch.for_batch && !items.is_empty()) else {
+        let Some(patch) = self.context.subject.patch.filter(|patch| patch.for_batch && !items.is_empty())
+        else {
             return;
         };
         let location = Some(
@@ -313,7 +314,7 @@ impl View<'_> {
         }
         let worst = answers::Worst::new(self.context.scope, dry_run.and_then(|dry_run| dry_run.cluster));
         let request = self.request(&object.value, workload);
-        let verdict = engine::evaluate(self.context.policy, &worst, &request);
+        let verdict = engine::evaluate(self.context.options.policy, &worst, &request);
         if let Some((reference, name)) = runs_in.zip(worst.unknown_runtime()) {
             let at = workload.object.at(reference.at).get("name").pointer;
             let reason = Reason::Runtime(name.into());
@@ -322,7 +323,7 @@ impl View<'_> {
         if !worst.is_asked() {
             return;
         }
-        let rules = self.context.policy.rules();
+        let rules = self.context.options.policy.rules();
         for finding in verdict
             .findings
             .iter()
@@ -345,10 +346,10 @@ impl View<'_> {
     /// Judges an object as the webhook would.
     fn ask(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>, dry_run: &DryRun<'_>) {
         let mut answer = dry_run.answer(
-            self.context.policy,
+            self.context.options.policy,
             self.context.scope,
             &object.value,
-            self.context.namespace,
+            self.context.options.namespace,
             self.context.options.today,
         );
         self.judged.suppressed += answer.suppressed;
@@ -427,8 +428,12 @@ impl View<'_> {
         if matches!(self.depth, Depth::Fixes) {
             // It is only sorted and fixed, never shown.
             let nowhere = Position { line: 1, column: 1 };
-            let location =
-                Location { file: Arc::clone(&self.context.input.path), start: nowhere, end: nowhere, span };
+            let location = Location {
+                file: Arc::clone(&self.context.subject.input.path),
+                start: nowhere,
+                end: nowhere,
+                span,
+            };
             let located = Located::new(location, self.index, finding);
             return self.judged.keep(Located { object: Some(Arc::clone(identity)), ..located });
         }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An object that a name may refer to.
-pub(super) trait Said {
+pub(crate) trait Said {
     /// Tells, for each thing that decides, whether two say the same of it.
     fn agrees(&self, other: &Self) -> [bool; 2];
 }
 
 /// The objects of one name, in the order of the files.
 #[derive(Clone, Debug)]
-pub(super) struct Near<T> {
+pub(crate) struct Near<T> {
     all: Vec<T>,
     places: BTreeMap<Place, Namespaces>,
 }
@@ -45,7 +45,7 @@ impl<T> Default for Near<T> {
 
 impl<T: Said> Near<T> {
     /// Adds an object of a file, with its namespace or none.
-    pub(super) fn push(&mut self, file: &Arc<str>, namespace: &str, said: T) {
+    pub(crate) fn push(&mut self, file: &Arc<str>, namespace: &str, said: T) {
         let directory = directory(file);
         let below = above(&directory).map(|above| Place::Below(above.to_owned()));
         let places = [Place::Anywhere, Place::File(Arc::clone(file)), Place::Directory(directory)];
@@ -59,12 +59,12 @@ impl<T: Said> Near<T> {
     }
 
     /// Returns the objects in a namespace or without one, in all files; without a namespace, in any.
-    pub(super) fn of(&self, namespace: &str) -> Vec<&T> {
+    pub(crate) fn of(&self, namespace: &str) -> Vec<&T> {
         self.get(self.in_place(&Place::Anywhere, namespace))
     }
 
     /// Returns the objects in a namespace or without one, in all files. Without a namespace, only the latter.
-    pub(super) fn stated(&self, namespace: &str) -> Vec<&T> {
+    pub(crate) fn stated(&self, namespace: &str) -> Vec<&T> {
         match self.places.get(&Place::Anywhere) {
             Some(namespaces) if namespace.is_empty() => {
                 self.get(namespaces.by_name.get("").cloned().unwrap_or_default())
@@ -79,7 +79,7 @@ impl<T: Said> Near<T> {
     ///
     /// In 1,300 files of 180 repositories this finds four claims outside their directory, all of them
     /// correct; a search of all files would find 17 more, all of them wrong.
-    pub(super) fn nearest(&self, file: &Arc<str>, namespace: &str) -> Vec<&T> {
+    pub(crate) fn nearest(&self, file: &Arc<str>, namespace: &str) -> Vec<&T> {
         let directory = directory(file);
         let above = above(&directory).map(ToOwned::to_owned);
         for place in [Place::File(Arc::clone(file)), Place::Directory(directory.clone())] {

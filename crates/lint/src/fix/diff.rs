@@ -7,8 +7,8 @@ use std::ops::Range;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::apply;
-use crate::local::paths::STDIN;
-use crate::text::yaml::Edit;
+use crate::input::STDIN;
+use jobgate_core::text::yaml::Edit;
 
 /// Lines around a change that a diff shows.
 const CONTEXT: usize = 3;

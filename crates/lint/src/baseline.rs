@@ -14,8 +14,8 @@ use std::path::{Component, Path, PathBuf};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::judge::fold::Named;
-use crate::report::{Identity, Name, Report};
+use jobgate_core::judge::fold::Named;
+use jobgate_report::{Identity, Name, Report};
 
 /// The version of the file.
 const VERSION: u64 = 1;
@@ -102,20 +102,22 @@ pub struct Root {
     /// Absolute, without `.` and `..`.
     base: PathBuf,
     current: PathBuf,
+    exists: fn(&Path) -> bool,
 }
 
 impl Root {
-    /// Returns the root of a baseline's file, for a run in a directory.
+    /// Returns the root of a baseline's file, for a run in a directory. `exists` tells whether a file is there.
     #[must_use]
-    pub fn new(baseline: &Path, current: &Path) -> Self {
+    pub fn new(baseline: &Path, current: &Path, exists: fn(&Path) -> bool) -> Self {
         let baseline = clean(&current.join(baseline));
-        Self { base: baseline.parent().unwrap_or(&baseline).to_owned(), current: current.to_owned() }
+        let base = baseline.parent().unwrap_or(&baseline).to_owned();
+        Self { base, current: current.to_owned(), exists }
     }
 
     /// Returns the name of a file of the run; `-` keeps its own.
     #[must_use]
     pub fn name(&self, path: &str) -> String {
-        if path == crate::local::lint::STDIN {
+        if path == crate::STDIN {
             return path.to_owned();
         }
         let path = clean(&self.current.join(path));
@@ -126,9 +128,8 @@ impl Root {
     }
 
     /// Tells whether a file that a baseline names is there.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        name == crate::local::lint::STDIN || self.base.join(name).exists()
+    fn has(&self, name: &str) -> bool {
+        name == crate::STDIN || (self.exists)(&self.base.join(name))
     }
 }
 
@@ -360,8 +361,7 @@ impl<'r> Names<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::policy::Policy;
-    use crate::local::lint::{self, Claims, Input, Options};
+    use crate::testing::report;
 
     const JOB: &str = "\
 apiVersion: batch/v1
@@ -378,14 +378,8 @@ spec:
       - {name: a, image: i, workDir: /x}
 ";
 
-    fn report(files: &[(&str, &str)]) -> Report {
-        let inputs: Vec<Input> =
-            files.iter().map(|(path, text)| Input::text(path, text.as_bytes())).collect();
-        lint::lint(&inputs, &Policy::default(), &Claims::default(), &Options::default()).report
-    }
-
     fn root() -> Root {
-        Root::new(Path::new("known.json"), Path::new("/no/such/place"))
+        Root::new(Path::new("known.json"), Path::new("/no/such/place"), Path::exists)
     }
 
     /// Returns how many findings are new, known and gone.
@@ -403,7 +397,7 @@ spec:
         let moved = format!("# moved\n\n{}", JOB.replace("  ttl", "\n  # down\n  ttl"));
         let beside = format!("{}---\n{JOB}", JOB.replace("train", "other").replace(", workDir: /x", ""));
         let json = serde_json::to_string(
-            &crate::text::yaml::documents(JOB.as_bytes()).next().unwrap().unwrap().value,
+            &jobgate_core::text::yaml::documents(JOB.as_bytes()).next().unwrap().unwrap().value,
         )
         .unwrap();
         let list = format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{{}}, {json}]}}");
@@ -485,7 +479,7 @@ spec:
     fn a_file_that_was_not_looked_at_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.yaml"), JOB).unwrap();
-        let root = Root::new(Path::new("known.json"), dir.path());
+        let root = Root::new(Path::new("known.json"), dir.path(), Path::exists);
         let baseline = Baseline::of(&report(&[("a.yaml", JOB)]), &root);
         let mut copy = report(&[("b.yaml", JOB)]);
         baseline.lift(&mut copy, ["b.yaml"], &root);
@@ -497,7 +491,7 @@ spec:
 
     #[test]
     fn files_are_named_from_where_the_baseline_lies() {
-        let root = |baseline: &str| Root::new(Path::new(baseline), Path::new("/repo/k8s"));
+        let root = |baseline: &str| Root::new(Path::new(baseline), Path::new("/repo/k8s"), Path::exists);
         for (baseline, path, name) in [
             ("known.json", "a.yaml", "a.yaml"),
             ("../known.json", "./sub/../a.yaml", "k8s/a.yaml"),

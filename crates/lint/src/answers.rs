@@ -1,0 +1,134 @@
+//! What the webhook would answer ([`jobgate_core::admission::dry_run`]), with what is known of the cluster.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use jiff::civil::Date;
+use jobgate_core::admission::dry_run::{self, Prediction, Question};
+use jobgate_core::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, Volume};
+use jobgate_core::judge::finding::Source;
+use jobgate_core::judge::policy::Policy;
+use jobgate_core::text::value::Value;
+
+use crate::against::ObjectKey;
+use crate::options::DryRun;
+
+impl DryRun<'_> {
+    /// Predicts the answers for one object of a judged kind. `namespace` is for an object without one; empty
+    /// if unknown.
+    pub(crate) fn answer(
+        &self,
+        policy: &Policy,
+        facts: &dyn Facts,
+        object: &Value,
+        namespace: &str,
+        today: Option<Date>,
+    ) -> Prediction {
+        let old = ObjectKey::of(object, namespace).and_then(|key| self.against.find(&key));
+        let layered = Layered { cluster: self.cluster, files: facts };
+        dry_run::answer(policy, &layered, &Question { object, old, namespace, strict: self.strict, today })
+    }
+}
+
+/// A claim in the cluster, or else in the files: a missing claim may be created with the workload.
+pub struct Layered<'a> {
+    /// What the cluster says.
+    pub cluster: Option<&'a FactTable>,
+    /// What the files say.
+    pub files: &'a dyn Facts,
+}
+
+impl Facts for Layered<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.claim(namespace, name));
+        match (there, self.files.claim(namespace, name)) {
+            (Fact::Known(claim), _) => Fact::Known(claim),
+            (there, Fact::Unknown) => there,
+            (_, file) => file,
+        }
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        match self.cluster.map(|cluster| cluster.claim(namespace, name)) {
+            // The claim is there, and so is its volume: its access modes are the volume's.
+            Some(Fact::Known(_)) => Volume::OfCluster,
+            _ => self.files.volume(namespace, name),
+        }
+    }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.runtime(kind, namespace, name));
+        match (there, self.files.runtime(kind, namespace, name)) {
+            (Fact::Known(runtime), _) => Fact::Known(runtime),
+            (there, Fact::Unknown) => there,
+            // A cluster that was asked need not have what a release brings.
+            (Fact::Absent, Fact::Known(Runtime { source: Source::Release(_), .. })) => Fact::Absent,
+            (_, file) => file,
+        }
+    }
+}
+
+/// Claims, with unknown ones as if only one pod could mount them.
+pub(crate) struct Worst<'a> {
+    known: Layered<'a>,
+    made_up: RefCell<BTreeSet<String>>,
+    unknown_runtime: RefCell<Option<String>>,
+}
+
+impl<'a> Worst<'a> {
+    pub(crate) fn new(files: &'a dyn Facts, cluster: Option<&'a FactTable>) -> Self {
+        Self {
+            known: Layered { cluster, files },
+            made_up: RefCell::default(),
+            unknown_runtime: RefCell::default(),
+        }
+    }
+
+    /// Tells whether an unknown claim was looked up.
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.made_up.borrow().is_empty()
+    }
+
+    /// Returns the runtime that was looked up and not found, if there was one.
+    pub(crate) fn unknown_runtime(&self) -> Option<String> {
+        self.unknown_runtime.borrow().clone()
+    }
+
+    /// Tells whether a claim is unknown.
+    pub(crate) fn has_made_up(&self, name: &str) -> bool {
+        self.made_up.borrow().contains(name)
+    }
+
+    /// Returns the unknown claim that a message is about.
+    pub(crate) fn made_up_in(&self, message: &str) -> Option<String> {
+        let name = message.split('`').nth(1)?;
+        self.made_up.borrow().get(name).cloned()
+    }
+}
+
+impl Facts for Worst<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        match self.known.claim(namespace, name) {
+            Fact::Unknown => {
+                self.made_up.borrow_mut().insert(name.to_owned());
+                Fact::Known(Claim {
+                    access_modes: vec!["ReadWriteOncePod".to_owned()],
+                    source: Source::Cluster,
+                })
+            }
+            known => known,
+        }
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        self.known.volume(namespace, name)
+    }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        let found = self.known.runtime(kind, namespace, name);
+        if !matches!(found, Fact::Known(_)) {
+            *self.unknown_runtime.borrow_mut() = Some(name.to_owned());
+        }
+        found
+    }
+}

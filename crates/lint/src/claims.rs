@@ -1,0 +1,404 @@
+//! Claims in the linted files and the `--facts` files, and which of them a workload means.
+//!
+//! A claim that is not in the files may still exist.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{ControlFlow, Range};
+use std::sync::{Arc, LazyLock};
+
+use memchr::memmem::Finder;
+
+use crate::input::Input;
+use crate::near::{Near, Said};
+use crate::objects::{Object, each};
+use jobgate_core::judge::facts::{Claim, Fact, Facts, Runtime, Volume, VolumeName};
+use jobgate_core::judge::finding::Source;
+use jobgate_core::judge::runtimes::shipped;
+use jobgate_core::text::lines::Lines;
+use jobgate_core::text::value::Value;
+use jobgate_core::text::yaml::{self, Document, Limits};
+use jobgate_report::Location;
+
+/// Claims, by name and by file.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    by_name: BTreeMap<String, Near<Entry>>,
+    by_file: BTreeMap<Arc<str>, InFile>,
+    /// `PersistentVolume`s by name.
+    volumes: BTreeMap<String, Near<Volume>>,
+    /// Training runtimes by kind and name.
+    runtimes: BTreeMap<(String, String), Near<Runtime>>,
+}
+
+/// The claims of one file.
+#[derive(Clone, Debug)]
+struct InFile {
+    input: Arc<Input>,
+    /// Their locations, by byte span.
+    places: BTreeMap<(usize, usize), Location>,
+}
+
+/// One claim of a file.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Empty where the manifest leaves it to `kubectl -n`.
+    namespace: String,
+    claim: Claim,
+    /// The `PersistentVolume` that it names.
+    volume: Option<VolumeName>,
+    location: Location,
+}
+
+/// What a file says of a claim, a volume or a runtime.
+#[derive(Clone, Debug)]
+pub struct Read(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Claim(String, Entry, Arc<Input>),
+    Volume(String, Volume, Location, Arc<Input>),
+    Runtime {
+        key: (String, String),
+        namespace: String,
+        runtime: Runtime,
+        location: Location,
+        input: Arc<Input>,
+    },
+}
+
+/// The kind of a claim.
+pub const CLAIM: &str = "PersistentVolumeClaim";
+
+/// What the kinds contain: `PersistentVolume`, `PersistentVolumeClaim`, `TrainingRuntime` and
+/// `ClusterTrainingRuntime`.
+pub static KINDS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| ["PersistentVolume", "TrainingRuntime"].map(Finder::new));
+
+/// Tells whether a text may have one of them.
+fn is_mentioned(text: &[u8]) -> bool {
+    KINDS.iter().any(|kind| kind.find(text).is_some())
+}
+
+impl Claims {
+    /// Takes in what files say.
+    pub fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
+        for read in entries {
+            let (location, input) = match read.0 {
+                Kind::Claim(name, entry, input) => {
+                    let location = entry.location.clone();
+                    self.by_name.entry(name).or_default().push(&input.path, &entry.namespace.clone(), entry);
+                    (location, input)
+                }
+                Kind::Volume(name, volume, location, input) => {
+                    self.volumes.entry(name).or_default().push(&input.path, "", volume);
+                    (location, input)
+                }
+                Kind::Runtime { key, namespace, runtime, location, input } => {
+                    self.runtimes.entry(key).or_default().push(&input.path, &namespace, runtime);
+                    (location, input)
+                }
+            };
+            let file = self
+                .by_file
+                .entry(Arc::clone(&input.path))
+                .or_insert_with(|| InFile { input, places: BTreeMap::new() });
+            file.places.insert((location.span.start, location.span.end), location);
+        }
+    }
+
+    /// Returns the file of a path, if it has a claim.
+    pub fn file(&self, path: &str) -> Option<&Input> {
+        self.by_file.get(path).map(|file| &*file.input)
+    }
+
+    /// Returns the files with the object that a reference means: the nearest, or else all of that name.
+    pub fn files_of(&self, kind: &str, namespace: &str, name: &str, from: &Arc<str>) -> Vec<&Input> {
+        let files: BTreeSet<&Arc<str>> = if kind == CLAIM {
+            let Some(entries) = self.by_name.get(name) else { return Vec::new() };
+            let near = entries.nearest(from, namespace);
+            let found = if near.is_empty() { entries.of(namespace) } else { near };
+            found.into_iter().map(|entry| &entry.location.file).collect()
+        } else {
+            let Some(entries) = self.runtimes.get(&(kind.to_owned(), name.to_owned())) else {
+                return Vec::new();
+            };
+            let namespace = namespace_of(kind, namespace);
+            let near = entries.nearest(from, namespace);
+            let found = if near.is_empty() { entries.of(namespace) } else { near };
+            let path = |runtime: &'_ Runtime| match &runtime.source {
+                Source::File { path, .. } => self.by_file.get_key_value(path).map(|(path, _)| path),
+                Source::Cluster | Source::Release(_) => None,
+            };
+            found.into_iter().filter_map(path).collect()
+        };
+        files.into_iter().filter_map(|path| self.file(path)).collect()
+    }
+
+    /// Returns the locations of a file's claims.
+    pub fn locations(&self, path: &str) -> impl Iterator<Item = &Location> {
+        self.by_file.get(path).into_iter().flat_map(|file| file.places.values())
+    }
+
+    /// Returns the volumes of a name: those in `--facts`, or else the nearest in the linted files.
+    fn volumes(&self, name: &str) -> Vec<&Volume> {
+        self.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.of(""))
+    }
+
+    /// Returns the claims of a name in a namespace or without one. The namespace of an object without one is
+    /// unknown.
+    fn stated(&self, namespace: &str, name: &str) -> Vec<&Entry> {
+        self.by_name.get(name).map_or_else(Vec::new, |entries| entries.stated(namespace))
+    }
+}
+
+impl Said for Entry {
+    fn agrees(&self, other: &Self) -> [bool; 2] {
+        [self.claim.access_modes == other.claim.access_modes, self.volume == other.volume]
+    }
+}
+
+impl Said for Runtime {
+    fn agrees(&self, other: &Self) -> [bool; 2] {
+        [self.object.get("spec") == other.object.get("spec"); 2]
+    }
+}
+
+impl Said for Volume {
+    fn agrees(&self, other: &Self) -> [bool; 2] {
+        [self == other; 2]
+    }
+}
+
+/// Finds the claims, volumes and runtimes of a text. Documents that cannot be read are left to the linter.
+#[must_use]
+pub fn in_text(input: &Input, source: &[u8], limits: &Limits) -> Vec<Read> {
+    if !is_mentioned(source) {
+        return Vec::new();
+    }
+    let (lines, input) = (Lines::new(source), Arc::new(input.clone()));
+    let chunks =
+        yaml::split(source, limits).flatten().filter(|chunk| is_mentioned(&source[chunk.span.clone()]));
+    let documents = chunks.filter_map(|chunk| yaml::parse(source, &chunk, limits).ok());
+    documents.flat_map(|document| entries(&input, &lines, &document)).collect()
+}
+
+/// Returns the claims of a document, by name.
+#[must_use]
+pub fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<Read> {
+    let mut found = Vec::new();
+    each(&document.value, |object| {
+        found.extend(entry(input, lines, document, &object));
+        ControlFlow::<()>::Continue(())
+    });
+    found
+}
+
+fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Object<'_>) -> Option<Read> {
+    let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
+    let name = text("/metadata/name")?.to_owned();
+    let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
+    let (kind, version) = (text("/kind")?, text("/apiVersion")?);
+    if kind.ends_with("TrainingRuntime") {
+        let span = document.locate(&(&object.at / "kind")).map(|span| span.value)?;
+        let location = Location {
+            file: Arc::clone(&input.path),
+            start: lines.position(span.start),
+            end: lines.position(span.end),
+            span: span.clone(),
+        };
+        let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
+        let runtime = Runtime::from_object(&object.value, source)?;
+        let key = (kind.to_owned(), name);
+        return Some(Read(Kind::Runtime { key, namespace, runtime, location, input: Arc::clone(input) }));
+    }
+    if !matches!((kind, version), ("PersistentVolume" | "PersistentVolumeClaim", "v1")) {
+        return None;
+    }
+    let spec = &object.at / "spec";
+    let found = match kind {
+        "PersistentVolume" => {
+            document.locate(&(&spec / "hostPath")).map(|span| span.key.unwrap_or(span.value))
+        }
+        _ => document.locate(&(&spec / "accessModes")).map(|span| span.value),
+    };
+    let span =
+        found.or_else(|| Some(document.locate(&object.at)?.value)).unwrap_or_else(|| document.span.clone());
+    let location = Location {
+        file: Arc::clone(&input.path),
+        start: lines.position(span.start),
+        end: lines.position(span.end),
+        span: span.clone(),
+    };
+    let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
+    if kind == "PersistentVolume" {
+        return Some(Read(Kind::Volume(
+            name,
+            Volume::from_object(&object.value, source)?,
+            location,
+            Arc::clone(input),
+        )));
+    }
+    let claim = Claim::from_object(&object.value, source)?;
+    let volume = VolumeName::of_claim(&object.value);
+    Some(Read(Kind::Claim(name, Entry { namespace, claim, volume, location }, Arc::clone(input))))
+}
+
+/// The claims without a file, as for a review.
+impl Facts for Claims {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        agreed(&self.stated(namespace, name))
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        volume(self.stated(namespace, name), |name| self.volumes(name))
+    }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        let key = (kind.to_owned(), name.to_owned());
+        let found = self.runtimes.get(&key);
+        one_of(found.map_or_else(Vec::new, |entries| entries.stated(namespace_of(kind, namespace))))
+    }
+}
+
+/// Returns the namespace of a runtime: a `ClusterTrainingRuntime` has none.
+fn namespace_of<'n>(kind: &str, namespace: &'n str) -> &'n str {
+    if kind == CLUSTER_RUNTIME { "" } else { namespace }
+}
+
+/// The kind of runtime that has no namespace.
+const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
+
+/// Returns the runtime that all candidates are alike to; unknown if they differ.
+fn one_of(candidates: Vec<&Runtime>) -> Fact<Runtime> {
+    match candidates.as_slice() {
+        [first, rest @ ..] if rest.iter().all(|other| other.agrees(first)[0]) => {
+            Fact::Known((*first).clone())
+        }
+        _ => Fact::Unknown,
+    }
+}
+
+/// The claims as one file sees them.
+#[derive(Debug)]
+pub struct Scope<'a> {
+    /// The file.
+    pub file: &'a Input,
+    /// From `--facts`: these win.
+    pub facts: &'a Claims,
+    /// From what is rendered together with the file's text: these come next.
+    pub own: Option<&'a Claims>,
+    /// From the linted files.
+    pub linted: &'a Claims,
+}
+
+impl Facts for Scope<'_> {
+    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
+        if !self.facts.stated(namespace, name).is_empty() {
+            return self.facts.claim(namespace, name);
+        }
+        if let Some(own) = self.own_with(namespace, name) {
+            return own.claim(namespace, name);
+        }
+        agreed(&self.nearest(namespace, name))
+    }
+
+    fn volume(&self, namespace: &str, name: &str) -> Volume {
+        let stated = self.facts.stated(namespace, name);
+        let claims = match self.own_with(namespace, name) {
+            _ if !stated.is_empty() => stated,
+            Some(own) => own.stated(namespace, name),
+            None => self.nearest(namespace, name),
+        };
+        volume(claims, |name| self.volumes(name))
+    }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+        let own = || self.own.map_or(Fact::Unknown, |own| own.runtime(kind, namespace, name));
+        let stated = match self.facts.runtime(kind, namespace, name) {
+            Fact::Unknown => own(),
+            known => known,
+        };
+        match stated {
+            Fact::Unknown => {
+                let key = (kind.to_owned(), name.to_owned());
+                let near = |entries: &'_ Near<Runtime>| {
+                    let near = entries.nearest(&self.file.path, namespace_of(kind, namespace));
+                    // A cluster has one of that name, wherever its file is.
+                    let is_of_cluster = near.is_empty() && kind == CLUSTER_RUNTIME;
+                    one_of(if is_of_cluster { entries.of("") } else { near })
+                };
+                let found = self.linted.runtimes.get(&key).map(near);
+                // Files that have one of the name say more of the cluster than a release does.
+                found.or_else(|| shipped::runtime(kind, name)).unwrap_or(Fact::Unknown)
+            }
+            known => known,
+        }
+    }
+}
+
+impl<'a> Scope<'a> {
+    /// Returns the claims of the rendering, if one of this name is among them.
+    fn own_with(&self, namespace: &str, name: &str) -> Option<&'a Claims> {
+        self.own.filter(|own| !own.stated(namespace, name).is_empty())
+    }
+
+    /// Returns what those of the linted claims of a name say that are nearest.
+    fn nearest(&self, namespace: &str, name: &str) -> Vec<&Entry> {
+        self.linted
+            .by_name
+            .get(name)
+            .map_or_else(Vec::new, |entries| entries.nearest(&self.file.path, namespace))
+    }
+
+    /// Returns what is said of the volumes of a name: what is stated, or else what the nearest of the linted
+    /// say.
+    fn volumes(&self, name: &str) -> Vec<&Volume> {
+        let stated = self.facts.volumes(name);
+        if !stated.is_empty() {
+            return stated;
+        }
+        if let Some(own) = self.own.map(|own| own.volumes(name)).filter(|own| !own.is_empty()) {
+            return own;
+        }
+        self.linted.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.nearest(&self.file.path, ""))
+    }
+
+    /// Returns the location of a claim of this scope.
+    pub fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
+        [Some(self.facts), self.own, Some(self.linted)]
+            .into_iter()
+            .flatten()
+            .find_map(|claims| claims.by_file.get(path)?.places.get(&(span.start, span.end)))
+            .cloned()
+    }
+}
+
+/// Returns the volume behind claims that may all be meant; unknown if they differ.
+fn volume<'e, 'v>(
+    claims: impl IntoIterator<Item = &'e Entry>,
+    seen: impl Fn(&str) -> Vec<&'v Volume>,
+) -> Volume {
+    let mut claims = claims.into_iter().map(|entry| entry.volume.as_ref());
+    let first = claims.next().flatten();
+    if !claims.all(|other| other == first) {
+        return Volume::Unseen;
+    }
+    let Some(named) = first else { return Volume::OfCluster };
+    match seen(&named.name).as_slice() {
+        [first, rest @ ..] if rest.iter().all(|other| other.is_like(first)) => (*first).clone(),
+        _ if named.by_author => Volume::Unseen,
+        _ => Volume::OfCluster,
+    }
+}
+
+/// Returns what claims that may all be meant say, if they say the same.
+fn agreed(entries: &[&Entry]) -> Fact<Claim> {
+    match entries {
+        [first, rest @ ..]
+            if rest.iter().all(|entry| entry.claim.access_modes == first.claim.access_modes) =>
+        {
+            Fact::Known(first.claim.clone())
+        }
+        _ => Fact::Unknown,
+    }
+}
