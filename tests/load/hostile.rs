@@ -72,6 +72,8 @@ const MAX_STEPS_PER_BYTE: f64 = 14.0;
 const MOST_OF_SCRIPTS: usize = 5 << 20;
 /// So few steps for the larger of two sizes grow by chance: a script is looked at from some length on.
 const FEW_STEPS: u64 = 20_000;
+/// The bytes of the largest review of which something is promised.
+const LARGEST: usize = 3 << 20;
 /// The most bytes allocated, in all, for a byte of a review.
 const MAX_ALLOCATED_PER_BYTE: f64 = 1500.0;
 /// The most bytes held at once for a byte of a review: 3 MiB of object come to 256 MiB.
@@ -520,8 +522,17 @@ fn too_much(bare: &Cost, small: &Cost, large: &Cost) -> Option<String> {
     let input = growth(&|cost| cost.bytes);
     let steps = growth(&|cost| usize::try_from(cost.steps).unwrap());
     let allocated = growth(&|cost| cost.allocated);
-    let grows = steps > GROWTH * input && large.steps > FEW_STEPS;
-    if input > 0.0 && (grows || allocated > GROWTH_WITH_DOUBLING * input) {
+    let [steps_per_byte, allocated_per_byte, _] = large.per_byte();
+    #[allow(clippy::cast_precision_loss, reason = "sizes of test objects")]
+    let largest = LARGEST as f64 / large.bytes as f64;
+    // So little that the largest review stays within the bounds, even if it takes the square of its size.
+    let (few_steps, few_allocated) = (
+        steps_per_byte * largest < MAX_STEPS_PER_BYTE,
+        allocated_per_byte * largest < MAX_ALLOCATED_PER_BYTE,
+    );
+    let grows = steps > GROWTH * input && large.steps > FEW_STEPS && !few_steps;
+    let swells = allocated > GROWTH_WITH_DOUBLING * input && !few_allocated;
+    if input > 0.0 && (grows || swells) {
         return Some(format!(
             "input grows by {input:.2}, steps by {steps:.2}, bytes allocated by {allocated:.2}: {bare:?} {small:?} {large:?}"
         ));
