@@ -8,6 +8,7 @@
 
 mod read;
 mod schema;
+pub mod tables;
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

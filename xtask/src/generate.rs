@@ -8,8 +8,13 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use jobgate::cli::configuration;
-use jobgate::judge::policy;
+use jobgate::cli::configuration::tables::{RENDER, TOP};
+use jobgate::judge::policy::{
+    self,
+    tables::{MATCH, SPEC},
+};
 use jobgate::judge::rules::RuleSet;
+use jobgate::judge::settings::{Column, SettingsTable};
 
 use crate::{deploy, pages, schemas};
 
@@ -33,8 +38,41 @@ pub(crate) enum Outcome {
     Stale,
 }
 
+/// The tables of settings in pages that are otherwise written by hand: the page, the head of the first column, the
+/// settings, and what is in the third column.
+const TABLES: [(&str, &str, &SettingsTable, Column); 4] = [
+    ("docs/configuration.md", "key", &TOP, Column::Option),
+    ("docs/policy.md", "`match`", &MATCH, Column::None),
+    ("docs/policy.md", "`spec`", &SPEC, Column::Default),
+    ("docs/rendering.md", "key", &RENDER, Column::Default),
+];
+
+/// Returns the pages of [`TABLES`].
+fn pages_with_tables(root: &Path) -> anyhow::Result<Vec<Made>> {
+    let mut pages: Vec<Made> = Vec::new();
+    for (path, first, settings, third) in TABLES {
+        let known = pages.iter().position(|page| page.path == path);
+        let page = match known {
+            Some(known) => pages.remove(known).contents,
+            None => fs::read_to_string(root.join(path)).with_context(|| format!("read {path}"))?,
+        };
+        let contents = with_table(&page, &settings.to_markdown(first, third))
+            .with_context(|| format!("{path} has no table of {first}"))?;
+        pages.push(Made { path: path.to_owned(), contents });
+    }
+    Ok(pages)
+}
+
+/// Returns a page with another table in the place of the one that has its first line.
+fn with_table(page: &str, table: &str) -> Option<String> {
+    let head = table.lines().next()?;
+    let start = page.find(&format!("\n{head}\n"))? + 1;
+    let end = page[start..].find("\n\n").map_or(page.len(), |end| start + end + 1);
+    Some(format!("{}{table}{}", &page[..start], &page[end..]))
+}
+
 /// Returns all generated files, sorted by path.
-fn files() -> Vec<Made> {
+fn files(root: &Path) -> anyhow::Result<Vec<Made>> {
     let made = |path: &str, contents: String| Made { path: path.to_owned(), contents };
     let mut files = vec![
         made("docs/doctor.md", pages::doctor_file()),
@@ -50,8 +88,9 @@ fn files() -> Vec<Made> {
             .map(|rule| made(&format!("{WHOLE}/{}.md", rule.id), pages::rule_file(rule))),
     );
     files.extend(deploy::files().into_iter().map(|(path, contents)| Made { path, contents }));
+    files.extend(pages_with_tables(root)?);
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    files
+    Ok(files)
 }
 
 /// Writes the files that are not up to date, and removes leftovers; with `check` only lists them.
@@ -60,7 +99,7 @@ fn files() -> Vec<Made> {
 /// A file cannot be read or written, or `out` cannot be written.
 pub(crate) fn run(root: &Path, check: bool, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::UpToDate;
-    let files = files();
+    let files = files(root)?;
     for Made { path, contents } in &files {
         let place = root.join(path);
         let current = read(&place).with_context(|| format!("read {path}"))?;
@@ -130,14 +169,31 @@ mod tests {
         (outcome, String::from_utf8(out).unwrap())
     }
 
+    /// Returns a root with the pages that are written by hand, each with a table that is not up to date.
+    fn root() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("docs")).unwrap();
+        for (path, first, settings, third) in TABLES {
+            let table = settings.to_markdown(first, third);
+            let head = table.lines().next().unwrap();
+            let page = fs::read_to_string(root.path().join(path)).unwrap_or_else(|_| "# Page\n\n".to_owned());
+            fs::write(root.path().join(path), format!("{page}{head}\n| old |\n\nMore.\n\n")).unwrap();
+        }
+        root
+    }
+
     #[test]
     fn what_is_written_is_up_to_date() {
-        let root = tempfile::tempdir().unwrap();
+        let root = root();
         let (outcome, text) = generate(root.path(), true);
-        assert_eq!((outcome, text.lines().count()), (Outcome::Stale, files().len()));
+        let count = files(root.path()).unwrap().len();
+        assert_eq!((outcome, text.lines().count()), (Outcome::Stale, count));
         assert!(text.contains("docs/rules/deadline.md: is missing; run `cargo xtask generate`\n"), "{text}");
         let (outcome, text) = generate(root.path(), false);
-        assert_eq!((outcome, text.lines().count()), (Outcome::UpToDate, files().len()));
+        assert_eq!((outcome, text.lines().count()), (Outcome::UpToDate, count));
+        let page = fs::read_to_string(root.path().join("docs/configuration.md")).unwrap();
+        assert!(page.contains("| `facts` | manifests of existing claims | `--facts` |\n"), "{page}");
+        assert!(page.ends_with("\n\nMore.\n\n") && !page.contains("old"), "{page}");
         for check in [true, false] {
             assert_eq!(generate(root.path(), check), (Outcome::UpToDate, String::new()));
         }
@@ -145,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_is_stale_or_left_behind_is_found_and_fixed() {
-        let root = tempfile::tempdir().unwrap();
+        let root = root();
         generate(root.path(), false);
         fs::write(root.path().join("docs/rules/deadline.md"), "old").unwrap();
         fs::write(root.path().join("docs/rules/gone.md"), "old").unwrap();

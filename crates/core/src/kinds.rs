@@ -26,8 +26,8 @@ pub use definition::{
     Api, CUSTOM, Children, Definition, Finished, Hosts, LabelValue, Mounted, OnUpdate, Operator, OwnClaims,
     Ranks, Reference, Retired,
 };
-pub(crate) use field::whole;
 pub use field::{Field, Part, Path};
+pub(crate) use field::{text_in, whole};
 pub use held::{Held, Unit};
 pub use kind::titles;
 pub use kind::{Kind, NotAdded, add};

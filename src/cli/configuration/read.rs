@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{At, Configuration, KIND, Override, Render, Values};
+use super::{At, Configuration, KIND, Override, Render, Values, tables};
 use crate::cli::args::{FailOn, Seconds, seconds};
 use crate::judge::finding::Part;
 use crate::judge::rules::RuleSet;
@@ -11,29 +11,6 @@ use crate::judge::selection::{NothingSelected, matching};
 use crate::judge::settings::{self, Field, Form, Reader, SettingsErrors};
 use crate::local::lint::{Patterns, STDIN};
 use crate::text::pointer::Pointer;
-
-/// The keys of the mappings of a configuration, in the order in which they are listed to people.
-pub(super) mod keys {
-    pub(in super::super) const TOP: &[&str] = &[
-        "apiVersion",
-        "kind",
-        "policy",
-        "paths",
-        "exclude",
-        "overrides",
-        "namespace",
-        "baseline",
-        "failOn",
-        "facts",
-        "select",
-        "ignore",
-        "render",
-    ];
-    pub(in super::super) const OVERRIDE: &[&str] = &["paths", "policy", "namespace"];
-    pub(in super::super) const RENDER: &[&str] =
-        &["charts", "kustomizations", "values", "timeout", "allowFailures", "network"];
-    pub(in super::super) const VALUES: &[&str] = &["charts", "files"];
-}
 
 /// The words of `failOn`.
 pub(super) const LEVELS: [(&str, FailOn); 3] =
@@ -48,7 +25,7 @@ pub(super) fn configuration(source: &str, name: &str) -> Result<Configuration, S
 }
 
 fn read(reader: &mut Reader<'_>, name: &str) -> Configuration {
-    let top = reader.fields(&Pointer::root(), Some(reader.value()), "a configuration", keys::TOP);
+    let top = reader.fields(&Pointer::root(), Some(reader.value()), "a configuration", &tables::TOP);
     let overrides = reader.list(&top.get("overrides"), "`overrides`", true);
     Configuration {
         path: name.to_owned(),
@@ -69,7 +46,7 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Configuration {
 
 fn an_override(reader: &mut Reader<'_>, item: &Field<'_>) -> Override {
     let item = Field { at: item.at.clone(), value: item.at.find(reader.value()) };
-    let fields = reader.fields(&item.at, item.value, "an override", keys::OVERRIDE);
+    let fields = reader.fields(&item.at, item.value, "an override", &tables::OVERRIDE);
     let (paths, policy, namespace) = (fields.get("paths"), fields.get("policy"), fields.get("namespace"));
     if paths.value.is_none() {
         reader.error(&item.at, Part::Key, "an override needs `paths`", None);
@@ -86,7 +63,7 @@ fn an_override(reader: &mut Reader<'_>, item: &Field<'_>) -> Override {
 }
 
 fn rendering<'s>(reader: &mut Reader<'s>, field: &Field<'s>) -> Option<Render> {
-    let fields = reader.fields(&field.at, field.value, "`render`", keys::RENDER);
+    let fields = reader.fields(&field.at, field.value, "`render`", &tables::RENDER);
     fields.map?;
     let timeout = fields.get("timeout");
     let seconds = reader.text(&timeout, "`timeout`").and_then(|text| match seconds(text) {
@@ -109,7 +86,7 @@ fn rendering<'s>(reader: &mut Reader<'s>, field: &Field<'s>) -> Option<Render> {
 }
 
 fn values<'s>(reader: &mut Reader<'s>, set: &Field<'s>) -> Values {
-    let fields = reader.fields(&set.at, set.value, "an item of `values`", keys::VALUES);
+    let fields = reader.fields(&set.at, set.value, "an item of `values`", &tables::VALUES);
     let (charts, files) = (fields.get("charts"), fields.get("files"));
     for (key, field) in [("charts", &charts), ("files", &files)] {
         if field.value.is_none() {

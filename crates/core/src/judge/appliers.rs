@@ -5,9 +5,10 @@
 //! not been applied yet, cannot be recognized.
 
 use crate::judge::engine::Origin;
-use crate::kinds::{Field, Part, Workload};
+use crate::kinds::{Field, Part, Workload, text_in};
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
+use crate::text::value::Value;
 
 /// How a tool marks what it applies.
 enum Mark {
@@ -112,12 +113,17 @@ pub fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     MARKS.iter().find(|(mark, _)| is_there(mark)).map(|(_, tool)| *tool)
 }
 
+/// Returns the entries of an object's managed fields.
+pub fn managed_fields<'a>(object: &Part<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
+    let entries = object.at(&["metadata", "managedFields"]).values();
+    entries.iter().inspect(|_| meter::spend(1))
+}
+
 /// Returns the marks among the object's field managers, in one pass: there may be many.
 fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
-    let entries = workload.object.at(&["metadata", "managedFields"]);
     let mut found: Vec<&'static Mark> = Vec::new();
-    for entry in entries.mappings() {
-        let Field::Set(name) = entry.get("manager").text() else { continue };
+    for entry in managed_fields(&workload.object) {
+        let Field::Set(name) = text_in(entry, "manager") else { continue };
         let is_name = |mark: &Mark| match mark {
             Manager(manager) => *manager == name,
             ManagerPrefix(prefix) => name.starts_with(prefix),
@@ -182,21 +188,20 @@ pub fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
 
 /// Tells whether a server-side apply may own a part of the spec.
 fn applies(workload: &Workload<'_>) -> bool {
-    workload.object.at(&["metadata", "managedFields"]).mappings().any(|entry| {
+    managed_fields(&workload.object).any(|entry| {
+        let is_set = |value: Option<&'_ Value>| value.is_some_and(|value| !value.is_null());
         let fields = entry.get("fieldsV1");
-        let own = entry.get("subresource").text();
-        entry.get("operation").text() == Field::Set("Apply")
-            && matches!(own, Field::Unset | Field::Set(""))
-            && (!fields.is_set() || fields.get("f:spec").is_set())
+        text_in(entry, "operation") == Field::Set("Apply")
+            && matches!(text_in(entry, "subresource"), Field::Unset | Field::Set(""))
+            && (!is_set(fields) || is_set(fields.and_then(|fields| fields.get("f:spec"))))
     })
 }
 
 /// Tells whether a server-side apply owns a part of the spec, and nobody owns a field of it.
 pub fn is_left_out(workload: &Workload<'_>, field: &Pointer) -> bool {
     let field = owned(field);
-    let entries = workload.object.at(&["metadata", "managedFields"]);
-    let owns = |entry: Part<'_>| entry.get("fieldsV1").value.is_some_and(|set| field.find(set).is_some());
-    applies(workload) && !entries.mappings().any(owns)
+    let owns = |entry: &Value| entry.get("fieldsV1").is_some_and(|set| field.find(set).is_some());
+    applies(workload) && !managed_fields(&workload.object).any(owns)
 }
 
 /// Tells whether Helm has sent the object, and will again, and leaves its manifest nowhere in it.

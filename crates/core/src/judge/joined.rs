@@ -9,7 +9,7 @@ use crate::judge::runtimes;
 use crate::kinds::{Part, PodCount, PodTemplate, Reference, Workload, each_at};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
-use crate::text::value::{Map, Value, json};
+use crate::text::value::{Map, Value};
 
 /// A runtime with what one job says of it.
 pub struct Joined<'a> {
@@ -90,14 +90,10 @@ impl<'a> Joined<'a> {
         });
         let merged: Vec<Value> = merged.collect();
         spec.insert("replicatedJobs".to_owned(), merged.into());
-        let object = json!({
-            "apiVersion": runtime.object.get("apiVersion").cloned(),
-            "kind": runtime.object.get("kind").cloned(),
-            "spec": {
-                "mlPolicy": runtime.object.pointer("/spec/mlPolicy").cloned(),
-                "template": {"spec": Value::Object(spec)},
-            },
-        });
+        let own = |pointer: &str| runtime.object.pointer(pointer).cloned().unwrap_or_default();
+        let template = mapping([("spec", Value::Object(spec))]);
+        let spec = mapping([("mlPolicy", own("/spec/mlPolicy")), ("template", template)]);
+        let object = mapping([("apiVersion", own("/apiVersion")), ("kind", own("/kind")), ("spec", spec)]);
         let at = job.at(reference.at).get("name").pointer;
         Some(Self { at, named, runtime, object, nodes, claims })
     }
@@ -171,8 +167,8 @@ fn started(trainer: &Part<'_>) -> Option<Value> {
         return None;
     }
     container.insert("name".to_owned(), NODE.into());
-    let pod = json!({"containers": [Value::Object(container)]});
-    Some(json!({"template": {"spec": {"template": {"spec": pod}}}}))
+    let pod = mapping([("containers", vec![Value::Object(container)].into())]);
+    Some(["spec", "template", "spec", "template"].into_iter().fold(pod, |inner, key| mapping([(key, inner)])))
 }
 
 /// Merges all patches of a value at once, in the order in which they apply: one walk, however many there are.
@@ -236,11 +232,17 @@ fn merge_items(source: Option<&[Value]>, patches: &[&Value], key: &str) -> Value
     merged.into()
 }
 
+/// Returns a mapping. `json!` copies what is in it, and a patch may be as large as the object.
+fn mapping<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::judge::facts::{FactTable, WantedRuntime};
     use crate::judge::finding::Source;
+    use crate::text::value::json;
 
     fn merged(source: &Value, patches: &[Value]) -> Value {
         merge(Some(source), patches.iter().collect(), "")

@@ -5,6 +5,7 @@
 
 mod read;
 mod schema;
+pub mod tables;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

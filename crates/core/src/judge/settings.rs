@@ -5,10 +5,12 @@
 
 mod error;
 mod fields;
+mod table;
 
 pub use error::{SettingsError, SettingsErrors};
 use fields::first_line;
 pub use fields::{Field, Fields, hint, one_of, shown, what};
+pub use table::{Column, Setting, SettingsTable, Values};
 
 use crate::judge::finding::Part;
 use crate::text::lines::Lines;

@@ -169,12 +169,7 @@ impl<'a> Part<'a> {
     /// Reads a string.
     #[must_use]
     pub fn text(&self) -> Field<'a, &'a str> {
-        match self.value {
-            None | Some(Value::Null) => Field::Unset,
-            Some(Value::String(text)) if placeholder::is_placeholder(text) => Field::Placeholder(text),
-            Some(Value::String(text)) => Field::Set(text),
-            Some(_) => Field::Wrong,
-        }
+        text_of(self.value)
     }
 
     /// Reads a boolean.
@@ -186,6 +181,20 @@ impl<'a> Part<'a> {
             Some(Value::String(text)) if placeholder::is_placeholder(text) => Field::Placeholder(text),
             Some(_) => Field::Wrong,
         }
+    }
+}
+
+/// Reads a string field of an item whose place nobody asks for: a list may have hundreds of thousands.
+pub(crate) fn text_in<'a>(item: &'a Value, key: &str) -> Field<'a, &'a str> {
+    text_of(item.get(key))
+}
+
+fn text_of(value: Option<&Value>) -> Field<'_, &str> {
+    match value {
+        None | Some(Value::Null) => Field::Unset,
+        Some(Value::String(text)) if placeholder::is_placeholder(text) => Field::Placeholder(text),
+        Some(Value::String(text)) => Field::Set(text),
+        Some(_) => Field::Wrong,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Where the pods of a kind are, how many there are, and when they end: the parts of [`Pods`].
 
 use crate::kinds::field::{Part, Path};
+use crate::text::meter;
+use crate::text::value::Map;
 
 /// Any item of a list or entry of a mapping, in the path of [`Pods`].
 pub const EACH: &str = "*";
@@ -113,25 +115,53 @@ pub struct Entry<'a> {
 
 /// Calls a function with each place of a path, in which [`EACH`] stands for any item or entry.
 pub fn each_at<'a>(object: &Part<'a>, path: &[&'static str], found: &mut dyn FnMut(Part<'a>)) {
-    each(object.clone(), path, None, &mut |part, _| found(part));
+    each(object.clone(), path, None, &mut |visit| match visit {
+        Visit::Place(part, _) => {
+            found(part);
+            true
+        }
+        Visit::Empty(..) => false,
+    });
+}
+
+/// What a walk comes to.
+pub(super) enum Visit<'a, 'p> {
+    /// A place at the end of the path, and the last item or entry above it.
+    Place(Part<'a>, Option<Entry<'a>>),
+    /// An item of a list that has nothing in it, as hundreds of thousands may. Whoever has no use for its place says
+    /// `true`.
+    Empty(&'p Part<'a>, usize),
 }
 
 fn each<'a>(
     part: Part<'a>,
     path: &[&'static str],
     entry: Option<Entry<'a>>,
-    found: &mut dyn FnMut(Part<'a>, Option<Entry<'a>>),
+    visit: &mut dyn FnMut(Visit<'a, '_>) -> bool,
 ) {
     let Some(at) = path.iter().position(|key| *key == EACH) else {
-        return found(part.at(path), entry);
+        visit(Visit::Place(part.at(path), entry));
+        return;
     };
     let (around, below) = (part.at(&path[..at]), &path[at + 1..]);
     for (name, part) in around.fields() {
-        each(part.clone(), below, Some(Entry { name: Some(name), part }), found);
+        each(part.clone(), below, Some(Entry { name: Some(name), part }), visit);
     }
-    for part in around.mappings() {
-        let name = ["name", "groupName"].iter().find_map(|key| part.value?.get(key)?.as_str());
-        each(part.clone(), below, Some(Entry { name, part }), found);
+    let to_next = below.split(|key| *key == EACH).next().filter(|path| path.len() < below.len());
+    for (index, value) in around.values().iter().enumerate() {
+        meter::spend(1);
+        let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        let leads_on = || {
+            let next = to_next.map(|path| path.iter().try_fold(value, |value, key| value.get(key)));
+            next.is_none_or(|next| next.is_some_and(|next| next.is_array() || next.is_object()))
+        };
+        let is_read = is_empty || value.is_object();
+        if !is_read || !leads_on() || is_empty && visit(Visit::Empty(&around, index)) {
+            continue;
+        }
+        let part = Part { pointer: &around.pointer / index, value: Some(value) };
+        let name = ["name", "groupName"].iter().find_map(|key| value.get(key)?.as_str());
+        each(part.clone(), below, Some(Entry { name, part }), visit);
     }
 }
 
@@ -144,8 +174,8 @@ impl Pods {
 
     /// Calls a function with the mapping around each template of an object, and the last item or entry above
     /// it.
-    pub(super) fn each<'a>(&self, object: &Part<'a>, found: &mut dyn FnMut(Part<'a>, Option<Entry<'a>>)) {
-        each(object.clone(), self.at, None, found);
+    pub(super) fn each<'a>(&self, object: &Part<'a>, visit: &mut dyn FnMut(Visit<'a, '_>) -> bool) {
+        each(object.clone(), self.at, None, visit);
     }
 
     /// Tells whether the templates are below a list, which an apply replaces as a whole.

@@ -6,6 +6,8 @@ use super::field::{Field, Part};
 use super::lifecycle::{Attempts, Deadline, Leak, Ttl};
 use super::pods::{Count, Pods, Restart, Unset};
 use super::variables;
+use crate::text::meter;
+use crate::text::value::Value;
 
 pub(super) static VOLCANO_JOB: Definition = Definition {
     group: "batch.volcano.sh",
@@ -83,7 +85,11 @@ fn is_for(policy: &Part<'_>, events: &[&str]) -> bool {
 fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
     let spec = job.get("spec");
     let (mut pods, mut fail) = (0_i64, false);
-    for task in spec.get("tasks").mappings() {
+    // Nobody asks for their places, and a list may have nothing but empty ones.
+    let tasks = spec.get("tasks").values().iter().inspect(|_| meter::spend(1));
+    let says_something = |task: &&Value| task.as_object().is_some_and(|fields| !fields.is_empty());
+    let tasks = tasks.filter(says_something).map(Part::root);
+    for task in tasks.clone() {
         pods = pods.saturating_add(task.get("replicas").int().set().unwrap_or_default().max(0));
         let pod = task.at(&["template", "spec"]);
         fail |= pod.get("restartPolicy").text() == Field::Set("Never")
@@ -93,6 +99,6 @@ fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
         let mut policies = around.get("policies").mappings();
         policies.any(|policy| policy.get("exitCode").is_set() || is_for(&policy, &["PodFailed", "*"]))
     };
-    let is_handled = acts(&spec) || spec.get("tasks").mappings().any(|task| acts(&task));
+    let is_handled = acts(&spec) || tasks.clone().any(|task| acts(&task));
     (pods > 1 && fail && !is_handled).then(|| spec.get("policies"))
 }

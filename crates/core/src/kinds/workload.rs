@@ -6,7 +6,7 @@ use super::field::{Field, Part};
 use super::kind::Kind;
 use super::others::{has_image, has_pod_with_image, misspells_image};
 use super::pod::{ContainerSlot, MOST_BARE, PodTemplate};
-use super::pods::{Count, EACH, Entry, Pods, each_at};
+use super::pods::{Count, EACH, Entry, Pods, Visit, each_at};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Map, Value};
 
@@ -46,15 +46,25 @@ pub struct Bare<'a> {
 impl<'a> Bare<'a> {
     /// Adds a place of the same list; nothing is done where it is the first one of another.
     fn add(&mut self, entry: &Entry<'a>) -> bool {
-        let (here, list) = (entry.part.pointer.parent(), self.like.parent());
+        let here = entry.part.pointer.parent();
         match (entry.part.pointer.last(), entry.name) {
-            _ if here != list => return false,
-            (Some(Token::Index(index)), _) => match self.items.last_mut() {
-                Some((_, last)) if *last + 1 == *index => *last = *index,
-                _ => self.items.push((*index, *index)),
-            },
-            (Some(Token::Key(_)), Some(key)) => self.keys.push(key),
-            _ => return false,
+            (Some(Token::Index(index)), _) => here.is_some_and(|list| self.add_item(&list, *index)),
+            (Some(Token::Key(_)), Some(key)) if here == self.like.parent() => {
+                self.keys.push(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds an item of a list; nothing is done where it is another list.
+    fn add_item(&mut self, list: &Pointer, index: usize) -> bool {
+        if self.like.parent().as_ref() != Some(list) {
+            return false;
+        }
+        match self.items.last_mut() {
+            Some((_, last)) if *last + 1 == index => *last = index,
+            _ => self.items.push((index, index)),
         }
         true
     }
@@ -112,14 +122,21 @@ impl<'a> Workload<'a> {
             runs.push(run(&limits, None));
         }
         for form in kind.pods {
-            form.each(&object, &mut |around, entry| {
+            form.each(&object, &mut |visit| {
+                let (around, entry) = match visit {
+                    Visit::Place(around, entry) => (around, entry),
+                    Visit::Empty(..) if few < MOST_BARE || matches!(form.count, Count::One) => return false,
+                    Visit::Empty(list, index) => {
+                        return bare.last_mut().is_some_and(|bare| bare.add_item(&list.pointer, index));
+                    }
+                };
                 if matches!(form.count, Count::One) && !around.get(form.template).is_set() {
-                    return;
+                    return true;
                 }
                 if let Some(entry) = entry.as_ref().filter(|entry| is_bare(form, &around, entry)) {
                     few += 1;
                     if few > MOST_BARE && bare.last_mut().is_some_and(|bare| bare.add(entry)) {
-                        return;
+                        return true;
                     }
                     let like = entry.part.pointer.clone();
                     match bare.last_mut().filter(|last| last.like.parent() == like.parent()) {
@@ -139,6 +156,7 @@ impl<'a> Workload<'a> {
                 }
                 let count = PodCount::of(form.count, &object, &around, entry.as_ref());
                 pods.push(PodTemplate::new(runs.len() - 1, form, around, entry, count));
+                true
             });
         }
         Some(Self {

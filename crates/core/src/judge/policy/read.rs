@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 
-use super::{Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyErrors, RuleSettings};
+use super::{Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyErrors, RuleSettings, tables};
 use crate::judge::checks;
 use crate::judge::finding::Part;
 use crate::judge::rule::{Param, ParamDefault, Rule};
@@ -13,18 +13,6 @@ use crate::judge::settings::{self, Field, Fields, Form, Reader, hint, one_of, sh
 use crate::kinds::Kind;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
-
-/// The keys of the mappings of a policy, in the order in which they are listed to people.
-pub(super) mod keys {
-    pub(in super::super) const TOP: &[&str] = &["apiVersion", "kind", "metadata", "spec"];
-    pub(in super::super) const METADATA: &[&str] = &["name"];
-    pub(in super::super) const SPEC: &[&str] =
-        &["rules", "overrides", "exemptions", "optOut", "reportFills", "trustedControllers"];
-    pub(in super::super) const RULE: &[&str] = &["action", "params"];
-    pub(in super::super) const OVERRIDE: &[&str] = &["match", "rules"];
-    pub(in super::super) const EXEMPTION: &[&str] = &["match", "rules", "reason", "until"];
-    pub(in super::super) const MATCH: &[&str] = &["namespaces", "kinds", "names", "labels", "accelerators"];
-}
 
 /// What a policy's file is.
 const FORM: Form = Form { kind: KIND, noun: "policy" };
@@ -41,14 +29,14 @@ pub(super) fn policy(rules: RuleSet, source: &str, name: &str) -> Result<Policy,
 impl<'s> Reader<'s> {
     fn policy(&mut self, policy: &mut Policy) {
         let root = Pointer::root();
-        let top = self.fields(&root, Some(self.value()), "a policy", keys::TOP);
-        let metadata = self.nested(&top, "metadata", keys::METADATA);
+        let top = self.fields(&root, Some(self.value()), "a policy", &tables::TOP);
+        let metadata = self.nested(&top, "metadata", &tables::METADATA);
         // Other values are already reported.
         let readable = top.get("metadata").value.is_none_or(|value| value.is_null() || value.is_object());
         if let Some(name) = readable.then(|| self.required(&metadata, "name", "`metadata.name`")).flatten() {
             name.clone_into(&mut policy.name);
         }
-        let spec = self.nested(&top, "spec", keys::SPEC);
+        let spec = self.nested(&top, "spec", &tables::SPEC);
         let rules = policy.rules.clone();
         let settings = self.rules(&rules, &spec.get("rules"));
         policy.overrides = self
@@ -105,7 +93,7 @@ impl<'s> Reader<'s> {
             self.wrong(&field.at, format!("{name} is a mapping, not a string"), Some(help));
             return RuleSettings::default();
         }
-        let fields = self.fields(&field.at, field.value, &name, keys::RULE);
+        let fields = self.fields(&field.at, field.value, &name, &tables::RULE);
         let actions: Vec<(&str, Action)> =
             Action::allowed(rule.can_fill()).map(|action| (action.as_str(), action)).collect();
         let action = fields.get("action");
@@ -196,7 +184,7 @@ impl<'s> Reader<'s> {
     }
 
     fn an_override(&mut self, all: &RuleSet, item: &Field<'s>) -> Override {
-        let fields = self.fields(&item.at, item.value, "an override", keys::OVERRIDE);
+        let fields = self.fields(&item.at, item.value, "an override", &tables::OVERRIDE);
         let matcher = self.matcher(&fields, "an override");
         let rules = fields.get("rules");
         if rules.value.is_none_or(Value::is_null) {
@@ -206,7 +194,7 @@ impl<'s> Reader<'s> {
     }
 
     fn exemption(&mut self, all: &RuleSet, item: &Field<'s>) -> Option<Exemption> {
-        let fields = self.fields(&item.at, item.value, "an exemption", keys::EXEMPTION);
+        let fields = self.fields(&item.at, item.value, "an exemption", &tables::EXEMPTION);
         let matcher = self.matcher(&fields, "an exemption");
         let mut rules = Vec::new();
         for id in self.list(&fields.get("rules"), "`rules` of an exemption", false) {
@@ -234,11 +222,11 @@ impl<'s> Reader<'s> {
         let field = outer.get("match");
         if field.value.is_none_or(|value| value.is_null() || value.as_object().is_some_and(Map::is_empty)) {
             let at = if field.value.is_some() { &field.at } else { &outer.at };
-            let help = format!("name at least one of {}", one_of(keys::MATCH.iter().copied()));
+            let help = format!("name at least one of {}", one_of(tables::MATCH.keys()));
             self.error(at, Part::Key, format!("{whose} needs a `match` that selects objects"), Some(help));
             return Matcher::default();
         }
-        let fields = self.fields(&field.at, field.value, "`match`", keys::MATCH);
+        let fields = self.fields(&field.at, field.value, "`match`", &tables::MATCH);
         let mut kinds: Vec<(&str, Kind)> = Kind::all().map(|kind| (kind.title(), kind)).collect();
         kinds.dedup_by_key(|(title, _)| *title);
         let mut labels = BTreeMap::new();

@@ -2,11 +2,9 @@
 //!
 //! [`super::Policy::parse`] is stricter, and decides.
 
-use super::read::keys;
-use super::{API_VERSION, Action, KIND, OptOut};
+use super::{Action, tables};
 use crate::judge::rule::{Param, ParamDefault, Rule};
 use crate::judge::rules::RuleSet;
-use crate::kinds::Kind;
 use crate::text::value::{Map, Value, json};
 
 /// Returns the JSON Schema (draft 2020-12) of policies.
@@ -21,17 +19,7 @@ pub fn schema(rules: &RuleSet) -> Value {
         "type": "object",
         "required": ["apiVersion", "kind", "metadata"],
         "additionalProperties": false,
-        "properties": describe(keys::TOP, |key| match key {
-            "apiVersion" => json!({"const": API_VERSION}),
-            "kind" => json!({"const": KIND}),
-            "metadata" => json!({
-                "type": "object",
-                "required": keys::METADATA,
-                "additionalProperties": false,
-                "properties": {"name": text("The policy's name, for logs, metrics and audit annotations.")},
-            }),
-            _ => json!({"type": ["object", "null"], "additionalProperties": false, "properties": describe(keys::SPEC, spec)}),
-        }),
+        "properties": tables::TOP.properties(),
         "$defs": {
             "rules": {
                 "description": "Settings by rule. Rules that are not set use their defaults.",
@@ -45,128 +33,24 @@ pub fn schema(rules: &RuleSet) -> Value {
                 "type": "object",
                 "minProperties": 1,
                 "additionalProperties": false,
-                "properties": describe(keys::MATCH, matcher),
+                "properties": tables::MATCH.properties(),
             },
         },
     })
 }
 
-/// Returns the schemas of a mapping's fields.
-fn describe(keys: &[&str], field: impl Fn(&str) -> Value) -> Value {
-    keys.iter().map(|key| ((*key).to_owned(), field(key))).collect::<Map>().into()
-}
-
-fn text(description: &str) -> Value {
-    json!({"description": description, "type": "string", "pattern": "\\S"})
-}
-
-fn spec(key: &str) -> Value {
-    match key {
-        "rules" => json!({"$ref": "#/$defs/rules"}),
-        "overrides" => json!({
-            "description": "Settings for some objects, on top of the policy's. The last match wins.",
-            "type": ["array", "null"],
-            "items": {
-                "type": "object",
-                "required": keys::OVERRIDE,
-                "additionalProperties": false,
-                "properties": describe(keys::OVERRIDE, |key| json!({"$ref": format!("#/$defs/{key}")})),
-            },
-        }),
-        "exemptions" => json!({
-            "description": "Suppresses findings of some rules for some objects.",
-            "type": ["array", "null"],
-            "items": {
-                "type": "object",
-                "required": ["match", "reason"],
-                "additionalProperties": false,
-                "properties": describe(keys::EXEMPTION, exemption),
-            },
-        }),
-        "optOut" => json!({
-            "description": "Which findings an author may suppress with the annotation jobgate.dev/ignore.",
-            "enum": OptOut::ALL.map(OptOut::as_str),
-            "default": OptOut::default().as_str(),
-        }),
-        "reportFills" => json!({
-            "description": "Whether the webhook warns about what it has filled in.",
-            "type": "boolean",
-            "default": true,
-        }),
-        _ => json!({
-            "description": "User names of controllers whose objects were judged with their parent.",
-            "type": ["array", "null"],
-            "items": text("A user name."),
-            "default": super::trusted_controllers().collect::<Vec<_>>(),
-        }),
-    }
-}
-
-fn exemption(key: &str) -> Value {
-    match key {
-        "rules" => json!({
-            "description": "The rules whose findings are suppressed; all if it is not set.",
-            "type": "array",
-            "minItems": 1,
-            "items": {"$ref": "#/$defs/ruleId"},
-        }),
-        "reason" => text("Why it is needed. Shown with every suppressed finding."),
-        "until" => json!({
-            "description": "The last valid day. After it the exemption is reported and suppresses nothing.",
-            "type": "string",
-            "format": "date",
-            "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-        }),
-        _ => json!({"$ref": "#/$defs/match"}),
-    }
-}
-
-fn matcher(key: &str) -> Value {
-    match key {
-        "namespaces" => globs("Globs; the object's namespace must match one."),
-        "names" => globs("Globs; the object's name must match one."),
-        "kinds" => json!({
-            "description": "The object must be of one of these kinds.",
-            "type": "array",
-            "minItems": 1,
-            "items": {"enum": Kind::titles()},
-        }),
-        "labels" => json!({
-            "description": "Labels the object must have.",
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-        }),
-        _ => json!({
-            "description": "true: one of the object's pods requests an accelerator. false: none does.",
-            "type": "boolean",
-        }),
-    }
-}
-
-fn globs(description: &str) -> Value {
-    json!({"description": description, "type": "array", "minItems": 1, "items": {"type": "string", "pattern": "\\S"}})
-}
-
 fn rule(rule: &Rule) -> Value {
     let actions: Vec<&str> = Action::allowed(rule.can_fill()).map(Action::as_str).collect();
     let params: Map = rule.params.iter().map(|param| (param.name.to_owned(), parameter(param))).collect();
+    let mut settings = tables::RULE.properties();
+    settings["action"]["enum"] = json!(actions);
+    settings["action"]["default"] = rule.default.as_str().into();
+    settings["params"]["properties"] = params.into();
     json!({
         "description": rule.summary,
         "type": ["object", "null"],
         "additionalProperties": false,
-        "properties": {
-            "action": {
-                "description": "deny: refuse the object. warn: admit it with a warning. \
-                                fill: write the value in. ignore: skip the rule.",
-                "enum": actions,
-                "default": rule.default.as_str(),
-            },
-            "params": {
-                "type": ["object", "null"],
-                "additionalProperties": false,
-                "properties": params,
-            },
-        },
+        "properties": settings,
     })
 }
 
@@ -207,29 +91,6 @@ mod tests {
             }
         }
         assert_eq!(schema["$defs"]["ruleId"]["enum"].as_array().unwrap().len(), RuleSet::built_in().len());
-    }
-
-    #[test]
-    fn every_key_that_is_read_is_in_it() {
-        let schema = schema(&RuleSet::built_in());
-        let keys_of = |pointer: &str| -> Vec<String> {
-            schema.pointer(pointer).unwrap().as_object().unwrap().keys().map(str::to_owned).collect()
-        };
-        let sorted = |keys: &[&str]| -> Vec<String> {
-            let mut keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-            keys.sort();
-            keys
-        };
-        assert_eq!(keys_of("/properties"), sorted(keys::TOP));
-        assert_eq!(keys_of("/properties/metadata/properties"), sorted(keys::METADATA));
-        assert_eq!(keys_of("/properties/spec/properties"), sorted(keys::SPEC));
-        assert_eq!(keys_of("/properties/spec/properties/overrides/items/properties"), sorted(keys::OVERRIDE));
-        assert_eq!(
-            keys_of("/properties/spec/properties/exemptions/items/properties"),
-            sorted(keys::EXEMPTION)
-        );
-        assert_eq!(keys_of("/$defs/match/properties"), sorted(keys::MATCH));
-        assert_eq!(keys_of("/$defs/rules/properties/deadline/properties"), sorted(keys::RULE));
     }
 
     #[test]

@@ -133,7 +133,7 @@ use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Needs, Rul
 use crate::judge::runtimes;
 use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, PLATFORM, Platform, append, tolerates_aks};
 use crate::kinds::accelerator::{self, NO_TAINT, toleration};
-use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload};
+use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload, text_in};
 use crate::text::meter;
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
@@ -310,10 +310,10 @@ impl<'a> Author<'a> {
         let field = owned(field);
         let owns = |set: &Value| field.find(set).is_some();
         // A walk over all managers: built-in kinds have one template.
-        let mut entries = self.managers.iter().flat_map(Part::items);
+        let mut entries = self.managers.iter().flat_map(|managers| managers.values());
         entries.any(|entry| {
-            entry.get("operation").text() == Field::Set("Apply")
-                && entry.get("fieldsV1").value.is_some_and(owns)
+            meter::spend(1);
+            text_in(entry, "operation") == Field::Set("Apply") && entry.get("fieldsV1").is_some_and(owns)
         })
     }
 }

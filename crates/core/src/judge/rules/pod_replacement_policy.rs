@@ -113,7 +113,7 @@ use crate::judge::finding::{Finding, Level, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Needs, Rule};
 use crate::judge::sigterm;
-use crate::kinds::{Api, Choice, Field, OnUpdate, Part};
+use crate::kinds::{Api, Choice, Field, OnUpdate, Part, text_in};
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -359,9 +359,9 @@ fn defaulted_again(cx: &Cx<'_>) -> Option<Op> {
 /// they do not count. A requester can forge both marks, but only for their own Job.
 fn is_chosen(object: &Part<'_>) -> bool {
     let metadata = object.get("metadata");
-    let applied = metadata.get("managedFields").mappings().any(|entry| {
-        entry.get("operation").text() == Field::Set("Apply")
-            && entry.at(&["fieldsV1", "f:spec", "f:podReplacementPolicy"]).value.is_some()
+    let applied = appliers::managed_fields(object).any(|entry| {
+        text_in(entry, "operation") == Field::Set("Apply")
+            && entry.pointer("/fieldsV1/f:spec/f:podReplacementPolicy").is_some()
     });
     applied
         || metadata

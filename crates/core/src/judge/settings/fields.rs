@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::Reader;
 use crate::judge::finding::{Part, listed};
 use crate::judge::settings::error::SettingsError;
+use crate::judge::settings::table::SettingsTable;
 use crate::text::lines::Position;
 use crate::text::pointer::Pointer;
 use crate::text::suggest::closest;
@@ -65,12 +66,12 @@ impl<'s> Reader<'s> {
         at: &Pointer,
         value: Option<&'s Value>,
         name: &str,
-        known: &'static [&'static str],
+        known: &SettingsTable,
     ) -> Fields<'s> {
         let map = self.mapping(at, value, name);
-        for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.contains(key)) {
+        for key in map.into_iter().flat_map(Map::keys).filter(|key| !known.has(key)) {
             let message = format!("{name} has no key `{}`", shown(key));
-            self.error(&at.key(key), Part::Key, message, Some(hint(key, known.iter().copied())));
+            self.error(&at.key(key), Part::Key, message, Some(hint(key, known.keys())));
         }
         Fields { at: at.clone(), map }
     }
@@ -164,12 +165,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a mapping with fixed keys that is a field of another one.
-    pub fn nested(
-        &mut self,
-        outer: &Fields<'s>,
-        key: &'static str,
-        known: &'static [&'static str],
-    ) -> Fields<'s> {
+    pub fn nested(&mut self, outer: &Fields<'s>, key: &'static str, known: &SettingsTable) -> Fields<'s> {
         let field = outer.get(key);
         self.fields(&field.at, field.value, &format!("`{key}`"), known)
     }

@@ -1,0 +1,124 @@
+//! What a policy may say: a table for each of its mappings.
+
+use super::{API_VERSION, KIND, OptOut};
+use crate::judge::settings::{Setting, SettingsTable, Values};
+use crate::kinds::Kind;
+use crate::text::value::{Value, json};
+
+/// A policy.
+pub(super) static TOP: SettingsTable = SettingsTable(&[
+    Setting::new("apiVersion", "", Values::Const(API_VERSION)),
+    Setting::new("kind", "", Values::Const(KIND)),
+    Setting::new("metadata", "", Values::Whole(&METADATA)),
+    Setting::new("spec", "", Values::Mapping(&SPEC)),
+]);
+
+/// Its metadata.
+pub(super) static METADATA: SettingsTable = SettingsTable(&[Setting::new(
+    "name",
+    "the policy's name, for logs, metrics and audit annotations",
+    Values::Text,
+)]);
+
+/// Its spec.
+pub static SPEC: SettingsTable = SettingsTable(&[
+    Setting::new(
+        "rules",
+        "settings by rule; rules that are not set use their defaults",
+        Values::Defined("rules"),
+    ),
+    Setting::new(
+        "overrides",
+        "settings for some objects, on top of the policy's; the last match wins",
+        Values::Mappings { of: &OVERRIDE, required: &["match", "rules"], any: &[] },
+    ),
+    Setting::new(
+        "exemptions",
+        "suppresses findings of some rules for some objects",
+        Values::Mappings { of: &EXEMPTION, required: &["match", "reason"], any: &[] },
+    ),
+    Setting::new(
+        "optOut",
+        "which findings an author may suppress with the annotation `jobgate.dev/ignore`",
+        Values::Own(
+            || json!({"enum": OptOut::ALL.map(OptOut::as_str), "default": OptOut::default().as_str()}),
+        ),
+    ),
+    Setting::new(
+        "reportFills",
+        "whether the webhook warns about what it has filled in",
+        Values::Flag(Some(true)),
+    ),
+    Setting::new(
+        "trustedControllers",
+        "user names of controllers whose objects were [judged with their parent](#trusted-controllers)",
+        Values::Own(trusted),
+    ),
+]);
+
+fn trusted() -> Value {
+    json!({
+        "type": ["array", "null"],
+        "items": {"description": "A user name.", "type": "string", "pattern": "\\S"},
+        "default": super::trusted_controllers().collect::<Vec<_>>(),
+    })
+}
+
+/// The settings of a rule; which values there are depends on the rule.
+pub(super) static RULE: SettingsTable = SettingsTable(&[
+    Setting::new(
+        "action",
+        "deny: refuse the object. warn: admit it with a warning. fill: write the value in. ignore: skip the rule",
+        Values::Own(|| json!({})),
+    ),
+    Setting::new(
+        "params",
+        "",
+        Values::Own(|| json!({"type": ["object", "null"], "additionalProperties": false})),
+    ),
+]);
+
+/// An override.
+pub(super) static OVERRIDE: SettingsTable = SettingsTable(&[
+    Setting::new("match", "", Values::Defined("match")),
+    Setting::new("rules", "", Values::Defined("rules")),
+]);
+
+/// An exemption.
+pub(super) static EXEMPTION: SettingsTable = SettingsTable(&[
+    Setting::new("match", "", Values::Defined("match")),
+    Setting::new(
+        "rules",
+        "the rules whose findings are suppressed; all if it is not set",
+        Values::Own(|| json!({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/ruleId"}})),
+    ),
+    Setting::new("reason", "why it is needed; shown with every suppressed finding", Values::Text),
+    Setting::new(
+        "until",
+        "the last valid day; after it the exemption is reported and suppresses nothing",
+        Values::Own(
+            || json!({"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}),
+        ),
+    ),
+]);
+
+/// What selects objects.
+pub static MATCH: SettingsTable = SettingsTable(&[
+    Setting::new("namespaces", "globs; the object's namespace must match one", Values::Texts(1)),
+    Setting::new(
+        "kinds",
+        "names of [kinds](kinds.md); the object must be of one of them",
+        Values::Own(|| json!({"type": "array", "minItems": 1, "items": {"enum": Kind::titles()}})),
+    ),
+    Setting::new("names", "globs; the object's name must match one", Values::Texts(1)),
+    Setting::new(
+        "labels",
+        "labels that the object must have",
+        Values::Own(|| json!({"type": "object", "additionalProperties": {"type": "string"}})),
+    ),
+    Setting::new(
+        "accelerators",
+        "`true`: one of the object's pods requests an accelerator; `false`: none does",
+        Values::Flag(None),
+    ),
+]);
