@@ -18,29 +18,29 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How long, in milliseconds, the allocator keeps memory that nothing uses. It reads this as the process
 /// starts.
-#[cfg(all(unix, feature = "serve"))]
+#[cfg(unix)]
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
-/// Starts the program again as a server, or to answer as one, that gives memory back at once. By default the allocator waits a
-/// second, and then for a thread that has something to do with it; so the memory of a peak stays, and each
-/// thread makes a peak of its own: twice the memory under an attack. If it cannot be started again, it goes on
-/// all the same.
-#[cfg(all(unix, feature = "serve"))]
-fn give_memory_back() {
+/// Starts the program again so that it gives memory back at once, where it reads what strangers wrote. By default the
+/// allocator waits a second, and then for a thread that has something to do with it; so the memory of a peak stays, and
+/// each thread makes a peak of its own: twice the memory under an attack. Returns why it could not be started again.
+#[cfg(unix)]
+fn give_memory_back() -> Option<io::Error> {
     use std::os::unix::process::CommandExt as _;
 
     if std::env::var_os(PURGE_DELAY).is_some() {
-        return;
+        return None;
     }
-    let Ok(program) = std::env::current_exe() else { return };
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return Some(error),
+    };
     let mut args = std::env::args_os();
     let mut command = std::process::Command::new(program);
     if let Some(name) = args.next() {
         command.arg0(name);
     }
-    let error = command.args(args).env(PURGE_DELAY, "0").exec();
-    let error = anyhow::Error::new(error).context("start again, to give memory back at once");
-    cli::say::fail(&error);
+    Some(command.args(args).env(PURGE_DELAY, "0").exec())
 }
 
 fn main() -> ExitCode {
@@ -52,9 +52,20 @@ fn main() -> ExitCode {
             return u8::try_from(error.exit_code()).map_or(Exit::Failed.into(), ExitCode::from);
         }
     };
-    #[cfg(all(unix, feature = "serve"))]
-    if matches!(args.command, Command::Serve(_) | Command::Review(_)) {
-        give_memory_back();
+    // The others go on all the same, and so does a server, which is there for longer.
+    #[cfg(unix)]
+    match &args.command {
+        Command::Lint(_) | Command::Lsp(_) | Command::DryRun(_) | Command::Review(_) => {
+            drop(give_memory_back());
+        }
+        #[cfg(feature = "serve")]
+        Command::Serve(_) => {
+            if let Some(error) = give_memory_back() {
+                let error = anyhow::Error::new(error).context("start again, to give memory back at once");
+                cli::say::fail(&error);
+            }
+        }
+        _ => {}
     }
     match run(&args) {
         Ok(exit) => exit.into(),

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use super::progress::narrated;
 use super::say::say;
-use super::settings::Settings;
+use super::settings::RunSettings;
 use super::{Exit, today};
 use crate::cli::args::Audit;
 use crate::cluster::audit::{self, Options, Progress};
@@ -28,7 +28,7 @@ pub(super) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// listed is no error: the rest is judged, and [`Exit::Failed`] is returned.
 pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     let reporting = &args.reporting;
-    let settings = Settings::of_audit(args)?;
+    let settings = RunSettings::of_audit(args)?;
     let policy = &settings.policy;
     let options = Options {
         namespaces: args.namespaces.iter().cloned().collect(),

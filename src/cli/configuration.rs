@@ -89,7 +89,7 @@ pub struct Render {
     /// Whether kustomizations are.
     pub kustomizations: bool,
     /// Files of values for some charts, each set for a rendering of its own.
-    values: Vec<Values>,
+    values: Vec<ChartValues>,
     /// How long one rendering may take.
     pub timeout: Option<Duration>,
     /// Whether what is not here is fetched.
@@ -100,7 +100,7 @@ pub struct Render {
 
 /// Files of values for some charts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Values {
+struct ChartValues {
     /// Patterns of the charts' directories.
     charts: Vec<String>,
     files: Vec<String>,
@@ -309,7 +309,7 @@ impl Configuration {
             let allowed = render.allow_failures.iter().map(String::as_str);
             rendering.allowed = Some(Patterns::new(&self.directory, current, allowed)?);
         }
-        for Values { charts, files } in &render.values {
+        for ChartValues { charts, files } in &render.values {
             rendering.values.push(lint::Values {
                 charts: Patterns::new(&self.directory, current, charts.iter().map(String::as_str))?,
                 files: self.all_own("values", files)?,

@@ -14,7 +14,7 @@ use super::lint::{complain, take_unread, write_diff};
 use super::output::to_file_or;
 use super::progress::watched;
 use super::say;
-use super::settings::Settings;
+use super::settings::RunSettings;
 use super::{Exit, facts, today};
 use crate::cli::args::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
@@ -39,7 +39,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
     let reporting = &judging.reporting;
     #[allow(unused_mut, reason = "a cluster changes it, where there is one")]
-    let mut settings = Settings::of_dry_run(judging)?;
+    let mut settings = RunSettings::of_dry_run(judging)?;
     // What is read from a cluster is what the files name: of what is rendered it would be missing.
     #[cfg(feature = "serve")]
     if args.cluster {
@@ -129,23 +129,23 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
 
 /// A cluster to read.
 #[cfg(feature = "serve")]
-struct Connection {
+struct DryRunConnection {
     runtime: tokio::runtime::Runtime,
     connection: cluster::Connection,
 }
 
 /// Sets up the connection that the arguments name. Nothing is sent yet.
 #[cfg(feature = "serve")]
-fn connect(args: &DryRun) -> anyhow::Result<Connection> {
+fn connect(args: &DryRun) -> anyhow::Result<DryRunConnection> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let connection =
         runtime.block_on(cluster::connection(args.kubeconfig.as_deref(), args.context.as_deref()));
-    Ok(Connection { connection: connection.context("find the cluster for --cluster")?, runtime })
+    Ok(DryRunConnection { connection: connection.context("find the cluster for --cluster")?, runtime })
 }
 
 #[cfg(feature = "serve")]
-impl Connection {
+impl DryRunConnection {
     /// Reads the claims that the files use and the objects that they would replace. What cannot be read is
     /// unknown, and returned as not judged.
     ///

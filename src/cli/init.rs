@@ -25,7 +25,7 @@ const NAMED: usize = 5;
 
 /// What there is in a repository.
 #[derive(Debug, Default)]
-struct Inventory {
+struct RepositoryInventory {
     files: usize,
     documents: usize,
     /// Objects by kind.
@@ -62,7 +62,7 @@ pub fn run(args: &Init, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if !args.force && file.symlink_metadata().is_ok() {
         bail!("{} exists; --force replaces it", clean(&path_text(&file)));
     }
-    let inventory = Inventory::of(directory)?;
+    let inventory = RepositoryInventory::of(directory)?;
     let policy = if inventory.denied > 0 { GENTLE } else { DEFAULT };
     inventory.write(out)?;
     put(&file, configuration(&inventory, policy).as_bytes())
@@ -72,7 +72,7 @@ pub fn run(args: &Init, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Clean)
 }
 
-impl Inventory {
+impl RepositoryInventory {
     fn of(directory: &Path) -> anyhow::Result<Self> {
         let tools = Tools::find(&std::env::var_os("PATH").unwrap_or_default());
         let rendering = Rendering { tools, ..Rendering::default() };
@@ -200,7 +200,12 @@ fn listed(all: &BTreeMap<String, usize>) -> String {
 }
 
 /// Writes what to do next.
-fn next(inventory: &Inventory, policy: &str, directory: &Path, out: &mut dyn Write) -> std::io::Result<()> {
+fn next(
+    inventory: &RepositoryInventory,
+    policy: &str,
+    directory: &Path,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let here = directory == Path::new(".");
     let inside = if here { String::new() } else { format!(", in {}", clean(&path_text(directory))) };
     writeln!(out, "next{inside}:")?;
@@ -226,7 +231,7 @@ fn next(inventory: &Inventory, policy: &str, directory: &Path, out: &mut dyn Wri
 }
 
 /// Returns the part of a configuration that is about charts and kustomizations.
-fn rendering(inventory: &Inventory) -> String {
+fn rendering(inventory: &RepositoryInventory) -> String {
     let any =
         inventory.rendered != (0, 0) || !inventory.charts.is_empty() || !inventory.kustomizations.is_empty();
     let mark = if any { "" } else { "# " };
@@ -245,7 +250,7 @@ fn rendering(inventory: &Inventory) -> String {
 }
 
 /// Returns the text of a configuration.
-fn configuration(inventory: &Inventory, policy: &str) -> String {
+fn configuration(inventory: &RepositoryInventory, policy: &str) -> String {
     let jobs = match inventory.jobs() {
         0 => "No batch jobs were found.".to_owned(),
         _ => format!("Batch jobs were found in: {}.", inventory.places()),
@@ -306,8 +311,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_a_configuration_also_with_its_comments_in_force() {
-        let inventory =
-            Inventory { places: BTreeMap::from([("k8s\n: {".to_owned(), 2)]), ..Inventory::default() };
+        let inventory = RepositoryInventory {
+            places: BTreeMap::from([("k8s\n: {".to_owned(), 2)]),
+            ..RepositoryInventory::default()
+        };
         for policy in [DEFAULT, GENTLE] {
             let text = configuration(&inventory, policy);
             let read = Configuration::parse(&text, FILE).unwrap_or_else(|error| panic!("{error}"));

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use super::output::{to, to_file_or};
 use super::progress::watched;
 use super::say::{self, say, tell};
-use super::settings::Settings;
+use super::settings::RunSettings;
 use super::{Exit, Source, facts, today};
 use crate::cli::args::{Lint, Reporting};
 use crate::judge::finding::Safety;
@@ -32,7 +32,7 @@ use crate::report::{self, Report, clean_lines, plural};
 /// The policy or a file of facts is not valid, or the report cannot be written. Files that cannot be linted
 /// or written are no error: the others are, and [`Exit::Failed`] is returned.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
-    let settings = Settings::of_lint(args)?;
+    let settings = RunSettings::of_lint(args)?;
     let known = settings.baseline.as_ref().map(|file| read_baseline(file, &settings)).transpose()?;
     let baseline_path = settings.baseline.as_ref().map(|file| &*file.path);
     let write_baseline = args.write_baseline.as_deref();
@@ -46,7 +46,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let quiet = reporting.quiet;
     let limit = args.max_file_size.0;
     let progress = Progress::default();
-    let (diffs, files) = (Diffs::default(), Files::default());
+    let (diffs, files) = (Diffs::default(), FileSink::default());
     let sink: Option<&dyn Sink> = match (diff, writes) {
         (true, _) => Some(&diffs),
         (_, true) => Some(&files),
@@ -164,7 +164,7 @@ fn say_baseline(
 }
 
 /// Reads a baseline.
-pub(super) fn read_baseline(file: &Source, settings: &Settings) -> anyhow::Result<(Baseline, Root)> {
+pub(super) fn read_baseline(file: &Source, settings: &RunSettings) -> anyhow::Result<(Baseline, Root)> {
     let path = &file.path;
     let read = || format!("read the baseline {}", path_text(path));
     let text = file.read(MAX_BASELINE_BYTES).with_context(read)?;
@@ -204,12 +204,12 @@ fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::
 
 /// Replaces files by changed ones.
 #[derive(Debug, Default)]
-struct Files {
+struct FileSink {
     /// The changed text of standard input.
     piped: Mutex<Option<Vec<u8>>>,
 }
 
-impl Sink for Files {
+impl Sink for FileSink {
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
         match &change.input.content {
             Content::File(path) => {
@@ -237,7 +237,7 @@ impl Sink for Files {
     }
 }
 
-impl Files {
+impl FileSink {
     /// Returns the changed text of standard input.
     fn piped<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         self.piped
@@ -330,7 +330,7 @@ mod tests {
 
     /// Writes into the file while it is being judged, as an editor may.
     #[derive(Debug, Default)]
-    struct Meanwhile(Files);
+    struct Meanwhile(FileSink);
 
     impl Sink for Meanwhile {
         fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {

@@ -39,10 +39,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use self::document::{Document, Documents};
-use self::text::{Change, Encoding};
-use self::wire::{Output, Read};
-use self::worker::{Task, Worker};
+use self::document::{LspDocument, OpenDocuments};
+use self::text::{Encoding, TextChange};
+use self::wire::{MessageOutput, WireRead};
+use self::worker::{Worker, WorkerTask};
 use super::Exit;
 use super::args::Lsp;
 
@@ -56,16 +56,16 @@ const WATCHED: &str = "**/{*.yaml,*.yml,*.json,Kustomization}";
 /// # Errors
 /// Standard input or output cannot be used.
 pub fn run(args: &Lsp) -> anyhow::Result<Exit> {
-    let output = Output::stdout();
+    let output = MessageOutput::stdout();
     let mut input = BufReader::new(io::stdin().lock());
     let Some((id, params)) = first(&mut input, &output)? else { return Ok(Exit::Findings) };
     let client = Client::of(&params);
     output.send(Response::new_ok(id, initialized(client.encoding)))?;
     let (sender, tasks) = mpsc::channel();
-    let documents = Documents::default();
+    let documents = OpenDocuments::default();
     let worker = Worker::new(args, &client, documents.clone(), output.clone(), sender.clone());
     let thread = thread::Builder::new().name("worker".to_owned()).spawn(move || worker.run(&tasks))?;
-    let mut server = Server { client, documents, output, sender, has_shut_down: false };
+    let mut server = LspServer { client, documents, output, sender, has_shut_down: false };
     let exit = server.serve(&mut input)?;
     // It has nobody left to tell, so what it is doing is not waited for.
     drop(thread);
@@ -73,22 +73,22 @@ pub fn run(args: &Lsp) -> anyhow::Result<Exit> {
 }
 
 /// Waits for the request that comes first.
-fn first(input: &mut impl io::BufRead, output: &Output) -> io::Result<Option<(RequestId, Value)>> {
+fn first(input: &mut impl io::BufRead, output: &MessageOutput) -> io::Result<Option<(RequestId, Value)>> {
     loop {
         match wire::read(input)? {
-            Read::End => return Ok(None),
-            Read::Garbage(why) => output.refuse(&why)?,
-            Read::Message(Message::Request(request)) if request.method == "initialize" => {
+            WireRead::End => return Ok(None),
+            WireRead::Garbage(why) => output.refuse(&why)?,
+            WireRead::Message(Message::Request(request)) if request.method == "initialize" => {
                 return Ok(Some((request.id, request.params)));
             }
-            Read::Message(Message::Request(request)) => {
+            WireRead::Message(Message::Request(request)) => {
                 let why = "the first request is `initialize`".to_owned();
                 output.send(Response::new_err(request.id, ErrorCode::ServerNotInitialized as i32, why))?;
             }
-            Read::Message(Message::Notification(notification)) if notification.method == "exit" => {
+            WireRead::Message(Message::Notification(notification)) if notification.method == "exit" => {
                 return Ok(None);
             }
-            Read::Message(_) => {}
+            WireRead::Message(_) => {}
         }
     }
 }
@@ -153,28 +153,32 @@ struct Changes {
 }
 
 /// The thread that reads what the editor sends.
-struct Server {
+struct LspServer {
     client: Client,
-    documents: Documents,
-    output: Output,
-    sender: Sender<Task>,
+    documents: OpenDocuments,
+    output: MessageOutput,
+    sender: Sender<WorkerTask>,
     has_shut_down: bool,
 }
 
-impl Server {
+impl LspServer {
     fn serve(&mut self, input: &mut impl io::BufRead) -> anyhow::Result<Exit> {
         loop {
             match wire::read(input) {
-                Ok(Read::Message(Message::Notification(notification))) if notification.method == "exit" => {
+                Ok(WireRead::Message(Message::Notification(notification)))
+                    if notification.method == "exit" =>
+                {
                     // The protocol has 1 for an end without `shutdown`.
                     return Ok(if self.has_shut_down { Exit::Clean } else { Exit::Findings });
                 }
-                Ok(Read::Message(Message::Notification(notification))) => self.notified(notification)?,
-                Ok(Read::Message(Message::Request(request))) => self.request(request)?,
-                Ok(Read::Message(Message::Response(_))) => {}
-                Ok(Read::Garbage(why)) => self.output.refuse(&why)?,
+                Ok(WireRead::Message(Message::Notification(notification))) => self.notified(notification)?,
+                Ok(WireRead::Message(Message::Request(request))) => self.request(request)?,
+                Ok(WireRead::Message(Message::Response(_))) => {}
+                Ok(WireRead::Garbage(why)) => self.output.refuse(&why)?,
                 // The editor is gone.
-                Ok(Read::End) => return Ok(if self.has_shut_down { Exit::Clean } else { Exit::Findings }),
+                Ok(WireRead::End) => {
+                    return Ok(if self.has_shut_down { Exit::Clean } else { Exit::Findings });
+                }
                 Err(error) => {
                     self.output.refuse(&error.to_string())?;
                     return Err(anyhow::Error::new(error).context("read a message of the editor"));
@@ -201,7 +205,7 @@ impl Server {
             | "textDocument/hover"
             | "textDocument/completion"
             | "textDocument/definition" => {
-                self.tell(Task::Request(request));
+                self.tell(WorkerTask::Request(request));
                 Ok(())
             }
             method => {
@@ -218,14 +222,14 @@ impl Server {
                 if self.client.watches {
                     self.output.send(watch())?;
                 }
-                self.tell(Task::Scan);
+                self.tell(WorkerTask::Scan);
             }
             "textDocument/didOpen" => {
                 if let Some(params) = read::<DidOpenTextDocumentParams>(&method, params) {
                     let item = params.text_document;
-                    let document = Document::new(&item.uri.0, item.version, item.text);
+                    let document = LspDocument::new(&item.uri.0, item.version, item.text);
                     self.documents.open(item.uri.0.clone(), document);
-                    self.tell(Task::Changed(item.uri.0));
+                    self.tell(WorkerTask::Changed(item.uri.0));
                 }
             }
             "textDocument/didChange" => {
@@ -237,18 +241,20 @@ impl Server {
                 if let Some(params) = read::<DidCloseTextDocumentParams>(&method, params) {
                     let uri = params.text_document.uri.0;
                     if let Some(document) = self.documents.close(&uri) {
-                        self.tell(Task::Closed(uri, document));
+                        self.tell(WorkerTask::Closed(uri, document));
                     }
                 }
             }
             "textDocument/didSave" => {
                 if let Some(params) = read::<DidSaveTextDocumentParams>(&method, params) {
-                    self.tell(Task::Saved(vec![params.text_document.uri.0]));
+                    self.tell(WorkerTask::Saved(vec![params.text_document.uri.0]));
                 }
             }
             "workspace/didChangeWatchedFiles" => {
                 if let Some(params) = read::<DidChangeWatchedFilesParams>(&method, params) {
-                    self.tell(Task::Saved(params.changes.into_iter().map(|change| change.uri.0).collect()));
+                    self.tell(WorkerTask::Saved(
+                        params.changes.into_iter().map(|change| change.uri.0).collect(),
+                    ));
                 }
             }
             "workspace/didChangeWorkspaceFolders" => {
@@ -257,7 +263,7 @@ impl Server {
                     let uris = list.into_iter().flatten().filter_map(|folder| folder.get("uri")?.as_str());
                     uris.filter_map(uri::to_path).collect()
                 };
-                self.tell(Task::Folders { added: folders("added"), removed: folders("removed") });
+                self.tell(WorkerTask::Folders { added: folders("added"), removed: folders("removed") });
             }
             "$/cancelRequest" => {
                 let id = params.get("id").cloned().and_then(|id| serde_json::from_value(id).ok());
@@ -273,20 +279,21 @@ impl Server {
 
     fn change(&mut self, params: &Changes) {
         let uri = &params.text_document.text_document_identifier.uri.0;
-        let Some(changes) = params.content_changes.iter().map(Change::of).collect::<Option<Vec<_>>>() else {
+        let Some(changes) = params.content_changes.iter().map(TextChange::of).collect::<Option<Vec<_>>>()
+        else {
             log(&format!("a change of `{}` without a range or text", uri.escape_debug()));
             return;
         };
         let (version, encoding) = (params.text_document.version, self.client.encoding);
         let make = |text: &mut String| text::change(text, changes, encoding);
         if self.documents.change(uri, |document| document.change(version, make)) {
-            self.tell(Task::Changed(uri.clone()));
+            self.tell(WorkerTask::Changed(uri.clone()));
         } else {
             log(&format!("a change of `{}`, which is not open", uri.escape_debug()));
         }
     }
 
-    fn tell(&self, task: Task) {
+    fn tell(&self, task: WorkerTask) {
         // The worker ends after this thread.
         let _ = self.sender.send(task);
     }

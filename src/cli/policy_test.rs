@@ -20,7 +20,7 @@ use crate::report::{clean, plural};
 use crate::text::number::thousands;
 
 /// What became of one case.
-enum Outcome {
+enum PolicyTestOutcome {
     Passed,
     /// It is not as it expects: the files that differ, and the findings that are not expected.
     Failed(Vec<Difference>, Vec<String>),
@@ -45,20 +45,20 @@ pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Resul
     let found = cases::find(&args.paths);
     let mut problems = found.problems;
     let policies = Policies::of(args, &found.cases, &mut problems)?;
-    let outcomes: Vec<Outcome> =
+    let outcomes: Vec<PolicyTestOutcome> =
         found.cases.par_iter().map(|paths| judge(paths, policies.of_case(paths), args.update)).collect();
     let (mut passed, mut failed, mut updated) = (0, 0, 0);
-    let broken = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Broken(_))).count();
+    let broken = outcomes.iter().filter(|outcome| matches!(outcome, PolicyTestOutcome::Broken(_))).count();
     for (paths, outcome) in found.cases.iter().zip(outcomes) {
         let name = paths.shown();
         match outcome {
-            Outcome::Passed => {
+            PolicyTestOutcome::Passed => {
                 passed += 1;
                 if args.verbose {
                     writeln!(out, "ok {name}")?;
                 }
             }
-            Outcome::Failed(differences, _) if args.update => match update(&differences) {
+            PolicyTestOutcome::Failed(differences, _) if args.update => match update(&differences) {
                 Ok(()) => {
                     updated += 1;
                     for difference in &differences {
@@ -71,12 +71,12 @@ pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Resul
                 }
                 Err(problem) => problems.push(problem),
             },
-            Outcome::Failed(differences, told) => {
+            PolicyTestOutcome::Failed(differences, told) => {
                 failed += 1;
                 writeln!(out, "FAILED {name}")?;
                 show(color, &differences, &told, out)?;
             }
-            Outcome::Broken(mut found) => problems.append(&mut found),
+            PolicyTestOutcome::Broken(mut found) => problems.append(&mut found),
         }
     }
     let has_cases = !found.cases.is_empty();
@@ -173,9 +173,9 @@ fn configured(paths: &[PathBuf], current: &Path) -> anyhow::Result<Chosen> {
     Ok(Chosen { policy: crate::policies::default(), shown: "default, as there is no policy.yaml".to_owned() })
 }
 
-fn judge(paths: &Paths, policy: Option<&Policy>, update: bool) -> Outcome {
-    let Some(policy) = policy else { return Outcome::Broken(Vec::new()) };
-    let done = || -> Result<Outcome, Vec<Problem>> {
+fn judge(paths: &Paths, policy: Option<&Policy>, update: bool) -> PolicyTestOutcome {
+    let Some(policy) = policy else { return PolicyTestOutcome::Broken(Vec::new()) };
+    let done = || -> Result<PolicyTestOutcome, Vec<Problem>> {
         let case = Case::read(paths)?;
         if let Some(problem) = case.asserts_nothing().filter(|_| !update) {
             return Err(vec![problem]);
@@ -183,13 +183,13 @@ fn judge(paths: &Paths, policy: Option<&Policy>, update: bool) -> Outcome {
         let judged = case.judge(policy, Beside::Fixed)?;
         let differences = case.differences(&judged).map_err(|problem| vec![problem])?;
         if differences.is_empty() {
-            return Ok(Outcome::Passed);
+            return Ok(PolicyTestOutcome::Passed);
         }
         let lines = judged.lines.iter().zip(judged.told);
         let unexpected = lines.filter(|(line, _)| !case.expectations.lines.contains(line));
-        Ok(Outcome::Failed(differences, unexpected.map(|(_, told)| told).collect()))
+        Ok(PolicyTestOutcome::Failed(differences, unexpected.map(|(_, told)| told).collect()))
     };
-    done().unwrap_or_else(Outcome::Broken)
+    done().unwrap_or_else(PolicyTestOutcome::Broken)
 }
 
 /// Shows how a case differs, and the findings that it does not expect.

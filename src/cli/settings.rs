@@ -28,7 +28,7 @@ const WIDEST: usize = 140;
 
 /// What a run judges, and by what.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct RunSettings {
     /// The policy, without the rules that are not used.
     pub(super) policy: Policy,
     /// The policy with all rules, if some are not used.
@@ -60,7 +60,7 @@ pub(super) struct Settings {
     not_done: Vec<String>,
 }
 
-impl Settings {
+impl RunSettings {
     /// Returns the settings of `jobgate lint`.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::spot::Spot;
+use super::spot::DirectoryEntry;
 
 /// The most bytes of a policy, of a configuration, and of a file of values for a chart. A policy has to fit into
 /// a ConfigMap, which is as large.
@@ -197,10 +197,10 @@ impl Tree {
     }
 
     /// Returns where a file of the tree is. No link is left on the way there, so none can be put there later.
-    pub(super) fn spot(&self, path: &Path) -> Result<Spot, Barred> {
+    pub(super) fn spot(&self, path: &Path) -> Result<DirectoryEntry, Barred> {
         let real = fs::canonicalize(path)?;
         let (root, below) = self.below(&real).ok_or(Barred::Outside)?;
-        Ok(Spot::beneath(root, below)?)
+        Ok(DirectoryEntry::beneath(root, below)?)
     }
 
     /// Reads a file of the tree.

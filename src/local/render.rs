@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use origins::{Origin, of_chart, without_origins};
-use process::Call;
 pub use process::Failure;
+use process::ProcessCall;
 
 /// The default of the time limit of one rendering.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
@@ -196,7 +196,7 @@ impl<'a> Renderer<'a> {
         if left.is_zero() {
             return Err(Failure::All(self.timeout_of_all));
         }
-        let call = Call {
+        let call = ProcessCall {
             program,
             arguments,
             scratch: scratch.path(),

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 use super::files::{self, Barred, Tree};
 use super::paths::normal;
-use super::spot::Spot;
+use super::spot::DirectoryEntry;
 
 /// Why a file was not replaced. It is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     if target.is_dir() {
         return Err(NotReplaced::NoFile);
     }
-    replace_at(&Spot::beneath(directory, Path::new(name))?, old, new)
+    replace_at(&DirectoryEntry::beneath(directory, Path::new(name))?, old, new)
 }
 
 /// Replaces a file of a tree that nobody has named, like [`replace`]. Where a link leads out of the tree nothing
@@ -71,7 +71,7 @@ pub fn replace_in(tree: &Tree, path: &Path, old: &[u8], new: &[u8]) -> Result<()
     replace_at(&tree.spot(path)?, old, new)
 }
 
-fn replace_at(spot: &Spot, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
+fn replace_at(spot: &DirectoryEntry, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     let file = files::regular(spot.open()?)?;
     let permissions = file.metadata()?.permissions();
     // Renaming needs only the directory's permissions; the file's count, too.
@@ -88,7 +88,7 @@ fn replace_at(spot: &Spot, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
 
 /// Writes a text beside a file and puts it in its place, unless `is_due` says that this is not to be done.
 fn write(
-    spot: &Spot,
+    spot: &DirectoryEntry,
     permissions: Option<fs::Permissions>,
     text: &[u8],
     is_due: impl FnOnce() -> Result<bool, NotReplaced>,
@@ -185,7 +185,7 @@ fn there(path: &Path) -> Result<Option<fs::Permissions>, NotReplaced> {
 ///
 /// The directories of an absolute path are the user's. Those of a path that begins in the current directory, or
 /// above it, may be a stranger's links: none of them leads out of there.
-fn output(path: &Path) -> Result<Spot, NotReplaced> {
+fn output(path: &Path) -> Result<DirectoryEntry, NotReplaced> {
     let name = path.file_name().ok_or(NotReplaced::NoFile)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let real = fs::canonicalize(directory)?;
@@ -202,7 +202,7 @@ fn output(path: &Path) -> Result<Spot, NotReplaced> {
     };
     match base {
         Some(base) if !real.starts_with(fs::canonicalize(&base)?) => Err(NotReplaced::LeadsOut),
-        _ => Ok(Spot::beneath(&real, Path::new(name))?),
+        _ => Ok(DirectoryEntry::beneath(&real, Path::new(name))?),
     }
 }
 

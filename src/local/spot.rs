@@ -12,7 +12,7 @@ const PREFIX: &str = ".jobgate-";
 
 /// A name in a directory.
 #[derive(Debug)]
-pub(super) struct Spot {
+pub(super) struct DirectoryEntry {
     #[cfg(unix)]
     directory: std::os::fd::OwnedFd,
     #[cfg(not(unix))]
@@ -25,7 +25,7 @@ fn unnamed() -> io::Error {
 }
 
 #[cfg(unix)]
-impl Spot {
+impl DirectoryEntry {
     /// Returns the place of a file below a directory: `below` has neither links nor `..`.
     pub(super) fn beneath(root: &Path, below: &Path) -> io::Result<Self> {
         use rustix::fs::{Mode, OFlags, open, openat};
@@ -88,7 +88,7 @@ impl Spot {
 }
 
 #[cfg(not(unix))]
-impl Spot {
+impl DirectoryEntry {
     pub(super) fn beneath(root: &Path, below: &Path) -> io::Result<Self> {
         let path = root.join(below);
         let name = below.file_name().ok_or_else(unnamed)?.to_owned();

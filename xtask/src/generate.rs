@@ -31,7 +31,7 @@ struct Made {
 
 /// How it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum GenerateOutcome {
     /// All files are up to date, maybe because they have been written.
     UpToDate,
     /// With `check`: some are not.
@@ -97,8 +97,8 @@ fn files(root: &Path) -> anyhow::Result<Vec<Made>> {
 ///
 /// # Errors
 /// A file cannot be read or written, or `out` cannot be written.
-pub(crate) fn run(root: &Path, check: bool, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let mut outcome = Outcome::UpToDate;
+pub(crate) fn run(root: &Path, check: bool, out: &mut dyn Write) -> anyhow::Result<GenerateOutcome> {
+    let mut outcome = GenerateOutcome::UpToDate;
     let files = files(root)?;
     for Made { path, contents } in &files {
         let place = root.join(path);
@@ -109,7 +109,7 @@ pub(crate) fn run(root: &Path, check: bool, out: &mut dyn Write) -> anyhow::Resu
         if check {
             let what = if current.is_none() { "is missing" } else { "is not up to date" };
             writeln!(out, "{path}: {what}; run `cargo xtask generate`")?;
-            outcome = Outcome::Stale;
+            outcome = GenerateOutcome::Stale;
         } else {
             place
                 .parent()
@@ -122,7 +122,7 @@ pub(crate) fn run(root: &Path, check: bool, out: &mut dyn Write) -> anyhow::Resu
     for path in left_behind(root, &files).with_context(|| format!("list {WHOLE}"))? {
         if check {
             writeln!(out, "{path}: this file is not generated any more; run `cargo xtask generate`")?;
-            outcome = Outcome::Stale;
+            outcome = GenerateOutcome::Stale;
         } else {
             fs::remove_file(root.join(&path)).with_context(|| format!("remove {path}"))?;
             writeln!(out, "{path}: removed")?;
@@ -163,7 +163,7 @@ fn left_behind(root: &Path, files: &[Made]) -> io::Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn generate(root: &Path, check: bool) -> (Outcome, String) {
+    fn generate(root: &Path, check: bool) -> (GenerateOutcome, String) {
         let mut out = Vec::new();
         let outcome = run(root, check, &mut out).unwrap();
         (outcome, String::from_utf8(out).unwrap())
@@ -187,15 +187,15 @@ mod tests {
         let root = root();
         let (outcome, text) = generate(root.path(), true);
         let count = files(root.path()).unwrap().len();
-        assert_eq!((outcome, text.lines().count()), (Outcome::Stale, count));
+        assert_eq!((outcome, text.lines().count()), (GenerateOutcome::Stale, count));
         assert!(text.contains("docs/rules/deadline.md: is missing; run `cargo xtask generate`\n"), "{text}");
         let (outcome, text) = generate(root.path(), false);
-        assert_eq!((outcome, text.lines().count()), (Outcome::UpToDate, count));
+        assert_eq!((outcome, text.lines().count()), (GenerateOutcome::UpToDate, count));
         let page = fs::read_to_string(root.path().join("docs/configuration.md")).unwrap();
         assert!(page.contains("| `facts` | manifests of existing claims | `--facts` |\n"), "{page}");
         assert!(page.ends_with("\n\nMore.\n\n") && !page.contains("old"), "{page}");
         for check in [true, false] {
-            assert_eq!(generate(root.path(), check), (Outcome::UpToDate, String::new()));
+            assert_eq!(generate(root.path(), check), (GenerateOutcome::UpToDate, String::new()));
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
         fs::write(root.path().join("docs/rules/deadline.md"), "old").unwrap();
         fs::write(root.path().join("docs/rules/gone.md"), "old").unwrap();
         let (outcome, text) = generate(root.path(), true);
-        assert_eq!(outcome, Outcome::Stale);
+        assert_eq!(outcome, GenerateOutcome::Stale);
         assert_eq!(
             text,
             "docs/rules/deadline.md: is not up to date; run `cargo xtask generate`\n\
@@ -216,7 +216,7 @@ mod tests {
             generate(root.path(), false).1,
             "docs/rules/deadline.md: written\ndocs/rules/gone.md: removed\n"
         );
-        assert_eq!(generate(root.path(), true).0, Outcome::UpToDate);
+        assert_eq!(generate(root.path(), true).0, GenerateOutcome::UpToDate);
     }
 
     #[test]
@@ -225,6 +225,6 @@ mod tests {
         if std::env::var_os("UPDATE").is_some() {
             generate(root, false);
         }
-        assert_eq!(generate(root, true), (Outcome::UpToDate, String::new()), "UPDATE=1 writes them");
+        assert_eq!(generate(root, true), (GenerateOutcome::UpToDate, String::new()), "UPDATE=1 writes them");
     }
 }

@@ -12,18 +12,18 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use jobgate::cli::say;
 
-use crate::generate::Outcome;
+use crate::generate::GenerateOutcome;
 
 /// What only developers of Jobgate run
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Arguments {
+struct XtaskArguments {
     #[command(subcommand)]
-    task: Task,
+    task: XtaskCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Task {
+enum XtaskCommand {
     /// Write the files of this repository that are made from the code
     Generate {
         /// Only list files that are not up to date
@@ -40,10 +40,10 @@ fn root() -> &'static Path {
 
 /// Ends as `jobgate` does: with 1 for what it found, with 2 if it could not run.
 fn main() -> ExitCode {
-    let Arguments { task: Task::Generate { check } } = Arguments::parse();
+    let XtaskArguments { task: XtaskCommand::Generate { check } } = XtaskArguments::parse();
     match generate::run(root(), check, &mut io::stdout()) {
-        Ok(Outcome::UpToDate) => ExitCode::SUCCESS,
-        Ok(Outcome::Stale) => ExitCode::from(1),
+        Ok(GenerateOutcome::UpToDate) => ExitCode::SUCCESS,
+        Ok(GenerateOutcome::Stale) => ExitCode::from(1),
         Err(error) => {
             say::fail(&error);
             ExitCode::from(2)

@@ -50,9 +50,9 @@ fn bit(name: &str) -> u8 {
 
 impl<'de> Deserialize<'de> for Modes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
+        struct ModesVisitor;
 
-        impl<'de> Visitor<'de> for Names {
+        impl<'de> Visitor<'de> for ModesVisitor {
             type Value = Modes;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Modes {
             }
         }
 
-        deserializer.deserialize_any(Names)
+        deserializer.deserialize_any(ModesVisitor)
     }
 }
 

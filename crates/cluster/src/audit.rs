@@ -27,8 +27,8 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use self::judge::{Fate, Judge};
-use self::part::Part;
+use self::judge::{AuditJudge, AuditOutcome};
+use self::part::AuditPart;
 use self::unjudged::others_in;
 use crate::chain;
 use crate::client::Connection;
@@ -109,7 +109,7 @@ pub async fn audit(
         format!("{failure}; {unknown} are unknown, so {rules} reports less than the webhook would")
     }));
     let mut report = Report::default();
-    let mut judge = Judge {
+    let mut judge = AuditJudge {
         policy,
         facts: &claims,
         options,
@@ -196,14 +196,14 @@ fn explain(resource: &str, group: &str, namespace: &str, failure: &Failure) -> S
 
 /// One page of a list; its objects are parsed where they are judged.
 #[derive(Deserialize)]
-struct Page<'a> {
-    metadata: PageMetadata,
+struct AuditPage<'a> {
+    metadata: AuditPageMetadata,
     #[serde(borrow)]
     items: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct PageMetadata {
+struct AuditPageMetadata {
     #[serde(default, rename = "continue")]
     next: String,
 }
@@ -219,9 +219,9 @@ async fn list(
     connection: &Connection,
     kind: Kind,
     namespace: &str,
-    judge: &Judge<'_>,
+    judge: &AuditJudge<'_>,
     progress: &Progress,
-) -> Result<Part, Failure> {
+) -> Result<AuditPart, Failure> {
     let Definition { group, version, resource, .. } = *kind;
     let within = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
     let mut pages = Pages::new(
@@ -234,7 +234,7 @@ async fn list(
     if let Some(selector) = &judge.options.selector {
         pages = pages.selected(selector);
     }
-    let mut part = Part::default();
+    let mut part = AuditPart::default();
     let mut restarts = 0;
     loop {
         let body = match fetch_with_retries(&mut pages).await {
@@ -243,16 +243,17 @@ async fn list(
             Err(Failure::Expired) if restarts < MAX_RESTARTS => {
                 restarts += 1;
                 progress.objects.fetch_sub(part.read, Ordering::Relaxed);
-                part = Part::default();
+                part = AuditPart::default();
                 pages.restart();
                 continue;
             }
             body => body?,
         };
-        let page: Page<'_> = serde_json::from_slice(&body)?;
-        let judged: Vec<Result<(Value, Fate), serde_json::Error>> = tokio::task::block_in_place(|| {
-            page.items.par_iter().map(|item| judge.item(kind, item)).collect()
-        });
+        let page: AuditPage<'_> = serde_json::from_slice(&body)?;
+        let judged: Vec<Result<(Value, AuditOutcome), serde_json::Error>> =
+            tokio::task::block_in_place(|| {
+                page.items.par_iter().map(|item| judge.item(kind, item)).collect()
+            });
         progress.objects.fetch_add(judged.len(), Ordering::Relaxed);
         for judged in judged {
             let (object, fate) = judged?;

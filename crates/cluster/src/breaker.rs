@@ -11,11 +11,11 @@ pub(super) struct Breaker {
     failures: u32,
     /// How long it stays open before one request may probe.
     pause: Duration,
-    state: State,
+    state: BreakerState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BreakerState {
     /// Requests pass; the number of failures in a row.
     Closed(u32),
     /// No request passes before this time.
@@ -26,12 +26,12 @@ enum State {
 
 impl Breaker {
     pub(super) fn new(failures: u32, pause: Duration) -> Self {
-        Self { failures: failures.max(1), pause, state: State::Closed(0) }
+        Self { failures: failures.max(1), pause, state: BreakerState::Closed(0) }
     }
 
     /// Returns whether a request would be held back now. Changes nothing.
     pub(super) fn holds_back(&self, now: Instant) -> bool {
-        matches!(self.state, State::Open(until) | State::Probing(until) if now < until)
+        matches!(self.state, BreakerState::Open(until) | BreakerState::Probing(until) if now < until)
     }
 
     /// Returns whether a request may be sent; if so, its outcome must be reported.
@@ -40,29 +40,31 @@ impl Breaker {
             return false;
         }
         if self.is_open() {
-            self.state = State::Probing(now + self.pause);
+            self.state = BreakerState::Probing(now + self.pause);
         }
         true
     }
 
     /// Records an answer of the API server, also to a request from before the breaker opened.
     pub(super) fn succeeded(&mut self) {
-        self.state = State::Closed(0);
+        self.state = BreakerState::Closed(0);
     }
 
     /// Records a missing or invalid answer.
     pub(super) fn failed(&mut self, now: Instant) {
         self.state = match self.state {
-            State::Closed(failures) if failures + 1 < self.failures => State::Closed(failures + 1),
-            State::Closed(_) | State::Probing(_) => State::Open(now + self.pause),
+            BreakerState::Closed(failures) if failures + 1 < self.failures => {
+                BreakerState::Closed(failures + 1)
+            }
+            BreakerState::Closed(_) | BreakerState::Probing(_) => BreakerState::Open(now + self.pause),
             // A late failure from before it opened must not delay the probe.
-            State::Open(until) => State::Open(until),
+            BreakerState::Open(until) => BreakerState::Open(until),
         };
     }
 
     /// Tells whether it is open or half open.
     pub(super) fn is_open(&self) -> bool {
-        !matches!(self.state, State::Closed(_))
+        !matches!(self.state, BreakerState::Closed(_))
     }
 }
 

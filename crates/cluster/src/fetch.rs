@@ -11,7 +11,7 @@ use kube::Client;
 use kube::client::Body;
 use tokio::time::timeout;
 
-use super::wire::Refusal;
+use super::wire::ApiRefusal;
 use jobgate_core::text::value::Value;
 
 /// Maximum size of a single object: 1.5 MiB is what etcd stores, and JSON escapes can make that six times as
@@ -93,7 +93,7 @@ pub async fn send(client: &Client, request: http::Result<Request<Body>>) -> Resu
         StatusCode::NOT_FOUND => {
             let body = read(response, MAX_OBJECT_BYTES).await?;
             // Where nothing serves the path at all, the answer is no `Status` but a line of text.
-            let refusal: Refusal<'_> = serde_json::from_slice(&body).unwrap_or_default();
+            let refusal: ApiRefusal<'_> = serde_json::from_slice(&body).unwrap_or_default();
             Err(if refusal.is_not_found() { Failure::NotFound } else { Failure::Foreign })
         }
         status => Err(Failure::Status(status)),

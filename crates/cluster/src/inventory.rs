@@ -9,10 +9,10 @@ use super::access::Modes;
 use super::fetch::Failure;
 use super::list::{PAGE, Pages};
 use super::mirror::MAX_PAGE_BYTES;
-use super::resource::{self, CLAIMS, Named as _, Resource, Spec};
+use super::resource::{self, CLAIMS, NamedObject as _, Resource, RuntimeSpec};
 use super::runtimes;
 use super::store::Cache;
-use super::wire::Page;
+use super::wire::ListPage;
 use jobgate_core::judge::facts::{Claim, Fact, Facts, Runtime};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::kinds::Kind;
@@ -23,7 +23,7 @@ pub struct Inventory {
     cache: Cache<Modes>,
     complete: bool,
     /// Each kind of runtime; those that could not be listed are not in it.
-    runtimes: Vec<(Kind, Cache<Spec>)>,
+    runtimes: Vec<(Kind, Cache<RuntimeSpec>)>,
 }
 
 impl Inventory {
@@ -31,7 +31,7 @@ impl Inventory {
     ///
     /// What is in a list that fails is unknown; the failures are returned, too, with the resource and the
     /// namespace (empty for all).
-    pub(crate) async fn take(client: &Client, namespaces: &[String]) -> (Self, Vec<Missing>) {
+    pub(crate) async fn take(client: &Client, namespaces: &[String]) -> (Self, Vec<FailedList>) {
         // It is used once, so it does not age.
         let cache = Cache::new(Duration::MAX);
         let mut failures = Vec::new();
@@ -42,7 +42,7 @@ impl Inventory {
                 "" => CLAIMS.to_owned(),
                 namespace => format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"),
             };
-            if let Err(failure) = list::<resource::Claims>(client, &path, &cache, usize::MAX).await {
+            if let Err(failure) = list::<resource::ClaimResource>(client, &path, &cache, usize::MAX).await {
                 failures.push((None, namespace.clone(), failure));
             }
         }
@@ -57,7 +57,7 @@ impl Inventory {
                     namespace => runtimes::of_namespace(kind, namespace),
                 };
                 let most = Settings::default().max_runtime_bytes;
-                match list::<resource::Runtimes>(client, &path, &cache, most).await {
+                match list::<resource::RuntimeResource>(client, &path, &cache, most).await {
                     // A cluster need not serve the kind.
                     Ok(()) | Err(Failure::NotFound | Failure::Foreign) => {}
                     Err(failure) => failures.push((Some(kind), namespace.clone(), failure)),
@@ -82,7 +82,7 @@ impl Inventory {
 }
 
 /// A list that failed: of the claims, or of the runtimes of a kind, in a namespace or all.
-pub(crate) type Missing = (Option<Kind>, String, Failure);
+pub(crate) type FailedList = (Option<Kind>, String, Failure);
 
 /// Lists what is at a path; nothing more goes into the cache above a weight.
 async fn list<R: Resource>(
@@ -103,7 +103,7 @@ async fn list<R: Resource>(
             }
             body => body?,
         };
-        let page: Page<'_, R::Object<'_>> = serde_json::from_slice(&body)?;
+        let page: ListPage<'_, R::Object<'_>> = serde_json::from_slice(&body)?;
         for object in page.items.iter().take_while(|_| cache.weight() <= most) {
             let metadata = object.metadata();
             cache.put(&metadata.namespace, &metadata.name, R::keep(object), 0);

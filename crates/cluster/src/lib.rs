@@ -65,10 +65,10 @@ pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 
 use self::access::Modes;
-use self::live::{Gate, Key, Live, Looked, Question};
-use self::parents::Parents;
-use self::resource::{Place, Resource, Weigh};
-use self::runtimes::Runtimes;
+use self::live::{Gate, Live, Looked, LookupKey, LookupReason};
+use self::parents::ParentLookup;
+use self::resource::{Resource, ResourcePlace, Weigh};
+use self::runtimes::RuntimeLookup;
 use self::stats::Counts;
 use self::store::{Cache, Standing};
 use jobgate_core::judge::facts::{Claim, Fact, WantedClaim};
@@ -198,17 +198,17 @@ impl Default for Settings {
 
 /// The claims of the cluster. Clones share everything; the watch ends when the last one is dropped.
 #[derive(Clone)]
-pub struct Claims(Arc<Inner>);
+pub struct Claims(Arc<ClaimsInner>);
 
-struct Inner {
+struct ClaimsInner {
     settings: Settings,
     counts: Arc<Counts>,
-    live: Option<Live<resource::Claims>>,
+    live: Option<Live<resource::ClaimResource>>,
     cache: Option<Mirrored<Modes>>,
     /// Each kind of runtime.
-    runtimes: Vec<Runtimes>,
+    runtimes: Vec<RuntimeLookup>,
     /// Each kind whose controller makes objects that are judged.
-    parents: Vec<Parents>,
+    parents: Vec<ParentLookup>,
     observer: OnceLock<Box<Observer>>,
 }
 
@@ -225,7 +225,7 @@ impl<T: Weigh + Clone + Send + Sync + 'static> Mirrored<T> {
     fn start<R: Resource<Kept = T>>(
         client: Client,
         settings: &Settings,
-        place: Place,
+        place: ResourcePlace,
         counts: Arc<Counts>,
     ) -> Self {
         let cache = Arc::new(Cache::new(settings.stale_after));
@@ -251,7 +251,7 @@ impl Claims {
     /// Looks nothing up. Needs no client and no runtime.
     #[must_use]
     pub fn off() -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ClaimsInner {
             settings: Settings::default(),
             counts: Arc::default(),
             live: None,
@@ -276,17 +276,30 @@ impl Claims {
             return Self::off();
         }
         let counts = Arc::<Counts>::default();
-        let place = Place::of_claims(&settings);
+        let place = ResourcePlace::of_claims(&settings);
         let cache = (mode == Mode::Cache).then(|| {
-            Mirrored::start::<resource::Claims>(client.clone(), &settings, place.clone(), Arc::clone(&counts))
+            Mirrored::start::<resource::ClaimResource>(
+                client.clone(),
+                &settings,
+                place.clone(),
+                Arc::clone(&counts),
+            )
         });
         let gate = Arc::new(Mutex::new(Gate::new("claim", &settings)));
         let runtimes = Kind::runtimes()
-            .map(|kind| Runtimes::start(kind, mode, client.clone(), &settings, Arc::clone(&gate)))
+            .map(|kind| RuntimeLookup::start(kind, mode, client.clone(), &settings, Arc::clone(&gate)))
             .collect();
-        let parents = Parents::of_all_kinds(&client, &settings);
+        let parents = ParentLookup::of_all_kinds(&client, &settings);
         let live = Some(Live::new(client, settings.clone(), place, gate, Arc::clone(&counts)));
-        Self(Arc::new(Inner { settings, counts, live, cache, runtimes, parents, observer: OnceLock::new() }))
+        Self(Arc::new(ClaimsInner {
+            settings,
+            counts,
+            live,
+            cache,
+            runtimes,
+            parents,
+            observer: OnceLock::new(),
+        }))
     }
 
     /// Sets the observer of every look-up: the source of the answer (`cache`, `live`, or `none` if no one was
@@ -309,14 +322,14 @@ impl Claims {
                 tokio::task::yield_now().await;
             }
             jobgate_core::text::meter::spend(16);
-            let key = Key::named(&claim.namespace, &claim.name);
+            let key = LookupKey::named(&claim.namespace, &claim.name);
             match self.0.at_hand(claim, &key, standing) {
                 AtHand::Answer(source, looked) => self.0.enter(&mut facts, claim, key, source, looked),
                 AtHand::Ask(question) => open.push((claim, key, question)),
             }
         }
         // Claims in the cache are more likely to cause a denial than missing ones.
-        open.sort_by_key(|(_, _, question)| *question != Question::Confirming);
+        open.sort_by_key(|(_, _, question)| *question != LookupReason::Confirming);
         let beyond = open.split_off(open.len().min(self.0.settings.requests_per_review));
         let looked = open.into_iter().map(|(claim, key, question)| async move {
             let looked = match &self.0.live {
@@ -385,12 +398,12 @@ enum AtHand {
     /// This answer, from that source.
     Answer(&'static str, Looked<Modes>),
     /// Nothing: the API server must be asked.
-    Ask(Question),
+    Ask(LookupReason),
 }
 
-impl Inner {
-    fn at_hand(&self, claim: &WantedClaim, key: &Key, standing: Standing) -> AtHand {
-        let Key { namespace, name, .. } = key;
+impl ClaimsInner {
+    fn at_hand(&self, claim: &WantedClaim, key: &LookupKey, standing: Standing) -> AtHand {
+        let LookupKey { namespace, name, .. } = key;
         let Some(live) = &self.live else {
             return AtHand::Answer(NOBODY, Looked::Unknown(Why::Off));
         };
@@ -400,10 +413,10 @@ impl Inner {
         let cached = self.cache.as_ref().and_then(|mirrored| mirrored.cache.get(namespace, name));
         let question = match (cached, standing) {
             (Some(modes), Standing::Current) => return AtHand::Answer(CACHE, Looked::Found(modes)),
-            (Some(modes), _) if claim.shared && modes.can_deny() => Question::Confirming,
+            (Some(modes), _) if claim.shared && modes.can_deny() => LookupReason::Confirming,
             (Some(modes), Standing::Behind) => return AtHand::Answer(CACHE, Looked::Found(modes)),
-            (_, Standing::Stale) if claim.shared => Question::Deciding,
-            _ => Question::Idle,
+            (_, Standing::Stale) if claim.shared => LookupReason::Deciding,
+            _ => LookupReason::Idle,
         };
         live.remembered(key, question).map_or(AtHand::Ask(question), |looked| AtHand::Answer(LIVE, looked))
     }
@@ -413,7 +426,7 @@ impl Inner {
         &self,
         facts: &mut ClaimFacts,
         claim: &WantedClaim,
-        key: Key,
+        key: LookupKey,
         source: &'static str,
         looked: Looked<Modes>,
     ) {

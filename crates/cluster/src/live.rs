@@ -16,12 +16,12 @@ use super::Settings;
 use super::breaker::Breaker;
 use super::fetch::{self, Failure};
 use super::rate::Rate;
-use super::resource::{Named as _, Place, Resource};
+use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::{Counts, Why};
 
 /// Which object is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct LookupKey {
     /// Its namespace, which may be empty.
     pub(super) namespace: String,
     /// Its name.
@@ -32,7 +32,7 @@ pub(super) struct Key {
     pub(super) version: String,
 }
 
-impl Key {
+impl LookupKey {
     /// Returns the key of whatever has the name.
     pub(super) fn named(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..Self::default() }
@@ -52,7 +52,7 @@ pub(super) enum Looked<T> {
 
 /// Why an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum LookupReason {
     /// It is not in the cache, and can cause no denial.
     Idle,
     /// The cache cannot answer, and the claim may cause a denial.
@@ -63,15 +63,15 @@ pub(super) enum Question {
 }
 
 /// The look-up of single objects of one resource.
-pub(super) struct Live<R: Resource>(Arc<Inner<R>>);
+pub(super) struct Live<R: Resource>(Arc<LiveInner<R>>);
 
-struct Inner<R: Resource> {
+struct LiveInner<R: Resource> {
     client: Client,
     settings: Settings,
-    place: Place,
+    place: ResourcePlace,
     permits: Semaphore,
     gate: Arc<Mutex<Gate>>,
-    asked: Mutex<Asked<R::Kept>>,
+    asked: Mutex<LiveLookups<R::Kept>>,
     counts: Arc<Counts>,
     /// The missing permission was logged.
     forbidden: AtomicBool,
@@ -96,26 +96,26 @@ impl Gate {
 }
 
 /// Recent answers and current requests.
-struct Asked<T> {
+struct LiveLookups<T> {
     /// An answer and its time.
-    answers: HashMap<Key, (Looked<T>, Instant)>,
-    flights: HashMap<Key, Shared<BoxFuture<'static, Looked<T>>>>,
+    answers: HashMap<LookupKey, (Looked<T>, Instant)>,
+    flights: HashMap<LookupKey, Shared<BoxFuture<'static, Looked<T>>>>,
 }
 
 impl<R: Resource> Live<R> {
     pub(super) fn new(
         client: Client,
         settings: Settings,
-        place: Place,
+        place: ResourcePlace,
         gate: Arc<Mutex<Gate>>,
         counts: Arc<Counts>,
     ) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(LiveInner {
             client,
             permits: Semaphore::new(place.parallel),
             place,
             gate,
-            asked: Mutex::new(Asked { answers: HashMap::new(), flights: HashMap::new() }),
+            asked: Mutex::new(LiveLookups { answers: HashMap::new(), flights: HashMap::new() }),
             counts,
             forbidden: AtomicBool::new(false),
             settings,
@@ -123,12 +123,12 @@ impl<R: Resource> Live<R> {
     }
 
     /// Returns a recent answer of the API server, if it is recent enough.
-    pub(super) fn remembered(&self, key: &Key, question: Question) -> Option<Looked<R::Kept>> {
+    pub(super) fn remembered(&self, key: &LookupKey, question: LookupReason) -> Option<Looked<R::Kept>> {
         let settings = &self.0.settings;
         let asked = self.0.asked();
         let (answer, at) = asked.answers.get(key)?;
         let mut life = settings.life(answer)?;
-        if question == Question::Confirming && !matches!(answer, Looked::Unknown(_)) {
+        if question == LookupReason::Confirming && !matches!(answer, Looked::Unknown(_)) {
             life = life.min(settings.confirmed_for);
         }
         (at.elapsed() < life).then(|| answer.clone())
@@ -136,7 +136,12 @@ impl<R: Resource> Live<R> {
 
     /// Reads an object; concurrent calls for the same one share one request. Both parts of the key must be
     /// valid names, but for an empty namespace.
-    pub(super) async fn look(&self, key: &Key, question: Question, until: Instant) -> Looked<R::Kept> {
+    pub(super) async fn look(
+        &self,
+        key: &LookupKey,
+        question: LookupReason,
+        until: Instant,
+    ) -> Looked<R::Kept> {
         let flight = {
             let mut asked = self.0.asked();
             // A finished flight that is still listed has panicked.
@@ -147,7 +152,7 @@ impl<R: Resource> Live<R> {
                         return Looked::Unknown(why);
                     }
                     // A separate task: other callers want the answer, too, and the first may go away.
-                    let task = tokio::spawn(Inner::fly(Arc::clone(&self.0), key.clone()));
+                    let task = tokio::spawn(LiveInner::fly(Arc::clone(&self.0), key.clone()));
                     let flight =
                         task.map(|ended| ended.unwrap_or(Looked::Unknown(Why::Unavailable))).boxed().shared();
                     asked.flights.insert(key.clone(), flight.clone());
@@ -175,8 +180,8 @@ impl Settings {
     }
 }
 
-impl<R: Resource> Inner<R> {
-    async fn fly(inner: Arc<Self>, key: Key) -> Looked<R::Kept> {
+impl<R: Resource> LiveInner<R> {
+    async fn fly(inner: Arc<Self>, key: LookupKey) -> Looked<R::Kept> {
         let looked = inner.ask(&key).await;
         let mut asked = inner.asked();
         asked.flights.remove(&key);
@@ -196,16 +201,16 @@ impl<R: Resource> Inner<R> {
     }
 
     /// Returns whether a request may be prepared. If not, nothing is started: no task, no wait.
-    fn admit(&self, question: Question) -> Result<(), Why> {
+    fn admit(&self, question: LookupReason) -> Result<(), Why> {
         let now = Instant::now();
         let mut gate = self.gate();
         if gate.breaker.holds_back(now) {
             return Err(Why::BreakerOpen);
         }
-        if gate.rate.take(now, question != Question::Idle) { Ok(()) } else { Err(Why::RateLimited) }
+        if gate.rate.take(now, question != LookupReason::Idle) { Ok(()) } else { Err(Why::RateLimited) }
     }
 
-    async fn ask(&self, key: &Key) -> Looked<R::Kept> {
+    async fn ask(&self, key: &LookupKey) -> Looked<R::Kept> {
         let until = Instant::now() + self.settings.budget;
         let Ok(Ok(_permit)) = timeout_at(until, self.permits.acquire()).await else {
             return Looked::Unknown(Why::Busy);
@@ -229,7 +234,7 @@ impl<R: Resource> Inner<R> {
         };
         self.report(healthy, outcome.as_ref().err());
         if looked == Looked::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
-            let Place { name, resource, .. } = self.place;
+            let ResourcePlace { name, resource, .. } = self.place;
             tracing::warn!(
                 "no permission to read {name}: grant the service account `get` on `{resource}`, or run with `--claims off`; logged once"
             );
@@ -259,7 +264,7 @@ impl<R: Resource> Inner<R> {
         }
     }
 
-    async fn fetch(&self, key: &Key) -> Result<R::Kept, Failure> {
+    async fn fetch(&self, key: &LookupKey) -> Result<R::Kept, Failure> {
         let mut response = Err(Failure::Foreign);
         for path in self.place.paths(key) {
             response = fetch::get_as(&self.client, path, R::ACCEPT).await;
@@ -285,7 +290,7 @@ impl<R: Resource> Inner<R> {
         Ok(R::keep(&object))
     }
 
-    fn asked(&self) -> MutexGuard<'_, Asked<R::Kept>> {
+    fn asked(&self) -> MutexGuard<'_, LiveLookups<R::Kept>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

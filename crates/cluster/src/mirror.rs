@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::Settings;
 use super::fetch::{self, Failure, Lines};
 use super::list::Pages;
-use super::resource::{Named as _, Place, Resource};
+use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::Counts;
 use super::store::Cache;
-use super::wire::{self, Event, Metadata, Page};
+use super::wire::{self, ListPage, Metadata, WireEvent};
 
 /// Maximum size of a page.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
@@ -30,7 +30,7 @@ pub const LONG_ENOUGH: Duration = Duration::from_secs(5);
 pub(super) async fn run<R: Resource>(
     client: Client,
     settings: Settings,
-    place: Place,
+    place: ResourcePlace,
     cache: Arc<Cache<R::Kept>>,
     counts: Arc<Counts>,
 ) {
@@ -64,7 +64,7 @@ pub(super) async fn run<R: Resource>(
 struct Mirror<R: Resource> {
     client: Client,
     settings: Settings,
-    place: Place,
+    place: ResourcePlace,
     cache: Arc<Cache<R::Kept>>,
     counts: Arc<Counts>,
     pause: Pause,
@@ -87,7 +87,7 @@ impl<R: Resource> Mirror<R> {
         let mut pages = Pages::new(&client, &list, page_size, MAX_PAGE_BYTES, list_timeout);
         loop {
             let body = pages.fetch().await?;
-            let page: Page<'_, R::Object<'_>> = serde_json::from_slice(&body)?;
+            let page: ListPage<'_, R::Object<'_>> = serde_json::from_slice(&body)?;
             for object in &page.items {
                 self.put(object);
             }
@@ -204,7 +204,7 @@ impl<R: Resource> Mirror<R> {
                 continue;
             }
             *version = match wire::event::<R::Object<'_>>(&line)? {
-                Event::There(object) => {
+                WireEvent::There(object) => {
                     self.put(&object);
                     // The loop around starts from the cache.
                     if self.is_full() {
@@ -212,14 +212,14 @@ impl<R: Resource> Mirror<R> {
                     }
                     object.metadata().resource_version.clone().into_owned()
                 }
-                Event::Gone(object) => {
+                WireEvent::Gone(object) => {
                     let Metadata { namespace, name, resource_version, uid: _ } = object.metadata();
                     self.cache.remove(namespace, name);
                     resource_version.clone().into_owned()
                 }
-                Event::Bookmark(version) => version,
-                Event::Error(410) => return Err(Failure::Expired),
-                Event::Error(code) => {
+                WireEvent::Bookmark(version) => version,
+                WireEvent::Error(410) => return Err(Failure::Expired),
+                WireEvent::Error(code) => {
                     return Err(StatusCode::from_u16(code).map_or(Failure::Foreign, Failure::Status));
                 }
             };
@@ -263,7 +263,7 @@ impl<R: Resource> Mirror<R> {
         if std::mem::replace(&mut self.failing, true) {
             return;
         }
-        let Place { name, resource, .. } = self.place;
+        let ResourcePlace { name, resource, .. } = self.place;
         match failure {
             Failure::Forbidden => tracing::warn!(
                 "no permission to list or watch {name}: grant the service account `list` and `watch` on `{resource}`, or run with `--claims live`; logged once"
@@ -277,7 +277,7 @@ impl<R: Resource> Mirror<R> {
 
     fn give_up(&self) {
         self.cache.give_up();
-        let Place { name, most, .. } = self.place;
+        let ResourcePlace { name, most, .. } = self.place;
         tracing::warn!(most, "there are too many {name} for the cache; reading each one instead");
     }
 }

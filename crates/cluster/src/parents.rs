@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use kube::Client;
 use tokio::time::Instant;
 
-use super::live::{Gate, Key, Live, Looked, Question};
-use super::resource::{self, Place};
+use super::live::{Gate, Live, Looked, LookupKey, LookupReason};
+use super::resource::{self, ResourcePlace};
 use super::stats::{Counts, Why};
 use super::{ClaimFacts, Claims, Settings, fetch};
 use jobgate_core::judge::facts::{Fact, WantedParent};
@@ -18,12 +18,12 @@ const LONGEST_UID: usize = 128;
 const LONGEST_VERSION: usize = 32;
 
 /// The parents of one kind.
-pub(super) struct Parents {
+pub(super) struct ParentLookup {
     kind: Kind,
-    live: Live<resource::Parents>,
+    live: Live<resource::ParentResource>,
 }
 
-impl Parents {
+impl ParentLookup {
     /// Returns the look-up of each kind that has children.
     pub(super) fn of_all_kinds(client: &Client, settings: &Settings) -> Vec<Self> {
         let own = Settings {
@@ -33,7 +33,7 @@ impl Parents {
         };
         let gate = Arc::new(Mutex::new(Gate::new("parent", &own)));
         let of = |kind: Kind| {
-            let (place, counts) = (Place::of_parents(kind, &own), Arc::<Counts>::default());
+            let (place, counts) = (ResourcePlace::of_parents(kind, &own), Arc::<Counts>::default());
             Self { kind, live: Live::new(client.clone(), own.clone(), place, Arc::clone(&gate), counts) }
         };
         Kind::with_children().map(of).collect()
@@ -50,10 +50,10 @@ impl Parents {
         let is_version =
             version.len() <= LONGEST_VERSION && !version.contains('.') && fetch::is_name(version);
         let version = if is_version { version.clone() } else { String::new() };
-        let key = Key { namespace: namespace.clone(), name: name.clone(), uid: uid.clone(), version };
-        match self.live.remembered(&key, Question::Deciding) {
+        let key = LookupKey { namespace: namespace.clone(), name: name.clone(), uid: uid.clone(), version };
+        match self.live.remembered(&key, LookupReason::Deciding) {
             Some(looked) => looked,
-            None => self.live.look(&key, Question::Deciding, until).await,
+            None => self.live.look(&key, LookupReason::Deciding, until).await,
         }
     }
 }

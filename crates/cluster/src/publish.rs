@@ -202,12 +202,12 @@ async fn prune(
 }
 
 #[derive(Deserialize)]
-struct List {
+struct ReportList {
     #[serde(default)]
     metadata: ListMetadata,
     /// Null in the answer of a real API server that has none.
     #[serde(default)]
-    items: Option<Vec<Item>>,
+    items: Option<Vec<ReportItem>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -217,7 +217,7 @@ struct ListMetadata {
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct ReportItem {
     metadata: ItemMetadata,
 }
 
@@ -239,7 +239,7 @@ async fn names(client: &Client, path: &str) -> Result<Vec<String>, Failure> {
             uri.push_str(&fetch::escaped(&next));
         }
         let request = Request::get(uri).header(http::header::ACCEPT, NAMES).body(Body::empty());
-        let list: List = serde_json::from_slice(&answered(client, request).await?)?;
+        let list: ReportList = serde_json::from_slice(&answered(client, request).await?)?;
         let ours = list.items.into_iter().flatten().filter(|item| item.metadata.name == NAME);
         found.extend(ours.map(|item| item.metadata.namespace));
         next = list.metadata.next;

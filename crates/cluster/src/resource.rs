@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::access::Modes;
 use super::fetch;
-use super::live::Key;
+use super::live::LookupKey;
 use super::wire::{self, Metadata};
 use super::{Settings, runtimes};
 use jobgate_core::kinds::Kind;
@@ -15,7 +15,7 @@ use jobgate_core::kinds::Kind;
 /// A sort of object that is looked up.
 pub(super) trait Resource: Send + Sync + 'static {
     /// The relevant fields of an object, as it comes from the API server.
-    type Object<'a>: Deserialize<'a> + Named;
+    type Object<'a>: Deserialize<'a> + NamedObject;
     /// What is kept of it.
     type Kept: Weigh + Clone + PartialEq + Debug + Send + Sync + 'static;
     /// The form in which a single one is asked for.
@@ -25,23 +25,23 @@ pub(super) trait Resource: Send + Sync + 'static {
 }
 
 /// An object with a name.
-pub(super) trait Named {
+pub(super) trait NamedObject {
     fn metadata(&self) -> &Metadata<'_>;
 }
 
-impl Named for wire::Claim<'_> {
+impl NamedObject for wire::WireClaim<'_> {
     fn metadata(&self) -> &Metadata<'_> {
         &self.metadata
     }
 }
 
-impl Named for wire::Runtime<'_> {
+impl NamedObject for wire::WireRuntime<'_> {
     fn metadata(&self) -> &Metadata<'_> {
         &self.metadata
     }
 }
 
-impl Named for wire::Identity<'_> {
+impl NamedObject for wire::WireIdentity<'_> {
     fn metadata(&self) -> &Metadata<'_> {
         &self.metadata
     }
@@ -54,7 +54,7 @@ pub(super) trait Weigh {
 
 /// Where the objects of one resource are, and how many of them are kept.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ResourcePlace {
     /// The path of those of all namespaces.
     pub(super) list: String,
     /// The kind, if it is one that a cluster need not have.
@@ -86,7 +86,7 @@ const PARALLEL_RUNTIMES: usize = 4;
 /// thousand bytes.
 const MAX_RUNTIME_BYTES: usize = 64 << 10;
 
-impl Place {
+impl ResourcePlace {
     pub(super) fn of_claims(settings: &Settings) -> Self {
         Self {
             list: CLAIMS.to_owned(),
@@ -125,8 +125,8 @@ impl Place {
 
     /// Returns the paths at which one object may be, the likeliest first: the next one is for a server that does
     /// not serve the one before. Both parts of the key's name are valid names, or the namespace is empty.
-    pub(super) fn paths(&self, key: &Key) -> Vec<String> {
-        let Key { namespace, name, version, .. } = key;
+    pub(super) fn paths(&self, key: &LookupKey) -> Vec<String> {
+        let LookupKey { namespace, name, version, .. } = key;
         let Some(kind) = self.kind else {
             return vec![format!("/api/v1/namespaces/{namespace}/{}/{name}", self.resource)];
         };
@@ -140,13 +140,13 @@ impl Place {
 
 /// Claims, of which the access modes are kept.
 #[derive(Debug)]
-pub(super) enum Claims {}
+pub(super) enum ClaimResource {}
 
-impl Resource for Claims {
-    type Object<'a> = wire::Claim<'a>;
+impl Resource for ClaimResource {
+    type Object<'a> = wire::WireClaim<'a>;
     type Kept = Modes;
 
-    fn keep(object: &wire::Claim<'_>) -> Modes {
+    fn keep(object: &wire::WireClaim<'_>) -> Modes {
         object.modes()
     }
 }
@@ -159,22 +159,24 @@ impl Weigh for Modes {
 
 /// Training runtimes, of which the spec is kept.
 #[derive(Debug)]
-pub(super) enum Runtimes {}
+pub(super) enum RuntimeResource {}
 
 /// The spec of a runtime as text, a tenth of what it takes as values; nothing if it is too large.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spec(pub(super) Option<Arc<str>>);
+pub(super) struct RuntimeSpec(pub(super) Option<Arc<str>>);
 
-impl Resource for Runtimes {
-    type Object<'a> = wire::Runtime<'a>;
-    type Kept = Spec;
+impl Resource for RuntimeResource {
+    type Object<'a> = wire::WireRuntime<'a>;
+    type Kept = RuntimeSpec;
 
-    fn keep(object: &wire::Runtime<'_>) -> Spec {
-        Spec(object.spec.map(|spec| spec.get()).filter(|spec| spec.len() <= MAX_RUNTIME_BYTES).map(Arc::from))
+    fn keep(object: &wire::WireRuntime<'_>) -> RuntimeSpec {
+        RuntimeSpec(
+            object.spec.map(|spec| spec.get()).filter(|spec| spec.len() <= MAX_RUNTIME_BYTES).map(Arc::from),
+        )
     }
 }
 
-impl Weigh for Spec {
+impl Weigh for RuntimeSpec {
     fn weight(&self) -> usize {
         /// Name, namespace, and the words of the entry.
         const REST: usize = 200;
@@ -184,16 +186,16 @@ impl Weigh for Spec {
 
 /// Parents, of which nothing is kept but that they are there.
 #[derive(Debug)]
-pub(super) enum Parents {}
+pub(super) enum ParentResource {}
 
-impl Resource for Parents {
-    type Object<'a> = wire::Identity<'a>;
+impl Resource for ParentResource {
+    type Object<'a> = wire::WireIdentity<'a>;
     type Kept = ();
     /// Metadata without the rest. A server that cannot do that sends the whole object.
     const ACCEPT: &'static str =
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-    fn keep(_object: &wire::Identity<'_>) {}
+    fn keep(_object: &wire::WireIdentity<'_>) {}
 }
 
 impl Weigh for () {

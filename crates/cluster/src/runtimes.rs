@@ -6,8 +6,8 @@ use futures::future::join_all;
 use kube::Client;
 use tokio::time::Instant;
 
-use super::live::{Gate, Key, Live, Looked, Question};
-use super::resource::{self, Place, Spec};
+use super::live::{Gate, Live, Looked, LookupKey, LookupReason};
+use super::resource::{self, ResourcePlace, RuntimeSpec};
 use super::stats::{Counts, Why};
 use super::store::Standing;
 use super::{ClaimFacts, Claims, Mirrored, Mode, Settings, fetch};
@@ -40,7 +40,7 @@ pub(super) fn path(kind: Kind, version: &str, namespace: &str, name: &str) -> St
 }
 
 /// Returns a runtime of which the spec was kept.
-pub(super) fn read(kind: Kind, spec: &Spec) -> Fact<Runtime> {
+pub(super) fn read(kind: Kind, spec: &RuntimeSpec) -> Fact<Runtime> {
     let Some(spec) = spec.0.as_ref().and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
         return Fact::Unknown;
     };
@@ -49,13 +49,13 @@ pub(super) fn read(kind: Kind, spec: &Spec) -> Fact<Runtime> {
 }
 
 /// The runtimes of one kind.
-pub(super) struct Runtimes {
+pub(super) struct RuntimeLookup {
     kind: Kind,
-    live: Live<resource::Runtimes>,
-    cache: Option<Mirrored<Spec>>,
+    live: Live<resource::RuntimeResource>,
+    cache: Option<Mirrored<RuntimeSpec>>,
 }
 
-impl Runtimes {
+impl RuntimeLookup {
     pub(super) fn start(
         kind: Kind,
         mode: Mode,
@@ -63,11 +63,11 @@ impl Runtimes {
         settings: &Settings,
         gate: Arc<Mutex<Gate>>,
     ) -> Self {
-        let place = Place::of_runtimes(kind, settings);
+        let place = ResourcePlace::of_runtimes(kind, settings);
         // The metrics are those of claims.
         let counts = Arc::<Counts>::default();
         let cache = (mode == Mode::Cache).then(|| {
-            Mirrored::start::<resource::Runtimes>(
+            Mirrored::start::<resource::RuntimeResource>(
                 client.clone(),
                 settings,
                 place.clone(),
@@ -77,7 +77,7 @@ impl Runtimes {
         Self { kind, live: Live::new(client, settings.clone(), place, gate, counts), cache }
     }
 
-    async fn look(&self, wanted: &WantedRuntime, until: Instant) -> Looked<Spec> {
+    async fn look(&self, wanted: &WantedRuntime, until: Instant) -> Looked<RuntimeSpec> {
         let namespace = if self.kind.cluster_scoped { "" } else { &wanted.namespace };
         let is_place = self.kind.cluster_scoped || fetch::is_name(namespace);
         if !is_place || !fetch::is_name(&wanted.name) {
@@ -88,10 +88,10 @@ impl Runtimes {
         let kept = cached.and_then(|cache| cache.get(namespace, &wanted.name));
         let question = match (kept, standing) {
             (Some(spec), Standing::Current) => return Looked::Found(spec),
-            (Some(_), _) => Question::Confirming,
-            (None, _) => Question::Idle,
+            (Some(_), _) => LookupReason::Confirming,
+            (None, _) => LookupReason::Idle,
         };
-        let key = Key::named(namespace, &wanted.name);
+        let key = LookupKey::named(namespace, &wanted.name);
         match self.live.remembered(&key, question) {
             Some(looked) => looked,
             None => self.live.look(&key, question, until).await,

@@ -115,13 +115,13 @@ impl Stats {
 /// The counts behind [`Stats`].
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    pub(super) cached: Count,
-    pub(super) found: Count,
-    pub(super) absent: Count,
-    pub(super) unknown: [Count; Why::ALL.len()],
-    pub(super) requests: Count,
-    pub(super) lists: Count,
-    pub(super) watch_failures: Count,
+    pub(super) cached: StatsCounter,
+    pub(super) found: StatsCounter,
+    pub(super) absent: StatsCounter,
+    pub(super) unknown: [StatsCounter; Why::ALL.len()],
+    pub(super) requests: StatsCounter,
+    pub(super) lists: StatsCounter,
+    pub(super) watch_failures: StatsCounter,
 }
 
 impl Counts {
@@ -141,9 +141,9 @@ impl Counts {
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
+pub(super) struct StatsCounter(AtomicU64);
 
-impl Count {
+impl StatsCounter {
     pub(super) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

@@ -13,7 +13,7 @@ use super::resource::Weigh;
 
 /// What is kept of an object.
 #[derive(Clone, Debug)]
-struct Entry<T> {
+struct CacheEntry<T> {
     kept: T,
     /// The last list with this entry; see [`Cache::finish`].
     round: u32,
@@ -32,16 +32,16 @@ pub(super) enum Standing {
 
 /// The entries with their weight.
 #[derive(Debug)]
-struct Entries<T> {
+struct CacheEntries<T> {
     /// One boxed string per key, so that a claim takes its name and two words.
-    by_key: HashMap<Box<str>, Entry<T>>,
+    by_key: HashMap<Box<str>, CacheEntry<T>>,
     weight: usize,
 }
 
 /// Objects by `namespace/name`, filled by one task and read by every review.
 #[derive(Debug)]
 pub(super) struct Cache<T> {
-    entries: RwLock<Entries<T>>,
+    entries: RwLock<CacheEntries<T>>,
     /// Milliseconds after `born` of the last event, bookmark, complete list, or working watch; 0 before the
     /// first list.
     heard: AtomicU64,
@@ -54,7 +54,7 @@ pub(super) struct Cache<T> {
     settled: Notify,
 }
 
-impl<T> Default for Entries<T> {
+impl<T> Default for CacheEntries<T> {
     fn default() -> Self {
         Self { by_key: HashMap::new(), weight: 0 }
     }
@@ -129,7 +129,7 @@ impl<T: Clone + Weigh> Cache<T> {
     pub(super) fn put(&self, namespace: &str, name: &str, kept: T, round: u32) {
         let (key, weight) = (key(namespace, name), kept.weight());
         let mut entries = self.write();
-        let before = entries.by_key.insert(key, Entry { kept, round });
+        let before = entries.by_key.insert(key, CacheEntry { kept, round });
         entries.weight = entries.weight + weight - before.map_or(0, |before| before.kept.weight());
     }
 
@@ -155,7 +155,7 @@ impl<T: Clone + Weigh> Cache<T> {
     pub(super) fn finish(&self, round: u32) {
         {
             let mut entries = self.write();
-            let Entries { by_key, weight } = &mut *entries;
+            let CacheEntries { by_key, weight } = &mut *entries;
             by_key.retain(|_, entry| {
                 let stays = entry.round == round;
                 *weight -= if stays { 0 } else { entry.kept.weight() };
@@ -171,7 +171,7 @@ impl<T: Clone + Weigh> Cache<T> {
 
     /// Empties the cache until the next complete list.
     pub(super) fn forget(&self) {
-        *self.write() = Entries::default();
+        *self.write() = CacheEntries::default();
         self.closed();
         self.heard.store(0, Ordering::Release);
     }
@@ -199,11 +199,11 @@ impl<T: Clone + Weigh> Cache<T> {
     }
 
     // A panic under the lock cannot have left the map inconsistent.
-    fn read(&self) -> RwLockReadGuard<'_, Entries<T>> {
+    fn read(&self) -> RwLockReadGuard<'_, CacheEntries<T>> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Entries<T>> {
+    fn write(&self) -> RwLockWriteGuard<'_, CacheEntries<T>> {
         self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -287,9 +287,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn entries_weigh_what_is_there() {
-        use super::super::resource::Spec;
-        let cache = Cache::<Spec>::new(STALE);
-        let spec = |length: usize| Spec(Some("x".repeat(length).into()));
+        use super::super::resource::RuntimeSpec;
+        let cache = Cache::<RuntimeSpec>::new(STALE);
+        let spec = |length: usize| RuntimeSpec(Some("x".repeat(length).into()));
         cache.put("", "a", spec(1000), 1);
         cache.put("", "b", spec(10), 1);
         let both = cache.weight();

@@ -10,13 +10,13 @@ use super::access::Modes;
 
 /// The relevant fields of a `PersistentVolumeClaim`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Claim<'a> {
+pub(super) struct WireClaim<'a> {
     #[serde(borrow)]
     pub(super) metadata: Metadata<'a>,
     #[serde(default)]
-    spec: Spec,
+    spec: ClaimSpec,
     #[serde(default, borrow)]
-    status: Status<'a>,
+    status: ClaimStatus<'a>,
 }
 
 /// The identity of an object.
@@ -35,21 +35,21 @@ pub(super) struct Metadata<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct ClaimSpec {
     #[serde(default)]
     access_modes: Modes,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status<'a> {
+struct ClaimStatus<'a> {
     #[serde(default, borrow)]
     phase: Cow<'a, str>,
     #[serde(default)]
     access_modes: Modes,
 }
 
-impl Claim<'_> {
+impl WireClaim<'_> {
     /// Returns the modes of the bound volume, else the requested ones, like
     /// [`jobgate_core::judge::facts::Claim::from_object`].
     pub(super) fn modes(&self) -> Modes {
@@ -63,7 +63,7 @@ impl Claim<'_> {
 
 /// The relevant fields of a training runtime.
 #[derive(Debug, Deserialize)]
-pub(super) struct Runtime<'a> {
+pub(super) struct WireRuntime<'a> {
     #[serde(borrow)]
     pub(super) metadata: Metadata<'a>,
     #[serde(default, borrow)]
@@ -72,7 +72,7 @@ pub(super) struct Runtime<'a> {
 
 /// An object of which nothing but its identity is relevant.
 #[derive(Debug, Deserialize)]
-pub(super) struct Identity<'a> {
+pub(super) struct WireIdentity<'a> {
     #[serde(borrow)]
     pub(super) metadata: Metadata<'a>,
 }
@@ -80,16 +80,16 @@ pub(super) struct Identity<'a> {
 /// One page of a list.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-pub(super) struct Page<'a, T> {
+pub(super) struct ListPage<'a, T> {
     #[serde(borrow)]
-    pub(super) metadata: PageMetadata<'a>,
+    pub(super) metadata: ListPageMetadata<'a>,
     pub(super) items: Vec<T>,
 }
 
 /// The position of a page in its list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PageMetadata<'a> {
+pub(super) struct ListPageMetadata<'a> {
     #[serde(default, borrow)]
     pub(super) resource_version: Cow<'a, str>,
     /// Names the next page; empty on the last one.
@@ -99,7 +99,7 @@ pub(super) struct PageMetadata<'a> {
 
 /// One line of a watch.
 #[derive(Debug, Deserialize)]
-struct Line<'a> {
+struct WatchLine<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -108,7 +108,7 @@ struct Line<'a> {
 
 /// One event of a watch.
 #[derive(Debug)]
-pub(super) enum Event<T> {
+pub(super) enum WireEvent<T> {
     /// The object exists, in this state.
     There(T),
     /// The object was deleted.
@@ -120,27 +120,27 @@ pub(super) enum Event<T> {
 }
 
 /// Reads one line of a watch.
-pub(super) fn event<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<Event<T>, serde_json::Error> {
+pub(super) fn event<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<WireEvent<T>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Mark<'a> {
+    struct BookmarkObject<'a> {
         #[serde(borrow)]
         metadata: Metadata<'a>,
     }
 
-    let Line { kind, object } = serde_json::from_slice(line)?;
+    let WatchLine { kind, object } = serde_json::from_slice(line)?;
     Ok(match &*kind {
-        "ADDED" | "MODIFIED" => Event::There(serde_json::from_str(object.get())?),
-        "DELETED" => Event::Gone(serde_json::from_str(object.get())?),
-        "BOOKMARK" => Event::Bookmark(
-            serde_json::from_str::<Mark<'_>>(object.get())?.metadata.resource_version.into_owned(),
+        "ADDED" | "MODIFIED" => WireEvent::There(serde_json::from_str(object.get())?),
+        "DELETED" => WireEvent::Gone(serde_json::from_str(object.get())?),
+        "BOOKMARK" => WireEvent::Bookmark(
+            serde_json::from_str::<BookmarkObject<'_>>(object.get())?.metadata.resource_version.into_owned(),
         ),
-        _ => Event::Error(serde_json::from_str::<Refusal<'_>>(object.get())?.code),
+        _ => WireEvent::Error(serde_json::from_str::<ApiRefusal<'_>>(object.get())?.code),
     })
 }
 
-/// A `Status`: why the API server rejected a request.
+/// A `ClaimStatus`: why the API server rejected a request.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Refusal<'a> {
+pub(super) struct ApiRefusal<'a> {
     #[serde(default, borrow)]
     kind: Cow<'a, str>,
     #[serde(default, borrow)]
@@ -149,7 +149,7 @@ pub(super) struct Refusal<'a> {
     code: u16,
 }
 
-impl Refusal<'_> {
+impl ApiRefusal<'_> {
     /// Returns whether the API server itself reports that the object does not exist; a 404 from a proxy does
     /// not count.
     pub(super) fn is_not_found(&self) -> bool {
@@ -166,7 +166,7 @@ mod tests {
     use jobgate_core::judge::finding::Source;
     use jobgate_core::text::value::json;
 
-    fn claim(text: &str) -> Claim<'_> {
+    fn claim(text: &str) -> WireClaim<'_> {
         serde_json::from_str(text).unwrap()
     }
 
@@ -193,26 +193,29 @@ mod tests {
         let object = r#"{"metadata":{"namespace":"a","name":"b","resourceVersion":"9"}}"#;
         let line = |kind: &str, object: &str| format!(r#"{{"type":"{kind}","object":{object}}}"#);
         assert!(
-            matches!(event::<Claim<'_>>(line("ADDED", object).as_bytes()), Ok(Event::There(c)) if c.metadata.name == "b")
-        );
-        assert!(matches!(event::<Claim<'_>>(line("MODIFIED", object).as_bytes()), Ok(Event::There(_))));
-        assert!(matches!(event::<Claim<'_>>(line("DELETED", object).as_bytes()), Ok(Event::Gone(_))));
-        assert!(
-            matches!(event::<Claim<'_>>(line("BOOKMARK", object).as_bytes()), Ok(Event::Bookmark(v)) if v == "9")
+            matches!(event::<WireClaim<'_>>(line("ADDED", object).as_bytes()), Ok(WireEvent::There(c)) if c.metadata.name == "b")
         );
         assert!(matches!(
-            event::<Claim<'_>>(line("ERROR", r#"{"kind":"Status","code":410}"#).as_bytes()),
-            Ok(Event::Error(410))
+            event::<WireClaim<'_>>(line("MODIFIED", object).as_bytes()),
+            Ok(WireEvent::There(_))
         ));
-        assert!(event::<Claim<'_>>(b"<html>").is_err());
-        assert!(event::<Claim<'_>>(br#"{"type":"ADDED","object":[]}"#).is_err());
+        assert!(matches!(event::<WireClaim<'_>>(line("DELETED", object).as_bytes()), Ok(WireEvent::Gone(_))));
+        assert!(
+            matches!(event::<WireClaim<'_>>(line("BOOKMARK", object).as_bytes()), Ok(WireEvent::Bookmark(v)) if v == "9")
+        );
+        assert!(matches!(
+            event::<WireClaim<'_>>(line("ERROR", r#"{"kind":"ClaimStatus","code":410}"#).as_bytes()),
+            Ok(WireEvent::Error(410))
+        ));
+        assert!(event::<WireClaim<'_>>(b"<html>").is_err());
+        assert!(event::<WireClaim<'_>>(br#"{"type":"ADDED","object":[]}"#).is_err());
     }
 
     #[test]
     fn only_a_status_says_not_found() {
-        let refusal = |text: &'static str| serde_json::from_str::<Refusal<'_>>(text).unwrap_or_default();
-        assert!(refusal(r#"{"kind":"Status","reason":"NotFound","code":404}"#).is_not_found());
-        assert!(!refusal(r#"{"kind":"Status","reason":"Forbidden","code":403}"#).is_not_found());
+        let refusal = |text: &'static str| serde_json::from_str::<ApiRefusal<'_>>(text).unwrap_or_default();
+        assert!(refusal(r#"{"kind":"ClaimStatus","reason":"NotFound","code":404}"#).is_not_found());
+        assert!(!refusal(r#"{"kind":"ClaimStatus","reason":"Forbidden","code":403}"#).is_not_found());
         assert!(!refusal("<h1>404</h1>").is_not_found());
     }
 
@@ -242,8 +245,8 @@ mod tests {
         /// Whatever comes over the wire, reading it ends in a value or an error.
         #[test]
         fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = event::<Claim<'_>>(&bytes);
-            let _ = serde_json::from_slice::<Page<'_, Claim<'_>>>(&bytes);
+            let _ = event::<WireClaim<'_>>(&bytes);
+            let _ = serde_json::from_slice::<ListPage<'_, WireClaim<'_>>>(&bytes);
         }
     }
 }

@@ -26,12 +26,12 @@ const NOT_JUDGED: &str = "not-judged/";
 /// The baselined findings, with their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
-    known: BTreeMap<Place, NonZeroUsize>,
+    known: BTreeMap<BaselinePlace, NonZeroUsize>,
 }
 
 /// An identity in a file. The order is that of the baseline's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct BaselinePlace {
     file: String,
     object: Option<Name>,
     path: String,
@@ -52,7 +52,7 @@ pub enum BaselineError {
 /// One entry of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct BaselineEntry {
     file: String,
     object: Option<Name>,
     path: String,
@@ -62,37 +62,37 @@ struct Entry {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct BaselineDocument {
     #[serde(rename = "version")]
     _version: u64,
-    findings: Known,
+    findings: KnownFindings,
 }
 
-struct Known(BTreeMap<Place, NonZeroUsize>);
+struct KnownFindings(BTreeMap<BaselinePlace, NonZeroUsize>);
 
-impl<'de> Deserialize<'de> for Known {
+impl<'de> Deserialize<'de> for KnownFindings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Known;
+        struct EntriesVisitor;
+        impl<'de> Visitor<'de> for EntriesVisitor {
+            type Value = KnownFindings;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of findings")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Known, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<KnownFindings, A::Error> {
                 let mut known = BTreeMap::new();
-                while let Some(Entry { file, object, path, rule, count }) = entries.next_element()? {
+                while let Some(BaselineEntry { file, object, path, rule, count }) = entries.next_element()? {
                     let twice = format!("`{rule}` of `{file}`, `{path}`, is listed twice; remove one");
                     // As a merge of two branches leaves it.
-                    if known.insert(Place { file, object, path, rule }, count).is_some() {
+                    if known.insert(BaselinePlace { file, object, path, rule }, count).is_some() {
                         return Err(A::Error::custom(twice));
                     }
                 }
-                Ok(Known(known))
+                Ok(KnownFindings(known))
             }
         }
-        deserializer.deserialize_seq(Entries)
+        deserializer.deserialize_seq(EntriesVisitor)
     }
 }
 
@@ -150,9 +150,9 @@ impl Baseline {
     /// Returns a baseline that knows everything in a report.
     #[must_use]
     pub fn of(report: &Report, root: &Root) -> Self {
-        let mut known: BTreeMap<Place, NonZeroUsize> = BTreeMap::new();
-        let mut names = Names::new(root);
-        let mut know = |place: Place| {
+        let mut known: BTreeMap<BaselinePlace, NonZeroUsize> = BTreeMap::new();
+        let mut names = FileNames::new(root);
+        let mut know = |place: BaselinePlace| {
             known
                 .entry(place)
                 .and_modify(|count| *count = count.saturating_add(1))
@@ -163,7 +163,7 @@ impl Baseline {
             let Some(place) = place else { continue };
             // Each item has an entry of its own: another run may find other items.
             match report.findings.get(nth).and_then(|located| located.items.as_ref()) {
-                Some(items) => items.each(&mut |path| know(Place { path, ..place.clone() })),
+                Some(items) => items.each(&mut |path| know(BaselinePlace { path, ..place.clone() })),
                 None => know(place),
             }
         }
@@ -177,16 +177,16 @@ impl Baseline {
     /// It has another shape, or has a finding twice.
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct BaselineVersion {
             version: u64,
         }
         // What another version has is not to be called wrong here.
-        if let Ok(Version { version }) = serde_json::from_str(text)
+        if let Ok(BaselineVersion { version }) = serde_json::from_str(text)
             && version != VERSION
         {
             return Err(BaselineError::Version(version));
         }
-        let document: Document = serde_json::from_str(text).map_err(BaselineError::Shape)?;
+        let document: BaselineDocument = serde_json::from_str(text).map_err(BaselineError::Shape)?;
         Ok(Self { known: document.findings.0 })
     }
 
@@ -210,10 +210,10 @@ impl Baseline {
     /// Removes baselined findings from a report and counts them there, with the resolved ones. `read` are the
     /// paths of all files of the report.
     pub fn lift<'a>(&self, report: &mut Report, read: impl IntoIterator<Item = &'a str>, root: &Root) {
-        let mut names = Names::new(root);
+        let mut names = FileNames::new(root);
         let places = places(report, &mut names);
         let read: BTreeSet<String> = read.into_iter().map(|path| root.name(path)).collect();
-        let mut left: BTreeMap<&Place, usize> =
+        let mut left: BTreeMap<&BaselinePlace, usize> =
             self.known.iter().map(|(place, count)| (place, count.get())).collect();
         let mut is_known: Vec<bool> = places
             .iter()
@@ -233,11 +233,11 @@ impl Baseline {
                 && (read.contains(&place.file)
                     || !*files.entry(&place.file).or_insert_with(|| root.has(&place.file)))
         });
-        let mut moved: BTreeMap<(&Option<Name>, &str, &str), Vec<&Place>> = BTreeMap::new();
+        let mut moved: BTreeMap<(&Option<Name>, &str, &str), Vec<&BaselinePlace>> = BTreeMap::new();
         for place in left.keys().filter(|place| !read.contains(&place.file)) {
             moved.entry(place.about()).or_default().push(place);
         }
-        let mut take_moved = |place: &Place| {
+        let mut take_moved = |place: &BaselinePlace| {
             let candidates = moved.get(&place.about()).map_or(&[][..], Vec::as_slice);
             candidates.iter().any(|known| take(left.get_mut(known)))
         };
@@ -267,14 +267,14 @@ impl Baseline {
 
 /// Returns the keys of a report's findings, and then of what was not judged; nothing where a baseline has
 /// none.
-fn places(report: &Report, names: &mut Names<'_>) -> Vec<Option<Place>> {
+fn places(report: &Report, names: &mut FileNames<'_>) -> Vec<Option<BaselinePlace>> {
     let mut places = Vec::with_capacity(report.findings.len() + report.unjudged.len());
     for located in &report.findings {
-        places.push(Some(Place::new(names.of(&located.location.file), Identity::of(located))));
+        places.push(Some(BaselinePlace::new(names.of(&located.location.file), Identity::of(located))));
     }
     for unjudged in &report.unjudged {
         let known = Identity::of_unjudged(unjudged).zip(unjudged.location.as_ref());
-        places.push(known.map(|(identity, location)| Place::new(names.of(&location.file), identity)));
+        places.push(known.map(|(identity, location)| BaselinePlace::new(names.of(&location.file), identity)));
     }
     places
 }
@@ -291,7 +291,7 @@ fn take(left: Option<&mut usize>) -> bool {
 }
 
 /// Tells whether something holds for each item of a finding about many, and asks about each.
-fn of_all(place: &Place, items: &Named, holds: &mut dyn FnMut(&Place) -> bool) -> bool {
+fn of_all(place: &BaselinePlace, items: &Named, holds: &mut dyn FnMut(&BaselinePlace) -> bool) -> bool {
     let mut all = true;
     let mut at = place.clone();
     items.each(&mut |path| {
@@ -301,7 +301,7 @@ fn of_all(place: &Place, items: &Named, holds: &mut dyn FnMut(&Place) -> bool) -
     all
 }
 
-impl Place {
+impl BaselinePlace {
     fn new(file: String, Identity { rule, object, path }: Identity) -> Self {
         Self { file, object, path, rule }
     }
@@ -320,8 +320,8 @@ impl fmt::Display for Baseline {
     /// Writes the file: sorted, one finding per line, so that version control shows the changes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{\"version\":{VERSION},\"findings\":[")?;
-        for (nth, (Place { file, object, path, rule }, count)) in self.known.iter().enumerate() {
-            let entry = Entry {
+        for (nth, (BaselinePlace { file, object, path, rule }, count)) in self.known.iter().enumerate() {
+            let entry = BaselineEntry {
                 file: file.clone(),
                 object: object.clone(),
                 path: path.clone(),
@@ -336,12 +336,12 @@ impl fmt::Display for Baseline {
 }
 
 /// The names of files, each made once.
-struct Names<'r> {
+struct FileNames<'r> {
     root: &'r Root,
     last: Option<(std::sync::Arc<str>, String)>,
 }
 
-impl<'r> Names<'r> {
+impl<'r> FileNames<'r> {
     fn new(root: &'r Root) -> Self {
         Self { root, last: None }
     }

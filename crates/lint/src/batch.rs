@@ -117,7 +117,7 @@ fn group(version: &str) -> &str {
 pub fn is_in_template(text: &[u8], of_chart: bool) -> bool {
     let text = String::from_utf8_lossy(text);
     let text = on_one_line(&without_comments(&text));
-    let mut section = Section::default();
+    let mut section = TemplateSection::default();
     let mut may = false;
     for line in text.lines() {
         let line = without_control(line);
@@ -133,7 +133,7 @@ pub fn is_in_template(text: &[u8], of_chart: bool) -> bool {
 
 /// One document of a template.
 #[derive(Default)]
-struct Section {
+struct TemplateSection {
     has_content: bool,
     /// Whether it has fields, by themselves or in a list.
     has_fields: bool,
@@ -158,7 +158,7 @@ struct Section {
     is_flow: bool,
 }
 
-impl Section {
+impl TemplateSection {
     fn take(&mut self, line: &str) {
         let text = line.trim();
         if text.is_empty() || text.starts_with('#') {

@@ -22,7 +22,7 @@ use jobgate_report::Location;
 /// Claims, by name and by file.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
-    by_name: BTreeMap<String, Near<Entry>>,
+    by_name: BTreeMap<String, Near<ClaimEntry>>,
     by_file: BTreeMap<Arc<str>, InFile>,
     /// `PersistentVolume`s by name.
     volumes: BTreeMap<String, Near<Volume>>,
@@ -40,7 +40,7 @@ struct InFile {
 
 /// One claim of a file.
 #[derive(Clone, Debug)]
-struct Entry {
+struct ClaimEntry {
     /// Empty where the manifest leaves it to `kubectl -n`.
     namespace: String,
     claim: Claim,
@@ -51,11 +51,11 @@ struct Entry {
 
 /// What a file says of a claim, a volume or a runtime.
 #[derive(Clone, Debug)]
-pub struct Read(Kind);
+pub struct Read(ClaimsObject);
 
 #[derive(Clone, Debug)]
-enum Kind {
-    Claim(String, Entry, Arc<Input>),
+enum ClaimsObject {
+    Claim(String, ClaimEntry, Arc<Input>),
     Volume(String, Volume, Location, Arc<Input>),
     Runtime {
         key: (String, String),
@@ -84,16 +84,16 @@ impl Claims {
     pub fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
         for read in entries {
             let (location, input) = match read.0 {
-                Kind::Claim(name, entry, input) => {
+                ClaimsObject::Claim(name, entry, input) => {
                     let location = entry.location.clone();
                     self.by_name.entry(name).or_default().push(&input.path, &entry.namespace.clone(), entry);
                     (location, input)
                 }
-                Kind::Volume(name, volume, location, input) => {
+                ClaimsObject::Volume(name, volume, location, input) => {
                     self.volumes.entry(name).or_default().push(&input.path, "", volume);
                     (location, input)
                 }
-                Kind::Runtime { key, namespace, runtime, location, input } => {
+                ClaimsObject::Runtime { key, namespace, runtime, location, input } => {
                     self.runtimes.entry(key).or_default().push(&input.path, &namespace, runtime);
                     (location, input)
                 }
@@ -146,12 +146,12 @@ impl Claims {
 
     /// Returns the claims of a name in a namespace or without one. The namespace of an object without one is
     /// unknown.
-    fn stated(&self, namespace: &str, name: &str) -> Vec<&Entry> {
+    fn stated(&self, namespace: &str, name: &str) -> Vec<&ClaimEntry> {
         self.by_name.get(name).map_or_else(Vec::new, |entries| entries.stated(namespace))
     }
 }
 
-impl Said for Entry {
+impl Said for ClaimEntry {
     fn agrees(&self, other: &Self) -> [bool; 2] {
         [self.claim.access_modes == other.claim.access_modes, self.volume == other.volume]
     }
@@ -209,7 +209,13 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
         let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
         let runtime = Runtime::from_object(&object.value, source)?;
         let key = (kind.to_owned(), name);
-        return Some(Read(Kind::Runtime { key, namespace, runtime, location, input: Arc::clone(input) }));
+        return Some(Read(ClaimsObject::Runtime {
+            key,
+            namespace,
+            runtime,
+            location,
+            input: Arc::clone(input),
+        }));
     }
     if !matches!((kind, version), ("PersistentVolume" | "PersistentVolumeClaim", "v1")) {
         return None;
@@ -231,7 +237,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     };
     let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
     if kind == "PersistentVolume" {
-        return Some(Read(Kind::Volume(
+        return Some(Read(ClaimsObject::Volume(
             name,
             Volume::from_object(&object.value, source)?,
             location,
@@ -240,7 +246,11 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     }
     let claim = Claim::from_object(&object.value, source)?;
     let volume = VolumeName::of_claim(&object.value);
-    Some(Read(Kind::Claim(name, Entry { namespace, claim, volume, location }, Arc::clone(input))))
+    Some(Read(ClaimsObject::Claim(
+        name,
+        ClaimEntry { namespace, claim, volume, location },
+        Arc::clone(input),
+    )))
 }
 
 /// The claims without a file, as for a review.
@@ -343,7 +353,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns what those of the linted claims of a name say that are nearest.
-    fn nearest(&self, namespace: &str, name: &str) -> Vec<&Entry> {
+    fn nearest(&self, namespace: &str, name: &str) -> Vec<&ClaimEntry> {
         self.linted
             .by_name
             .get(name)
@@ -375,7 +385,7 @@ impl<'a> Scope<'a> {
 
 /// Returns the volume behind claims that may all be meant; unknown if they differ.
 fn volume<'e, 'v>(
-    claims: impl IntoIterator<Item = &'e Entry>,
+    claims: impl IntoIterator<Item = &'e ClaimEntry>,
     seen: impl Fn(&str) -> Vec<&'v Volume>,
 ) -> Volume {
     let mut claims = claims.into_iter().map(|entry| entry.volume.as_ref());
@@ -392,7 +402,7 @@ fn volume<'e, 'v>(
 }
 
 /// Returns what claims that may all be meant say, if they say the same.
-fn agreed(entries: &[&Entry]) -> Fact<Claim> {
+fn agreed(entries: &[&ClaimEntry]) -> Fact<Claim> {
     match entries {
         [first, rest @ ..]
             if rest.iter().all(|entry| entry.claim.access_modes == first.claim.access_modes) =>

@@ -26,7 +26,7 @@ use crate::options::LintOptions;
 use crate::place::{order, shift};
 use crate::shifts::fixes;
 use crate::subject::{Role, Subject};
-use object::View;
+use object::DocumentView;
 
 /// How often a document is fixed: a fix may reveal a finding of another rule, or wait for a fix of the same
 /// place.
@@ -44,7 +44,7 @@ const CONTENT_AFTER_END: &str = "kubectl ignores everything after `...` until th
 const TEMPLATE_AFTER_SEPARATOR: &str = "an unrendered template after `---`";
 
 /// What the documents of a file share.
-pub(crate) struct Context<'a> {
+pub(crate) struct DocumentContext<'a> {
     scope: &'a Scope<'a>,
     options: &'a LintOptions<'a>,
     subject: &'a Subject<'a>,
@@ -88,7 +88,7 @@ enum Depth {
 
 /// The results of some documents.
 #[derive(Default)]
-pub(crate) struct Judged {
+pub(crate) struct JudgedDocuments {
     /// Findings in readable documents, in order.
     pub(crate) report: Report,
     /// Errors of the other documents.
@@ -134,7 +134,7 @@ impl Broken {
     }
 }
 
-impl Judged {
+impl JudgedDocuments {
     pub(crate) fn append(&mut self, mut other: Self) {
         self.report.append(other.report);
         self.broken.append(other.broken);
@@ -142,7 +142,7 @@ impl Judged {
     }
 }
 
-impl<'a> Context<'a> {
+impl<'a> DocumentContext<'a> {
     pub(crate) fn new(
         scope: &'a Scope<'a>,
         options: &'a LintOptions<'a>,
@@ -155,7 +155,12 @@ impl<'a> Context<'a> {
     }
 
     /// Judges a document, or reports why it cannot be read. `index` is its number in the file.
-    pub(crate) fn judge(&self, index: usize, document: Result<Document, SyntaxError>, judged: &mut Judged) {
+    pub(crate) fn judge(
+        &self,
+        index: usize,
+        document: Result<Document, SyntaxError>,
+        judged: &mut JudgedDocuments,
+    ) {
         let document = match document {
             Ok(document) => document,
             Err(error) => return judged.broken.push(error.kind, self.broken(index, &error)),
@@ -222,10 +227,10 @@ impl<'a> Context<'a> {
     }
 
     /// Reports a document of this source, sorted.
-    fn read(&self, index: usize, document: &Document, depth: Depth) -> Judged {
-        let mut judged = Judged::default();
+    fn read(&self, index: usize, document: &Document, depth: Depth) -> JudgedDocuments {
+        let mut judged = JudgedDocuments::default();
         let source = self.options.dry_run.and_then(|_| helm_source(self.source, document.span.clone()));
-        let mut view = View {
+        let mut view = DocumentView {
             context: self,
             document,
             depth,
@@ -279,7 +284,7 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the findings of a document that is not fixed, with the reason.
-    fn leave(&self, index: usize, document: &Document, most: Safety, why: &'static str) -> Judged {
+    fn leave(&self, index: usize, document: &Document, most: Safety, why: &'static str) -> JudgedDocuments {
         let mut found = self.read(index, document, Depth::All);
         let fixes: Vec<usize> = fixes(most, &found.report.findings).into_iter().map(|(at, _)| at).collect();
         found.report.withheld = fixes.len();
@@ -290,7 +295,7 @@ impl<'a> Context<'a> {
     }
 
     /// Fixes a document and returns the findings that are left.
-    fn fix(&self, index: usize, document: &Document, most: Safety) -> Judged {
+    fn fix(&self, index: usize, document: &Document, most: Safety) -> JudgedDocuments {
         if let Some(why) = self.not_to_fix(document) {
             return self.leave(index, document, most, why);
         }
@@ -320,7 +325,7 @@ impl<'a> Context<'a> {
                 }
                 break;
             }
-            let context = Context {
+            let context = DocumentContext {
                 source: draft.text().as_bytes(),
                 lines: Lines::new(draft.text().as_bytes()),
                 ..*self

@@ -7,7 +7,7 @@ use jobgate_report::{Reason, Report, helm, plural};
 use rayon::prelude::*;
 
 use crate::claims::Scope;
-use crate::document::{self, Broken, Context, Judged};
+use crate::document::{self, Broken, DocumentContext, JudgedDocuments};
 use crate::loaded::Loaded;
 use crate::options::LintOptions;
 use crate::place::{self, unjudged};
@@ -43,9 +43,9 @@ pub fn judge(
     scope: &Scope<'_>,
     options: &LintOptions<'_>,
 ) -> FileJudgement {
-    let (context, limits) = (Context::new(scope, options, subject, loaded.bytes()), options.limits);
+    let (context, limits) = (DocumentContext::new(scope, options, subject, loaded.bytes()), options.limits);
     let judge = |batch: &[Result<Chunk, SyntaxError>], first: usize| {
-        let mut judged = Judged::default();
+        let mut judged = JudgedDocuments::default();
         for (index, chunk) in batch.iter().enumerate() {
             let document = chunk
                 .as_ref()
@@ -75,7 +75,7 @@ pub fn judge(
             .par_chunks(DOCUMENTS_PER_BATCH)
             .enumerate()
             .map(|(index, batch)| judge(batch, seen + index * DOCUMENTS_PER_BATCH));
-        let batches: Vec<Judged> = if loaded.bytes().len() < MIN_PARALLEL_BYTES {
+        let batches: Vec<JudgedDocuments> = if loaded.bytes().len() < MIN_PARALLEL_BYTES {
             vec![judge(&wave, seen)]
         } else {
             batches.collect()

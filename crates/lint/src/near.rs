@@ -14,12 +14,12 @@ pub(crate) trait Said {
 #[derive(Clone, Debug)]
 pub(crate) struct Near<T> {
     all: Vec<T>,
-    places: BTreeMap<Place, Namespaces>,
+    places: BTreeMap<NearPlace, Namespaces>,
 }
 
 /// Files that are equally far away.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum NearPlace {
     Anywhere,
     File(Arc<str>),
     Directory(String),
@@ -47,8 +47,9 @@ impl<T: Said> Near<T> {
     /// Adds an object of a file, with its namespace or none.
     pub(crate) fn push(&mut self, file: &Arc<str>, namespace: &str, said: T) {
         let directory = directory(file);
-        let below = above(&directory).map(|above| Place::Below(above.to_owned()));
-        let places = [Place::Anywhere, Place::File(Arc::clone(file)), Place::Directory(directory)];
+        let below = above(&directory).map(|above| NearPlace::Below(above.to_owned()));
+        let places =
+            [NearPlace::Anywhere, NearPlace::File(Arc::clone(file)), NearPlace::Directory(directory)];
         let index = self.all.len();
         self.all.push(said);
         for place in places.into_iter().chain(below) {
@@ -60,12 +61,12 @@ impl<T: Said> Near<T> {
 
     /// Returns the objects in a namespace or without one, in all files; without a namespace, in any.
     pub(crate) fn of(&self, namespace: &str) -> Vec<&T> {
-        self.get(self.in_place(&Place::Anywhere, namespace))
+        self.get(self.in_place(&NearPlace::Anywhere, namespace))
     }
 
     /// Returns the objects in a namespace or without one, in all files. Without a namespace, only the latter.
     pub(crate) fn stated(&self, namespace: &str) -> Vec<&T> {
-        match self.places.get(&Place::Anywhere) {
+        match self.places.get(&NearPlace::Anywhere) {
             Some(namespaces) if namespace.is_empty() => {
                 self.get(namespaces.by_name.get("").cloned().unwrap_or_default())
             }
@@ -82,21 +83,22 @@ impl<T: Said> Near<T> {
     pub(crate) fn nearest(&self, file: &Arc<str>, namespace: &str) -> Vec<&T> {
         let directory = directory(file);
         let above = above(&directory).map(ToOwned::to_owned);
-        for place in [Place::File(Arc::clone(file)), Place::Directory(directory.clone())] {
+        for place in [NearPlace::File(Arc::clone(file)), NearPlace::Directory(directory.clone())] {
             let found = self.in_place(&place, namespace);
             if !found.is_empty() {
                 return self.get(found);
             }
         }
-        let around =
-            above.into_iter().flat_map(|above| [Place::Directory(above.clone()), Place::Below(above)]);
-        let around = around.chain([Place::Below(directory)]);
+        let around = above
+            .into_iter()
+            .flat_map(|above| [NearPlace::Directory(above.clone()), NearPlace::Below(above)]);
+        let around = around.chain([NearPlace::Below(directory)]);
         let found =
             around.filter_map(|place| self.places.get(&place)?.by_name.get(namespace)).flatten().copied();
         self.get(found.collect())
     }
 
-    fn in_place(&self, place: &Place, namespace: &str) -> Few {
+    fn in_place(&self, place: &NearPlace, namespace: &str) -> Few {
         let Some(namespaces) = self.places.get(place) else { return Few::new() };
         if namespace.is_empty() {
             return namespaces.any.clone();

@@ -19,8 +19,8 @@ pub struct Object<'v> {
 /// Calls a function with the objects of a document in order, until it breaks: the document itself, or the items
 /// of a list of objects, and theirs. They are made one by one, since a list may have one for every three bytes.
 ///
-/// A list is an object with `items` whose kind ends in `List`. An item without `apiVersion` and `kind` has
-/// those of the list, without the `List`, as in client-go. Items that are not objects are skipped.
+/// A list is an object with `items` whose kind ends in `ObjectList`. An item without `apiVersion` and `kind` has
+/// those of the list, without the `ObjectList`, as in client-go. Items that are not objects are skipped.
 pub fn each<'v, B>(document: &'v Value, mut take: impl FnMut(Object<'v>) -> ControlFlow<B>) -> Option<B> {
     take_apart(Pointer::root(), Cow::Borrowed(document), &mut take).break_value()
 }
@@ -56,7 +56,7 @@ fn take_apart<'v, B>(
 ) -> ControlFlow<B> {
     match value {
         Cow::Borrowed(Value::Object(fields)) if list(fields).is_some() => {
-            let Some(List { field, items, version, kind }) = list(fields) else {
+            let Some(ObjectList { field, items, version, kind }) = list(fields) else {
                 return ControlFlow::Continue(());
             };
             let place = at / field;
@@ -66,7 +66,7 @@ fn take_apart<'v, B>(
         }
         Cow::Owned(Value::Object(fields)) if list(&fields).is_some() => {
             // A list in a list of lists that took its kind from there.
-            let Some(List { field, items, version, kind }) = list(&fields) else {
+            let Some(ObjectList { field, items, version, kind }) = list(&fields) else {
                 return ControlFlow::Continue(());
             };
             let place = at / field;
@@ -93,7 +93,7 @@ fn inheriting<'v>(item: &'v Value, version: &Value, kind: &str) -> Cow<'v, Value
 }
 
 /// A list of objects.
-struct List<'v> {
+struct ObjectList<'v> {
     /// The field with the items.
     field: &'static str,
     items: &'v [Value],
@@ -103,12 +103,12 @@ struct List<'v> {
 }
 
 /// Returns the list that an object is.
-fn list(fields: &Map) -> Option<List<'_>> {
+fn list(fields: &Map) -> Option<ObjectList<'_>> {
     let kind = fields.get("kind")?.as_str()?;
     let version = fields.get("apiVersion").unwrap_or(&Value::Null);
     let list = |field, kind| {
         let items = fields.get(field)?.as_array()?;
-        Some(List { field, items, version, kind })
+        Some(ObjectList { field, items, version, kind })
     };
     // It was once a core kind. `oc process` puts values in the place of its parameters.
     let of_openshift = version

@@ -39,11 +39,11 @@ pub struct Recovered {
 struct Rest {
     /// Its number in the file.
     index: usize,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<LeftOutLine>,
 }
 
 /// A line that was left out, or a part of it.
-struct LeftOut {
+struct LeftOutLine {
     line: Range<usize>,
     how: How,
     /// The key of the line as it is typed; empty if it has none.
@@ -70,7 +70,7 @@ const WAYS: [How; 4] = [How::Spaces, How::Key, How::Word, How::Nothing];
 
 /// A step to a line's key.
 #[derive(Debug, PartialEq, Eq)]
-enum Step<'t> {
+enum KeyStep<'t> {
     Key(&'t str),
     Item(usize),
 }
@@ -102,10 +102,10 @@ pub fn recovered(text: &str, broken: &[usize], limits: &Limits) -> Option<Recove
 }
 
 /// Leaves out lines of one document until the rest can be read.
-fn rest_of(text: &str, chunk: &Chunk, limits: &Limits) -> Option<(String, Vec<LeftOut>)> {
+fn rest_of(text: &str, chunk: &Chunk, limits: &Limits) -> Option<(String, Vec<LeftOutLine>)> {
     let parse = |text: &str| yaml::parse(text.as_bytes(), chunk, limits);
     let mut error = parse(text).err()?;
-    let (mut draft, mut left_out) = (text.to_owned(), Vec::<LeftOut>::new());
+    let (mut draft, mut left_out) = (text.to_owned(), Vec::<LeftOutLine>::new());
     for round in 0..MAX_ROUNDS {
         if error.kind != SyntaxErrorKind::Syntax {
             return None;
@@ -131,7 +131,7 @@ fn rest_of(text: &str, chunk: &Chunk, limits: &Limits) -> Option<(String, Vec<Le
             let is_first = next.is_none() && lines.first() == Some(line);
             if is_read || is_first {
                 let (name, is_whole) = name(&text[line.clone()]);
-                next = Some((LeftOut { line: line.clone(), how, name, is_whole }, tried, parsed));
+                next = Some((LeftOutLine { line: line.clone(), how, name, is_whole }, tried, parsed));
             }
             if is_read {
                 break;
@@ -206,7 +206,7 @@ impl Recovered {
             located.finding.fix = None;
             let span = &located.location.span;
             let is_there =
-                |left_out: &LeftOut| span.start < left_out.line.end && left_out.line.start < span.end;
+                |left_out: &LeftOutLine| span.start < left_out.line.end && left_out.line.start < span.end;
             let path = located.finding.path.tokens();
             let may_be_there = fields.iter().any(|field| field.may_be_about(&path));
             let is_sure = rest.is_sure(&located.finding.rule);
@@ -220,7 +220,7 @@ impl Recovered {
     /// Says which lines were left out.
     fn checked_without(&self, rest: &Rest) -> String {
         let lines = Lines::new(self.text.as_bytes());
-        let number = |left_out: &LeftOut| lines.position(left_out.line.start).line.to_string();
+        let number = |left_out: &LeftOutLine| lines.position(left_out.line.start).line.to_string();
         let numbers: Vec<String> = rest.left_out.iter().map(number).collect();
         let lines = match numbers.as_slice() {
             [all @ .., last] if !all.is_empty() => format!("lines {} and {last}", all.join(", ")),
@@ -230,10 +230,10 @@ impl Recovered {
     }
 
     /// Returns the fields of the lines that were left out.
-    fn fields(&self, rest: &Rest) -> Vec<Field<'_>> {
+    fn fields(&self, rest: &Rest) -> Vec<LeftOutField<'_>> {
         rest.left_out
             .iter()
-            .map(|left_out| Field {
+            .map(|left_out| LeftOutField {
                 name: left_out.name.clone(),
                 is_whole: left_out.is_whole,
                 place: place(&self.text, &left_out.line),
@@ -259,13 +259,13 @@ impl Rest {
 }
 
 /// The field that a line sets which was left out.
-struct Field<'t> {
+struct LeftOutField<'t> {
     name: String,
     is_whole: bool,
-    place: Vec<Step<'t>>,
+    place: Vec<KeyStep<'t>>,
 }
 
-impl Field<'_> {
+impl LeftOutField<'_> {
     /// Tells whether a finding about a field may be about this one: if it has its name, or is around it.
     fn may_be_about(&self, path: &[&Token]) -> bool {
         let is_named = |token: &&Token| match token {
@@ -273,9 +273,9 @@ impl Field<'_> {
             Token::Key(key) => key.starts_with(&*self.name),
             Token::Index(_) => false,
         };
-        let is_step = |(token, step): (&&Token, &Step<'_>)| match (token, step) {
-            (Token::Key(key), Step::Key(here)) => key == here,
-            (Token::Index(index), Step::Item(here)) => index == here,
+        let is_step = |(token, step): (&&Token, &KeyStep<'_>)| match (token, step) {
+            (Token::Key(key), KeyStep::Key(here)) => key == here,
+            (Token::Index(index), KeyStep::Item(here)) => index == here,
             _ => false,
         };
         let is_around = path.len() < self.place.len() && path.iter().zip(&self.place).all(is_step);
@@ -388,7 +388,7 @@ fn key(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the steps to the key of a line, from the indentation of the lines above.
-fn place<'t>(text: &'t str, line: &Range<usize>) -> Vec<Step<'t>> {
+fn place<'t>(text: &'t str, line: &Range<usize>) -> Vec<KeyStep<'t>> {
     let mut steps = Vec::new();
     // Where the mapping or list around starts, and whether it is a list, whose items before are counted.
     let (mut level, mut in_list) = (usize::MAX, false);
@@ -405,7 +405,7 @@ fn place<'t>(text: &'t str, line: &Range<usize>) -> Vec<Step<'t>> {
         }
         if column < level || (in_list && column == level && !has_dashes) {
             if let Some((key, _)) = key(content) {
-                steps.push(Step::Key(key));
+                steps.push(KeyStep::Key(key));
                 (level, in_list) = (column, false);
             } else if level == usize::MAX {
                 level = column;
@@ -413,9 +413,10 @@ fn place<'t>(text: &'t str, line: &Range<usize>) -> Vec<Step<'t>> {
         }
         for (dash, _) in line[..column].rmatch_indices('-') {
             if dash < level {
-                steps.push(Step::Item(0));
+                steps.push(KeyStep::Item(0));
                 (level, in_list) = (dash, true);
-            } else if let Some(Step::Item(before)) = steps.last_mut().filter(|_| in_list && dash == level) {
+            } else if let Some(KeyStep::Item(before)) = steps.last_mut().filter(|_| in_list && dash == level)
+            {
                 *before += 1;
             }
         }
@@ -473,9 +474,9 @@ mod tests {
             ("a:\n  - 1\n  - 2", "/a/1"),
         ] {
             let line = line_of(text, text.len());
-            let step = |step: Step<'_>| match step {
-                Step::Key(key) => format!("/{key}"),
-                Step::Item(index) => format!("/{index}"),
+            let step = |step: KeyStep<'_>| match step {
+                KeyStep::Key(key) => format!("/{key}"),
+                KeyStep::Item(index) => format!("/{index}"),
             };
             let found: String = place(text, &line).into_iter().map(step).collect();
             assert_eq!(found, expected, "{text}");

@@ -16,7 +16,7 @@ const APART: usize = 60;
 
 /// A place to be marked.
 #[derive(Debug)]
-pub(super) struct Spot<'r> {
+pub(super) struct ExcerptSpot<'r> {
     /// Where it is.
     pub(super) location: &'r Location,
     /// What to write beside it.
@@ -27,7 +27,7 @@ pub(super) struct Spot<'r> {
 
 /// Lines that follow each other in one file.
 #[derive(Debug)]
-pub(super) struct Excerpt<'s, 'r> {
+pub(super) struct SourceExcerpt<'s, 'r> {
     /// The place that it is shown for.
     pub(super) location: &'r Location,
     /// The number of the first line.
@@ -35,12 +35,15 @@ pub(super) struct Excerpt<'s, 'r> {
     /// The lines, fit to be printed; empty where the source is not at hand.
     pub(super) text: String,
     /// What to mark: bytes of `text`, none of them behind its line's end.
-    pub(super) marks: Vec<(Range<usize>, &'s Spot<'r>)>,
+    pub(super) marks: Vec<(Range<usize>, &'s ExcerptSpot<'r>)>,
 }
 
 /// Returns the excerpts that show all spots, the one of the first spot first.
-pub(super) fn excerpts<'s, 'r>(report: &'r Report, spots: &'s [Spot<'r>]) -> Vec<Excerpt<'s, 'r>> {
-    let mut groups: Vec<Vec<&'s Spot<'r>>> = Vec::new();
+pub(super) fn excerpts<'s, 'r>(
+    report: &'r Report,
+    spots: &'s [ExcerptSpot<'r>],
+) -> Vec<SourceExcerpt<'s, 'r>> {
+    let mut groups: Vec<Vec<&'s ExcerptSpot<'r>>> = Vec::new();
     for spot in spots {
         let near = |first: &Location| {
             first.file == spot.location.file && first.start.line.abs_diff(spot.location.start.line) <= APART
@@ -56,11 +59,11 @@ pub(super) fn excerpts<'s, 'r>(report: &'r Report, spots: &'s [Spot<'r>]) -> Vec
         .collect()
 }
 
-fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s Spot<'r>>) -> Excerpt<'s, 'r> {
+fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s ExcerptSpot<'r>>) -> SourceExcerpt<'s, 'r> {
     let location = spots[0].location;
     spots.sort_by_key(|spot| (spot.location.start.line, spot.location.span.start));
     let (first, last) = (spots[0].location, spots[spots.len() - 1].location);
-    let mut out = Excerpt { location, line: first.start.line, text: String::new(), marks: Vec::new() };
+    let mut out = SourceExcerpt { location, line: first.start.line, text: String::new(), marks: Vec::new() };
     if source.is_empty() {
         return out;
     }
@@ -83,7 +86,12 @@ fn excerpt<'s, 'r>(source: &str, mut spots: Vec<&'s Spot<'r>>) -> Excerpt<'s, 'r
 }
 
 /// Appends a line without the parts far from its spots, and the marks of its spots.
-fn push_line<'s, 'r>(out: &mut Excerpt<'s, 'r>, source: &str, line: Range<usize>, spots: &[&'s Spot<'r>]) {
+fn push_line<'s, 'r>(
+    out: &mut SourceExcerpt<'s, 'r>,
+    source: &str,
+    line: Range<usize>,
+    spots: &[&'s ExcerptSpot<'r>],
+) {
     let first = spots.first().map_or(line.start, |spot| spot.location.span.start);
     let last = spots.last().map_or(line.start, |spot| spot.location.span.start);
     let from = character_at(source, first.saturating_sub(BEFORE).clamp(line.start, line.end));
@@ -156,7 +164,7 @@ mod tests {
         let report = Report::default().with("f", source);
         let locations: Vec<_> = spans.iter().map(|&(start, end)| location(source, start..end)).collect();
         let spots: Vec<_> =
-            locations.iter().map(|location| Spot { location, label: None, primary: false }).collect();
+            locations.iter().map(|location| ExcerptSpot { location, label: None, primary: false }).collect();
         let shown = excerpts(&report, &spots).into_iter().map(|excerpt| {
             let marked =
                 excerpt.marks.iter().map(|(range, _)| excerpt.text[range.clone()].to_owned()).collect();
@@ -226,7 +234,7 @@ mod tests {
             let position = Position { line, column };
             let wrong = Location { file: "f".into(), span: span..span, start: position, end: position };
             let right = location("a\nb", 0..1);
-            let spot = |location| Spot { location, label: None, primary: false };
+            let spot = |location| ExcerptSpot { location, label: None, primary: false };
             for excerpt in excerpts(&report, &[spot(&wrong), spot(&right)]) {
                 prop_assert!(excerpt.marks.iter().all(|(range, _)| excerpt.text.get(range.clone()).is_some()));
             }

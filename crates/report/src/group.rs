@@ -8,7 +8,7 @@ use super::{Located, Report};
 use jobgate_core::judge::finding::Safety;
 
 /// The findings of one file, or of one object of a cluster.
-pub(super) struct Group<'r> {
+pub(super) struct FindingGroup<'r> {
     /// The file or object, fit to be shown.
     pub(super) name: String,
     /// Its findings, in the order of the report.
@@ -17,7 +17,7 @@ pub(super) struct Group<'r> {
 
 /// Returns the findings by file. Files with errors come before those with warnings; within a level, the
 /// order is the report's.
-pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
+pub(super) fn groups(report: &Report) -> Vec<FindingGroup<'_>> {
     let chunks = report.findings.chunk_by(|a, b| a.location.file == b.location.file);
     let mut groups: Vec<_> = chunks
         .map(|findings| {
@@ -27,7 +27,7 @@ pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
                 (None, Some(object)) => clean(&object.to_string()).into_owned(),
                 (None, None) => "the cluster".to_owned(),
             };
-            Group { name, findings }
+            FindingGroup { name, findings }
         })
         .collect();
     groups.sort_by_key(|group| Reverse(group.findings.iter().map(|located| located.finding.level).max()));

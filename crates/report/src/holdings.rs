@@ -18,11 +18,11 @@ const ROWS: usize = 5;
 
 /// What the jobs of each namespace and team hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holdings(BTreeMap<(String, String), Share>);
+pub struct Holdings(BTreeMap<(String, String), JobShare>);
 
 /// What some jobs hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Share {
+struct JobShare {
     jobs: usize,
     /// What has no time limit.
     unbounded: Held,
@@ -47,7 +47,7 @@ pub(super) struct Holder<'h> {
     pub(super) hours: u64,
 }
 
-impl Share {
+impl JobShare {
     fn add(&mut self, other: Self) {
         self.jobs += other.jobs;
         self.unbounded += other.unbounded;
@@ -73,8 +73,8 @@ impl Holdings {
             let team = team.unwrap_or_default();
             let (none, held) = (Held::default(), cost.held);
             let share = match cost.hours() {
-                Some(hours) => Share { jobs: 1, unbounded: none, bounded: held, hours },
-                None => Share { jobs: 1, unbounded: held, bounded: none, hours: 0 },
+                Some(hours) => JobShare { jobs: 1, unbounded: none, bounded: held, hours },
+                None => JobShare { jobs: 1, unbounded: held, bounded: none, hours: 0 },
             };
             self.0.entry((namespace.to_owned(), team.to_owned())).or_default().add(share);
         }
@@ -96,7 +96,7 @@ impl Holdings {
     pub(super) fn holders<'h>(&'h self) -> Vec<Holder<'h>> {
         let mut shares: Vec<_> = self.0.iter().collect();
         shares.sort_by_key(|(_, share)| Reverse((share.unbounded.total(), share.bounded.total())));
-        let holder = |((namespace, team), share): (&'h (String, String), &Share)| Holder {
+        let holder = |((namespace, team), share): (&'h (String, String), &JobShare)| Holder {
             namespace,
             team,
             jobs: share.jobs,
@@ -108,7 +108,7 @@ impl Holdings {
 
     /// Returns what all hold, in words, if it is anything.
     pub(super) fn in_short(&self) -> Option<String> {
-        let mut all = Share::default();
+        let mut all = JobShare::default();
         self.0.values().for_each(|share| all.add(*share));
         (all.jobs > 0).then(|| said(&all))
     }
@@ -141,8 +141,8 @@ impl Holdings {
 }
 
 /// Returns what jobs hold, in words.
-fn said(share: &Share) -> String {
-    let Share { jobs, bounded, unbounded, hours } = share;
+fn said(share: &JobShare) -> String {
+    let JobShare { jobs, bounded, unbounded, hours } = share;
     let hours = usize::try_from(*hours).unwrap_or(usize::MAX);
     let hours = || plural(hours, &format!("{} hour", bounded.noun()));
     let what = match (unbounded.is_none(), bounded.is_none()) {
@@ -156,7 +156,7 @@ fn said(share: &Share) -> String {
 /// A row in JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row<'r> {
+struct HoldingsRow<'r> {
     namespace: Option<&'r str>,
     team: Option<&'r str>,
     objects: usize,
@@ -177,12 +177,12 @@ fn units<S: Serializer>(held: &Held, serializer: S) -> Result<S::Ok, S::Error> {
 
 impl Serialize for Holdings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let held = |share: &Share| {
+        let held = |share: &JobShare| {
             let mut held = share.unbounded;
             held += share.bounded;
             held
         };
-        serializer.collect_seq(self.0.iter().map(|((namespace, team), share)| Row {
+        serializer.collect_seq(self.0.iter().map(|((namespace, team), share)| HoldingsRow {
             namespace: Some(&**namespace).filter(|name| !name.is_empty()),
             team: Some(&**team).filter(|name| !name.is_empty()),
             objects: share.jobs,

@@ -14,8 +14,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use super::excerpt::{self, Excerpt, Spot};
-use super::group::{self, Group};
+use super::excerpt::{self, ExcerptSpot, SourceExcerpt};
+use super::group::{self, FindingGroup};
 use super::text::{clean, plural, thousands};
 use super::{Located, Options, Related, Report, Unjudged, human, summary, verdict};
 use jobgate_core::judge::finding::{Level, Safety};
@@ -176,7 +176,7 @@ fn findings(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::
         false => (FINDINGS, EXCERPTS),
     };
     let (mut size, mut shown) = (0, 0);
-    'files: for Group { name, findings } in group::groups(report) {
+    'files: for FindingGroup { name, findings } in group::groups(report) {
         let counts = summary::counts(&findings.iter().collect::<Vec<_>>());
         let head = format!(
             "<details class=\"file\" open><summary><code>{}</code> <span class=\"dim\">{counts}</span></summary>\n",
@@ -323,9 +323,9 @@ fn source(report: &Report, located: &Located) -> String {
     let near = near.filter_map(|related| {
         let object = related.object.as_deref().map(|object| format!("{object}: ")).unwrap_or_default();
         let label = Some(object + &related.text);
-        Some(Spot { location: related.location.as_ref()?, label, primary: false })
+        Some(ExcerptSpot { location: related.location.as_ref()?, label, primary: false })
     });
-    let first = Spot { location: &located.location, label: human::missing(located), primary: true };
+    let first = ExcerptSpot { location: &located.location, label: human::missing(located), primary: true };
     let spots: Vec<_> = std::iter::once(first).chain(near).collect();
     let mut html = String::new();
     for excerpt in excerpt::excerpts(report, &spots).iter().filter(|excerpt| !excerpt.text.is_empty()) {
@@ -335,7 +335,7 @@ fn source(report: &Report, located: &Located) -> String {
 }
 
 /// Appends the marked lines of an excerpt.
-fn lines(report: &Report, excerpt: &Excerpt<'_, '_>, html: &mut String) {
+fn lines(report: &Report, excerpt: &SourceExcerpt<'_, '_>, html: &mut String) {
     let mut marks: Vec<_> = excerpt.marks.iter().collect();
     marks.sort_by_key(|(range, _)| (range.start, range.end));
     let mut marks = marks.into_iter().peekable();

@@ -218,14 +218,19 @@ impl<'r> Writer<'r, '_> {
         let title = mark.with_name(word).primary_title(message).id(&*finding.rule);
         let mut elements: Vec<Element<'_>> = Vec::new();
         let mut notes: Vec<String> = Vec::new();
-        let mut spots =
-            vec![excerpt::Spot { location: &located.location, label: missing(located), primary: true }];
+        let mut spots = vec![excerpt::ExcerptSpot {
+            location: &located.location,
+            label: missing(located),
+            primary: true,
+        }];
         for related in &located.related {
             let object =
                 related.object.as_deref().map(|object| format!("{}: ", clean(object))).unwrap_or_default();
             let text = format!("{object}{}", clean(&related.text));
             match &related.location {
-                Some(location) => spots.push(excerpt::Spot { location, label: Some(text), primary: false }),
+                Some(location) => {
+                    spots.push(excerpt::ExcerptSpot { location, label: Some(text), primary: false });
+                }
                 None => notes.push(text),
             }
         }

@@ -409,11 +409,11 @@ fn table<const N: usize>(
 /// The impact in the JSON document.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Document<'r> {
+pub(super) struct ImpactDocument<'r> {
     server: &'r str,
     policy: &'r str,
     total: Tally,
-    rules: Vec<Rule<'r>>,
+    rules: Vec<ImpactRule<'r>>,
     namespaces: Vec<Namespace<'r>>,
     filled: Vec<FilledIn<'r>>,
     left_out: LeftOut,
@@ -425,7 +425,7 @@ pub(super) struct Document<'r> {
 }
 
 #[derive(Serialize)]
-struct Rule<'r> {
+struct ImpactRule<'r> {
     rule: &'r str,
     denied: usize,
     patched: usize,
@@ -446,9 +446,9 @@ struct FilledIn<'r> {
     fields: &'r [Filled],
 }
 
-impl<'r> Document<'r> {
+impl<'r> ImpactDocument<'r> {
     pub(super) fn of(report: &'r Report, impact: &'r Impact) -> Self {
-        let rule = |(rule, tally): (&'r str, Tally)| Rule {
+        let rule = |(rule, tally): (&'r str, Tally)| ImpactRule {
             rule,
             denied: tally.denied,
             patched: tally.patched,

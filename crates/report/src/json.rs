@@ -22,14 +22,14 @@ const WINDOW: usize = 4096;
 
 /// The document. Its lists are read from the report as they are written: it never is in memory as a whole.
 #[derive(Serialize)]
-struct Document<'r> {
+struct JsonDocument<'r> {
     version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     configuration: Option<&'r str>,
     #[serde(serialize_with = "summary")]
     summary: &'r Report,
     #[serde(skip_serializing_if = "Option::is_none")]
-    impact: Option<impact::Document<'r>>,
+    impact: Option<impact::ImpactDocument<'r>>,
     #[serde(skip_serializing_if = "Holdings::is_empty")]
     accelerators: &'r Holdings,
     #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "verdicts")]
@@ -52,7 +52,7 @@ struct NotJudged<'r> {
 }
 
 #[derive(Serialize)]
-struct Verdict<'r> {
+struct JsonVerdict<'r> {
     verdict: &'static str,
     allowed: bool,
     operation: &'static str,
@@ -65,7 +65,7 @@ struct Verdict<'r> {
 }
 
 #[derive(Serialize)]
-struct Item<'r> {
+struct JsonItem<'r> {
     rule: &'r str,
     action: Level,
     fills: bool,
@@ -82,12 +82,12 @@ struct Item<'r> {
     fix: Option<Safety>,
     withheld: Option<&'r str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Items>,
+    items: Option<JsonItems>,
 }
 
 /// The items of a list that a finding is about, if they are many.
 #[derive(Serialize)]
-struct Items {
+struct JsonItems {
     count: usize,
     last: Last,
 }
@@ -133,7 +133,7 @@ fn summary<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Er
 
 fn verdicts<S: Serializer>(answers: &[Answered], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(answers.iter().map(
-        |Answered { location, document, source, object, answer, .. }| Verdict {
+        |Answered { location, document, source, object, answer, .. }| JsonVerdict {
             verdict: answer.outcome.as_str(),
             allowed: answer.outcome.is_allowed(),
             operation: answer.operation.as_str(),
@@ -164,7 +164,7 @@ fn findings<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::E
     let mut list = serializer.serialize_seq(Some(report.findings.len()))?;
     for window in report.findings.chunks(WINDOW) {
         let items: Vec<_> =
-            window.par_iter().map(|located| to_raw_value(&Item::of(report, located))).collect();
+            window.par_iter().map(|located| to_raw_value(&JsonItem::of(report, located))).collect();
         for item in items {
             list.serialize_element(&item.map_err(S::Error::custom)?)?;
         }
@@ -172,7 +172,7 @@ fn findings<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::E
     list.end()
 }
 
-impl<'r> Item<'r> {
+impl<'r> JsonItem<'r> {
     fn of(report: &Report, located: &'r Located) -> Self {
         let Located { location, document, object, finding, related, withheld, .. } = located;
         let (file, start, end) = in_file(report, location);
@@ -200,7 +200,7 @@ impl<'r> Item<'r> {
             items: finding.items.as_ref().and_then(|items| {
                 let (path, at) = items.last.as_ref()?;
                 let last = Last { pointer: at.to_json_pointer(), path: path.to_path() };
-                Some(Items { count: items.count, last })
+                Some(JsonItems { count: items.count, last })
             }),
         }
     }
@@ -217,11 +217,11 @@ fn in_file<'r>(
 
 /// Breaks the line before each item of the document's own lists.
 #[derive(Default)]
-struct Lines {
+struct LineBreakFormatter {
     depth: usize,
 }
 
-impl Formatter for Lines {
+impl Formatter for LineBreakFormatter {
     fn begin_object<W: io::Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
         self.depth += 1;
         out.write_all(b"{")
@@ -255,17 +255,18 @@ impl Formatter for Lines {
 
 /// Writes the document, one finding a line.
 pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-    let document = Document {
+    let document = JsonDocument {
         version: VERSION,
         configuration: report.configuration.as_deref(),
         summary: report,
-        impact: report.impact.as_ref().map(|impact| impact::Document::of(report, impact)),
+        impact: report.impact.as_ref().map(|impact| impact::ImpactDocument::of(report, impact)),
         accelerators: &report.holdings,
         verdicts: &report.answers,
         unjudged: &report.unjudged,
         findings: report,
     };
-    document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Lines::default()))?;
+    document
+        .serialize(&mut serde_json::Serializer::with_formatter(&mut *out, LineBreakFormatter::default()))?;
     out.write_all(b"\n")
 }
 
@@ -279,7 +280,7 @@ struct Statistics<'r> {
     summary: &'r Report,
     #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "unjudged")]
     unjudged: &'r [Unjudged],
-    statistics: Vec<statistics::Row<'r>>,
+    statistics: Vec<statistics::StatisticsRow<'r>>,
 }
 
 /// Writes the document of `--statistics`.

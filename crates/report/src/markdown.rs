@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
 
-use super::group::{self, Group};
+use super::group::{self, FindingGroup};
 use super::text::{clean, plural, thousands};
 use super::{Located, Options, Report, Unjudged, page, summary, verdict};
 use jobgate_core::judge::finding::{Level, Safety};
@@ -28,7 +28,7 @@ const ROWS: usize = 10;
 
 /// Writes the report.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
-    let mut text = Bounded { text: String::new(), most: if options.full { SUMMARY } else { COMMENT } };
+    let mut text = BoundedText { text: String::new(), most: if options.full { SUMMARY } else { COMMENT } };
     let rows = if options.full { usize::MAX } else { ROWS };
     text.push(&head(report, options));
     text.push_table(&rules(report, options), usize::MAX);
@@ -45,12 +45,12 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
 }
 
 /// Text up to a size.
-struct Bounded {
+struct BoundedText {
     text: String,
     most: usize,
 }
 
-impl Bounded {
+impl BoundedText {
     /// Tells whether a text has room, besides the reserve.
     fn fits(&self, text: &str) -> bool {
         self.text.len() + text.len() + RESERVE <= self.most
@@ -66,7 +66,7 @@ impl Bounded {
     }
 
     /// Appends as many rows of a table as there is room for.
-    fn push_table(&mut self, table: &Table, most: usize) {
+    fn push_table(&mut self, table: &MarkdownTable, most: usize) {
         // To say that one more is there takes the line that would show it.
         let most = if table.rows.len() <= most.saturating_add(1) { table.rows.len() } else { most };
         if table.rows.is_empty() || !self.push(&table.head) {
@@ -82,14 +82,14 @@ impl Bounded {
 }
 
 /// A table, by its lines.
-struct Table {
+struct MarkdownTable {
     head: String,
     rows: Vec<String>,
     /// What its rows are.
     what: &'static str,
 }
 
-impl Table {
+impl MarkdownTable {
     /// Makes one; numbers are those columns whose head starts with a colon.
     fn new(heads: &[&str], rows: Vec<Vec<String>>, what: &'static str) -> Self {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
@@ -130,7 +130,7 @@ fn head(report: &Report, options: &Options) -> String {
     text
 }
 
-fn rules(report: &Report, options: &Options) -> Table {
+fn rules(report: &Report, options: &Options) -> MarkdownTable {
     let pages = page::all(&options.rules);
     let rows = summary::by_rule(report).into_iter().map(|(rule, findings)| {
         let count =
@@ -144,30 +144,30 @@ fn rules(report: &Report, options: &Options) -> Table {
             .map_or(String::new(), |page| prose(&page.problem, TEXT));
         vec![problem, link(rule), count(Level::Deny), count(Level::Warn), count(Level::Note)]
     });
-    Table::new(&["Problem", "Rule", ":Errors", ":Warnings", ":Notes"], rows.collect(), "rules")
+    MarkdownTable::new(&["Problem", "Rule", ":Errors", ":Warnings", ":Notes"], rows.collect(), "rules")
 }
 
-fn verdicts(report: &Report) -> Table {
+fn verdicts(report: &Report) -> MarkdownTable {
     let mut answers: Vec<_> = report.answers.iter().collect();
     answers.sort_by_key(|answered| answered.answer.outcome.is_allowed());
     let rows = answers.into_iter().map(|answered| {
         let place = code(&format!("{}:{}", answered.location.file, answered.location.start.line));
         vec![answered.answer.outcome.as_str().to_owned(), prose(&verdict::about(answered), TEXT), place]
     });
-    Table::new(&["Verdict", "Object", "Place"], rows.collect(), "objects")
+    MarkdownTable::new(&["Verdict", "Object", "Place"], rows.collect(), "objects")
 }
 
-fn namespaces(report: &Report) -> Table {
+fn namespaces(report: &Report) -> MarkdownTable {
     let namespaces = report.impact.as_ref().map(|impact| impact.by_namespace()).unwrap_or_default();
     let rows = namespaces.into_iter().map(|(name, tally)| {
         let numbers = [tally.objects, tally.denied, tally.patched, tally.warned];
         std::iter::once(code(name)).chain(numbers.map(thousands)).collect()
     });
     let heads = ["Namespace", ":Objects", ":Denied", ":Patched", ":Warned of"];
-    Table::new(&heads, rows.collect(), "namespaces")
+    MarkdownTable::new(&heads, rows.collect(), "namespaces")
 }
 
-fn accelerators(report: &Report) -> Table {
+fn accelerators(report: &Report) -> MarkdownTable {
     let name = |name: &str| if name.is_empty() { String::new() } else { code(name) };
     let holders = report.holdings.holders();
     // One line says it of one.
@@ -178,7 +178,7 @@ fn accelerators(report: &Report) -> Table {
         vec![name(row.namespace), name(row.team), thousands(row.jobs), unbounded, hours]
     });
     let heads = ["Namespace", "Team", ":Jobs", ":Held without a time limit", ":Accelerator hours at most"];
-    Table::new(&heads, rows.collect(), "teams")
+    MarkdownTable::new(&heads, rows.collect(), "teams")
 }
 
 fn to_usize(number: u64) -> usize {
@@ -198,11 +198,11 @@ fn fixes(report: &Report) -> String {
     }
 }
 
-fn findings(report: &Report, text: &mut Bounded) {
+fn findings(report: &Report, text: &mut BoundedText) {
     const CLOSE: &str = "\n</details>\n\n";
     let groups = group::groups(report);
     let mut shown = 0;
-    'files: for Group { name, findings } in &groups {
+    'files: for FindingGroup { name, findings } in &groups {
         let counts = summary::counts(&findings.iter().collect::<Vec<_>>());
         let head = format!("<details><summary>{} ({counts})</summary>\n\n", code(name));
         let mut lines = findings.iter().map(|located| finding(report, located));
@@ -275,7 +275,7 @@ fn finding(report: &Report, located: &Located) -> String {
     text
 }
 
-fn unjudged(report: &Report, options: &Options, rows: usize, text: &mut Bounded) {
+fn unjudged(report: &Report, options: &Options, rows: usize, text: &mut BoundedText) {
     let mut groups: BTreeMap<&'static str, Vec<&Unjudged>> = BTreeMap::new();
     report.said(options).for_each(|one| groups.entry(one.reason.heading()).or_default().push(one));
     let all: usize = groups.values().map(Vec::len).sum();

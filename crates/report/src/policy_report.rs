@@ -69,7 +69,7 @@ const MAX_BYTES: usize = 900_000;
 const MAX_TEXT: usize = 1024;
 
 /// One finding, or something that was not judged.
-enum Entry<'r> {
+enum PolicyReportEntry<'r> {
     Found(&'r Located),
     Unjudged(&'r Unjudged),
 }
@@ -88,7 +88,7 @@ impl PolicyReports {
 #[must_use]
 pub fn documents<'r>(report: &'r Report, api: &PolicyReports) -> Vec<Value> {
     // What is in no namespace comes first, then what names none.
-    let mut groups: BTreeMap<(bool, &str), Vec<Entry<'r>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(bool, &str), Vec<PolicyReportEntry<'r>>> = BTreeMap::new();
     let mut push = |object: Option<&'r ObjectId>, entry| {
         let kind = object.and_then(|object| Kind::typed(&object.api_version, &object.kind));
         let namespace = object.and_then(|object| object.namespace.as_deref()).unwrap_or_default();
@@ -98,18 +98,18 @@ pub fn documents<'r>(report: &'r Report, api: &PolicyReports) -> Vec<Value> {
         groups.entry((!everywhere, if everywhere { "" } else { namespace })).or_default().push(entry);
     };
     for located in &report.findings {
-        push(located.object.as_deref(), Entry::Found(located));
+        push(located.object.as_deref(), PolicyReportEntry::Found(located));
     }
     for unjudged in report.unjudged.iter().filter(|unjudged| !unjudged.reason.is_found()) {
-        push(unjudged.object.as_deref(), Entry::Unjudged(unjudged));
+        push(unjudged.object.as_deref(), PolicyReportEntry::Unjudged(unjudged));
     }
     groups
         .into_iter()
         .map(|((namespaced, namespace), mut entries)| {
             // What is worst is not left out.
             entries.sort_by_key(|entry| match entry {
-                Entry::Found(located) => std::cmp::Reverse(Some(located.finding.level)),
-                Entry::Unjudged(_) => std::cmp::Reverse(None),
+                PolicyReportEntry::Found(located) => std::cmp::Reverse(Some(located.finding.level)),
+                PolicyReportEntry::Unjudged(_) => std::cmp::Reverse(None),
             });
             document(report, api, namespaced.then_some(namespace), &entries)
         })
@@ -117,21 +117,26 @@ pub fn documents<'r>(report: &'r Report, api: &PolicyReports) -> Vec<Value> {
 }
 
 /// Returns one report: about a namespace, which is empty if it is unknown, or about objects in none.
-fn document(report: &Report, api: &PolicyReports, namespace: Option<&str>, entries: &[Entry<'_>]) -> Value {
+fn document(
+    report: &Report,
+    api: &PolicyReports,
+    namespace: Option<&str>,
+    entries: &[PolicyReportEntry<'_>],
+) -> Value {
     let (mut fail, mut warn, mut skip) = (0, 0, 0);
     for entry in entries {
         match entry {
-            Entry::Found(located) if located.finding.level == Level::Deny => fail += 1,
-            Entry::Found(_) => warn += 1,
-            Entry::Unjudged(_) => skip += 1,
+            PolicyReportEntry::Found(located) if located.finding.level == Level::Deny => fail += 1,
+            PolicyReportEntry::Found(_) => warn += 1,
+            PolicyReportEntry::Unjudged(_) => skip += 1,
         }
     }
     let mut results = Vec::new();
     let mut bytes = 0;
     for entry in entries.iter().take(MAX_RESULTS) {
         let result = match entry {
-            Entry::Found(located) => found(report, located),
-            Entry::Unjudged(unjudged) => not_judged(report, unjudged),
+            PolicyReportEntry::Found(located) => found(report, located),
+            PolicyReportEntry::Unjudged(unjudged) => not_judged(report, unjudged),
         };
         bytes += result.to_string().len();
         if bytes > MAX_BYTES {

@@ -8,7 +8,7 @@ use jobgate_core::judge::finding::Safety;
 /// What is counted of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Row<'r> {
+pub(super) struct StatisticsRow<'r> {
     /// Its id.
     rule: &'r str,
     /// Its findings.
@@ -20,7 +20,7 @@ pub(super) struct Row<'r> {
 }
 
 /// Returns a row for each rule with findings, the most frequent first.
-pub(super) fn rows(report: &Report) -> Vec<Row<'_>> {
+pub(super) fn rows(report: &Report) -> Vec<StatisticsRow<'_>> {
     let of_safety = |findings: &[&super::Located], safety: Safety| {
         findings
             .iter()
@@ -30,7 +30,7 @@ pub(super) fn rows(report: &Report) -> Vec<Row<'_>> {
     };
     summary::by_rule(report)
         .into_iter()
-        .map(|(rule, findings)| Row {
+        .map(|(rule, findings)| StatisticsRow {
             rule,
             count: findings.len(),
             fixable: of_safety(&findings, Safety::Safe),
@@ -47,7 +47,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     }
     let width = rows.iter().map(|row| row.rule.len()).max().unwrap_or_default().max("RULE".len());
     writeln!(out, "{:<width$}  {:>8}  {:>8}  {:>8}", "RULE", "COUNT", "FIXABLE", "UNSAFE")?;
-    for Row { rule, count, fixable, unsafe_fixable } in rows {
+    for StatisticsRow { rule, count, fixable, unsafe_fixable } in rows {
         writeln!(out, "{rule:<width$}  {count:>8}  {fixable:>8}  {unsafe_fixable:>8}")?;
     }
     writeln!(out)

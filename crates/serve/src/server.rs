@@ -47,7 +47,7 @@ use tokio::sync::watch;
 
 use accept::{Door, Tls};
 use certificate::{Authorities, Identity, Tokens};
-use connection::{Stage, Surroundings};
+use connection::{ServerStage, Surroundings};
 use jobgate_core::admission::{Answer, Endpoint, Estimate, Fault};
 pub use limits::Limits;
 pub use metrics::Metrics;
@@ -201,7 +201,7 @@ impl Server {
     async fn run_and_drain(self, app: impl Application, stop: watch::Receiver<Stop>) {
         let Self { listener, probes, address, probe_address, tls, config, metrics } = self;
         let limits = Arc::new(config.limits);
-        let (stage, stages) = watch::channel(Stage::Serving);
+        let (stage, stages) = watch::channel(ServerStage::Serving);
         let site = requests::Site::new(app, limits.clone(), metrics.clone(), config.tokens, stages.clone())
             .authenticated(config.clients.is_some());
         let put_off = site.put_off();
@@ -238,10 +238,10 @@ impl Server {
         }
 
         // Clients see a drain late: the endpoint has to be removed from every proxy first.
-        stage.send_replace(Stage::Draining);
+        stage.send_replace(ServerStage::Draining);
         tracing::info!(connections = door.connections.len(), "draining: still accepting");
         let _ = tokio::time::timeout(limits.drain_accept, door.accept()).await;
-        stage.send_replace(Stage::Closing);
+        stage.send_replace(ServerStage::Closing);
         door.accept_waiting();
         let Door { listener, mut connections, .. } = door;
         drop(listener);

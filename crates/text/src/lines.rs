@@ -47,7 +47,7 @@ pub struct Lines<'s> {
     /// The number of line breaks.
     breaks: usize,
     /// Characters before each multiple of [`STRIDE`]; empty for ASCII, where bytes are characters.
-    marks: Vec<Count>,
+    marks: Vec<CharacterCount>,
 }
 
 /// The lines before a place.
@@ -61,12 +61,12 @@ struct Before {
 
 /// A number of characters, in the two units that reports use.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct CharacterCount {
     scalars: usize,
     utf16: usize,
 }
 
-impl Count {
+impl CharacterCount {
     fn of(bytes: &[u8]) -> Self {
         let scalars = bytes.iter().filter(|&&byte| !is_continuation(byte)).count();
         // Four bytes of UTF-8 are two units of UTF-16, fewer are one.
@@ -116,9 +116,9 @@ impl<'s> Lines<'s> {
         let marks = if source.is_ascii() {
             Vec::new()
         } else {
-            let blocks = source.chunks(STRIDE).scan(Count::default(), |before, block| {
+            let blocks = source.chunks(STRIDE).scan(CharacterCount::default(), |before, block| {
                 let mark = *before;
-                *before = before.plus(Count::of(block));
+                *before = before.plus(CharacterCount::of(block));
                 Some(mark)
             });
             blocks.collect()
@@ -153,7 +153,7 @@ impl<'s> Lines<'s> {
         Position { line, column: offset.saturating_sub(start) + 1 }
     }
 
-    fn locate(&self, offset: usize, unit: fn(Count) -> usize) -> Position {
+    fn locate(&self, offset: usize, unit: fn(CharacterCount) -> usize) -> Position {
         let (line, start, offset) = self.line(offset);
         let column = unit(self.before(offset)).saturating_sub(unit(self.before(start)));
         Position { line, column: column + 1 }
@@ -174,15 +174,15 @@ impl<'s> Lines<'s> {
     }
 
     /// Counts the characters from the start of the source to an offset.
-    fn before(&self, offset: usize) -> Count {
+    fn before(&self, offset: usize) -> CharacterCount {
         let block = offset / STRIDE;
         match self.marks.get(block) {
-            Some(mark) => mark.plus(Count::of(&self.source[block * STRIDE..offset])),
+            Some(mark) => mark.plus(CharacterCount::of(&self.source[block * STRIDE..offset])),
             // After a full last block.
             None if block > 0 && block == self.marks.len() => {
-                self.marks[block - 1].plus(Count::of(&self.source[(block - 1) * STRIDE..offset]))
+                self.marks[block - 1].plus(CharacterCount::of(&self.source[(block - 1) * STRIDE..offset]))
             }
-            None => Count { scalars: offset, utf16: offset },
+            None => CharacterCount { scalars: offset, utf16: offset },
         }
     }
 }

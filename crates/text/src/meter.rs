@@ -35,12 +35,12 @@ const STEPS_PER_LOOK: u64 = 256;
 thread_local! {
     /// Steps left until the next check of the bounds.
     static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
-    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<MeterState>> = const { RefCell::new(None) };
 }
 
 /// The work that this thread does.
 #[derive(Debug)]
-struct Current {
+struct MeterState {
     bounds: Bounds,
     /// Steps spent until the last check.
     spent: u64,
@@ -48,7 +48,7 @@ struct Current {
     stretch: u64,
 }
 
-impl Current {
+impl MeterState {
     /// Returns the steps until the next check.
     fn next_stretch(&mut self) -> u64 {
         let to_limit =
@@ -66,7 +66,7 @@ impl Current {
 /// Restores the previous work of the thread, also after a panic.
 struct Restore {
     left: u64,
-    current: Option<Current>,
+    current: Option<MeterState>,
 }
 
 impl Drop for Restore {
@@ -81,7 +81,7 @@ impl Drop for Restore {
 /// # Errors
 /// The work was stopped.
 pub fn run<T>(bounds: Bounds, work: impl FnOnce() -> T) -> Result<(T, u64), Stopped> {
-    let mut current = Current { bounds, spent: 0, stretch: 0 };
+    let mut current = MeterState { bounds, spent: 0, stretch: 0 };
     let left = LEFT.replace(current.next_stretch());
     let restore = Restore { left, current: CURRENT.replace(Some(current)) };
     let result = catch_unwind(AssertUnwindSafe(work));

@@ -36,10 +36,10 @@ impl Token {
 /// Rules make a pointer for every field they read, and print few. So a pointer is its last step and a shared
 /// pointer to the steps before: a step down is one small allocation, a clone none.
 #[derive(Clone, Default)]
-pub struct Pointer(Option<Arc<Step>>);
+pub struct Pointer(Option<Arc<PointerStep>>);
 
 /// The last step of a pointer that is not the root.
-struct Step {
+struct PointerStep {
     before: Pointer,
     token: Token,
     /// Steps from the root, this one included.
@@ -118,7 +118,7 @@ impl Pointer {
     #[must_use]
     pub fn then(self, token: Token) -> Self {
         let depth = self.depth() + 1;
-        Self(Some(Arc::new(Step { before: self, token, depth })))
+        Self(Some(Arc::new(PointerStep { before: self, token, depth })))
     }
 
     /// Returns the number of steps from the root.
@@ -143,7 +143,7 @@ impl Pointer {
     }
 
     /// Returns the steps from the last one up.
-    fn steps(&self) -> impl Iterator<Item = &Step> {
+    fn steps(&self) -> impl Iterator<Item = &PointerStep> {
         std::iter::successors(self.0.as_deref(), |step| step.before.0.as_deref())
     }
 

@@ -19,7 +19,7 @@ pub use map::make_room;
 pub use map::{Entries, Fields, Map};
 pub use read::{Select, ValueReader};
 use serde_json::Number;
-pub(crate) use table::Table;
+pub(crate) use table::KeyTable;
 
 /// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -34,7 +34,7 @@ use crate::value::Value;
 /// Prints a value as a YAML document.
 #[must_use]
 pub fn print(value: &Value) -> String {
-    print::Look::PLAIN.block(value, 0) + "\n"
+    print::PrintStyle::PLAIN.block(value, 0) + "\n"
 }
 
 #[cfg(test)]

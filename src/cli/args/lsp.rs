@@ -54,11 +54,11 @@ impl Lsp {
     #[must_use]
     pub fn lint(&self) -> Lint {
         #[derive(clap::Parser)]
-        struct Command {
+        struct LintParser {
             #[command(flatten)]
             lint: Lint,
         }
-        let mut lint = <Command as clap::Parser>::parse_from(["jobgate"]).lint;
+        let mut lint = <LintParser as clap::Parser>::parse_from(["jobgate"]).lint;
         let judging = &mut lint.judging;
         judging.reporting.config.clone_from(&self.config);
         judging.reporting.no_config = self.no_config;

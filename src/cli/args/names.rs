@@ -11,21 +11,21 @@ use crate::policies::BUILTINS;
 
 /// Reads any text, and has names to offer.
 #[derive(Clone)]
-pub(super) struct Named(fn() -> Vec<&'static str>);
+pub(super) struct NameParser(fn() -> Vec<&'static str>);
 
 /// Reads a policy: a file, or the name of a built-in one.
-pub(super) fn policies() -> Named {
-    Named(|| BUILTINS.iter().map(|builtin| builtin.name).collect())
+pub(super) fn policies() -> NameParser {
+    NameParser(|| BUILTINS.iter().map(|builtin| builtin.name).collect())
 }
 
 /// Reads the id of a rule or check, or a glob.
-pub(super) fn rules_and_checks() -> Named {
-    Named(|| ids().collect())
+pub(super) fn rules_and_checks() -> NameParser {
+    NameParser(|| ids().collect())
 }
 
 /// Reads the name of a manual page.
-pub(super) fn page_names() -> Named {
-    Named(|| page_ids().collect())
+pub(super) fn page_names() -> NameParser {
+    NameParser(|| page_ids().collect())
 }
 
 /// Returns the names of all manual pages.
@@ -39,7 +39,7 @@ fn ids() -> impl Iterator<Item = &'static str> {
     ids.into_iter().filter_map(|id| id.as_static())
 }
 
-impl TypedValueParser for Named {
+impl TypedValueParser for NameParser {
     type Value = String;
 
     fn parse_ref(

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{At, Configuration, KIND, Override, Render, Values, tables};
+use super::{At, ChartValues, Configuration, KIND, Override, Render, tables};
 use crate::cli::args::{FailOn, Seconds, seconds};
 use crate::judge::finding::Part;
 use crate::judge::rules::RuleSet;
@@ -85,7 +85,7 @@ fn rendering<'s>(reader: &mut Reader<'s>, field: &Field<'s>) -> Option<Render> {
     })
 }
 
-fn values<'s>(reader: &mut Reader<'s>, set: &Field<'s>) -> Values {
+fn values<'s>(reader: &mut Reader<'s>, set: &Field<'s>) -> ChartValues {
     let fields = reader.fields(&set.at, set.value, "an item of `values`", &tables::VALUES);
     let (charts, files) = (fields.get("charts"), fields.get("files"));
     for (key, field) in [("charts", &charts), ("files", &files)] {
@@ -93,7 +93,7 @@ fn values<'s>(reader: &mut Reader<'s>, set: &Field<'s>) -> Values {
             reader.error(&set.at, Part::Key, format!("an item of `values` needs `{key}`"), None);
         }
     }
-    Values {
+    ChartValues {
         charts: patterns(reader, &charts, "`charts`", false),
         files: texts(reader, &files, "`files`", true, |path| {
             let is_address = path.contains("://");
@@ -224,11 +224,11 @@ render:
                 charts: true,
                 kustomizations: false,
                 values: vec![
-                    Values {
+                    ChartValues {
                         charts: texts(&["/charts/train"]),
                         files: texts(&["ci.yaml", "charts/train/gpu.yaml"]),
                     },
-                    Values { charts: texts(&["*"]), files: Vec::new() },
+                    ChartValues { charts: texts(&["*"]), files: Vec::new() },
                 ],
                 timeout: Some(Duration::from_secs(120)),
                 network: true,

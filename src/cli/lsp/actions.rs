@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::FIX_ALL;
-use super::judging::Judged;
+use super::judging::JudgedDocument;
 use super::text::edits;
 use super::worker::Worker;
 use crate::judge::finding::Safety;
@@ -23,18 +23,18 @@ const MAX_FIXES: usize = 50;
 
 /// What is asked for.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct ActionRequest {
     range: Range,
-    context: Context,
+    context: ActionContext,
 }
 
 #[derive(Debug, Deserialize)]
-struct Context {
+struct ActionContext {
     /// Kinds; without them, all.
     only: Option<Vec<String>>,
 }
 
-impl Wanted {
+impl ActionRequest {
     /// Tells whether actions of a kind are asked for, which may be below one that is named.
     fn has(&self, kind: &str) -> bool {
         let is_in = |wanted: &String| {
@@ -46,7 +46,12 @@ impl Wanted {
 }
 
 /// Returns the fixes of the findings in a range, and that of the whole file.
-pub(super) fn actions(worker: &Worker, uri: &str, judged: &Judged, wanted: &Wanted) -> Vec<Value> {
+pub(super) fn actions(
+    worker: &Worker,
+    uri: &str,
+    judged: &JudgedDocument,
+    wanted: &ActionRequest,
+) -> Vec<Value> {
     let Some(project) = &judged.project else { return Vec::new() };
     let mut out = Vec::new();
     let fixable = judged
@@ -103,7 +108,7 @@ fn quick_fix(located: &Located, diagnostic: &Diagnostic, edit: Value) -> Value {
     })
 }
 
-fn edit(worker: &Worker, uri: &str, judged: &Judged, made: &[Edit]) -> Value {
+fn edit(worker: &Worker, uri: &str, judged: &JudgedDocument, made: &[Edit]) -> Value {
     let document = &judged.document;
     let edits = edits(&document.text, made, worker.client.encoding);
     if worker.client.has_versioned_edits {

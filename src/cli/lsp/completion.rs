@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Value as Json, json};
 
-use super::document::{Document, Form};
-use super::keys::{self, At, Step};
+use super::document::{DocumentType, LspDocument};
+use super::keys::{self, CursorPosition, PathStep};
 use super::text::{self, Encoding};
 use crate::cli::configuration;
 use crate::judge::checks;
@@ -24,16 +24,16 @@ const PROPERTY: u8 = 10;
 const VALUE: u8 = 12;
 
 /// Returns the schema of a document.
-pub(super) fn schema_of(form: Form) -> Option<&'static Value> {
+pub(super) fn schema_of(form: DocumentType) -> Option<&'static Value> {
     match form {
-        Form::Policy => Some(&POLICY),
-        Form::Configuration => Some(&CONFIGURATION),
-        Form::Manifest => None,
+        DocumentType::Policy => Some(&POLICY),
+        DocumentType::Configuration => Some(&CONFIGURATION),
+        DocumentType::Manifest => None,
     }
 }
 
 /// One proposal.
-struct Item {
+struct CompletionItem {
     label: String,
     /// What is written.
     text: String,
@@ -43,7 +43,7 @@ struct Item {
 }
 
 /// Returns what fits at a place.
-pub(super) fn items(document: &Document, offset: usize, encoding: Encoding) -> Vec<Json> {
+pub(super) fn items(document: &LspDocument, offset: usize, encoding: Encoding) -> Vec<Json> {
     let text = &document.text;
     let at = keys::at(text, offset);
     let items = match schema_of(document.form()) {
@@ -55,7 +55,7 @@ pub(super) fn items(document: &Document, offset: usize, encoding: Encoding) -> V
     }
     let lines = Lines::new(text.as_bytes());
     let range = text::range(&lines, &at.word, encoding);
-    let item = |item: Item| {
+    let item = |item: CompletionItem| {
         json!({
             "label": item.label,
             "kind": item.kind,
@@ -69,20 +69,20 @@ pub(super) fn items(document: &Document, offset: usize, encoding: Encoding) -> V
 }
 
 /// Tells whether a key is there already, with its colon.
-fn is_before_value(text: &str, at: &At) -> bool {
+fn is_before_value(text: &str, at: &CursorPosition) -> bool {
     text[at.word.end..].trim_start_matches(['"', '\'']).starts_with(':')
 }
 
-fn in_settings(schema: &Value, at: &At, has_colon: bool) -> Vec<Item> {
+fn in_settings(schema: &Value, at: &CursorPosition, has_colon: bool) -> Vec<CompletionItem> {
     let part = keys::schema_at(schema, &at.path).and_then(|part| keys::followed(schema, part));
     let Some(part) = part else { return Vec::new() };
     let properties = part.get("properties").and_then(Value::as_object).filter(|_| at.is_key);
-    let mut items: Vec<Item> = properties
+    let mut items: Vec<CompletionItem> = properties
         .into_iter()
         .flatten()
         .map(|(key, field)| {
             let field = keys::followed(schema, field).unwrap_or(field);
-            Item {
+            CompletionItem {
                 label: key.to_owned(),
                 text: if has_colon { key.to_owned() } else { format!("{key}: ") },
                 detail: default_of(field),
@@ -92,14 +92,14 @@ fn in_settings(schema: &Value, at: &At, has_colon: bool) -> Vec<Item> {
         })
         .collect();
     // The item of a list that is still to become a mapping or not is either.
-    if !at.is_key || at.path.last() == Some(&Step::Item) {
+    if !at.is_key || at.path.last() == Some(&PathStep::Item) {
         items.extend(values(part));
     }
     items
 }
 
 /// Returns the values that a part of a schema lists.
-fn values(part: &Value) -> Vec<Item> {
+fn values(part: &Value) -> Vec<CompletionItem> {
     let of_either = part.get("anyOf").and_then(Value::as_array).into_iter().flatten();
     let listed = of_either.chain([part]).filter_map(|part| part.get("enum")?.as_array()).flatten();
     let mut found: Vec<String> = listed.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -112,7 +112,7 @@ fn values(part: &Value) -> Vec<Item> {
         found.extend(default.map(|default| default.to_json().to_string()));
     }
     let default = default_of(part);
-    let item = |value: String| Item {
+    let item = |value: String| CompletionItem {
         detail: if default == format!("default: {value}") { "default".to_owned() } else { String::new() },
         documentation: summary(&value).map_or_else(|| words(part, "description"), Cow::into_owned),
         text: value.clone(),
@@ -141,9 +141,9 @@ fn summary(id: &str) -> Option<Cow<'static, str>> {
     RuleSet::built_in().find(id).map(|rule| rule.summary.clone()).or_else(check)
 }
 
-fn in_manifest(text: &str, at: &At) -> Vec<Item> {
+fn in_manifest(text: &str, at: &CursorPosition) -> Vec<CompletionItem> {
     match at.path.last() {
-        Some(Step::Key(key)) if !at.is_key && (key == KEEP || key == IGNORE) => {
+        Some(PathStep::Key(key)) if !at.is_key && (key == KEEP || key == IGNORE) => {
             let is_listed = |id: &str| {
                 let line = text[..at.word.start].rsplit('\n').next().unwrap_or_default();
                 line.split([':', ',', '"', '\'', ' ']).any(|listed| listed == id)
@@ -151,7 +151,7 @@ fn in_manifest(text: &str, at: &At) -> Vec<Item> {
             let rules = RuleSet::built_in();
             let rules =
                 rules.iter().filter(|rule| (key == IGNORE || rule.can_fill()) && !is_listed(&rule.id));
-            let item = |rule: &crate::judge::rule::Rule| Item {
+            let item = |rule: &crate::judge::rule::Rule| CompletionItem {
                 label: rule.id.to_string(),
                 text: rule.id.to_string(),
                 detail: rule.problem.to_string(),
@@ -160,9 +160,9 @@ fn in_manifest(text: &str, at: &At) -> Vec<Item> {
             };
             rules.map(item).collect()
         }
-        Some(Step::Key(key)) if at.is_key && key == "annotations" => {
+        Some(PathStep::Key(key)) if at.is_key && key == "annotations" => {
             let has_colon = is_before_value(text, at);
-            let item = |key: &str, documentation: &str| Item {
+            let item = |key: &str, documentation: &str| CompletionItem {
                 label: key.to_owned(),
                 text: if has_colon { key.to_owned() } else { format!("{key}: ") },
                 detail: String::new(),

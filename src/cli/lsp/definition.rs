@@ -4,14 +4,14 @@ use std::path::Path;
 
 use gen_lsp_types::{Location, Uri};
 
-use super::judging::Judged;
+use super::judging::JudgedDocument;
 use super::text;
 use super::uri;
 use super::worker::Worker;
 use crate::text::lines::Lines;
 
 /// Returns where the object is that a place of a document names.
-pub(super) fn locations(worker: &Worker, judged: &Judged, offset: usize) -> Vec<Location> {
+pub(super) fn locations(worker: &Worker, judged: &JudgedDocument, offset: usize) -> Vec<Location> {
     let Some(project) = &judged.project else { return Vec::new() };
     let options = project.options();
     let (input, facts) = (judged.document.input(), &project.facts);

@@ -7,7 +7,7 @@ use gen_lsp_types::{
     Range, Uri,
 };
 
-use super::document::{Document, Documents, Form};
+use super::document::{DocumentType, LspDocument, OpenDocuments};
 use super::text::{self, Encoding};
 use super::uri;
 use crate::cli::configuration::Configuration;
@@ -31,14 +31,14 @@ const NOT_JUDGED: &str = "not-judged";
 const SETTINGS: &str = "settings";
 
 /// The text that diagnostics are about.
-pub(super) struct Place<'d> {
+pub(super) struct DiagnosticContext<'d> {
     pub(super) uri: &'d str,
-    pub(super) document: &'d Document,
-    pub(super) documents: &'d Documents,
+    pub(super) document: &'d LspDocument,
+    pub(super) documents: &'d OpenDocuments,
     pub(super) encoding: Encoding,
 }
 
-impl Place<'_> {
+impl DiagnosticContext<'_> {
     /// Returns the diagnostics of findings, and of what was not judged.
     pub(super) fn diagnostics(&self, findings: &[Located], unjudged: &[Unjudged]) -> Vec<Diagnostic> {
         let lines = Lines::new(self.document.text.as_bytes());
@@ -126,11 +126,11 @@ impl Place<'_> {
             errors.errors.iter().take(MAX_DIAGNOSTICS).map(of_error).collect()
         };
         match self.document.form() {
-            Form::Policy => match Policy::parse(&self.document.text, &name) {
+            DocumentType::Policy => match Policy::parse(&self.document.text, &name) {
                 Ok(_) => Vec::new(),
                 Err(errors) => of_errors(&errors),
             },
-            Form::Configuration => match Configuration::parse(&self.document.text, &name) {
+            DocumentType::Configuration => match Configuration::parse(&self.document.text, &name) {
                 Ok(read) => {
                     let read = read.located(&self.document.path);
                     let overrides = read.overrides.iter().filter_map(|over| over.policy.as_ref());
@@ -153,7 +153,7 @@ impl Place<'_> {
                 }
                 Err(errors) => of_errors(&errors),
             },
-            Form::Manifest => Vec::new(),
+            DocumentType::Manifest => Vec::new(),
         }
     }
 }

@@ -18,7 +18,7 @@ const MAX_CANCELLED: usize = 1000;
 
 /// One document.
 #[derive(Clone, Debug)]
-pub(super) struct Document {
+pub(super) struct LspDocument {
     /// Its file, or its URI if it has none.
     pub(super) path: PathBuf,
     pub(super) version: i32,
@@ -29,14 +29,14 @@ pub(super) struct Document {
 
 /// What a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum DocumentType {
     Policy,
     Configuration,
     /// A manifest, or something else.
     Manifest,
 }
 
-impl Document {
+impl LspDocument {
     pub(super) fn new(uri: &str, version: i32, text: String) -> Self {
         let path = uri::to_path(uri).unwrap_or_else(|| PathBuf::from(uri));
         Self { path, version, text: Arc::new(text), serial: next_serial() }
@@ -64,7 +64,7 @@ impl Document {
         }
     }
 
-    pub(super) fn form(&self) -> Form {
+    pub(super) fn form(&self) -> DocumentType {
         form(&self.path, &self.text)
     }
 }
@@ -75,7 +75,7 @@ fn next_serial() -> u64 {
 }
 
 /// Tells what a text is, also while it is being written: from its first lines of `apiVersion` and `kind`.
-pub(super) fn form(path: &Path, text: &str) -> Form {
+pub(super) fn form(path: &Path, text: &str) -> DocumentType {
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
         line.map(|value| value.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']))
@@ -83,53 +83,53 @@ pub(super) fn form(path: &Path, text: &str) -> Form {
     let group = API_VERSION.split('/').next().unwrap_or_default();
     let is_ours = value("apiVersion").is_none_or(|version| version.split('/').next() == Some(group));
     match value("kind") {
-        Some(policy::KIND) if is_ours => Form::Policy,
-        Some(configuration::KIND) if is_ours => Form::Configuration,
-        None if is_ours && path.ends_with(configuration::FILE) => Form::Configuration,
-        _ => Form::Manifest,
+        Some(policy::KIND) if is_ours => DocumentType::Policy,
+        Some(configuration::KIND) if is_ours => DocumentType::Configuration,
+        None if is_ours && path.ends_with(configuration::FILE) => DocumentType::Configuration,
+        _ => DocumentType::Manifest,
     }
 }
 
 /// The open documents by URI, and the requests that were cancelled.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Documents(Arc<Mutex<Shared>>);
+pub(super) struct OpenDocuments(Arc<Mutex<DocumentState>>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    open: BTreeMap<String, Document>,
+struct DocumentState {
+    open: BTreeMap<String, LspDocument>,
     cancelled: BTreeSet<RequestId>,
 }
 
-impl Documents {
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+impl OpenDocuments {
+    fn lock(&self) -> MutexGuard<'_, DocumentState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn open(&self, uri: String, document: Document) {
+    pub(super) fn open(&self, uri: String, document: LspDocument) {
         self.lock().open.insert(uri, document);
     }
 
     /// Changes a document. Returns whether it is open.
-    pub(super) fn change(&self, uri: &str, change: impl FnOnce(&mut Document)) -> bool {
+    pub(super) fn change(&self, uri: &str, change: impl FnOnce(&mut LspDocument)) -> bool {
         self.lock().open.get_mut(uri).map(change).is_some()
     }
 
-    pub(super) fn close(&self, uri: &str) -> Option<Document> {
+    pub(super) fn close(&self, uri: &str) -> Option<LspDocument> {
         self.lock().open.remove(uri)
     }
 
     /// Returns a document as it is now.
-    pub(super) fn get(&self, uri: &str) -> Option<Document> {
+    pub(super) fn get(&self, uri: &str) -> Option<LspDocument> {
         self.lock().open.get(uri).cloned()
     }
 
     /// Returns all documents as they are now.
-    pub(super) fn all(&self) -> Vec<(String, Document)> {
+    pub(super) fn all(&self) -> Vec<(String, LspDocument)> {
         self.lock().open.iter().map(|(uri, document)| (uri.clone(), document.clone())).collect()
     }
 
     /// Returns the URI and the document of a file, if it is open.
-    pub(super) fn of_path(&self, path: &Path) -> Option<(String, Document)> {
+    pub(super) fn of_path(&self, path: &Path) -> Option<(String, LspDocument)> {
         let shared = self.lock();
         let found = shared.open.iter().find(|(_, document)| document.path == path);
         found.map(|(uri, document)| (uri.clone(), document.clone()))
@@ -156,12 +156,12 @@ mod tests {
     #[test]
     fn settings_are_known_from_their_first_lines() {
         for (path, text, expected) in [
-            ("p.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nspec: [", Form::Policy),
-            ("c.yaml", "kind: \"Configuration\" # x\n", Form::Configuration),
-            ("jobgate.yaml", "", Form::Configuration),
-            ("jobgate.yaml", "apiVersion: v1\nkind: Namespace\n", Form::Manifest),
-            ("p.yaml", "apiVersion: kyverno.io/v1\nkind: Policy\n", Form::Manifest),
-            ("j.yaml", "spec:\n  kind: Policy\n", Form::Manifest),
+            ("p.yaml", "apiVersion: jobgate.dev/v1alpha1\nkind: Policy\nspec: [", DocumentType::Policy),
+            ("c.yaml", "kind: \"Configuration\" # x\n", DocumentType::Configuration),
+            ("jobgate.yaml", "", DocumentType::Configuration),
+            ("jobgate.yaml", "apiVersion: v1\nkind: Namespace\n", DocumentType::Manifest),
+            ("p.yaml", "apiVersion: kyverno.io/v1\nkind: Policy\n", DocumentType::Manifest),
+            ("j.yaml", "spec:\n  kind: Policy\n", DocumentType::Manifest),
         ] {
             assert_eq!(form(Path::new(path), text), expected, "{text}");
         }

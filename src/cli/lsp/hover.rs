@@ -6,8 +6,8 @@ use std::ops::Range;
 use gen_lsp_types::{Contents, Hover, MarkupContent, MarkupKind};
 
 use super::completion::{default_of, schema_of};
-use super::document::Form;
-use super::judging::Judged;
+use super::document::DocumentType;
+use super::judging::JudgedDocument;
 use super::keys;
 use super::text::{self, Encoding};
 use crate::cli::pages;
@@ -19,7 +19,7 @@ use crate::text::value::Value;
 const MAX_PAGES: usize = 3;
 
 /// Returns what is known about a place.
-pub(super) fn hover(judged: &Judged, offset: usize, encoding: Encoding) -> Option<Hover> {
+pub(super) fn hover(judged: &JudgedDocument, offset: usize, encoding: Encoding) -> Option<Hover> {
     let (span, value) = named(judged, offset).or_else(|| found(judged, offset))?;
     let lines = Lines::new(judged.document.text.as_bytes());
     Some(Hover {
@@ -29,7 +29,7 @@ pub(super) fn hover(judged: &Judged, offset: usize, encoding: Encoding) -> Optio
 }
 
 /// Returns the pages of the rules that found something at a place.
-fn found(judged: &Judged, offset: usize) -> Option<(Range<usize>, String)> {
+fn found(judged: &JudgedDocument, offset: usize) -> Option<(Range<usize>, String)> {
     let here = judged.findings.iter().filter(|located| {
         let span = &located.location.span;
         (span.start..=span.end).contains(&offset)
@@ -56,14 +56,14 @@ fn found(judged: &Judged, offset: usize) -> Option<(Range<usize>, String)> {
 }
 
 /// Returns the page of the rule that is named at a place, or the description of the key.
-fn named(judged: &Judged, offset: usize) -> Option<(Range<usize>, String)> {
+fn named(judged: &JudgedDocument, offset: usize) -> Option<(Range<usize>, String)> {
     let source = &judged.document.text;
     let form = judged.document.form();
     let at = keys::at(source, offset);
     let word = source.get(at.word.clone())?;
     let start = source[..at.word.start].rfind('\n').map_or(0, |at| at + 1);
     let line = source[start..].lines().next().unwrap_or_default();
-    let may_be_rule = form != Form::Manifest || line.contains(KEEP) || line.contains(IGNORE);
+    let may_be_rule = form != DocumentType::Manifest || line.contains(KEEP) || line.contains(IGNORE);
     if let Some(page) = pages::page_for_editor(word).filter(|_| may_be_rule) {
         return Some((at.word, page));
     }
@@ -71,7 +71,7 @@ fn named(judged: &Judged, offset: usize) -> Option<(Range<usize>, String)> {
     // At the end of the word, so that a key is whole.
     let mut path = keys::at(source, at.word.end).path;
     if at.is_key {
-        path.push(keys::Step::Key(word.to_owned()));
+        path.push(keys::PathStep::Key(word.to_owned()));
     }
     let part = keys::schema_at(schema, &path)?;
     let part = keys::followed(schema, part)?;

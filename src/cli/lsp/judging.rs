@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use gen_lsp_types::Diagnostic;
 
-use super::diagnostics::{Place, failed, without_settings};
-use super::document::{Document, Documents, Form};
-use super::project::{Project, Setting};
+use super::diagnostics::{DiagnosticContext, failed, without_settings};
+use super::document::{DocumentType, LspDocument, OpenDocuments};
+use super::project::{FileSetting, Project};
 use super::text::Encoding;
-use super::worker::Task;
+use super::worker::WorkerTask;
 use crate::local::lint::{Defined, Known, Options, path_text};
 use crate::report::Located;
 use crate::text::meter::{self, Bounds};
@@ -27,13 +27,13 @@ const LONG: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Tells whether a document is judged elsewhere.
-pub(super) fn is_long(document: &Document) -> bool {
+pub(super) fn is_long(document: &LspDocument) -> bool {
     document.text.len() > LONG
 }
 
 /// A document that was judged.
-pub(super) struct Judged {
-    pub(super) document: Document,
+pub(super) struct JudgedDocument {
+    pub(super) document: LspDocument,
     pub(super) findings: Vec<Located>,
     /// One for each finding, and more.
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -43,22 +43,22 @@ pub(super) struct Judged {
 }
 
 /// All that is needed to judge a document.
-pub(super) struct Judging {
+pub(super) struct JudgingJob {
     pub(super) uri: String,
-    pub(super) document: Document,
-    pub(super) documents: Documents,
+    pub(super) document: LspDocument,
+    pub(super) documents: OpenDocuments,
     pub(super) encoding: Encoding,
-    pub(super) setting: Setting,
+    pub(super) setting: FileSetting,
     pub(super) known: Known,
 }
 
-impl Judging {
+impl JudgingJob {
     /// Judges the document.
-    pub(super) fn judge(self) -> Judged {
+    pub(super) fn judge(self) -> JudgedDocument {
         let Self { uri, document, documents, encoding, setting, known } = self;
         let judge = || {
-            let place = Place { uri: &uri, document: &document, documents: &documents, encoding };
-            if document.form() != Form::Manifest {
+            let place = DiagnosticContext { uri: &uri, document: &document, documents: &documents, encoding };
+            if document.form() != DocumentType::Manifest {
                 return (Vec::new(), place.settings());
             }
             let Some(project) = &setting.project else { return (Vec::new(), Vec::new()) };
@@ -76,30 +76,35 @@ impl Judging {
         // An error in one rule costs one document, as in the webhook.
         let judged = catch_unwind(AssertUnwindSafe(judge));
         let (findings, mut diagnostics) = judged.unwrap_or_else(|_| (Vec::new(), vec![failed()]));
-        let error = setting.error.filter(|_| document.form() == Form::Manifest);
+        let error = setting.error.filter(|_| document.form() == DocumentType::Manifest);
         diagnostics.extend(error.map(|error| without_settings(&error, setting.project.is_some())));
-        Judged { document, findings, diagnostics, project: setting.project, fixed: OnceCell::new() }
+        JudgedDocument { document, findings, diagnostics, project: setting.project, fixed: OnceCell::new() }
     }
 
     /// Judges the document in a thread of its own. The result comes as a task. Returns whether there is such a
     /// thread.
-    pub(super) fn start(self, sender: Sender<Task>) -> bool {
+    pub(super) fn start(self, sender: Sender<WorkerTask>) -> bool {
         elsewhere(move || {
             let uri = self.uri.clone();
             let judged = Box::new(self.judge());
             // The worker may be gone.
-            let _ = sender.send(Task::Judged(uri, judged));
+            let _ = sender.send(WorkerTask::Judged(uri, judged));
         })
     }
 }
 
 /// Reads what a document defines for others in a thread of its own. That comes as a task. Returns whether there
 /// is such a thread.
-pub(super) fn read(uri: String, document: Document, options: Options<'static>, sender: Sender<Task>) -> bool {
+pub(super) fn read(
+    uri: String,
+    document: LspDocument,
+    options: Options<'static>,
+    sender: Sender<WorkerTask>,
+) -> bool {
     elsewhere(move || {
         let input = document.input();
         let defined = catch_unwind(AssertUnwindSafe(|| Defined::by(&input, &options))).ok();
-        let _ = sender.send(Task::Read(uri, document, defined));
+        let _ = sender.send(WorkerTask::Read(uri, document, defined));
     })
 }
 

@@ -12,16 +12,16 @@ const MAX_LINE: usize = 4 << 10;
 
 /// A step from a value to one in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Key(String),
     Item,
 }
 
 /// A place of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct CursorPosition {
     /// The way to the value that the word is, or to the mapping that it is a key of.
-    pub(super) path: Vec<Step>,
+    pub(super) path: Vec<PathStep>,
     /// Whether the word is a key, or may become one.
     pub(super) is_key: bool,
     /// The bytes of the word.
@@ -29,14 +29,14 @@ pub(super) struct At {
 }
 
 /// A line: where its dashes and its key are.
-struct Line<'t> {
+struct KeyLine<'t> {
     dashes: Vec<usize>,
     /// The column of what follows them.
     column: usize,
     key: Option<&'t str>,
 }
 
-fn read(line: &str) -> Option<Line<'_>> {
+fn read(line: &str) -> Option<KeyLine<'_>> {
     let mut rest = line;
     let mut dashes = Vec::new();
     loop {
@@ -52,7 +52,7 @@ fn read(line: &str) -> Option<Line<'_>> {
     if (rest.is_empty() && dashes.is_empty()) || rest.starts_with('#') {
         return None;
     }
-    Some(Line { dashes, column: line.len() - rest.len(), key: key(rest).map(|(key, _)| key) })
+    Some(KeyLine { dashes, column: line.len() - rest.len(), key: key(rest).map(|(key, _)| key) })
 }
 
 /// Returns the key that a text starts with, without quotes, and the length up to its value.
@@ -79,7 +79,7 @@ fn key(text: &str) -> Option<(&str, usize)> {
 }
 
 /// Returns where an offset is.
-pub(super) fn at(text: &str, offset: usize) -> At {
+pub(super) fn at(text: &str, offset: usize) -> CursorPosition {
     let start = text[..offset].rfind('\n').map_or(0, |at| at + 1);
     let before = &text[start..offset];
     let is_word = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_' | '.' | '/');
@@ -87,7 +87,7 @@ pub(super) fn at(text: &str, offset: usize) -> At {
         .rfind(|char| !is_word(char))
         .map_or(start, |at| start + at + before[at..].chars().next().map_or(1, char::len_utf8));
     let behind = text[offset..].find(|char| !is_word(char)).map_or(text.len(), |at| offset + at);
-    let mut at = At { path: Vec::new(), is_key: true, word: word_start..behind };
+    let mut at = CursorPosition { path: Vec::new(), is_key: true, word: word_start..behind };
     if before.len() > MAX_LINE {
         return at;
     }
@@ -98,7 +98,7 @@ pub(super) fn at(text: &str, offset: usize) -> At {
         None => (Vec::new(), before.len()),
     };
     if let Some((name, length)) = before.get(column..).and_then(key) {
-        inner.push(Step::Key(name.to_owned()));
+        inner.push(PathStep::Key(name.to_owned()));
         at.is_key = flow(&before[column + length..], &mut inner);
     } else if before[column..].starts_with(['[', '{']) {
         at.is_key = flow(&before[column..], &mut inner);
@@ -107,7 +107,7 @@ pub(super) fn at(text: &str, offset: usize) -> At {
     let mut outer = Vec::new();
     let (mut level, mut in_list) = (column, false);
     for dash in dashes.iter().rev() {
-        outer.push(Step::Item);
+        outer.push(PathStep::Item);
         (level, in_list) = (*dash, true);
     }
     for line in text[..start].lines().rev().take(MAX_LINES) {
@@ -117,12 +117,12 @@ pub(super) fn at(text: &str, offset: usize) -> At {
         let Some(line) = read(line.get(..MAX_LINE).unwrap_or(line)) else { continue };
         let is_around = line.column < level || (in_list && line.column == level);
         if let Some(key) = line.key.filter(|_| is_around) {
-            outer.push(Step::Key(key.to_owned()));
+            outer.push(PathStep::Key(key.to_owned()));
             (level, in_list) = (line.column, false);
         }
         for dash in line.dashes.iter().rev() {
             if *dash < level {
-                outer.push(Step::Item);
+                outer.push(PathStep::Item);
                 (level, in_list) = (*dash, true);
             }
         }
@@ -135,7 +135,7 @@ pub(super) fn at(text: &str, offset: usize) -> At {
 
 /// Reads the value of a key on its own line, up to a place in it: the steps to there, and whether it is in a
 /// mapping's key.
-fn flow(value: &str, steps: &mut Vec<Step>) -> bool {
+fn flow(value: &str, steps: &mut Vec<PathStep>) -> bool {
     // For each open bracket, whether it is of a mapping, and the steps outside of it.
     let mut open: Vec<(bool, usize)> = Vec::new();
     let mut is_key = false;
@@ -148,7 +148,7 @@ fn flow(value: &str, steps: &mut Vec<Step>) -> bool {
             }
             '[' => {
                 open.push((false, steps.len()));
-                steps.push(Step::Item);
+                steps.push(PathStep::Item);
                 is_key = false;
             }
             '}' | ']' => {
@@ -166,7 +166,7 @@ fn flow(value: &str, steps: &mut Vec<Step>) -> bool {
             _ if is_key && !first.is_whitespace() => {
                 let part = rest.split(['{', '[', ',', '}', ']']).next().unwrap_or_default();
                 if let Some((name, length)) = key(part) {
-                    steps.push(Step::Key(name.to_owned()));
+                    steps.push(PathStep::Key(name.to_owned()));
                     is_key = false;
                     rest = &rest[length..];
                 } else {
@@ -182,12 +182,12 @@ fn flow(value: &str, steps: &mut Vec<Step>) -> bool {
 }
 
 /// Returns the part of a JSON Schema for a place.
-pub(super) fn schema_at<'s>(schema: &'s Value, path: &[Step]) -> Option<&'s Value> {
+pub(super) fn schema_at<'s>(schema: &'s Value, path: &[PathStep]) -> Option<&'s Value> {
     path.iter().try_fold(schema, |part, step| {
         let part = followed(schema, part)?;
         match step {
-            Step::Item => part.get("items"),
-            Step::Key(key) => {
+            PathStep::Item => part.get("items"),
+            PathStep::Key(key) => {
                 let named = part.get("properties").and_then(|properties| properties.get(key.as_str()));
                 named.or_else(|| part.get("additionalProperties").filter(|more| more.is_object()))
             }
@@ -215,9 +215,9 @@ mod tests {
         let offset = text.find('|').unwrap();
         let text = text.replacen('|', "", 1);
         let found = at(&text, offset);
-        let step = |step: &Step| match step {
-            Step::Key(key) => format!("/{key}"),
-            Step::Item => "/*".to_owned(),
+        let step = |step: &PathStep| match step {
+            PathStep::Key(key) => format!("/{key}"),
+            PathStep::Item => "/*".to_owned(),
         };
         (found.path.iter().map(step).collect(), found.is_key, text[found.word].to_owned())
     }

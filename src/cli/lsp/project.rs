@@ -11,7 +11,7 @@ use crate::cli::args::{Lint, Lsp};
 use crate::cli::configuration::Configuration;
 use crate::cli::lint::read_baseline;
 use crate::cli::say::in_full;
-use crate::cli::settings::Settings;
+use crate::cli::settings::RunSettings;
 use crate::cli::{facts, today};
 use crate::local::baseline::{Baseline, Root};
 use crate::local::lint::{Claims, Options};
@@ -19,7 +19,7 @@ use crate::local::lint::{Claims, Options};
 /// The settings of some files.
 #[derive(Debug)]
 pub(super) struct Project {
-    pub(super) settings: Settings,
+    pub(super) settings: RunSettings,
     pub(super) facts: Claims,
     pub(super) baseline: Option<(Baseline, Root)>,
     max_file_size: u64,
@@ -28,7 +28,7 @@ pub(super) struct Project {
 impl Project {
     /// Reads the settings of the files in a directory.
     pub(super) fn of(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
-        let settings = Settings::of_directory(args, directory)?;
+        let settings = RunSettings::of_directory(args, directory)?;
         let max_file_size = args.judging.max_file_size.0;
         let facts = facts(
             &settings.facts,
@@ -69,7 +69,7 @@ impl Project {
 
 /// What holds for a file.
 #[derive(Clone, Debug)]
-pub(super) struct Setting {
+pub(super) struct FileSetting {
     /// Its settings: the last ones that were valid.
     pub(super) project: Option<Arc<Project>>,
     /// Why the current ones are not valid.
@@ -83,7 +83,7 @@ pub(super) struct Projects {
     /// The configuration of each directory, and when it was written.
     configurations: BTreeMap<PathBuf, (Option<PathBuf>, Option<SystemTime>)>,
     /// The settings of each configuration.
-    settings: BTreeMap<Option<PathBuf>, Setting>,
+    settings: BTreeMap<Option<PathBuf>, FileSetting>,
     /// The last valid ones.
     valid: BTreeMap<Option<PathBuf>, Arc<Project>>,
 }
@@ -108,7 +108,7 @@ impl Projects {
     }
 
     /// Returns the settings of a file.
-    pub(super) fn of(&mut self, path: &Path) -> Setting {
+    pub(super) fn of(&mut self, path: &Path) -> FileSetting {
         let current = std::env::current_dir().unwrap_or_default();
         let path = current.join(path);
         let directory = path.parent().unwrap_or(&path);
@@ -127,9 +127,9 @@ impl Projects {
             Ok(project) => {
                 let project = Arc::new(project);
                 self.valid.insert(configuration.clone(), Arc::clone(&project));
-                Setting { project: Some(project), error: None }
+                FileSetting { project: Some(project), error: None }
             }
-            Err(error) => Setting {
+            Err(error) => FileSetting {
                 project: self.valid.get(&configuration).cloned(),
                 error: Some(in_full(&error).into()),
             },

@@ -9,7 +9,7 @@ use rayon::ThreadPoolBuilder;
 
 use super::log;
 use super::project::Project;
-use super::worker::Task;
+use super::worker::WorkerTask;
 use crate::cli::args::Lint;
 use crate::local::lint::{Exclusions, Options, Scan, collect_some};
 
@@ -17,11 +17,11 @@ use crate::local::lint::{Exclusions, Options, Scan, collect_some};
 const MAX_ENTRIES: usize = 500_000;
 
 /// Starts to read the files below some directories. The result comes as a task.
-pub(super) fn start(args: Arc<Lint>, roots: Vec<PathBuf>, sender: Sender<Task>) {
+pub(super) fn start(args: Arc<Lint>, roots: Vec<PathBuf>, sender: Sender<WorkerTask>) {
     let scan = move || {
         let scan = read(&args, &roots);
         // The worker may be gone.
-        let _ = sender.send(Task::Scanned(Box::new(scan)));
+        let _ = sender.send(WorkerTask::Scanned(Box::new(scan)));
     };
     if let Err(error) = thread::Builder::new().name("scan".to_owned()).spawn(scan) {
         log(&format!("cannot read the workspace: {error}"));

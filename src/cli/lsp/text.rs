@@ -55,15 +55,15 @@ pub(super) fn edits(source: &str, edits: &[Edit], encoding: Encoding) -> Vec<Tex
 }
 
 /// A line: its number from 0, and where it starts.
-type Line = (u32, usize);
+type LineStart = (u32, usize);
 
 /// Returns where the first line starts: a byte order mark is not part of it.
-fn first(text: &str) -> Line {
+fn first(text: &str) -> LineStart {
     (0, if text.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { 0 })
 }
 
 /// Finds a line from one that is known; nothing if the text has fewer.
-fn line_from(text: &str, near: Line, wanted: u32) -> Option<Line> {
+fn line_from(text: &str, near: LineStart, wanted: u32) -> Option<LineStart> {
     let bytes = text.as_bytes();
     let (mut line, mut start) = if wanted < near.0 / 2 { first(text) } else { near };
     while line < wanted {
@@ -107,13 +107,13 @@ pub(super) fn offset(text: &str, position: Position, encoding: Encoding) -> usiz
 
 /// A change of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct TextChange {
     /// What is replaced; all without it.
     range: Option<Span>,
     text: String,
 }
 
-impl Change {
+impl TextChange {
     /// Reads a change of the protocol.
     ///
     /// Not with the type of the protocol: it takes a range that it cannot read, such as one up to a column
@@ -139,7 +139,7 @@ impl Change {
 
 /// Makes changes, one after the other. Lines are looked for from the change before: an editor that replaces
 /// all of something sends thousands at once.
-pub(super) fn change(text: &mut String, changes: Vec<Change>, encoding: Encoding) {
+pub(super) fn change(text: &mut String, changes: Vec<TextChange>, encoding: Encoding) {
     let mut near = first(text);
     for change in changes {
         let Some(range) = change.range else {
@@ -176,8 +176,8 @@ mod tests {
         Position { line, character }
     }
 
-    fn replace(start: Position, end: Position, text: &str) -> Change {
-        Change { range: Some(Span { start, end }), text: text.to_owned() }
+    fn replace(start: Position, end: Position, text: &str) -> TextChange {
+        TextChange { range: Some(Span { start, end }), text: text.to_owned() }
     }
 
     #[test]
@@ -210,11 +210,11 @@ mod tests {
 
     #[test]
     fn a_range_that_is_no_range_is_not_the_whole_text() {
-        let of = |change: Value| Change::of(&change);
+        let of = |change: Value| TextChange::of(&change);
         let start = json!({"line": 0, "character": 0});
         let range =
             |end: Value| json!({"text": "", "range": {"start": start, "end": {"line": 0, "character": end}}});
-        let whole = Some(Change { range: None, text: String::new() });
+        let whole = Some(TextChange { range: None, text: String::new() });
         assert_eq!(of(json!({"text": ""})), whole);
         assert_eq!(of(json!({"text": "", "range": null, "rangeLength": 1})), whole);
         for (end, expected) in [
@@ -266,7 +266,7 @@ mod tests {
                 expected.replace_range(start..end, new);
             }
             let mut changed = text;
-            let changes = made.into_iter().map(|(range, text)| Change { range: Some(range), text });
+            let changes = made.into_iter().map(|(range, text)| TextChange { range: Some(range), text });
             change(&mut changed, changes.collect(), encoding);
             prop_assert_eq!(changed, expected);
         }

@@ -13,7 +13,7 @@ const MAX_HEADER: u64 = 8 << 10;
 
 /// What was read.
 #[derive(Debug)]
-pub(super) enum Read {
+pub(super) enum WireRead {
     Message(Message),
     /// Something in the form of a message that is none.
     Garbage(String),
@@ -27,13 +27,13 @@ pub(super) enum Read {
 ///
 /// # Errors
 /// Input cannot be read, or it is unknown where the next message starts.
-pub(super) fn read(input: &mut impl BufRead) -> io::Result<Read> {
+pub(super) fn read(input: &mut impl BufRead) -> io::Result<WireRead> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let mut length = None;
     loop {
         let mut line = Vec::new();
         if input.by_ref().take(MAX_HEADER).read_until(b'\n', &mut line)? == 0 {
-            return Ok(Read::End);
+            return Ok(WireRead::End);
         }
         let line = String::from_utf8_lossy(&line);
         let Some(line) = line.strip_suffix('\n') else {
@@ -55,19 +55,19 @@ pub(super) fn read(input: &mut impl BufRead) -> io::Result<Read> {
     let length = length.ok_or_else(|| invalid("a message without Content-Length".to_owned()))?;
     let mut body = Vec::new();
     if (input.take(length).read_to_end(&mut body)? as u64) < length {
-        return Ok(Read::End);
+        return Ok(WireRead::End);
     }
     Ok(match serde_json::from_slice(&body) {
-        Ok(message) => Read::Message(message),
-        Err(error) => Read::Garbage(format!("a message that is not JSON-RPC: {error}")),
+        Ok(message) => WireRead::Message(message),
+        Err(error) => WireRead::Garbage(format!("a message that is not JSON-RPC: {error}")),
     })
 }
 
 /// Standard output, where messages of several threads do not mix.
 #[derive(Clone)]
-pub(super) struct Output(Arc<Mutex<io::Stdout>>);
+pub(super) struct MessageOutput(Arc<Mutex<io::Stdout>>);
 
-impl Output {
+impl MessageOutput {
     pub(super) fn stdout() -> Self {
         Self(Arc::new(Mutex::new(io::stdout())))
     }
@@ -98,9 +98,9 @@ mod tests {
         let mut found = Vec::new();
         loop {
             match read(&mut input) {
-                Ok(Read::Message(message)) => found.push(serde_json::to_string(&message).unwrap()),
-                Ok(Read::Garbage(_)) => found.push("garbage".to_owned()),
-                Ok(Read::End) => break,
+                Ok(WireRead::Message(message)) => found.push(serde_json::to_string(&message).unwrap()),
+                Ok(WireRead::Garbage(_)) => found.push("garbage".to_owned()),
+                Ok(WireRead::End) => break,
                 Err(error) => {
                     found.push(error.to_string());
                     break;

@@ -12,10 +12,10 @@ use lsp_server::{ErrorCode, Notification, Request, Response};
 use rayon::ThreadPoolBuilder;
 use serde_json::Value;
 
-use super::document::{Document, Documents, Form, form};
-use super::judging::{self, Judged, Judging, in_time, is_long};
+use super::document::{DocumentType, LspDocument, OpenDocuments, form};
+use super::judging::{self, JudgedDocument, JudgingJob, in_time, is_long};
 use super::project::Projects;
-use super::wire::Output;
+use super::wire::MessageOutput;
 use super::{Client, actions, completion, definition, hover, log, scan, uri};
 use crate::cli::args::Lsp;
 use crate::cli::configuration;
@@ -29,7 +29,7 @@ const MAX_CHANGED_FILES: usize = 200;
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
 /// A message to the worker.
-pub(super) enum Task {
+pub(super) enum WorkerTask {
     /// The workspace is to be read.
     Scan,
     /// It was read.
@@ -37,7 +37,7 @@ pub(super) enum Task {
     /// A document is open with another text.
     Changed(String),
     /// A document was closed.
-    Closed(String, Document),
+    Closed(String, LspDocument),
     /// Files were written or deleted.
     Saved(Vec<String>),
     /// The workspace has other directories.
@@ -47,19 +47,19 @@ pub(super) enum Task {
     },
     Request(Request),
     /// What a long document defines was read.
-    Read(String, Document, Option<Defined>),
+    Read(String, LspDocument, Option<Defined>),
     /// A long document was judged.
-    Judged(String, Box<Judged>),
+    Judged(String, Box<JudgedDocument>),
 }
 
 pub(super) struct Worker {
     pub(super) client: Client,
-    pub(super) documents: Documents,
+    pub(super) documents: OpenDocuments,
     pub(super) session: Session,
     projects: Projects,
-    output: Output,
-    sender: Sender<Task>,
-    judged: BTreeMap<String, Judged>,
+    output: MessageOutput,
+    sender: Sender<WorkerTask>,
+    judged: BTreeMap<String, JudgedDocument>,
     /// Documents that others may depend on and that were not read since they changed.
     changed: BTreeSet<String>,
     /// Documents to judge, the next one first.
@@ -88,9 +88,9 @@ impl Worker {
     pub(super) fn new(
         args: &Lsp,
         client: &Client,
-        documents: Documents,
-        output: Output,
-        sender: Sender<Task>,
+        documents: OpenDocuments,
+        output: MessageOutput,
+        sender: Sender<WorkerTask>,
     ) -> Self {
         Self {
             client: client.clone(),
@@ -112,7 +112,7 @@ impl Worker {
     }
 
     /// Works until there is nobody left to tell.
-    pub(super) fn run(mut self, tasks: &Receiver<Task>) {
+    pub(super) fn run(mut self, tasks: &Receiver<WorkerTask>) {
         // What it does itself is short, and can be stopped only on its own thread.
         let pool = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
         if let Err(error) = &pool {
@@ -145,25 +145,25 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, task: Task) {
+    fn take(&mut self, task: WorkerTask) {
         match task {
-            Task::Scan => self.scan(),
-            Task::Scanned(scan) => self.scanned(*scan),
-            Task::Changed(uri) => {
+            WorkerTask::Scan => self.scan(),
+            WorkerTask::Scanned(scan) => self.scanned(*scan),
+            WorkerTask::Changed(uri) => {
                 self.open.retain(|other| *other != uri);
                 self.open.push_front(uri.clone());
                 self.changed.insert(uri);
             }
-            Task::Closed(uri, document) => self.closed(&uri, &document),
-            Task::Saved(uris) => self.saved(&uris),
-            Task::Folders { added, removed } => {
+            WorkerTask::Closed(uri, document) => self.closed(&uri, &document),
+            WorkerTask::Saved(uris) => self.saved(&uris),
+            WorkerTask::Folders { added, removed } => {
                 self.client.roots.retain(|root| !removed.contains(root));
                 self.client.roots.extend(added);
                 self.scan();
             }
-            Task::Request(request) => self.requests.push_back(request),
-            Task::Read(uri, document, defined) => self.read_elsewhere(&uri, document, defined),
-            Task::Judged(uri, judged) => self.judged_elsewhere(uri, *judged),
+            WorkerTask::Request(request) => self.requests.push_back(request),
+            WorkerTask::Read(uri, document, defined) => self.read_elsewhere(&uri, document, defined),
+            WorkerTask::Judged(uri, judged) => self.judged_elsewhere(uri, *judged),
         }
     }
 
@@ -194,7 +194,7 @@ impl Worker {
 
     /// Tells whether others may depend on a document: what has no file, such as an older version of one, is none
     /// of the workspace.
-    fn defines(&mut self, document: &Document) -> bool {
+    fn defines(&mut self, document: &LspDocument) -> bool {
         document.path.is_absolute() && !self.is_excluded(&document.path)
     }
 
@@ -242,7 +242,7 @@ impl Worker {
         self.judge_all();
     }
 
-    fn closed(&mut self, uri: &str, document: &Document) {
+    fn closed(&mut self, uri: &str, document: &LspDocument) {
         if self.documents.get(uri).is_some() {
             return;
         }
@@ -315,7 +315,7 @@ impl Worker {
         let is_named = path.ends_with(configuration::FILE) || self.projects.read_from(path);
         let open = self.documents.of_path(path).map(|(_, document)| document.text);
         let text = || open.or_else(|| text(&Input::named(path), MAX_SETTINGS_BYTES));
-        is_named || text().is_some_and(|text| form(path, &text) != Form::Manifest)
+        is_named || text().is_some_and(|text| form(path, &text) != DocumentType::Manifest)
     }
 
     /// Judges a document as it is now and reports what was found, unless a newer text is there already. One that
@@ -358,7 +358,7 @@ impl Worker {
         self.elsewhere = is_started.then(|| uri.to_owned());
     }
 
-    fn read_elsewhere(&mut self, uri: &str, document: Document, defined: Option<Defined>) {
+    fn read_elsewhere(&mut self, uri: &str, document: LspDocument, defined: Option<Defined>) {
         if self.elsewhere.as_deref() != Some(uri) {
             return self.next_elsewhere();
         }
@@ -370,7 +370,7 @@ impl Worker {
         }
     }
 
-    fn judged_elsewhere(&mut self, uri: String, judged: Judged) {
+    fn judged_elsewhere(&mut self, uri: String, judged: JudgedDocument) {
         if self.elsewhere.as_ref() == Some(&uri) {
             self.judged.insert(uri.clone(), judged);
             let _ = self.say(&uri);
@@ -387,8 +387,8 @@ impl Worker {
         }
     }
 
-    fn judging(&mut self, uri: &str, document: Document) -> Judging {
-        Judging {
+    fn judging(&mut self, uri: &str, document: LspDocument) -> JudgingJob {
+        JudgingJob {
             uri: uri.to_owned(),
             setting: self.projects.of(&document.path),
             document,
@@ -451,7 +451,7 @@ impl Worker {
     }
 
     fn answer_to(&self, method: &str, uri: &str, params: Value) -> serde_json::Result<Value> {
-        let is_now = |judged: &&Judged| {
+        let is_now = |judged: &&JudgedDocument| {
             self.documents.get(uri).is_none_or(|document| document.is_same(&judged.document))
         };
         let judged = self.judged.get(uri).filter(is_now);
@@ -462,7 +462,7 @@ impl Worker {
         }
         let at: TextDocumentPositionParams = serde_json::from_value(params)?;
         let encoding = self.client.encoding;
-        let offset = |document: &Document| super::text::offset(&document.text, at.position, encoding);
+        let offset = |document: &LspDocument| super::text::offset(&document.text, at.position, encoding);
         match (method, judged) {
             ("textDocument/completion", _) => {
                 let Some(document) = self.documents.get(uri) else { return Ok(Value::Null) };

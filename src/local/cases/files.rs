@@ -36,7 +36,7 @@ pub struct Found {
 
 /// What a file is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Role {
+enum CaseFileRole {
     Case,
     /// A file beside the case of a name.
     Beside(PathBuf),
@@ -53,23 +53,23 @@ const PATCH: &str = ".patch.json";
 /// Files of a folder that are no cases. The second is the configuration of a repository.
 const NO_CASES: [&str; 2] = ["policy", "jobgate"];
 
-fn role(path: &Path) -> Role {
+fn role(path: &Path) -> CaseFileRole {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let folder = path.parent().unwrap_or(Path::new(""));
     if let Some(case) = name.strip_suffix(PATCH) {
         let case = ["yaml", "yml"].map(|ending| folder.join(format!("{case}.{ending}")));
-        return Role::Beside(case.iter().find(|case| case.is_file()).unwrap_or(&case[0]).clone());
+        return CaseFileRole::Beside(case.iter().find(|case| case.is_file()).unwrap_or(&case[0]).clone());
     }
     let Some((stem, ending)) = name.rsplit_once('.').filter(|(_, ending)| ["yaml", "yml"].contains(ending))
     else {
-        return Role::Other;
+        return CaseFileRole::Other;
     };
     if NO_CASES.contains(&stem) {
-        return Role::Other;
+        return CaseFileRole::Other;
     }
     match BESIDE.iter().find_map(|beside| stem.strip_suffix(beside)) {
-        Some(case) if !case.is_empty() => Role::Beside(folder.join(format!("{case}.{ending}"))),
-        _ => Role::Case,
+        Some(case) if !case.is_empty() => CaseFileRole::Beside(folder.join(format!("{case}.{ending}"))),
+        _ => CaseFileRole::Case,
     }
 }
 
@@ -87,20 +87,20 @@ pub fn find(arguments: &[PathBuf]) -> Found {
     for input in &inputs.files {
         let Content::File(path) = &input.content else { continue };
         match role(path) {
-            Role::Case => found.cases.push(Paths { case: path.clone() }),
-            Role::Beside(case) if !case.is_file() => {
+            CaseFileRole::Case => found.cases.push(Paths { case: path.clone() }),
+            CaseFileRole::Beside(case) if !case.is_file() => {
                 found.problems.push(Problem {
                     help: Some(format!("there is no {}", shown(&case))),
                     ..Problem::of(path, "this file belongs to no case")
                 });
             }
-            Role::Other if input.named => {
+            CaseFileRole::Other if input.named => {
                 found
                     .problems
                     .push(Problem::of(path, "this is not a case: the name of one is `<case>.yaml`"));
             }
-            Role::Beside(case) if input.named => found.cases.push(Paths { case }),
-            Role::Beside(_) | Role::Other => {}
+            CaseFileRole::Beside(case) if input.named => found.cases.push(Paths { case }),
+            CaseFileRole::Beside(_) | CaseFileRole::Other => {}
         }
     }
     found.cases.sort_by(|a, b| a.case.cmp(&b.case));

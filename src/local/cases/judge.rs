@@ -31,9 +31,9 @@ pub struct Judged {
 }
 
 #[derive(Debug, Default)]
-struct Kept(Mutex<Option<Vec<u8>>>);
+struct FixedTextSink(Mutex<Option<Vec<u8>>>);
 
-impl Sink for Kept {
+impl Sink for FixedTextSink {
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(change.new.to_vec());
         Ok(())
@@ -78,7 +78,7 @@ pub(super) fn judge(case: &Case, policy: &Policy, beside: Beside) -> Result<Judg
         judged.told.push(format!("{place}not judged[{word}]: {}", clean(&unjudged.message())));
     }
     let mut fix = |most| {
-        let kept = Kept::default();
+        let kept = FixedTextSink::default();
         let options = Options { fix: Some(Fixing { most, sink: &kept }), ..options };
         let report = lint::lint(&inputs, policy, &case.facts, &options).report;
         let withheld = report.findings.iter().filter_map(|located| located.withheld.as_deref());

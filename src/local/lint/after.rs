@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::claims;
 use super::input::Unreadable;
 use super::options::Options;
-use super::run::{File, Run};
+use super::run::{FileResult, LintRun};
 use super::source;
 use crate::judge::rule::RuleId;
 use crate::report::Located;
@@ -17,11 +17,11 @@ use jobgate_lint::Loaded;
 use jobgate_lint::claims::Claims;
 
 /// What a finding before and after the other fixes have in common: its document, its rule and its field.
-type Key = (usize, RuleId, String);
+type RecheckKey = (usize, RuleId, String);
 
 /// Judges again what is about objects in files that were fixed, and drops the findings that are not there any
 /// more. All files were read before any was fixed.
-pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<File, Unreadable>], run: &Run<'_>) {
+pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<FileResult, Unreadable>], run: &LintRun<'_>) {
     let mut texts: BTreeMap<Arc<str>, Loaded> = BTreeMap::new();
     for (input, file) in inputs.iter().zip(files.iter_mut()) {
         let text = file.as_mut().ok().and_then(|file| file.text.take());
@@ -35,7 +35,7 @@ pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<File, Unreadable>
         let places = located.related.iter().filter_map(|related| related.location.as_ref());
         places.into_iter().any(|location| fixed.contains(&location.file))
     };
-    let depends = |file: &File| file.report.findings.iter().any(is_about);
+    let depends = |file: &FileResult| file.report.findings.iter().any(is_about);
     if fixed.is_empty() || !files.iter().flatten().any(depends) {
         return;
     }
@@ -44,7 +44,7 @@ pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<File, Unreadable>
     let mut now = Claims::default();
     now.extend(found.into_iter().flatten());
     let options = Options { fix: None, keep_sources: false, ..*run.options };
-    let again = Run { claims: &now, alone: None, options: &options, ..*run };
+    let again = LintRun { claims: &now, alone: None, options: &options, ..*run };
     inputs.par_iter().zip(files).for_each(|(input, file)| {
         let Ok(file) = file else { return };
         if !depends(file) {
@@ -54,7 +54,7 @@ pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<File, Unreadable>
         let loaded = loaded.or_else(|| source::load(input, options.max_file_size).ok().and_then(Result::ok));
         let Some(loaded) = loaded else { return };
         let (judged, _) = again.documents(input, &loaded, &options, None);
-        let left: BTreeSet<Key> = judged.report.findings.iter().map(key).collect();
+        let left: BTreeSet<RecheckKey> = judged.report.findings.iter().map(key).collect();
         file.report.findings.retain(|located| !is_about(located) || left.contains(&key(located)));
         if file.report.findings.is_empty() {
             file.report.sources.clear();
@@ -62,6 +62,6 @@ pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<File, Unreadable>
     });
 }
 
-fn key(located: &Located) -> Key {
+fn key(located: &Located) -> RecheckKey {
     (located.document, located.finding.rule.clone(), located.finding.path.to_string())
 }

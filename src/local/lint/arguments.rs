@@ -11,14 +11,14 @@ use jobgate_lint::Input;
 
 /// The arguments of a run, and whether the report mentions anything in them.
 #[derive(Default)]
-pub(super) struct Arguments {
+pub(super) struct RunArguments {
     /// Directories.
     roots: BTreeMap<Arc<str>, bool>,
     /// Named files.
     files: Vec<Arc<str>>,
 }
 
-impl Arguments {
+impl RunArguments {
     pub(super) fn take(&mut self, input: &Input, file: &Report) {
         let speaks = file.objects > 0 || !file.findings.is_empty() || !file.unjudged.is_empty();
         match &input.root {

@@ -29,15 +29,15 @@ pub(super) struct Ignored {
     /// The directory of the walk, as it was given, and without links.
     given: PathBuf,
     real: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<IgnoreState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct IgnoreState {
     /// How many of the levels are above the walk.
     above: usize,
     /// The directories from the root of the system to the one that the walk is in.
-    levels: Vec<Level>,
+    levels: Vec<IgnoreLevel>,
     bytes: u64,
     /// What was not read, and why.
     unread: Vec<String>,
@@ -45,13 +45,13 @@ struct State {
 }
 
 /// The files of one directory, in the order of [`NAMES`].
-type Level = [Option<Gitignore>; 2];
+type IgnoreLevel = [Option<Gitignore>; 2];
 
 impl Ignored {
     /// Reads the files of a directory to walk, and those above it.
     pub(super) fn of(directory: &Path) -> Self {
         let real = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-        let mut state = State::default();
+        let mut state = IgnoreState::default();
         let mut above: Vec<&Path> = real.ancestors().collect();
         above.reverse();
         for at in above {
@@ -94,7 +94,7 @@ impl Ignored {
     }
 }
 
-impl State {
+impl IgnoreState {
     /// Goes down into a directory, which is `shown` to people by another path.
     fn enter(&mut self, directory: &Path, shown: &Path) {
         let level = NAMES.map(|name| match self.read(&directory.join(name)) {

@@ -15,7 +15,7 @@ use jobgate_lint::Loaded;
 use jobgate_lint::batch;
 use jobgate_lint::objects::first;
 use jobgate_lint::patches::{Patch, list, may_be_batch, patches_of};
-pub(super) use tree::{Absent, Tree};
+pub(super) use tree::{Absent, KustomizationTree};
 
 /// The names that kustomize gives its file.
 pub(super) const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -73,7 +73,7 @@ pub(super) struct Taking<'i> {
 }
 
 /// What patches are for, by their files: many kustomizations may list one.
-type Known = BTreeMap<PathBuf, bool>;
+type PatchCache = BTreeMap<PathBuf, bool>;
 
 /// How far above an input the kustomization is looked for that lists it as a patch.
 const ABOVE: usize = 8;
@@ -102,7 +102,7 @@ impl Kustomizations {
         };
         let above = above(&directories).into_iter().filter_map(|directory| file_in(&directory));
         let mut open: Vec<PathBuf> = all.beside.iter().cloned().chain(above).collect();
-        let mut known = Known::new();
+        let mut known = PatchCache::new();
         while let Some(path) = open.pop() {
             if all.read.contains_key(&path) {
                 continue;
@@ -250,7 +250,7 @@ fn above(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
 
 /// Reads a kustomization, or guesses from its text if it is a template. Nothing if it is unreadable: linting
 /// reports that.
-fn read(path: &Path, known: &mut Known, options: &Options<'_>) -> Option<Kustomization> {
+fn read(path: &Path, known: &mut PatchCache, options: &Options<'_>) -> Option<Kustomization> {
     let loaded = load(path, options)?;
     let limits = options.limits();
     let directory = path.parent()?;
@@ -493,7 +493,7 @@ mod tests {
         let path = dir.path().join("kustomization.yaml");
         fs::write(&path, "patches: [{path: p.yaml}]\n").unwrap();
         fs::write(dir.path().join("p.yaml"), "kind: Deployment\n").unwrap();
-        let mut known = Known::new();
+        let mut known = PatchCache::new();
         let mut is_for_batch = || read(&path, &mut known, &Options::default()).unwrap().patches[0].1;
         assert!(!is_for_batch());
         fs::write(dir.path().join("p.yaml"), "kind: Job\n").unwrap();

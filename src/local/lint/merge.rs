@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::arguments::Arguments;
+use super::arguments::RunArguments;
 use super::fixing::Unwritten;
 use super::input::Unreadable;
 use super::kustomization::Kustomizations;
 use super::options::Options;
 use super::place::whole_file;
-use super::rendering::Outcome;
-use super::run::{File, Moved, Run};
+use super::rendering::RenderingOutcome;
+use super::run::{FileResult, LintRun, Moved};
 use super::{after, chart, claims, source};
 use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::judge::policy::Policy;
@@ -47,13 +47,16 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
     };
     let claims = claims::in_inputs(inputs, alone.as_ref(), options);
     let kustomizations = Kustomizations::of(inputs, options);
-    report(inputs, &Run { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options })
+    report(
+        inputs,
+        &LintRun { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options },
+    )
 }
 
 /// Judges files, and reports on them together.
-pub(super) fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
-    let Run { kustomizations, options, .. } = run;
-    let mut files: Vec<Result<File, Unreadable>> =
+pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
+    let LintRun { kustomizations, options, .. } = run;
+    let mut files: Vec<Result<FileResult, Unreadable>> =
         inputs.par_iter().with_max_len(1).map(|input| run.file(input)).collect();
     if options.fix.is_some() {
         after::drop_fixed(inputs, &mut files, run);
@@ -63,8 +66,8 @@ pub(super) fn report(inputs: &[Input], run: &Run<'_>) -> Linted {
     let by_themselves: Vec<Option<&Report>> =
         files.iter().map(|file| file.as_ref().ok().map(|file| &file.report)).collect();
     // After the files were fixed, so that what is rendered is what is left.
-    let mut rendered = options.render.map_or_else(Outcome::default, |rendering| {
-        Outcome::of(rendering, run, inputs, &by_themselves, kustomizations, &taking)
+    let mut rendered = options.render.map_or_else(RenderingOutcome::default, |rendering| {
+        RenderingOutcome::of(rendering, run, inputs, &by_themselves, kustomizations, &taking)
     });
     let mut merged = Merged::default();
     for (input, file) in inputs.iter().zip(files) {
@@ -121,11 +124,11 @@ struct Merged {
     linted: Linted,
     /// The places of claims that fixes have moved.
     moved: Moved,
-    arguments: Arguments,
+    arguments: RunArguments,
 }
 
 impl Merged {
-    fn add(&mut self, file: File) {
+    fn add(&mut self, file: FileResult) {
         let Linted { report, diffs, unwritten, .. } = &mut self.linted;
         report.append(file.report);
         diffs.extend(file.diff);
@@ -142,8 +145,8 @@ impl Merged {
 }
 
 /// Returns the files, each with whether it has batch work.
-fn with_batch(inputs: &[Input], files: &[Result<File, Unreadable>]) -> BTreeMap<PathBuf, bool> {
-    let has_batch = |file: &File| file.report.objects > 0 || !file.report.unjudged.is_empty();
+fn with_batch(inputs: &[Input], files: &[Result<FileResult, Unreadable>]) -> BTreeMap<PathBuf, bool> {
+    let has_batch = |file: &FileResult| file.report.objects > 0 || !file.report.unjudged.is_empty();
     let files = inputs.iter().zip(files);
     files
         .filter_map(|(input, file)| Some((normal(input.content.file()?), file.as_ref().is_ok_and(has_batch))))
@@ -161,7 +164,7 @@ fn move_related(report: &mut Report, moved: &Moved) {
 }
 
 /// Adds the texts of files that only further places of findings are in.
-fn add_sources_of_related(report: &mut Report, run: &Run<'_>) {
+fn add_sources_of_related(report: &mut Report, run: &LintRun<'_>) {
     let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
     let related = report.findings.iter().flat_map(|located| &located.related);
     let files = related.filter_map(|related| Some(Arc::clone(&related.location.as_ref()?.file)));

@@ -22,14 +22,14 @@ use rayon::prelude::*;
 use super::kustomization::{self, Kustomizations, Taking};
 use super::options::Rendering;
 use super::place::{order, whole_file};
-use super::run::{File, Run};
+use super::run::{FileResult, LintRun};
 use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::local::files::Tree;
 use crate::local::paths::{normal, seen};
 use crate::local::render::Renderer;
 use crate::report::{Holdings, NotRendered, Reason, Report, Unjudged};
 use attribution::Attribution;
-use explain::Missing;
+use explain::MissingTools;
 use harmless::harmless;
 use jobgate_lint::Input;
 use judged::{FindingKey, JudgedRendering, judged, key};
@@ -40,7 +40,7 @@ const MOST_ROUNDS: usize = 8;
 
 /// What was rendered, and judged.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct RenderingOutcome {
     /// What is reported for it.
     pub(super) report: Report,
     /// What became of the files from which something was rendered.
@@ -60,7 +60,7 @@ pub(super) struct Outcome {
     /// The charts that were rendered without dependencies, with the names of these.
     without: BTreeMap<PathBuf, Vec<String>>,
     /// What is not rendered because its tool is not there.
-    missing: Missing,
+    missing: MissingTools,
 }
 
 /// What a file is to what is rendered from it.
@@ -72,17 +72,17 @@ enum Cover {
     Manifest,
 }
 
-impl Outcome {
+impl RenderingOutcome {
     /// Renders what the run has, and judges it. `files` are the results of the files by themselves.
     pub(super) fn of(
         rendering: &Rendering,
-        run: &Run<'_>,
+        run: &LintRun<'_>,
         inputs: &[Input],
         files: &[Option<&Report>],
         kustomizations: &Kustomizations,
         taking: &Taking<'_>,
     ) -> Self {
-        let missing = Missing::of(rendering);
+        let missing = MissingTools::of(rendering);
         let mut outcome = Self { missing, ..Self::default() };
         let renderer = Renderer::new(
             &rendering.tools,
@@ -207,7 +207,7 @@ impl Outcome {
     }
 
     /// Drops the findings of a file by itself that its renderings replace.
-    pub(super) fn drop_superseded(&self, input: &Input, file: &mut File) {
+    pub(super) fn drop_superseded(&self, input: &Input, file: &mut FileResult) {
         let Some(cover) = self.cover(input) else { return self.report_empty_templates(input, file) };
         let report = &mut file.report;
         let is_of_text = |rule: &str| rule == DUPLICATE_KEY || rule == SYNTAX;
@@ -225,7 +225,7 @@ impl Outcome {
     }
 
     /// Reports the templates of a rendered chart that came to nothing as not judged.
-    fn report_empty_templates(&self, input: &Input, file: &mut File) {
+    fn report_empty_templates(&self, input: &Input, file: &mut FileResult) {
         let report = &mut file.report;
         let is_done = |unjudged: &Unjudged| match &unjudged.reason {
             Reason::Chart(dir) => normal(Path::new(&**dir)).ancestors().any(|dir| self.charts.contains(dir)),

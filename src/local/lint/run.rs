@@ -27,7 +27,7 @@ use jobgate_lint::{FileJudgement, Input, Loaded, Reached, Subject};
 const LEADS_OUT: &str = "the file is a link that leads out of the directory; name it to fix it";
 
 /// The settings and facts of a run.
-pub(super) struct Run<'a> {
+pub(super) struct LintRun<'a> {
     pub(super) policy: &'a Policy,
     pub(super) facts: &'a Claims,
     pub(super) claims: &'a Claims,
@@ -42,7 +42,7 @@ pub(super) type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
 
 /// The results of one file.
 #[derive(Default)]
-pub(super) struct File {
+pub(super) struct FileResult {
     pub(super) report: Report,
     pub(super) diff: Option<String>,
     pub(super) unwritten: Option<Unwritten>,
@@ -51,8 +51,8 @@ pub(super) struct File {
     pub(super) text: Option<Loaded>,
 }
 
-impl Run<'_> {
-    pub(super) fn file(&self, input: &Input) -> Result<File, Unreadable> {
+impl LintRun<'_> {
+    pub(super) fn file(&self, input: &Input) -> Result<FileResult, Unreadable> {
         let done = self.read(input);
         if let Some(progress) = self.options.progress {
             progress.count();
@@ -60,7 +60,7 @@ impl Run<'_> {
         done
     }
 
-    fn read(&self, input: &Input) -> Result<File, Unreadable> {
+    fn read(&self, input: &Input) -> Result<FileResult, Unreadable> {
         if let Some(loaded) = &self.alone {
             return Ok(self.fixed(input, loaded));
         }
@@ -71,7 +71,7 @@ impl Run<'_> {
                 findings.retain(|located| self.options.selects(&located.finding.rule));
                 let unjudged = vec![whole_file(Arc::clone(&input.path), Reason::TooLarge)];
                 let report = Report { files: 1, documents: 1, findings, unjudged, ..Report::default() };
-                Ok(File { report, ..File::default() })
+                Ok(FileResult { report, ..FileResult::default() })
             }
         }
     }
@@ -83,7 +83,7 @@ impl Run<'_> {
     }
 
     /// Judges the documents of one file and writes its fixes. If that fails, the unchanged file is judged.
-    fn fixed(&self, input: &Input, loaded: &Loaded) -> File {
+    fn fixed(&self, input: &Input, loaded: &Loaded) -> FileResult {
         if let (Some(fixing), Reached::Outside) = (self.options.fix, &input.reached) {
             return self.left_alone(input, loaded, fixing);
         }
@@ -103,7 +103,7 @@ impl Run<'_> {
         if let Err(unwritten) = written {
             let options = Options { fix: None, ..*self.options };
             let (file, _) = self.documents(input, loaded, &options, None);
-            return File { unwritten: Some(unwritten), ..file };
+            return FileResult { unwritten: Some(unwritten), ..file };
         }
         let lines = Lines::new(&new);
         for located in &mut file.report.findings {
@@ -137,7 +137,7 @@ impl Run<'_> {
     }
 
     /// Judges the documents of a file that is not to be written, and says so where it would have been.
-    fn left_alone(&self, input: &Input, loaded: &Loaded, fixing: Fixing<'_>) -> File {
+    fn left_alone(&self, input: &Input, loaded: &Loaded, fixing: Fixing<'_>) -> FileResult {
         let (mut file, _) = self.documents(input, loaded, &Options { fix: None, ..*self.options }, None);
         let report = &mut file.report;
         for located in &mut report.findings {
@@ -157,7 +157,7 @@ impl Run<'_> {
         loaded: &Loaded,
         options: &Options<'_>,
         own: Option<&Claims>,
-    ) -> (File, Vec<Edit>) {
+    ) -> (FileResult, Vec<Edit>) {
         let scope = Scope { file: input, facts: self.facts, own, linted: self.claims };
         let is_named = |is_own: fn(&Path) -> bool| input.content.file().is_some_and(|path| is_own(path));
         let subject = Subject {
@@ -174,7 +174,7 @@ impl Run<'_> {
         let limits = options.limits();
         let options = options.of_file(input, self.policy, &limits);
         let FileJudgement { report, diff, edits } = jobgate_lint::judge(&subject, loaded, &scope, &options);
-        (File { report, diff, ..File::default() }, edits)
+        (FileResult { report, diff, ..FileResult::default() }, edits)
     }
 }
 

@@ -15,7 +15,7 @@ use super::fixing::{Change, Fixing, Sink, Unwritten};
 use super::kustomization::Kustomizations;
 use super::merge::{Linted, report};
 use super::options::Options;
-use super::run::Run;
+use super::run::LintRun;
 use super::source;
 use crate::judge::finding::Safety;
 use crate::judge::policy::Policy;
@@ -78,7 +78,7 @@ impl Scan {
 
 /// What an object refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Reference {
+struct ObjectReference {
     kind: String,
     /// That of the object that refers to it; empty if unknown.
     namespace: String,
@@ -165,7 +165,7 @@ impl Session {
         options: &Options<'_>,
         most: Safety,
     ) -> Vec<Edit> {
-        let taken = Taken::default();
+        let taken = EditSink::default();
         let options = Options { fix: Some(Fixing { most, sink: &taken }), ..*options };
         let _ = self.known().report(input, policy, facts, &options);
         taken.0.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -216,7 +216,7 @@ impl Known {
         let (claims, kustomizations) = (&*self.claims, &*self.kustomizations);
         let mut linted = report(
             std::slice::from_ref(input),
-            &Run { policy, facts, claims, kustomizations, alone, options },
+            &LintRun { policy, facts, claims, kustomizations, alone, options },
         );
         // The rest is about other files, or about all of them.
         linted.report.unjudged.retain(|unjudged| {
@@ -267,9 +267,9 @@ impl<'t> Fixes<'t> {
 
 /// Keeps the edits of a file.
 #[derive(Debug, Default)]
-struct Taken(Mutex<Vec<Edit>>);
+struct EditSink(Mutex<Vec<Edit>>);
 
-impl Sink for Taken {
+impl Sink for EditSink {
     fn take(&self, change: &Change<'_>) -> Result<(), Unwritten> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = change.edits.to_vec();
         Ok(())
@@ -277,7 +277,7 @@ impl Sink for Taken {
 }
 
 /// Returns what a place of a text refers to.
-fn reference(text: &str, offset: usize, namespace: &str, options: &Options<'_>) -> Option<Reference> {
+fn reference(text: &str, offset: usize, namespace: &str, options: &Options<'_>) -> Option<ObjectReference> {
     let document = document_at(text, offset, options)?;
     each(&document.value, |object| {
         let mut found = Vec::new();
@@ -292,7 +292,7 @@ fn reference(text: &str, offset: usize, namespace: &str, options: &Options<'_>) 
             return ControlFlow::Continue(());
         };
         let own = object.value.pointer("/metadata/namespace").and_then(Value::as_str);
-        ControlFlow::Break(Reference { kind, namespace: own.unwrap_or(namespace).to_owned(), name })
+        ControlFlow::Break(ObjectReference { kind, namespace: own.unwrap_or(namespace).to_owned(), name })
     })
 }
 
@@ -337,7 +337,7 @@ fn references(value: &Value, at: &Pointer, found: &mut Vec<(Pointer, String, Str
 }
 
 /// Returns the places of an object in a file: its name, or else its start.
-fn targets(input: &Input, wanted: &Reference, options: &Options<'_>) -> Vec<Target> {
+fn targets(input: &Input, wanted: &ObjectReference, options: &Options<'_>) -> Vec<Target> {
     let Ok(Ok(loaded)) = source::load(input, options.max_file_size) else { return Vec::new() };
     let text = loaded.text();
     let limits = options.limits();

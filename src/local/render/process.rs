@@ -36,7 +36,7 @@ const HOMES: [&str; 9] = [
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 /// A program and its limits.
-pub(super) struct Call<'a> {
+pub(super) struct ProcessCall<'a> {
     pub(super) program: &'a Path,
     pub(super) arguments: &'a [OsString],
     /// Where it may write.
@@ -76,7 +76,7 @@ impl Failure {
     }
 }
 
-impl Call<'_> {
+impl ProcessCall<'_> {
     /// Runs the program and returns what it prints. Everything that it has started is ended with it.
     pub(super) fn run(&self) -> Result<Vec<u8>, Failure> {
         let start = |error: io::Error| Failure::Start(error.to_string());
@@ -90,7 +90,7 @@ impl Call<'_> {
             .stdout(File::create(&out).map_err(start)?)
             .stderr(File::create(&err).map_err(start)?);
         self.surround(&mut command);
-        let mut child = Group(command.spawn().map_err(start)?);
+        let mut child = ProcessGroup(command.spawn().map_err(start)?);
         let begun = Instant::now();
         let mut wait = FIRST_LOOK;
         let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
@@ -149,9 +149,9 @@ impl Call<'_> {
 }
 
 /// A program, and all that it starts. They end when it is dropped.
-struct Group(Child);
+struct ProcessGroup(Child);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // Also after its end: what it has left behind is still of its group.
         #[cfg(unix)]
@@ -225,7 +225,7 @@ mod tests {
     fn run(script: &str, seconds: u64, bytes: u64) -> (Result<String, Failure>, tempfile::TempDir) {
         let scratch = tempfile::tempdir().unwrap();
         let arguments = ["-c".into(), script.into()];
-        let call = Call {
+        let call = ProcessCall {
             program: Path::new("/bin/sh"),
             arguments: &arguments,
             scratch: scratch.path(),

@@ -14,7 +14,7 @@ use jobgate_core::kinds::{Children, Kind, Workload};
 use jobgate_core::text::value::Value;
 
 /// What judging needs.
-pub(super) struct Judge<'a> {
+pub(super) struct AuditJudge<'a> {
     pub(super) policy: &'a Policy,
     pub(super) facts: &'a (dyn Facts + Sync),
     pub(super) options: &'a Options,
@@ -25,7 +25,7 @@ pub(super) struct Judge<'a> {
 }
 
 /// What was done with an object.
-pub(super) enum Fate {
+pub(super) enum AuditOutcome {
     Judged(Verdict),
     Child,
     Finished,
@@ -33,8 +33,12 @@ pub(super) enum Fate {
     System,
 }
 
-impl Judge<'_> {
-    pub(super) fn item(&self, kind: Kind, item: &RawValue) -> Result<(Value, Fate), serde_json::Error> {
+impl AuditJudge<'_> {
+    pub(super) fn item(
+        &self,
+        kind: Kind,
+        item: &RawValue,
+    ) -> Result<(Value, AuditOutcome), serde_json::Error> {
         let mut object: Value = serde_json::from_str(item.get())?;
         // Items of a list of a built-in kind have no type; the list has.
         if let Value::Object(fields) = &mut object {
@@ -46,19 +50,19 @@ impl Judge<'_> {
     }
 
     /// Judges an object as the webhook would judge its creation.
-    fn judge(&self, kind: Kind, object: &Value) -> Fate {
+    fn judge(&self, kind: Kind, object: &Value) -> AuditOutcome {
         let metadata = |key: &str| object.get("metadata").and_then(|metadata| metadata.get(key));
         let namespace = metadata("namespace").and_then(Value::as_str).unwrap_or_default();
         if self.options.namespaces.is_empty() && SYSTEM.contains(&namespace) {
-            return Fate::System;
+            return AuditOutcome::System;
         }
         if metadata("deletionTimestamp").is_some_and(|time| !time.is_null()) {
-            return Fate::Deleting;
+            return AuditOutcome::Deleting;
         }
         if !self.options.include_finished
             && Workload::of(object).is_some_and(|workload| workload.has_finished())
         {
-            return Fate::Finished;
+            return AuditOutcome::Finished;
         }
         let parent = kind.parents().find(|(parent, children)| self.is_made_by(*parent, children, object));
         let user = parent.and_then(|(parent, _)| parent.makers.first().copied());
@@ -78,7 +82,11 @@ impl Judge<'_> {
         if let Some(selection) = &self.options.selection {
             verdict.findings.retain(|finding| selection.has(&finding.rule));
         }
-        if verdict.skipped.is_some_and(Skipped::is_trusted) { Fate::Child } else { Fate::Judged(verdict) }
+        if verdict.skipped.is_some_and(Skipped::is_trusted) {
+            AuditOutcome::Child
+        } else {
+            AuditOutcome::Judged(verdict)
+        }
     }
 
     /// Returns whether the controller of another kind made an object. Anyone can write an owner reference; it

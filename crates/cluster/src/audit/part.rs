@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::judge::Fate;
+use super::judge::AuditOutcome;
 use super::terminating::Candidate;
 use super::{Options, filled};
 use jobgate_core::judge::finding::{Finding, Level, Place};
@@ -23,7 +23,7 @@ const MAX_SOURCES: usize = 40;
 
 /// The results of one list.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct AuditPart {
     pub(super) read: usize,
     findings: Vec<Located>,
     suppressed: usize,
@@ -40,35 +40,40 @@ pub(super) struct Part {
     shown: BTreeSet<(RuleId, Level)>,
 }
 
-impl Part {
-    pub(super) fn take(&mut self, object: &Value, fate: Fate, (policy, options): (&Policy, &Options)) {
+impl AuditPart {
+    pub(super) fn take(
+        &mut self,
+        object: &Value,
+        fate: AuditOutcome,
+        (policy, options): (&Policy, &Options),
+    ) {
         self.read += 1;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| !kind.children.is_empty())) {
             self.parents.push(uid.into());
         }
         // Children of controllers, too: who made a Job does not end its pods.
-        if !matches!(fate, Fate::System) {
+        if !matches!(fate, AuditOutcome::System) {
             self.terminating.extend(Candidate::of(object));
         }
         // Finished objects are applied again, too; children of controllers never are.
-        if matches!(fate, Fate::Judged(_) | Fate::Finished) {
+        if matches!(fate, AuditOutcome::Judged(_) | AuditOutcome::Finished) {
             let filled = filled::filled(object);
             if !filled.is_empty() {
                 self.filled.insert(key(object, &ObjectId::of(object)), filled);
             }
         }
         let verdict = match fate {
-            Fate::Judged(verdict) => verdict,
-            Fate::Child => return self.left_out.children += 1,
-            Fate::Finished => {
+            AuditOutcome::Judged(verdict) => verdict,
+            AuditOutcome::Child => return self.left_out.children += 1,
+            AuditOutcome::Finished => {
                 if holds_accelerators(object) {
                     self.holding.insert(key(object, &ObjectId::of(object)));
                 }
                 return self.left_out.finished += 1;
             }
-            Fate::Deleting => return self.left_out.deleting += 1,
-            Fate::System => return self.left_out.system += 1,
+            AuditOutcome::Deleting => return self.left_out.deleting += 1,
+            AuditOutcome::System => return self.left_out.system += 1,
         };
         let identity = Arc::new(ObjectId::of(object));
         let namespace = identity.namespace.clone().unwrap_or_default();
@@ -85,7 +90,7 @@ impl Part {
                 .findings
                 .iter()
                 .any(|finding| !self.shown.contains(&(finding.rule.clone(), finding.level)));
-        let text = keep.then(|| Text::of(object)).flatten();
+        let text = keep.then(|| ExcerptText::of(object)).flatten();
         if let Some(text) = &text {
             self.sources.insert(Arc::clone(&file), Arc::clone(&text.source));
             self.shown.extend(verdict.findings.iter().map(|finding| (finding.rule.clone(), finding.level)));
@@ -128,12 +133,12 @@ fn holds_accelerators(object: &Value) -> bool {
 }
 
 /// An object without what its owner did not write, for excerpts.
-struct Text {
+struct ExcerptText {
     source: Arc<String>,
     document: yaml::Document,
 }
 
-impl Text {
+impl ExcerptText {
     fn of(object: &Value) -> Option<Self> {
         let mut object = object.clone();
         if let Value::Object(fields) = &mut object {
@@ -159,7 +164,12 @@ impl Text {
 }
 
 /// Finds the places of a finding in the object's text, if it is kept, and drops its operations.
-fn located(mut finding: Finding, object: &Arc<ObjectId>, file: &Arc<str>, text: Option<&Text>) -> Located {
+fn located(
+    mut finding: Finding,
+    object: &Arc<ObjectId>,
+    file: &Arc<str>,
+    text: Option<&ExcerptText>,
+) -> Located {
     finding.fix.iter_mut().for_each(|fix| fix.ops = Vec::new());
     let nowhere = Location {
         file: Arc::clone(file),

@@ -145,7 +145,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     // The check of the patch has applied it already.
     let patched = patch::apply(&sent, &patch).unwrap_or_else(|_| sent.clone());
     let stored = defaulted(&patched);
-    let server = api::answer(&api::Sent {
+    let server = api::answer(&api::SentObject {
         written: object,
         stored: &stored,
         old: old.as_ref(),

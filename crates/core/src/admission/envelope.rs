@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use super::review::{Head, Version};
-use super::skim::Keep;
+use super::skim::SkimKeep;
 use crate::kinds::Kind;
 use crate::text::value::{Value, ValueReader};
 
@@ -25,7 +25,7 @@ pub(super) struct Envelope<'a> {
     pub(super) object: Option<&'a RawValue>,
     pub(super) old: Option<&'a RawValue>,
     /// What is kept of objects that are created, if they are skimmed as they come.
-    skims: Option<Keep>,
+    skims: Option<SkimKeep>,
     pub(super) skimmed: Option<(Kind, Value)>,
 }
 
@@ -34,17 +34,17 @@ impl<'a> Envelope<'a> {
     pub(super) fn read(body: &'a [u8]) -> (Self, Option<serde_json::Error>) {
         let mut envelope = Self::default();
         let mut json = serde_json::Deserializer::from_slice(body);
-        let read = EnvelopeReader { envelope: &mut envelope, level: Level::Review }
+        let read = EnvelopeReader { envelope: &mut envelope, level: EnvelopeLevel::Review }
             .deserialize(&mut json)
             .and_then(|()| json.end());
         (envelope, read.err())
     }
 
     /// Reads a whole body, and skims an object that is created as it comes.
-    pub(super) fn skim(body: &'a [u8], keep: Keep) -> Option<Self> {
+    pub(super) fn skim(body: &'a [u8], keep: SkimKeep) -> Option<Self> {
         let mut envelope = Self { skims: Some(keep), ..Self::default() };
         let mut json = serde_json::Deserializer::from_str(str::from_utf8(body).ok()?);
-        let reader = EnvelopeReader { envelope: &mut envelope, level: Level::Review };
+        let reader = EnvelopeReader { envelope: &mut envelope, level: EnvelopeLevel::Review };
         reader.deserialize(&mut json).and_then(|()| json.end()).ok()?;
         Some(envelope)
     }
@@ -86,19 +86,19 @@ impl<'a> Envelope<'a> {
 
 /// Returns the text of a string.
 fn text(value: &RawValue) -> Cow<'_, str> {
-    serde_json::from_str::<Text<'_>>(value.get()).map(|text| text.0).unwrap_or_default()
+    serde_json::from_str::<EnvelopeText<'_>>(value.get()).map(|text| text.0).unwrap_or_default()
 }
 
 /// Returns a mapping's fields, and none for any other value. Of equal keys the last one counts.
-fn fields(value: &RawValue) -> BTreeMap<Text<'_>, &RawValue> {
+fn fields(value: &RawValue) -> BTreeMap<EnvelopeText<'_>, &RawValue> {
     serde_json::from_str(value.get()).unwrap_or_default()
 }
 
 /// A string that is borrowed where it has no escapes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct EnvelopeText<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Borrow<str> for Text<'_> {
+impl Borrow<str> for EnvelopeText<'_> {
     fn borrow(&self) -> &str {
         &self.0
     }
@@ -106,7 +106,7 @@ impl Borrow<str> for Text<'_> {
 
 /// The position of an [`EnvelopeReader`] in a review.
 #[derive(Clone, Copy, Debug)]
-enum Level {
+enum EnvelopeLevel {
     /// At its top.
     Review,
     /// In `request`.
@@ -117,7 +117,7 @@ enum Level {
 #[derive(Debug)]
 struct EnvelopeReader<'e, 'a> {
     envelope: &'e mut Envelope<'a>,
-    level: Level,
+    level: EnvelopeLevel,
 }
 
 impl<'a> DeserializeSeed<'a> for EnvelopeReader<'_, 'a> {
@@ -135,20 +135,20 @@ impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        self.envelope.has_request |= matches!(self.level, Level::Request);
-        while let Some(Text(key)) = map.next_key()? {
+        self.envelope.has_request |= matches!(self.level, EnvelopeLevel::Request);
+        while let Some(EnvelopeText(key)) = map.next_key()? {
             match (self.level, &*key) {
-                (Level::Review, "request") => map.next_value_seed(EnvelopeReader {
+                (EnvelopeLevel::Review, "request") => map.next_value_seed(EnvelopeReader {
                     envelope: &mut *self.envelope,
-                    level: Level::Request,
+                    level: EnvelopeLevel::Request,
                 })?,
-                (Level::Review, key) => self.envelope.review_field(key, map.next_value()?),
-                (Level::Request, "object")
+                (EnvelopeLevel::Review, key) => self.envelope.review_field(key, map.next_value()?),
+                (EnvelopeLevel::Request, "object")
                     if let Some((keep, kind)) = self.envelope.skims.zip(self.envelope.head.creates()) =>
                 {
                     self.envelope.skimmed = Some((kind, map.next_value_seed(ValueReader(keep))?));
                 }
-                (Level::Request, key) => self.envelope.request_field(key, map.next_value()?),
+                (EnvelopeLevel::Request, key) => self.envelope.request_field(key, map.next_value()?),
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ impl<'a> Visitor<'a> for SpecReader {
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut spec = None;
-        while let Some(Text(key)) = map.next_key()? {
+        while let Some(EnvelopeText(key)) = map.next_key()? {
             if key == "spec" {
                 spec = Some(map.next_value::<&RawValue>()?.get());
             } else {

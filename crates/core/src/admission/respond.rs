@@ -50,13 +50,13 @@ pub(super) struct Reply {
 pub(super) fn body(head: &Head<'_>, reply: &Reply) -> Vec<u8> {
     let patch = (reply.denial.is_none() && !reply.patch.is_empty())
         .then(|| STANDARD.encode(serde_json::to_vec(&patch::document(&reply.patch)).unwrap_or_default()));
-    let status = reply.denial.as_deref().map(|message| Status {
+    let status = reply.denial.as_deref().map(|message| ResponseStatus {
         status: "Failure",
         message,
         reason: "Forbidden",
         code: 403,
     });
-    let response = Response {
+    let response = ReviewResponse {
         uid: &head.uid,
         allowed: reply.denial.is_none(),
         status,
@@ -65,26 +65,26 @@ pub(super) fn body(head: &Head<'_>, reply: &Reply) -> Vec<u8> {
         audit_annotations: &reply.audit,
         warnings: &reply.warnings,
     };
-    let review = Review { api_version: head.version.as_str(), kind: "AdmissionReview", response };
+    let review = AnsweredReview { api_version: head.version.as_str(), kind: "AdmissionReview", response };
     // Serializing strings and maps cannot fail. If it did, the API server would fail open on an empty body.
     serde_json::to_vec(&review).unwrap_or_default()
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Review<'a> {
+struct AnsweredReview<'a> {
     api_version: &'static str,
     kind: &'static str,
-    response: Response<'a>,
+    response: ReviewResponse<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Response<'a> {
+struct ReviewResponse<'a> {
     uid: &'a str,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status<'a>>,
+    status: Option<ResponseStatus<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ struct Response<'a> {
 }
 
 #[derive(Serialize)]
-struct Status<'a> {
+struct ResponseStatus<'a> {
     status: &'static str,
     message: &'a str,
     reason: &'static str,
@@ -179,10 +179,10 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
             more += 1;
             continue;
         }
-        let mut text = short_line(finding, Keep::Message);
+        let mut text = short_line(finding, WarningKeep::Message);
         if out.contains(&text) {
             // The same is wrong in another place.
-            text = short_line(finding, Keep::Path);
+            text = short_line(finding, WarningKeep::Path);
         }
         if !out.contains(&text) {
             out.push(text);
@@ -269,7 +269,7 @@ fn filled_value(op: &Op, field: &Pointer) -> Option<String> {
 
 /// What a warning keeps if not all of it fits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
+enum WarningKeep {
     /// As much of the message as fits beside the end of the path: why a field is wrong helps more than which of
     /// several it is.
     Message,
@@ -278,7 +278,7 @@ enum Keep {
 }
 
 /// Returns a finding as a warning: with its help if it fits, otherwise with some clauses of its message.
-fn short_line(finding: &Finding, keep: Keep) -> String {
+fn short_line(finding: &Finding, keep: WarningKeep) -> String {
     // A character has at most four bytes: longer text does not fit and need not be searched.
     const ENOUGH: usize = 4 * (LONGEST_WARNING + 1);
     let with_help = line(finding, true, ENOUGH).text;
@@ -300,13 +300,13 @@ fn short_line(finding: &Finding, keep: Keep) -> String {
         .match_indices(['.', '['])
         .map(|(at, separator)| at + usize::from(separator == "."))
         .filter(|at| is_short(at) && !is_index(*at));
-    let kept = |line: &Line| clauses_that_fit(line).map(|text| (text.len() - line.message, text));
+    let kept = |line: &FindingLine| clauses_that_fit(line).map(|text| (text.len() - line.message, text));
     let without_beginning =
         ends.filter_map(|at| kept(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
     // Of those that say the same, the first has most of the path.
     let longer = |best: (usize, String), next: (usize, String)| if next.0 > best.0 { next } else { best };
     let mut lines = kept(&whole).into_iter().chain(without_beginning);
-    let best = if keep == Keep::Path { lines.next() } else { lines.reduce(longer) };
+    let best = if keep == WarningKeep::Path { lines.next() } else { lines.reduce(longer) };
     best.map_or_else(|| shorten(&whole.text), |(_, text)| text)
 }
 
@@ -315,8 +315,8 @@ fn fits(text: &str) -> bool {
 }
 
 /// Returns a line without its last clauses, so that it fits.
-fn clauses_that_fit(line: &Line) -> Option<String> {
-    let Line { text: bare, message } = line;
+fn clauses_that_fit(line: &FindingLine) -> Option<String> {
+    let FindingLine { text: bare, message } = line;
     let message = *message;
     if fits(bare) {
         return Some(bare.clone());
@@ -363,20 +363,20 @@ pub(super) fn annotation(text: &str) -> String {
 }
 
 /// A finding as one line: `rule: path: what; fix`.
-struct Line {
+struct FindingLine {
     text: String,
     /// Where the message begins.
     message: usize,
 }
 
 /// Returns a finding as one line, cut shortly after `limit` bytes: names may be as long as the object.
-fn line(finding: &Finding, with_help: bool, limit: usize) -> Line {
+fn line(finding: &Finding, with_help: bool, limit: usize) -> FindingLine {
     let path = finding.range().unwrap_or_else(|| finding.path.to_path_within(limit));
     line_at(finding, &path, with_help, limit)
 }
 
 /// Returns a finding as one line, with other words for its path.
-fn line_at(finding: &Finding, path: &str, with_help: bool, limit: usize) -> Line {
+fn line_at(finding: &Finding, path: &str, with_help: bool, limit: usize) -> FindingLine {
     meter::spend(1);
     let mut text = finding.rule.to_string();
     let mut push = |part: &str| {
@@ -394,7 +394,7 @@ fn line_at(finding: &Finding, path: &str, with_help: bool, limit: usize) -> Line
         push("; ");
         push(&finding.help);
     }
-    Line { text, message }
+    FindingLine { text, message }
 }
 
 /// Returns the end of the character that a byte offset lies in, or the end of the text.

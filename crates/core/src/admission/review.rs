@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::Pass;
 use super::envelope::{Envelope, have_same_spec, legible};
-use super::skim::Keep;
-use super::wanted::{self, Wanted};
+use super::skim::SkimKeep;
+use super::wanted::{self, WantedFacts};
 use crate::admission::fault::Fault;
 use crate::judge::engine::Operation;
 use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedRuntime};
@@ -175,7 +175,7 @@ pub(super) struct Texts<'a> {
 impl Texts<'_> {
     /// Reads both with all that they have, the new one first; nothing if one of them cannot be read so.
     pub(super) fn whole(&self) -> Option<(Value, Value)> {
-        let read = |text: &str| parse(text, Keep::Whole).ok();
+        let read = |text: &str| parse(text, SkimKeep::Whole).ok();
         Some((read(self.object)?, read(self.old)?))
     }
 }
@@ -198,7 +198,7 @@ impl<'a> Review<'a> {
     ///
     /// The body is not one JSON document, not an AdmissionReview, or has no readable `request.uid`.
     pub fn read(body: &'a [u8], needs: Needs) -> Result<Self, Malformed<'a>> {
-        Self::skim(body, needs).map_or_else(|| Self::read_with(Keep::Object(needs), needs, body), Ok)
+        Self::skim(body, needs).map_or_else(|| Self::read_with(SkimKeep::Object(needs), needs, body), Ok)
     }
 
     /// Reads a review with its whole objects, where [`Self::read`] may omit what no rule reads.
@@ -207,14 +207,14 @@ impl<'a> Review<'a> {
     ///
     /// As [`Self::read`].
     pub fn read_whole(body: &'a [u8]) -> Result<Self, Malformed<'a>> {
-        Self::read_with(Keep::Whole, Needs::ALL, body)
+        Self::read_with(SkimKeep::Whole, Needs::ALL, body)
     }
 
     /// Reads the selected part of the objects.
     ///
     /// The API server hands on what a user wrote into `fieldsV1` without looking at it, so its bytes may be
     /// no UTF-8.
-    fn read_with(keep: Keep, needs: Needs, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
+    fn read_with(keep: SkimKeep, needs: Needs, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         match legible(body) {
             Cow::Borrowed(body) => Self::read_text(keep, needs, body),
             Cow::Owned(text) => match Review::read_text(keep, needs, &text) {
@@ -226,7 +226,7 @@ impl<'a> Review<'a> {
         }
     }
 
-    fn read_text(keep: Keep, needs: Needs, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
+    fn read_text(keep: SkimKeep, needs: Needs, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         let (envelope, error) = Envelope::read(body);
         let Envelope { head, is_review, has_request, object, old, .. } = envelope;
         let reason = if let Some(error) = error {
@@ -266,7 +266,7 @@ impl<'a> Review<'a> {
     ///
     /// It reads nothing that [`Self::read_with`] would read otherwise, and leaves to it what it cannot read.
     fn skim(body: &'a [u8], needs: Needs) -> Option<Self> {
-        let keep = Keep::Object(needs);
+        let keep = SkimKeep::Object(needs);
         let Envelope { head, is_review, object, old, skimmed, .. } = Envelope::skim(body, keep)?;
         if !is_review || head.uid.is_empty() {
             return None;
@@ -290,7 +290,7 @@ impl<'a> Review<'a> {
     }
 
     fn of(head: Head<'a>, subject: Subject<'a>, needs: Needs) -> Self {
-        let Wanted { claims, runtimes } = wanted::wanted(&head, &subject, needs, &NoFacts);
+        let WantedFacts { claims, runtimes } = wanted::wanted(&head, &subject, needs, &NoFacts);
         Self { head, subject, claims, runtimes, needs }
     }
 
@@ -328,7 +328,7 @@ pub(super) fn concern(head: &Head<'_>) -> Result<(Operation, Kind), Pass> {
 
 /// Decides what there is to judge. Only then are objects parsed.
 fn examine<'a>(
-    keep: Keep,
+    keep: SkimKeep,
     head: &Head<'_>,
     object: Option<&'a RawValue>,
     old: Option<&'a RawValue>,
@@ -363,15 +363,17 @@ fn examine<'a>(
 
 /// Reads an object. One whose status or unknown fields cannot be read is read without them: it has not
 /// finished, so that they exempt nothing.
-fn read(text: &str, keep: Keep) -> Result<Value, Unreadable> {
+fn read(text: &str, keep: SkimKeep) -> Result<Value, Unreadable> {
     match (parse(text, keep), keep) {
-        (Err(unreadable), Keep::Object(needs)) => parse(text, Keep::Judged(needs)).map_err(|_| unreadable),
+        (Err(unreadable), SkimKeep::Object(needs)) => {
+            parse(text, SkimKeep::Judged(needs)).map_err(|_| unreadable)
+        }
         (read, _) => read,
     }
 }
 
 /// Parses the selected part of an object. What is not selected may nest as deeply as it likes.
-fn parse(text: &str, keep: Keep) -> Result<Value, Unreadable> {
+fn parse(text: &str, keep: SkimKeep) -> Result<Value, Unreadable> {
     let mut json = serde_json::Deserializer::from_str(text);
     ValueReader(keep).deserialize(&mut json).map_err(|error| {
         // The envelope was read to its end, so the JSON is well-formed: only depth, numbers and escapes can
@@ -388,7 +390,7 @@ fn parse(text: &str, keep: Keep) -> Result<Value, Unreadable> {
 mod tests {
     use super::*;
     use crate::admission::envelope::LONGEST_UID;
-    use crate::admission::skim::{self, Place};
+    use crate::admission::skim::{self, SkimPlace};
     use crate::judge::facts::{Fact, FactTable};
     use crate::judge::finding::Source;
     use crate::text::value::json;
@@ -527,16 +529,16 @@ mod tests {
     const BOTTOMLESS: usize = 1_000_000;
 
     /// Returns a Job with the value of one field that is passed over.
-    fn job_with(place: Place, field: &str, value: &str, extra: &str) -> String {
+    fn job_with(place: SkimPlace, field: &str, value: &str, extra: &str) -> String {
         let field = format!(r#""{field}":{value}"#);
         let (metadata, container) = match place {
-            Place::Container => (String::new(), field),
-            Place::Manager => (format!(r#""managedFields":[{{"manager":"m",{field}}}]"#), String::new()),
-            Place::Owned => (
+            SkimPlace::Container => (String::new(), field),
+            SkimPlace::Manager => (format!(r#""managedFields":[{{"manager":"m",{field}}}]"#), String::new()),
+            SkimPlace::Owned => (
                 format!(r#""managedFields":[{{"fieldsV1":{{"f:spec":{{{field}}},{field}}}}}]"#),
                 String::new(),
             ),
-            Place::BelowOwned => {
+            SkimPlace::BelowOwned => {
                 let levels = usize::from(skim::DEEPEST_OWNED);
                 let (open, close) = (r#"{"f:spec":"#.repeat(levels), "}".repeat(levels));
                 (format!(r#""managedFields":[{{"fieldsV1":{open}{{{field}}}{close}}}]"#), String::new())

@@ -27,7 +27,7 @@ pub(super) const DEEPEST_OWNED: u8 = 12;
 
 /// A value, by the parts to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(super) enum SkimKeep {
     /// An object or its fields.
     Object(Needs),
     /// An object without its status and what else is beside its metadata and spec.
@@ -44,7 +44,7 @@ pub(super) enum Keep {
     Owned(u8),
 }
 
-impl Select for Keep {
+impl Select for SkimKeep {
     fn field(self, name: &str) -> Option<Self> {
         match (self, name) {
             (Self::Object(needs) | Self::Judged(needs), "metadata") => Some(Self::Metadata(needs)),
@@ -81,7 +81,7 @@ impl Select for Keep {
 /// Where a field is that is passed over.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum SkimPlace {
     /// In a container.
     Container,
     /// In an entry of managed fields.
@@ -94,11 +94,11 @@ pub(super) enum Place {
 
 /// Returns every field that is passed over.
 #[cfg(test)]
-pub(super) fn fields() -> impl Iterator<Item = (Place, &'static str)> {
-    let of = |place: Place, names: &'static [&'static str]| names.iter().map(move |name| (place, *name));
-    let of_container = OF_CONTAINER.iter().map(|(name, _)| (Place::Container, *name));
+pub(super) fn fields() -> impl Iterator<Item = (SkimPlace, &'static str)> {
+    let of = |place: SkimPlace, names: &'static [&'static str]| names.iter().map(move |name| (place, *name));
+    let of_container = OF_CONTAINER.iter().map(|(name, _)| (SkimPlace::Container, *name));
     of_container
-        .chain(of(Place::Manager, &OF_MANAGER))
-        .chain(of(Place::Owned, &OF_OWNED))
-        .chain(of(Place::BelowOwned, &["f:a"]))
+        .chain(of(SkimPlace::Manager, &OF_MANAGER))
+        .chain(of(SkimPlace::Owned, &OF_OWNED))
+        .chain(of(SkimPlace::BelowOwned, &["f:a"]))
 }

@@ -18,7 +18,7 @@ const MAX_JOINED: usize = 8;
 
 /// What rules may look up for one review.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedFacts {
     /// See [`Review::claims`](super::review::Review::claims).
     pub(super) claims: Vec<WantedClaim>,
     /// The runtimes of the jobs.
@@ -38,8 +38,8 @@ struct Usage {
 
 /// Returns what rules with these needs may look up, without the claims of templates with no pods. Claims of a
 /// runtime are among them only if `facts` has it.
-pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts: &dyn Facts) -> Wanted {
-    let mut all = Wanted::default();
+pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts: &dyn Facts) -> WantedFacts {
+    let mut all = WantedFacts::default();
     let (needs_claims, needs_runtimes) = (needs.has(Needs::CLAIMS), needs.has(Needs::RUNTIMES));
     let Subject::Object(change) = subject else { return all };
     if !needs_claims && !needs_runtimes {

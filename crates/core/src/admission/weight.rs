@@ -54,7 +54,7 @@ pub fn weight(body: &[u8]) -> usize {
 pub fn estimate(body: &[u8]) -> Estimate<'_> {
     let (mut mappings, mut entries, mut lists, mut items) = (0_usize, 0_usize, 0_usize, 0_usize);
     let mut estimate = Estimate::default();
-    let mut at = Place::default();
+    let mut at = ReviewPlace::default();
     let mut rest = body;
     let mut last = b' ';
     // From one quotation mark to the next: between them there is structure, then text, then structure again.
@@ -82,7 +82,7 @@ pub fn estimate(body: &[u8]) -> Estimate<'_> {
                 b':' => entries += 1,
                 b',' => items += 1,
                 b' ' | b'\t' | b'\n' | b'\r' => continue,
-                _ if last == b':' && at.is_at(&[Key::Request, Key::DryRun]) => {
+                _ if last == b':' && at.is_at(&[ReviewKey::Request, ReviewKey::DryRun]) => {
                     estimate.dry_run = *byte == b't';
                 }
                 _ => {}
@@ -121,7 +121,7 @@ fn after_text(mut rest: &[u8]) -> &[u8] {
 
 /// A key of the head of a review.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Key {
+enum ReviewKey {
     #[default]
     Other,
     Request,
@@ -137,16 +137,16 @@ const HEAD_DEPTH: usize = 3;
 
 /// Where in a review the look is: how deep, and below which keys.
 #[derive(Debug, Default)]
-struct Place {
+struct ReviewPlace {
     depth: usize,
-    keys: [Key; HEAD_DEPTH],
+    keys: [ReviewKey; HEAD_DEPTH],
 }
 
-impl Place {
+impl ReviewPlace {
     fn enter(&mut self) {
         // The keys of the list or mapping before are not those of this one.
         if let Some(key) = self.keys.get_mut(self.depth) {
-            *key = Key::Other;
+            *key = ReviewKey::Other;
         }
         self.depth += 1;
     }
@@ -159,27 +159,27 @@ impl Place {
         (1..=HEAD_DEPTH).contains(&self.depth)
     }
 
-    fn is_at(&self, keys: &[Key]) -> bool {
+    fn is_at(&self, keys: &[ReviewKey]) -> bool {
         self.depth == keys.len() && self.keys[..keys.len()] == *keys
     }
 
     fn key(&mut self, text: &[u8]) {
         self.keys[self.depth - 1] = match text {
-            b"request" => Key::Request,
-            b"uid" => Key::Uid,
-            b"userInfo" => Key::UserInfo,
-            b"username" => Key::Username,
-            b"namespace" => Key::Namespace,
-            b"dryRun" => Key::DryRun,
-            _ => Key::Other,
+            b"request" => ReviewKey::Request,
+            b"uid" => ReviewKey::Uid,
+            b"userInfo" => ReviewKey::UserInfo,
+            b"username" => ReviewKey::Username,
+            b"namespace" => ReviewKey::Namespace,
+            b"dryRun" => ReviewKey::DryRun,
+            _ => ReviewKey::Other,
         };
     }
 
     fn value<'b>(&self, text: &'b [u8], estimate: &mut Estimate<'b>) {
         match self.keys[..self.depth] {
-            [Key::Request, Key::Uid] => estimate.uid = text,
-            [Key::Request, Key::Namespace] => estimate.namespace = text,
-            [Key::Request, Key::UserInfo, Key::Username] => estimate.user = text,
+            [ReviewKey::Request, ReviewKey::Uid] => estimate.uid = text,
+            [ReviewKey::Request, ReviewKey::Namespace] => estimate.namespace = text,
+            [ReviewKey::Request, ReviewKey::UserInfo, ReviewKey::Username] => estimate.user = text,
             _ => {}
         }
     }

@@ -22,7 +22,7 @@ use crate::judge::checks::{
     TRAINING_OPERATOR, UNKNOWN_FIELD,
 };
 use crate::judge::finding::{Finding, Level, Part, Safety};
-use crate::judge::fold::{Folded, Walk, Way, each_place};
+use crate::judge::fold::{Folded, ItemWalk, Way, each_place};
 use crate::k8s::cron::Schedule;
 use crate::k8s::go::quoted;
 use crate::kinds::{self, Api, Kind, Operator, Workload};
@@ -31,13 +31,13 @@ use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 pub use known::prefer_denials;
-use known::{Known, keep_items};
+use known::{KnownPlaces, keep_items};
 use stored::Stored;
 use validate::{Cause, Reason};
 
 /// What the checked object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ObjectReading {
     /// A manifest: it may be partial (a kustomize patch), and contain placeholders.
     Manifest,
     /// An object inside a manifest, which a controller creates without strict validation.
@@ -59,12 +59,12 @@ pub(crate) enum Reading {
 /// Where a rule reports the same field, both findings have the same `path`.
 #[must_use]
 pub fn check(object: &Value) -> Vec<Finding> {
-    let mut found = check_as(object, Reading::Manifest);
+    let mut found = check_as(object, ObjectReading::Manifest);
     found.iter_mut().for_each(Finding::tell_items);
     found
 }
 
-fn check_as(object: &Value, reading: Reading) -> Vec<Finding> {
+fn check_as(object: &Value, reading: ObjectReading) -> Vec<Finding> {
     let mut found = structure::check(object, reading);
     if Kind::of(object).is_none() {
         return found;
@@ -78,7 +78,7 @@ fn check_as(object: &Value, reading: Reading) -> Vec<Finding> {
     // It has all that is inside, which is converted again.
     drop(stored);
     found.extend(never_fires(object));
-    found.extend(of_components(object, |inner| check_as(inner, Reading::Inside)));
+    found.extend(of_components(object, |inner| check_as(inner, ObjectReading::Inside)));
     dump::explain(object, &mut found);
     fold(found, object)
 }
@@ -171,15 +171,15 @@ pub fn fixable(object: &Value) -> Vec<Finding> {
     if Kind::of(object).is_some_and(|kind| is_training(&kind)) {
         return check(object);
     }
-    let mut found = structure::check(object, Reading::Manifest);
-    found.extend(of_components(object, |inner| structure::check(inner, Reading::Inside)));
+    let mut found = structure::check(object, ObjectReading::Manifest);
+    found.extend(of_components(object, |inner| structure::check(inner, ObjectReading::Inside)));
     found.iter_mut().for_each(Finding::tell_items);
     found
 }
 
 /// A request for an object of a known kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent<'a> {
+pub(crate) struct SentObject<'a> {
     /// The object as sent; findings point into it.
     pub(crate) written: &'a Value,
     /// The object as the API server validates it: with [defaults](defaults::defaulted) and the patches of
@@ -193,7 +193,7 @@ pub(crate) struct Sent<'a> {
 
 /// The response of the API server and the training operator to a request.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ApiAnswer {
     /// Whether the API server rejects the body before it calls webhooks.
     pub(crate) unreadable: bool,
     /// Whether the result is unknown because of a placeholder.
@@ -203,8 +203,8 @@ pub(crate) struct Answer {
 }
 
 /// Returns the response to a request.
-pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
-    let mut findings = structure::check(sent.written, Reading::Body { strict: sent.strict });
+pub(crate) fn answer(sent: &SentObject<'_>) -> ApiAnswer {
+    let mut findings = structure::check(sent.written, ObjectReading::Body { strict: sent.strict });
     let is_custom = Kind::of(sent.written).is_some_and(|kind| !kind.is_built_in());
     // Types of custom resources are checked after mutating webhooks, unknown fields before.
     let refuses = |finding: &Finding| {
@@ -226,7 +226,7 @@ pub(crate) fn answer(sent: &Sent<'_>) -> Answer {
     let open = open || findings.iter().any(|finding| finding.rule == PLACEHOLDER && !is_of_image(finding));
     let mut findings = fold(findings, sent.written);
     findings.iter_mut().for_each(Finding::tell_items);
-    Answer { unreadable, open, findings }
+    ApiAnswer { unreadable, open, findings }
 }
 
 /// Stands for [`API_SERVER`] where the server rejects only the pods that a controller creates.
@@ -240,7 +240,7 @@ fn report_causes(
     applies: impl Fn(&mut Cause) -> bool,
     found: &mut Vec<Finding>,
 ) {
-    let mut known = Known::of(found);
+    let mut known = KnownPlaces::of(found);
     for (causes, rule) in [
         (causes, API_SERVER),
         (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
@@ -257,7 +257,7 @@ fn add_findings(
     object: &Value,
     causes: impl IntoIterator<Item = Cause>,
     rule: &'static str,
-    known: &mut Known,
+    known: &mut KnownPlaces,
     found: &mut Vec<Finding>,
 ) {
     // What the server refuses, an operator may refuse for another reason.
@@ -277,12 +277,12 @@ fn add_findings(
 }
 
 /// A placeholder that is the reason for a cause.
-enum Held<'c, 'o> {
+enum HeldPlaceholder<'c, 'o> {
     Value(&'c Pointer, &'o str),
     Key(&'c Pointer, &'c str),
 }
 
-impl Held<'_, '_> {
+impl HeldPlaceholder<'_, '_> {
     fn finding(&self) -> Finding {
         match *self {
             Self::Value(at, text) => structure::held(at.clone(), text),
@@ -292,25 +292,25 @@ impl Held<'_, '_> {
 }
 
 /// Returns the placeholder that a cause is about: a value, or the key of a mapping that the server refuses.
-fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<Held<'c, 'o>> {
+fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<HeldPlaceholder<'c, 'o>> {
     // A name in capitals counts as a placeholder only where it is rejected.
     let is_refused = matches!(cause.reason, Reason::Invalid | Reason::NotSupported | Reason::NotFound)
         && !cause.message.ends_with("immutable");
     let holds = |text: &str| is_placeholder(text) || is_refused && is_to_replace(text);
     let places = [&cause.path, &cause.pointer];
     let value = |at: &'c Pointer| at.find(object)?.as_str().filter(|text| holds(text));
-    if let Some(held) = places.into_iter().find_map(|at| Some(Held::Value(at, value(at)?))) {
+    if let Some(held) = places.into_iter().find_map(|at| Some(HeldPlaceholder::Value(at, value(at)?))) {
         return Some(held);
     }
     let Some(Token::Key(key)) = cause.pointer.last().filter(|_| is_refused) else { return None };
-    (holds(key) && cause.message.contains(&quoted(key))).then(|| Held::Key(&cause.pointer, key))
+    (holds(key) && cause.message.contains(&quoted(key))).then(|| HeldPlaceholder::Key(&cause.pointer, key))
 }
 
 /// Tells whether a cause applies to a partial object too: where it explicitly sets nothing or a wrong value. Of
 /// many items, others are left out.
 fn applies_to_part(cause: &mut Cause, object: &Value) -> bool {
     let reason = cause.reason;
-    let applies = |place: &Walk<'_>| match reason {
+    let applies = |place: &ItemWalk<'_>| match reason {
         Reason::Required => is_empty_at(place),
         Reason::NotSupported => place.here().is_some_and(|value| !value.is_null()),
         _ => false,
@@ -326,7 +326,7 @@ fn applies_to_part(cause: &mut Cause, object: &Value) -> bool {
 }
 
 /// Tells whether `null`, `[]` or `{}` is written at a place, or around it.
-fn is_empty_at(place: &Walk<'_>) -> bool {
+fn is_empty_at(place: &ItemWalk<'_>) -> bool {
     match place.nearest() {
         Some(Value::Null) | None => true,
         Some(Value::Array(items)) => items.is_empty(),

@@ -11,7 +11,7 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
 /// How a tool marks what it applies.
-enum Mark {
+enum ApplierMark {
     /// A label, whatever its value.
     Label(&'static str),
     /// A label with this value.
@@ -28,10 +28,10 @@ enum Mark {
     ManagerPrefix(&'static str),
 }
 
-use Mark::{Annotation, AnnotationIs, Label, LabelIs, Manager, ManagerPrefix, Prefix};
+use ApplierMark::{Annotation, AnnotationIs, Label, LabelIs, Manager, ManagerPrefix, Prefix};
 
 /// Marks and their tools. The first match names the tool: some tools apply by means of another.
-const MARKS: &[(Mark, &str)] = &[
+const MARKS: &[(ApplierMark, &str)] = &[
     // argoproj/argo-cd: common/common.go. Authors write others (`sync-wave`, `sync-options`), only for Argo
     // CD.
     (Prefix("argocd.argoproj.io/"), "Argo CD"),
@@ -102,7 +102,7 @@ pub fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
             .inspect(|_| meter::spend(1))
             .any(|key| key.starts_with(prefix))
     };
-    let is_there = |mark: &Mark| match mark {
+    let is_there = |mark: &ApplierMark| match mark {
         Label(key) => workload.label(key).is_some(),
         LabelIs(key, value) => workload.label(key) == Some(value),
         Annotation(key) => workload.annotation(key).is_some(),
@@ -120,11 +120,11 @@ pub fn managed_fields<'a>(object: &Part<'a>) -> impl Iterator<Item = &'a Value> 
 }
 
 /// Returns the marks among the object's field managers, in one pass: there may be many.
-fn managers(workload: &Workload<'_>) -> Vec<&'static Mark> {
-    let mut found: Vec<&'static Mark> = Vec::new();
+fn managers(workload: &Workload<'_>) -> Vec<&'static ApplierMark> {
+    let mut found: Vec<&'static ApplierMark> = Vec::new();
     for entry in managed_fields(&workload.object) {
         let Field::Set(name) = text_in(entry, "manager") else { continue };
-        let is_name = |mark: &Mark| match mark {
+        let is_name = |mark: &ApplierMark| match mark {
             Manager(manager) => *manager == name,
             ManagerPrefix(prefix) => name.starts_with(prefix),
             Label(_) | LabelIs(..) | Annotation(_) | AnnotationIs(..) | Prefix(_) => false,

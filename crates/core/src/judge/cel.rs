@@ -24,7 +24,7 @@ use crate::kinds::registration::{self, NAMESPACE_LABEL, SYSTEM};
 use crate::kinds::{self, Kind};
 use crate::text::value::{Value, json};
 use crate::text::yaml;
-use conditions::Subject;
+use conditions::ConditionSubject;
 
 /// The exported parts of a policy.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,7 +71,7 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
                     export.notes.push(format!("Exported in part: {}: not for {left_out}.", rule.id));
                 }
                 for level in levels {
-                    let judge = Judge { policy, rule, cel, level, today };
+                    let judge = CelSource { policy, rule, cel, level, today };
                     export.objects.push([judging(&judge), binding(&name(rule, "", level), level, own)]);
                     export.objects.extend(Kind::all().filter(|kind| kind.components.is_some()).map(|kind| {
                         let name = inside::name(&judge, kind);
@@ -104,7 +104,7 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
 }
 
 /// What one exported policy is made from.
-struct Judge<'p> {
+struct CelSource<'p> {
     policy: &'p Policy,
     rule: &'p Rule,
     cel: &'p Cel,
@@ -155,9 +155,9 @@ fn of(object: &str, expression: &str) -> String {
 }
 
 /// Returns the policy that judges by one rule, for the objects that the rule has one action for.
-fn judging(judge: &Judge<'_>) -> Value {
-    let Judge { policy, rule, cel, level, .. } = *judge;
-    let wrong = |object: &'static str| of(object, &places(judge, Subject::itself(object)));
+fn judging(judge: &CelSource<'_>) -> Value {
+    let CelSource { policy, rule, cel, level, .. } = *judge;
+    let wrong = |object: &'static str| of(object, &places(judge, ConditionSubject::itself(object)));
     let (id, summary) = (quoted(&format!("{}: ", rule.id)), quoted(&format!(": {}", rule.summary)));
     // As the engine's ratchet has it.
     let Ratchet { labels, measure } = rule.ratchet;
@@ -199,8 +199,8 @@ fn judging(judge: &Judge<'_>) -> Value {
 
 /// Returns the places of an object, which is called `o`, that violate the rule with the policy's parameters for
 /// it.
-fn places(judge: &Judge<'_>, subject: Subject) -> String {
-    let Judge { policy, rule, cel, .. } = *judge;
+fn places(judge: &CelSource<'_>, subject: ConditionSubject) -> String {
+    let CelSource { policy, rule, cel, .. } = *judge;
     let base = policy.base(&rule.id);
     let with_roles = by_kind::with_roles(cel.places, cel.kinds);
     let with_params = cel.params.iter().fold(with_roles, |text, name| {

@@ -9,7 +9,7 @@ use crate::judge::finding::Finding;
 use crate::judge::joined::Joined;
 use crate::judge::mounts::CheckpointHints;
 use crate::judge::nodes::Placement;
-use crate::judge::ranks::Reading;
+use crate::judge::ranks::WorkloadReading;
 use crate::judge::words::has_word;
 use crate::kinds::{ClaimUse, ContainerSlot, Field, Mounted, OwnClaim, Part, PodTemplate, Workload};
 use crate::text::meter;
@@ -20,7 +20,7 @@ use crate::text::value::Value;
 const MAX_EVERYWHERE: usize = 8;
 
 /// One claim, and all the templates of the object that mount it.
-pub(super) struct Shared<'a> {
+pub(super) struct SharedClaim<'a> {
     pub(super) name: &'a str,
     /// Each volume of it, with the index of its pod template; in the order of the templates.
     pub(super) uses: Vec<(usize, ClaimUse<'a>)>,
@@ -45,7 +45,7 @@ pub(super) struct Users {
 pub(super) struct Scene<'w, 'a> {
     pub(super) workload: &'w Workload<'a>,
     pub(super) placement: Placement<'w, 'a>,
-    reading: &'w Reading<'a>,
+    reading: &'w WorkloadReading<'a>,
     /// The runtime that has the pods.
     joined: Option<&'w Joined<'w>>,
     /// What each pod template says of its checkpoints, once that is needed.
@@ -57,7 +57,7 @@ pub(super) struct Scene<'w, 'a> {
 impl<'w, 'a> Scene<'w, 'a> {
     pub(super) fn of(
         workload: &'w Workload<'a>,
-        reading: &'w Reading<'a>,
+        reading: &'w WorkloadReading<'a>,
         joined: Option<&'w Joined<'w>>,
     ) -> Self {
         let hints = workload.pods.iter().map(|_| OnceCell::new()).collect();
@@ -66,9 +66,9 @@ impl<'w, 'a> Scene<'w, 'a> {
     }
 
     /// Returns the claims of the object: by name, then those that are described in it.
-    pub(super) fn claims(&self) -> Vec<Shared<'a>> {
-        let mut by_name: BTreeMap<&'a str, Shared<'a>> = BTreeMap::new();
-        let shared = |name| Shared { name, uses: Vec::new(), modes: None, everywhere: None };
+    pub(super) fn claims(&self) -> Vec<SharedClaim<'a>> {
+        let mut by_name: BTreeMap<&'a str, SharedClaim<'a>> = BTreeMap::new();
+        let shared = |name| SharedClaim { name, uses: Vec::new(), modes: None, everywhere: None };
         for (index, pod) in self.workload.pods.iter().enumerate() {
             for mut claim in pod.claims() {
                 self.put(pod, &mut claim);
@@ -100,7 +100,7 @@ impl<'w, 'a> Scene<'w, 'a> {
                     known.everywhere = known.everywhere.or(everywhere);
                     known.uses.push((0, mount(name, "", part.clone())));
                 }
-                (None, Some(modes)) => described.push(Shared {
+                (None, Some(modes)) => described.push(SharedClaim {
                     uses: vec![(0, mount(own.name, "", modes.clone()))],
                     modes: Some(modes.clone()),
                     everywhere,
@@ -113,7 +113,7 @@ impl<'w, 'a> Scene<'w, 'a> {
     }
 
     /// Returns the claims that pods mount by their names.
-    fn by_mounts(&self, own: BTreeMap<&'a str, OwnClaim<'a>>) -> Vec<Shared<'a>> {
+    fn by_mounts(&self, own: BTreeMap<&'a str, OwnClaim<'a>>) -> Vec<SharedClaim<'a>> {
         let mut found: BTreeMap<&'a str, Vec<(usize, ClaimUse<'a>)>> = BTreeMap::new();
         if own.is_empty() {
             return Vec::new();
@@ -140,7 +140,7 @@ impl<'w, 'a> Scene<'w, 'a> {
         }
         let shared = |(name, uses)| {
             let modes = own.get(name).and_then(|own: &OwnClaim<'a>| own.modes.clone());
-            Shared { name, uses, modes, everywhere: None }
+            SharedClaim { name, uses, modes, everywhere: None }
         };
         found.into_iter().map(shared).collect()
     }
@@ -157,7 +157,7 @@ impl<'w, 'a> Scene<'w, 'a> {
     }
 
     /// Tells whether every mount of a claim is read-only.
-    pub(super) fn is_read_only(&self, shared: &Shared<'_>) -> bool {
+    pub(super) fn is_read_only(&self, shared: &SharedClaim<'_>) -> bool {
         shared.everywhere.is_none()
             && shared
                 .uses
@@ -167,7 +167,7 @@ impl<'w, 'a> Scene<'w, 'a> {
 
     /// Tells whether a claim holds checkpoints, by the usual names
     /// (docs/internals/manifests.md#names-of-checkpoints).
-    pub(super) fn holds_checkpoints(&self, shared: &Shared<'_>, words: &[&str]) -> bool {
+    pub(super) fn holds_checkpoints(&self, shared: &SharedClaim<'_>, words: &[&str]) -> bool {
         let everywhere = |path: &str| {
             has_word(path, words)
                 || (0..self.workload.pods.len()).any(|pod| self.hints(pod).is_told_of(path, words))
@@ -180,7 +180,7 @@ impl<'w, 'a> Scene<'w, 'a> {
     }
 
     /// Returns the pods that use a claim.
-    pub(super) fn users(&self, shared: &Shared<'_>) -> Rc<Users> {
+    pub(super) fn users(&self, shared: &SharedClaim<'_>) -> Rc<Users> {
         if shared.everywhere.is_some() {
             let all = || Rc::new(self.users_in((0..self.workload.pods.len()).collect()));
             return Rc::clone(self.all.get_or_init(all));

@@ -72,7 +72,7 @@ pub struct CommandLine<'a> {
 pub struct Item<'a> {
     /// The container. A pointer to the list would be one more allocation for each container.
     container: Pointer,
-    list: List,
+    list: CommandList,
     /// Its index in the list.
     index: u32,
     /// The text after `$(X)` is replaced.
@@ -83,12 +83,12 @@ pub struct Item<'a> {
 
 /// The list that an item is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum List {
+enum CommandList {
     Command,
     Args,
 }
 
-impl List {
+impl CommandList {
     const fn name(self) -> &'static str {
         match self {
             Self::Command => "command",
@@ -242,11 +242,11 @@ impl<'a> CommandLine<'a> {
     #[must_use]
     pub fn of(container: Container<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
         let environment = Environment::of(&container.part, added, room);
-        let values = |list: List| {
+        let values = |list: CommandList| {
             let list = container.part.value.and_then(|container| container.get(list.name())?.as_array());
             list.map_or(&[][..], Vec::as_slice)
         };
-        let lists = [List::Command, List::Args].map(|list| (list, values(list)));
+        let lists = [CommandList::Command, CommandList::Args].map(|list| (list, values(list)));
         let all: usize = lists.iter().map(|(_, values)| values.len()).sum();
         let mut argv: Vec<Item<'a>> = Vec::with_capacity(all.min(MOST_ITEMS));
         for (list, values) in lists {

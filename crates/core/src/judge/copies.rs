@@ -1,7 +1,7 @@
 //! What the scripts of containers copy to where it is kept.
 
 use crate::judge::commands::{CommandLine, Token};
-use crate::judge::mounts::{Destinations, Fate};
+use crate::judge::mounts::{Destinations, FileFate};
 use crate::text::meter;
 use crate::text::shell::Word;
 
@@ -9,9 +9,9 @@ use crate::text::shell::Word;
 const MAX_SOURCES: usize = 64;
 
 /// A path, as far as it is known: whether it is absolute, and its steps.
-pub(super) struct Path<'p>(bool, Vec<&'p str>);
+pub(super) struct PathSteps<'p>(bool, Vec<&'p str>);
 
-impl<'p> Path<'p> {
+impl<'p> PathSteps<'p> {
     pub(super) fn of(word: &'p Word) -> Self {
         let path = word.start();
         meter::spend_text(path);
@@ -43,17 +43,17 @@ pub(super) fn saved<'c>(
     line: &'c CommandLine<'_>,
     mounts: &Destinations<'_>,
     none_kept: bool,
-) -> Option<Vec<Path<'c>>> {
+) -> Option<Vec<PathSteps<'c>>> {
     let mut all = Vec::new();
     for (from, to) in line.commands.iter().filter_map(|command| copied(&command.program, &command.words)) {
         let start = to.start();
         let is_kept = match start.starts_with('/') {
-            true => matches!(mounts.fate(start, to.known().is_some()), Fate::Kept | Fate::Unknown),
+            true => matches!(mounts.fate(start, to.known().is_some()), FileFate::Kept | FileFate::Unknown),
             // Another host, another program, or a directory that is not known.
             false => start.contains(':') || start.is_empty() || start == "-" || !none_kept,
         };
         if is_kept {
-            all.extend(from.into_iter().map(Path::of));
+            all.extend(from.into_iter().map(PathSteps::of));
         }
         if all.len() > MAX_SOURCES {
             return None;

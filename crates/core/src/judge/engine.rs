@@ -8,7 +8,7 @@ use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, sort};
 use crate::judge::fold::Folded;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, Scope, trusted_controllers};
-use crate::judge::ranks::Reading;
+use crate::judge::ranks::WorkloadReading;
 use crate::judge::ratchet::ratchet;
 pub use crate::judge::request::{Operation, Origin, Request};
 use crate::judge::rule::{Cx, Rule, RuleId};
@@ -225,7 +225,7 @@ impl<'a> Judgement<'a> {
         };
         let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));
         let rules: Vec<(&Rule, Effective)> = of_kind.filter(runs).collect();
-        let reading = Reading::of(self.workload);
+        let reading = WorkloadReading::of(self.workload);
         let mut findings = Folded::default();
         for (rule, settings) in &rules {
             let mut cx = Cx { findings, partial, ..self.cx(rule, settings, &reading) };
@@ -252,7 +252,7 @@ impl<'a> Judgement<'a> {
     }
 
     /// Returns what a rule is given.
-    fn cx<'c>(&'c self, rule: &'c Rule, settings: &'c Effective, reading: &'c Reading<'c>) -> Cx<'c> {
+    fn cx<'c>(&'c self, rule: &'c Rule, settings: &'c Effective, reading: &'c WorkloadReading<'c>) -> Cx<'c> {
         Cx {
             rule,
             request: self.request,
@@ -270,7 +270,7 @@ impl<'a> Judgement<'a> {
         let rules = self.scope.rules(|rule| rule.restore.is_some());
         let rules = rules.filter_map(|(rule, settings)| Some((rule, rule.restore?, settings)));
         let rules: Vec<_> = rules.collect();
-        let reading = Reading::of(self.workload);
+        let reading = WorkloadReading::of(self.workload);
         rules
             .iter()
             .flat_map(|(rule, restore, settings)| restore(&self.cx(rule, settings, &reading)))

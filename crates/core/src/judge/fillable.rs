@@ -5,9 +5,9 @@ use crate::text::value::Value;
 
 /// The paths that rules may fill, as steps; `None` matches any step.
 #[derive(Debug)]
-pub(crate) struct Places(Vec<Vec<Option<String>>>);
+pub(crate) struct FillablePaths(Vec<Vec<Option<String>>>);
 
-impl Places {
+impl FillablePaths {
     pub(super) fn of(patterns: impl IntoIterator<Item = String>) -> Self {
         let step = |step: &str| (step != "*").then(|| step.replace("~1", "/").replace("~0", "~"));
         Self(patterns.into_iter().map(|pattern| pattern.split('/').skip(1).map(step).collect()).collect())
@@ -84,7 +84,7 @@ mod tests {
     use crate::text::value::json;
 
     fn allows(list: &[&str], before: &Value, after: &Value) -> bool {
-        Places::of(list.iter().map(|place| (*place).to_owned())).allow_change(before, after)
+        FillablePaths::of(list.iter().map(|place| (*place).to_owned())).allow_change(before, after)
     }
 
     #[test]

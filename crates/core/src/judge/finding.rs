@@ -9,7 +9,7 @@ use std::hash::Hash as _;
 
 use serde::Serialize;
 
-use crate::judge::fold::{self, Items, Problem};
+use crate::judge::fold::{self, FoldableProblem, Items};
 use crate::judge::rule_id::RuleId;
 use crate::text::number::thousands;
 use crate::text::patch::Op;
@@ -293,7 +293,7 @@ impl Finding {
     }
 }
 
-impl Problem for Finding {
+impl FoldableProblem for Finding {
     fn path(&self) -> &Pointer {
         &self.path
     }

@@ -16,7 +16,7 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::{hash, meter};
 pub use items::{Items, Named};
 pub(crate) use mark::{ByHash, Hashes, key as mix_key, mix};
-pub(crate) use walk::{Walk, Way, each_place};
+pub(crate) use walk::{ItemWalk, Way, each_place};
 
 /// The most items of a list that have a problem of their own each.
 pub const MOST_APART: usize = 16;
@@ -26,14 +26,14 @@ pub const MOST_WORDS: usize = 256;
 
 /// Where an item is: a step of a path that differs between the items of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step<'s> {
+pub(crate) enum ItemStep<'s> {
     /// The index of an item.
     Index(usize),
     /// The key of an entry, which the author chose.
     Key(&'s str),
 }
 
-impl Step<'_> {
+impl ItemStep<'_> {
     fn token(self) -> Token {
         match self {
             Self::Index(index) => Token::Index(index),
@@ -44,47 +44,47 @@ impl Step<'_> {
 
 /// A step that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kept {
+enum KeptStep {
     Index(usize),
     Key(Box<str>),
 }
 
-impl Kept {
-    fn of(step: Step<'_>) -> Self {
+impl KeptStep {
+    fn of(step: ItemStep<'_>) -> Self {
         match step {
-            Step::Index(index) => Self::Index(index),
-            Step::Key(key) => Self::Key(key.into()),
+            ItemStep::Index(index) => Self::Index(index),
+            ItemStep::Key(key) => Self::Key(key.into()),
         }
     }
 
-    fn step(&self) -> Step<'_> {
+    fn step(&self) -> ItemStep<'_> {
         match self {
-            Self::Index(index) => Step::Index(*index),
-            Self::Key(key) => Step::Key(key),
+            Self::Index(index) => ItemStep::Index(*index),
+            Self::Key(key) => ItemStep::Key(key),
         }
     }
 
     /// Tells whether `next` is the item after it.
-    fn precedes(&self, next: Step<'_>) -> bool {
-        matches!((self, next), (Self::Index(index), Step::Index(next)) if index.checked_add(1) == Some(next))
+    fn precedes(&self, next: ItemStep<'_>) -> bool {
+        matches!((self, next), (Self::Index(index), ItemStep::Index(next)) if index.checked_add(1) == Some(next))
     }
 }
 
 /// Returns the steps of a path that differ between items: indexes, and keys that the author chose.
-fn steps(path: &Pointer) -> Vec<Step<'_>> {
+fn steps(path: &Pointer) -> Vec<ItemStep<'_>> {
     path.tokens().into_iter().filter_map(step).collect()
 }
 
-fn step(token: &Token) -> Option<Step<'_>> {
+fn step(token: &Token) -> Option<ItemStep<'_>> {
     match token {
-        Token::Index(index) => Some(Step::Index(*index)),
-        Token::Key(std::borrow::Cow::Owned(key)) => Some(Step::Key(key)),
+        Token::Index(index) => Some(ItemStep::Index(*index)),
+        Token::Key(std::borrow::Cow::Owned(key)) => Some(ItemStep::Key(key)),
         Token::Key(std::borrow::Cow::Borrowed(_)) => None,
     }
 }
 
 /// Returns a place with other steps, as far as there are any.
-fn with_steps<'s>(place: &Pointer, mut steps: impl Iterator<Item = Step<'s>>) -> Pointer {
+fn with_steps<'s>(place: &Pointer, mut steps: impl Iterator<Item = ItemStep<'s>>) -> Pointer {
     let tokens = place.tokens().into_iter().map(|token| match step(token).and_then(|_| steps.next()) {
         Some(step) => step.token(),
         None => token.clone(),
@@ -93,7 +93,7 @@ fn with_steps<'s>(place: &Pointer, mut steps: impl Iterator<Item = Step<'s>>) ->
 }
 
 /// Something that is wrong at a place, and that may be so in others.
-pub(crate) trait Problem: Sized {
+pub(crate) trait FoldableProblem: Sized {
     /// The path of its field.
     fn path(&self) -> &Pointer;
     /// What it is a sort of, without its words.
@@ -117,7 +117,7 @@ pub(crate) struct Folded<P> {
     classes: ByHash<Vec<Kin>>,
     sorts: ByHash<Sort>,
     /// Where problems belong that were announced.
-    announced: ByHash<(usize, Vec<Kept>)>,
+    announced: ByHash<(usize, Vec<KeptStep>)>,
     /// Where those belong that say something that was not announced, by what they were announced to be a sort of.
     rests: ByHash<usize>,
     /// What the open problem was announced to be a sort of.
@@ -131,7 +131,7 @@ pub(crate) struct Folded<P> {
 struct Kin {
     /// Its index in the list.
     nth: usize,
-    item: Vec<Kept>,
+    item: Vec<KeptStep>,
     /// How many steps are the same for all its items.
     fixed: usize,
 }
@@ -159,7 +159,7 @@ impl<P> Default for Folded<P> {
     }
 }
 
-impl<P: Problem> Folded<P> {
+impl<P: FoldableProblem> Folded<P> {
     /// Adds a problem, and returns it to be added to until the next one comes.
     pub(crate) fn push(&mut self, problem: P) -> &mut P {
         self.settle();
@@ -178,7 +178,7 @@ impl<P: Problem> Folded<P> {
 
     /// Adds an item to a problem that was announced before and is folded, without making it; tells whether there
     /// is one. `as_what` is all that it says and is at but for the steps of its path that differ between items.
-    pub(crate) fn repeats(&mut self, as_what: u64, item: &[Step<'_>]) -> bool {
+    pub(crate) fn repeats(&mut self, as_what: u64, item: &[ItemStep<'_>]) -> bool {
         if let Some((_, Some(open))) = &self.open
             && *open == as_what
         {
@@ -194,7 +194,7 @@ impl<P: Problem> Folded<P> {
     /// As [`Self::repeats`], for a problem that says something else of each item: tells whether it is one of those
     /// beyond [`MOST_WORDS`], of which only the number is kept. If not, it is to be announced next. `as_sort` is
     /// all that it is at and says but for these words.
-    pub(crate) fn repeats_sort(&mut self, as_what: u64, as_sort: u64, item: &[Step<'_>]) -> bool {
+    pub(crate) fn repeats_sort(&mut self, as_what: u64, as_sort: u64, item: &[ItemStep<'_>]) -> bool {
         if self.repeats(as_what, item) {
             return true;
         }
@@ -213,13 +213,13 @@ impl<P: Problem> Folded<P> {
     }
 
     /// Adds an item to some problems, with the steps of each, as [`Self::repeats`] does for one: to all, or to none.
-    pub(crate) fn repeat_all(&mut self, all: &[(u64, Vec<Step<'_>>)]) -> bool {
+    pub(crate) fn repeat_all(&mut self, all: &[(u64, Vec<ItemStep<'_>>)]) -> bool {
         let is_folded = all.iter().all(|(as_what, item)| self.items_of(*as_what, item).is_some());
         is_folded && all.iter().all(|(as_what, item)| self.repeats(*as_what, item))
     }
 
     /// Returns the items of a problem that was announced before and is folded.
-    fn items_of(&mut self, as_what: u64, item: &[Step<'_>]) -> Option<&mut Items> {
+    fn items_of(&mut self, as_what: u64, item: &[ItemStep<'_>]) -> Option<&mut Items> {
         let (nth, around) = self.announced.get(&as_what)?;
         let fits = around.iter().zip(item).all(|(kept, step)| kept.step() == *step);
         let there = self.list[*nth].as_mut().filter(|problem| fits && !problem.is_open())?;
@@ -295,7 +295,7 @@ impl<P: Problem> Folded<P> {
         known.apart += 1;
         let nth = self.list.len();
         let kin = self.classes.entry(class).or_default();
-        kin.push(Kin { nth, item: item.iter().copied().map(Kept::of).collect(), fixed });
+        kin.push(Kin { nth, item: item.iter().copied().map(KeptStep::of).collect(), fixed });
         self.list.push(Some(problem));
         if let (Some((nth, around)), Some(as_what)) = (self.fold(class, sort), announced) {
             self.announced.insert(as_what, (nth, around));
@@ -304,7 +304,7 @@ impl<P: Problem> Folded<P> {
 
     /// Makes those that say the same as the newest one, and are items of one list, one. Returns which, and what is
     /// around its items.
-    fn fold(&mut self, class: u64, sort: u64) -> Option<(usize, Vec<Kept>)> {
+    fn fold(&mut self, class: u64, sort: u64) -> Option<(usize, Vec<KeptStep>)> {
         let kin = self.classes.get_mut(&class)?;
         let newest = kin.last()?;
         if kin.len() <= MOST_APART {
@@ -313,7 +313,7 @@ impl<P: Problem> Folded<P> {
         let item = newest.item.clone();
         let beside = |kin: &Kin, at: usize| kin.fixed >= at && kin.item[..at] == item[..at];
         let has_many = |at: &usize| {
-            let mut different: Vec<&Kept> = Vec::new();
+            let mut different: Vec<&KeptStep> = Vec::new();
             for kin in kin.iter().filter(|kin| kin.fixed > *at && beside(kin, *at)) {
                 let step = &kin.item[*at];
                 if different.last() != Some(&step) && !different.contains(&step) {
@@ -376,7 +376,7 @@ pub(crate) fn words(text: &str, path: &Pointer, hasher: &mut DefaultHasher) {
     let keys: Vec<&str> = steps(path)
         .into_iter()
         .filter_map(|step| match step {
-            Step::Key(key) if !key.is_empty() => Some(key),
+            ItemStep::Key(key) if !key.is_empty() => Some(key),
             _ => None,
         })
         .collect();
@@ -407,7 +407,7 @@ pub(crate) fn words(text: &str, path: &Pointer, hasher: &mut DefaultHasher) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::items::Set;
+    use super::items::ItemSet;
     use super::*;
     use crate::judge::checks;
     use crate::judge::finding::{Finding, Level, Safety};
@@ -533,18 +533,18 @@ mod tests {
         fn a_set_gives_back_what_was_put_in(
             items in prop::collection::vec((0..3_usize, "[a-c]{0,2}", 0..4_usize), 1..60),
         ) {
-            let mut set = Set::default();
-            let mut expected: Vec<Vec<Kept>> = Vec::new();
+            let mut set = ItemSet::default();
+            let mut expected: Vec<Vec<KeptStep>> = Vec::new();
             for (first, key, last) in &items {
-                let item = [Step::Index(*first), Step::Key(key), Step::Index(*last)];
+                let item = [ItemStep::Index(*first), ItemStep::Key(key), ItemStep::Index(*last)];
                 set.push(&item);
-                expected.push(item.into_iter().map(Kept::of).collect());
+                expected.push(item.into_iter().map(KeptStep::of).collect());
             }
             expected.dedup();
-            let mut found: Vec<Vec<Kept>> = Vec::new();
+            let mut found: Vec<Vec<KeptStep>> = Vec::new();
             let mut shared_well = true;
             set.each(3, &mut |item, shared| {
-                let item: Vec<Kept> = item.iter().copied().map(Kept::of).collect();
+                let item: Vec<KeptStep> = item.iter().copied().map(KeptStep::of).collect();
                 shared_well &= found.last().is_none_or(|last| last[..shared] == item[..shared]);
                 found.push(item);
             });

@@ -95,7 +95,7 @@ impl<'m, 'a> CheckpointHints<'m, 'a> {
 
 /// What becomes of files that a container writes. Ordered: of several, the last counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate<'a> {
+pub(super) enum FileFate<'a> {
     /// They are in the container's own files, and are lost with it.
     OfContainer,
     /// They are in an `emptyDir` of this name, and are lost with the pod.
@@ -114,7 +114,7 @@ pub(super) enum Fate<'a> {
 
 /// The volumes of a pod, by name.
 #[derive(Debug, Default)]
-pub(super) struct Volumes<'a>(BTreeMap<&'a str, Fate<'a>>);
+pub(super) struct Volumes<'a>(BTreeMap<&'a str, FileFate<'a>>);
 
 impl<'a> Volumes<'a> {
     pub(super) fn of(pod: &PodTemplate<'a>) -> Self {
@@ -129,9 +129,9 @@ impl<'a> Volumes<'a> {
 /// Where the files of containers go: the mounts of one container, or of several together.
 #[derive(Debug, Default)]
 pub(super) struct Destinations<'a> {
-    by_path: BTreeMap<String, Fate<'a>>,
+    by_path: BTreeMap<String, FileFate<'a>>,
     /// The best that becomes of files in any of them.
-    best: Option<Fate<'a>>,
+    best: Option<FileFate<'a>>,
     /// Whether a volume is mounted at a path that is not known.
     is_open: bool,
 }
@@ -147,11 +147,11 @@ impl<'a> Destinations<'a> {
                 self.is_open = true;
                 continue;
             };
-            let volume = volumes.0.get(name).copied().unwrap_or(Fate::Unknown);
+            let volume = volumes.0.get(name).copied().unwrap_or(FileFate::Unknown);
             let fate = match mount.get("readOnly").bool() {
-                Field::Set(true) if volume >= Fate::Read => Fate::Read,
-                Field::Set(true) => Fate::ReadOnly(name),
-                Field::Placeholder(_) => Fate::Unknown,
+                Field::Set(true) if volume >= FileFate::Read => FileFate::Read,
+                Field::Set(true) => FileFate::ReadOnly(name),
+                Field::Placeholder(_) => FileFate::Unknown,
                 Field::Set(false) | Field::Unset | Field::Wrong => volume,
             };
             match mount.get("mountPath").text() {
@@ -161,24 +161,26 @@ impl<'a> Destinations<'a> {
                     let known = self.by_path.entry(path).or_insert(fate);
                     *known = (*known).max(fate);
                 }
-                _ => self.is_open |= fate >= Fate::OfNode(""),
+                _ => self.is_open |= fate >= FileFate::OfNode(""),
             }
         }
     }
 
     /// Returns what becomes of files in an absolute path. `whole` tells whether that is all of it, or only
     /// how it begins.
-    pub(super) fn fate(&self, path: &str, whole: bool) -> Fate<'a> {
+    pub(super) fn fate(&self, path: &str, whole: bool) -> FileFate<'a> {
         if self.is_open {
-            return Fate::Unknown;
+            return FileFate::Unknown;
         }
         let beginning = if whole { path } else { path.rsplit_once('/').map_or("", |(before, _)| before) };
-        let Some(path) = normal(beginning).filter(|path| path.starts_with('/')) else { return Fate::Unknown };
+        let Some(path) = normal(beginning).filter(|path| path.starts_with('/')) else {
+            return FileFate::Unknown;
+        };
         // More may be mounted below.
         let below = if path == "/" { path.clone() } else { format!("{path}/") };
         let mut deeper = self.by_path.range(below.clone()..).take_while(|(at, _)| at.starts_with(&below));
         if !whole && deeper.next().is_some() {
-            return Fate::Unknown;
+            return FileFate::Unknown;
         }
         let mut at = path.as_str();
         loop {
@@ -186,17 +188,17 @@ impl<'a> Destinations<'a> {
             if let Some(fate) = self.by_path.get(if at.is_empty() { "/" } else { at }) {
                 return *fate;
             }
-            let Some((before, _)) = at.rsplit_once('/') else { return Fate::OfContainer };
+            let Some((before, _)) = at.rsplit_once('/') else { return FileFate::OfContainer };
             at = before;
         }
     }
 
     /// Returns the best that becomes of files in any of the mounts.
-    pub(super) fn best(&self) -> Fate<'a> {
+    pub(super) fn best(&self) -> FileFate<'a> {
         if self.is_open {
-            return Fate::Unknown;
+            return FileFate::Unknown;
         }
-        self.best.unwrap_or(Fate::OfContainer)
+        self.best.unwrap_or(FileFate::OfContainer)
     }
 
     /// Tells whether something is mounted at one of the paths, or may be.
@@ -217,25 +219,25 @@ fn normal(path: &str) -> Option<String> {
 }
 
 /// Returns what becomes of files in a volume.
-fn fate(volume: &Value) -> Fate<'_> {
+fn fate(volume: &Value) -> FileFate<'_> {
     let name = volume.get("name").and_then(Value::as_str).unwrap_or_default();
     let has = |source: &str| volume.get(source).is_some();
     if has("emptyDir") {
-        return Fate::OfPod(name);
+        return FileFate::OfPod(name);
     }
     if has("hostPath") {
-        return Fate::OfNode(name);
+        return FileFate::OfNode(name);
     }
     if ["configMap", "downwardAPI", "image", "projected", "secret"].into_iter().any(has) {
-        return Fate::ReadOnly(name);
+        return FileFate::ReadOnly(name);
     }
     if volume.get("persistentVolumeClaim").and_then(|claim| claim.get("readOnly")?.as_bool()) == Some(true) {
-        return Fate::Read;
+        return FileFate::Read;
     }
     // Without a source it is an `emptyDir`, or one is still to be written.
     let mut fields = volume.as_object().into_iter().flatten();
     let is_complete = fields.any(|(key, value)| key != "name" && !value.is_null());
-    if is_complete { Fate::Kept } else { Fate::Unknown }
+    if is_complete { FileFate::Kept } else { FileFate::Unknown }
 }
 
 /// Returns the values of the variables and flags of a container whose name has one of the words.

@@ -9,7 +9,7 @@ use crate::text::value::Value;
 
 /// On how many nodes pods run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Nodes {
+pub(super) enum NodeSpread {
     /// All on one.
     One,
     /// Certainly on several.
@@ -28,7 +28,7 @@ const MOST_GPUS: i64 = 16;
 /// The pod templates of an object, with cached nodes: many claims may share a set of templates.
 pub(super) struct Placement<'w, 'a> {
     workload: &'w Workload<'a>,
-    nodes: RefCell<BTreeMap<(Vec<usize>, Among), Nodes>>,
+    nodes: RefCell<BTreeMap<(Vec<usize>, Among), NodeSpread>>,
     /// How much there is to read of each template, once it is needed.
     weights: OnceCell<Vec<usize>>,
     /// How much may still be read, once some was.
@@ -51,7 +51,7 @@ impl<'w, 'a> Placement<'w, 'a> {
 
     /// Returns on how many nodes the pods of the templates run; nothing once more than
     /// [`MAX_SETS_PER_TEMPLATE`] were asked for.
-    pub(super) fn nodes(&self, pods: &[usize], among: Among) -> Option<Nodes> {
+    pub(super) fn nodes(&self, pods: &[usize], among: Among) -> Option<NodeSpread> {
         let key = (pods.to_vec(), among);
         if let Some(known) = self.nodes.borrow().get(&key) {
             return Some(*known);
@@ -71,11 +71,11 @@ impl<'w, 'a> Placement<'w, 'a> {
                 .collect::<Vec<_>>()
         };
         let nodes = match among {
-            _ if on_one_node(self.workload, &templates, among) => Nodes::One,
+            _ if on_one_node(self.workload, &templates, among) => NodeSpread::One,
             Among::OneRun if self.need_several(pods) || on_several_nodes(self.workload, &minimums()) => {
-                Nodes::Several
+                NodeSpread::Several
             }
-            _ => Nodes::Any,
+            _ => NodeSpread::Any,
         };
         self.nodes.borrow_mut().insert(key, nodes);
         Some(nodes)
@@ -142,7 +142,7 @@ mod tests {
             others.filter_map(|other| placement.nodes(&[large, other], Among::OneRun)).collect::<Vec<_>>()
         };
         let (answers, steps) = meter::run(Bounds::default(), ask).expect("no bound");
-        assert!(answers.len() > 100 && answers.iter().all(|nodes| *nodes == Nodes::Several));
+        assert!(answers.len() > 100 && answers.iter().all(|nodes| *nodes == NodeSpread::Several));
         assert!(steps < 10 * CONTAINERS, "{steps} steps");
     }
 }

@@ -155,7 +155,7 @@ pub struct Policy {
 
 /// An object as matchers see it.
 #[derive(Debug)]
-struct Subject<'s> {
+struct PolicySubject<'s> {
     request: &'s Request<'s>,
     workload: &'s Workload<'s>,
     taints: &'s [(String, String)],
@@ -163,7 +163,7 @@ struct Subject<'s> {
     accelerators: OnceCell<bool>,
 }
 
-impl Subject<'_> {
+impl PolicySubject<'_> {
     fn asks_for_accelerators(&self) -> bool {
         *self.accelerators.get_or_init(|| {
             let taints: Vec<(&str, &str)> =
@@ -181,7 +181,7 @@ impl Subject<'_> {
 }
 
 impl Matcher {
-    fn matches(&self, subject: &Subject<'_>) -> bool {
+    fn matches(&self, subject: &PolicySubject<'_>) -> bool {
         let any = |globs: &[globset::GlobMatcher], text: &str| {
             globs.is_empty() || globs.iter().any(|glob| glob.is_match(text))
         };
@@ -211,7 +211,7 @@ impl Exemption {
 #[derive(Debug)]
 pub struct Scope<'p> {
     policy: &'p Policy,
-    subject: Subject<'p>,
+    subject: PolicySubject<'p>,
     overrides: Vec<&'p Override>,
 }
 
@@ -372,7 +372,8 @@ impl Policy {
     /// Returns the settings for one object.
     #[must_use]
     pub fn scope<'p>(&'p self, request: &'p Request<'p>, workload: &'p Workload<'p>) -> Scope<'p> {
-        let subject = Subject { request, workload, taints: &self.taints, accelerators: OnceCell::new() };
+        let subject =
+            PolicySubject { request, workload, taints: &self.taints, accelerators: OnceCell::new() };
         let overrides = self.overrides.iter().filter(|over| over.matcher.matches(&subject)).collect();
         Scope { policy: self, subject, overrides }
     }

@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 pub(super) use gang::Gang;
 use gang::Gangs;
+pub(super) use told::TextTopic;
 use told::Told;
-pub(super) use told::Topic;
 
 use crate::judge::checks;
 use crate::judge::commands::{
@@ -52,7 +52,7 @@ pub(super) struct Started<'a> {
 
 /// The value of an option or variable of a launcher.
 #[derive(Clone, Debug)]
-pub(super) enum Setting<'s> {
+pub(super) enum LauncherSetting<'s> {
     /// It is certainly not set.
     Absent,
     /// It is set by an option; nothing if the value is unknown.
@@ -63,7 +63,7 @@ pub(super) enum Setting<'s> {
     Unknown,
 }
 
-impl<'s> Setting<'s> {
+impl<'s> LauncherSetting<'s> {
     /// Returns the value, if it is known.
     pub(super) fn known(&self) -> Option<&'s str> {
         match self {
@@ -90,16 +90,16 @@ impl<'s> Setting<'s> {
 
 /// How many nodes a launcher waits for.
 #[derive(Clone, Debug)]
-pub(super) struct Nodes<'s> {
+pub(super) struct LauncherNodes<'s> {
     pub(super) least: i64,
     pub(super) most: i64,
     /// What says so; absent for the launcher's default.
-    pub(super) by: Setting<'s>,
+    pub(super) by: LauncherSetting<'s>,
 }
 
 /// What a workload's containers run and mount, read once, when the first rule asks.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct WorkloadReading<'a> {
     workload: &'a Workload<'a>,
     /// The room for what they run, all of them together.
     room: Rc<Room>,
@@ -115,7 +115,7 @@ struct PodReading<'a> {
     mounts: OnceCell<PodMounts<'a>>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> WorkloadReading<'a> {
     pub(super) fn of(workload: &'a Workload<'a>) -> Self {
         let pods = workload.pods.iter().map(|_| PodReading::default()).collect();
         Self { workload, room: Rc::default(), pods, launchers: OnceCell::new() }
@@ -248,41 +248,41 @@ impl Started<'_> {
     }
 
     /// Returns an option of the launcher, or the variable that counts where it is not given.
-    pub(super) fn setting(&self, option: &str, variable: &'static str) -> Setting<'_> {
+    pub(super) fn setting(&self, option: &str, variable: &'static str) -> LauncherSetting<'_> {
         if let Some(given) = self.launch.option(option) {
-            return Setting::Option(given, given.value.filter(|_| given.known));
+            return LauncherSetting::Option(given, given.value.filter(|_| given.known));
         }
         if self.launch.open {
-            return Setting::Unknown;
+            return LauncherSetting::Unknown;
         }
         if variable.is_empty() {
-            return Setting::Absent;
+            return LauncherSetting::Absent;
         }
-        if self.told.names(Topic::Torchrun) {
-            return Setting::Unknown;
+        if self.told.names(TextTopic::Torchrun) {
+            return LauncherSetting::Unknown;
         }
         match self.line.environment.get(variable) {
-            Some(set) => Setting::Variable(variable, set, set.value.as_deref()),
-            None if self.line.environment.is_open || self.told.reads_more => Setting::Unknown,
-            None => Setting::Absent,
+            Some(set) => LauncherSetting::Variable(variable, set, set.value.as_deref()),
+            None if self.line.environment.is_open || self.told.reads_more => LauncherSetting::Unknown,
+            None => LauncherSetting::Absent,
         }
     }
 
     /// Returns an option that no variable stands in for.
-    pub(super) fn option(&self, option: &str) -> Setting<'_> {
+    pub(super) fn option(&self, option: &str) -> LauncherSetting<'_> {
         self.setting(option, "")
     }
 
     /// Returns how many nodes the launcher waits for, where that is known.
-    pub(super) fn nodes(&self) -> Option<Nodes<'_>> {
+    pub(super) fn nodes(&self) -> Option<LauncherNodes<'_>> {
         let by = match self.launch.launcher {
             Launcher::Torchrun | Launcher::TorchLaunch => self.setting("nnodes", "PET_NNODES"),
             Launcher::Accelerate => self.option("num_machines"),
             Launcher::DeepSpeed => self.option("num_nodes"),
             Launcher::Mpi | Launcher::Ray => return None,
         };
-        if matches!(by, Setting::Absent) {
-            return Some(Nodes { least: 1, most: 1, by });
+        if matches!(by, LauncherSetting::Absent) {
+            return Some(LauncherNodes { least: 1, most: 1, by });
         }
         let text = by.known()?;
         let number = |text: &str| text.trim().parse().ok().filter(|number: &i64| *number > 0);
@@ -290,14 +290,14 @@ impl Started<'_> {
             Some((least, most)) if self.launch.launcher.is_torch() => (number(least)?, number(most)?),
             _ => (number(text)?, number(text)?),
         };
-        Some(Nodes { least, most, by })
+        Some(LauncherNodes { least, most, by })
     }
 
     /// Returns where a setting is: its word, its variable, or the command.
-    pub(super) fn place(&self, setting: &Setting<'_>) -> Pointer {
+    pub(super) fn place(&self, setting: &LauncherSetting<'_>) -> Pointer {
         match setting {
-            Setting::Option(given, _) => self.line.place(given.token),
-            Setting::Variable(_, variable, _) if !variable.is_added() => {
+            LauncherSetting::Option(given, _) => self.line.place(given.token),
+            LauncherSetting::Variable(_, variable, _) if !variable.is_added() => {
                 self.line.environment.place(variable).unwrap_or_else(|| self.place_of_command())
             }
             _ => self.place_of_command(),
@@ -305,10 +305,10 @@ impl Started<'_> {
     }
 
     /// Returns which part of the place is meant.
-    pub(super) fn part(&self, setting: &Setting<'_>) -> Part {
+    pub(super) fn part(&self, setting: &LauncherSetting<'_>) -> Part {
         match setting {
-            Setting::Option(given, _) => self.line.part(given.token),
-            Setting::Variable(_, variable, _) if !variable.is_added() => Part::Value,
+            LauncherSetting::Option(given, _) => self.line.part(given.token),
+            LauncherSetting::Variable(_, variable, _) if !variable.is_added() => Part::Value,
             _ => self.launch.command.words.first().map_or(Part::Value, |token| self.line.part(token)),
         }
     }
@@ -333,9 +333,9 @@ impl Started<'_> {
     }
 
     /// Returns a setting as it is written, for a message.
-    pub(super) fn shown(&self, setting: &Setting<'_>) -> String {
+    pub(super) fn shown(&self, setting: &LauncherSetting<'_>) -> String {
         match setting {
-            Setting::Option(given, value) => {
+            LauncherSetting::Option(given, value) => {
                 let written = self.quoted(given);
                 match value.filter(|value| !written.ends_with(*value)) {
                     // A variable stands there.
@@ -343,10 +343,10 @@ impl Started<'_> {
                     None => format!("`{written}`"),
                 }
             }
-            Setting::Variable(name, _, value) => {
+            LauncherSetting::Variable(name, _, value) => {
                 format!("`{name}={}`", cut(value.unwrap_or("…"), MAX_QUOTE_BYTES, "…"))
             }
-            Setting::Absent | Setting::Unknown => format!("`{}`", self.name()),
+            LauncherSetting::Absent | LauncherSetting::Unknown => format!("`{}`", self.name()),
         }
     }
 

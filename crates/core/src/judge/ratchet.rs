@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::engine::{Judgement, Which, Wishes};
 use super::finding::{Finding, Level};
-use super::fold::{Walk, Way, each_place};
+use super::fold::{ItemWalk, Way, each_place};
 use super::request::Request;
 use super::rule::Ratchet;
 use crate::kinds::{Part, Workload};
@@ -64,7 +64,7 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
         if has_grown(finding) {
             continue;
         }
-        let is_known = |place: &Walk<'_>| places.contains(&(&*finding.rule, place.hash()));
+        let is_known = |place: &ItemWalk<'_>| places.contains(&(&*finding.rule, place.hash()));
         let here = (request.object, Way::ByName);
         let Some(items) = finding.items.as_deref() else {
             let mut known = false;

@@ -19,7 +19,7 @@ use crate::judge::fold::Folded;
 use crate::judge::mounts::{PodMounts, Volumes};
 pub use crate::judge::needs::Needs;
 pub use crate::judge::params::{Flag, Mapping, Number, Param, ParamDefault, Strings, Word};
-use crate::judge::ranks::{Reading, Started};
+use crate::judge::ranks::{Started, WorkloadReading};
 use crate::judge::request::Request;
 pub use crate::judge::rule_id::RuleId;
 use crate::kinds::{Count, Deadline, Kind, Part, Restart, Times, Ttl, Workload};
@@ -345,7 +345,7 @@ pub struct Cx<'a> {
     pub(crate) findings: Folded<Finding>,
     /// Whether the object is partial, so that missing fields are not reported.
     pub(crate) partial: bool,
-    pub(super) reading: &'a Reading<'a>,
+    pub(super) reading: &'a WorkloadReading<'a>,
 }
 
 impl<'a> Cx<'a> {

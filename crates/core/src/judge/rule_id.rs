@@ -12,10 +12,10 @@ use std::sync::Arc;
 /// It is cheap to clone, and equal to whatever has its text: that of a built-in rule is part of the program,
 /// that of a rule made at run time is shared.
 #[derive(Clone)]
-pub struct RuleId(Text);
+pub struct RuleId(RuleIdText);
 
 #[derive(Clone)]
-enum Text {
+enum RuleIdText {
     BuiltIn(&'static str),
     Shared(Arc<str>),
 }
@@ -24,15 +24,15 @@ impl RuleId {
     /// Makes the id of a part of the program.
     #[must_use]
     pub const fn new(id: &'static str) -> Self {
-        Self(Text::BuiltIn(id))
+        Self(RuleIdText::BuiltIn(id))
     }
 
     /// Returns the text of one that is part of the program, for what takes no other.
     #[must_use]
     pub fn as_static(&self) -> Option<&'static str> {
         match self.0 {
-            Text::BuiltIn(id) => Some(id),
-            Text::Shared(_) => None,
+            RuleIdText::BuiltIn(id) => Some(id),
+            RuleIdText::Shared(_) => None,
         }
     }
 
@@ -40,8 +40,8 @@ impl RuleId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Text::BuiltIn(id) => id,
-            Text::Shared(id) => id,
+            RuleIdText::BuiltIn(id) => id,
+            RuleIdText::Shared(id) => id,
         }
     }
 }
@@ -54,7 +54,7 @@ impl From<&'static str> for RuleId {
 
 impl From<String> for RuleId {
     fn from(id: String) -> Self {
-        Self(Text::Shared(id.into()))
+        Self(RuleIdText::Shared(id.into()))
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::judge::checks;
-use crate::judge::fillable::Places;
+use crate::judge::fillable::FillablePaths;
 use crate::judge::finding::listed;
 use crate::judge::needs::Needs;
 use crate::judge::rule::{Page, Rule, RuleId};
@@ -58,15 +58,15 @@ rules! {
 ///
 /// Nothing else knows which rules there are: two policies with different sets can judge side by side.
 #[derive(Clone, Debug)]
-pub struct RuleSet(Arc<Inner>);
+pub struct RuleSet(Arc<RulesInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct RulesInner {
     rules: Vec<Rule>,
     /// The lengths of their ids, a bit for each: an annotation may name hundreds of thousands of others.
     lengths: u64,
     /// Made on first use.
-    fillable: OnceLock<Places>,
+    fillable: OnceLock<FillablePaths>,
 }
 
 /// Why rules are no set.
@@ -144,7 +144,7 @@ impl RuleSet {
     /// Makes a set of rules that are sorted.
     fn of(rules: Vec<Rule>) -> Self {
         let lengths = rules.iter().fold(0, |all, rule| all | length(&rule.id));
-        Self(Arc::new(Inner { rules, lengths, fillable: OnceLock::new() }))
+        Self(Arc::new(RulesInner { rules, lengths, fillable: OnceLock::new() }))
     }
 
     /// Returns the rules, sorted by id.
@@ -197,8 +197,8 @@ impl RuleSet {
     }
 
     /// Returns the places that the rules may fill.
-    pub(crate) fn fillable(&self) -> &Places {
-        self.0.fillable.get_or_init(|| Places::of(self.iter().flat_map(|rule| rule.fills.places())))
+    pub(crate) fn fillable(&self) -> &FillablePaths {
+        self.0.fillable.get_or_init(|| FillablePaths::of(self.iter().flat_map(|rule| rule.fills.places())))
     }
 }
 

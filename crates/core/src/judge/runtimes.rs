@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::judge::facts::Fact;
 use crate::judge::finding::{Level, Place};
 use crate::judge::rule::Cx;
-use crate::judge::tolerations::{Covered, Platform};
+use crate::judge::tolerations::{CoveredTaints, Platform};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::accelerator::{NO_TAINT, taint_of};
 use crate::kinds::{Part, Reference, each_at};
@@ -33,7 +33,7 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
         }
     }
     each_at(object, reference.patches, &mut |pod| {
-        let covered = Covered::by(&pod.get("tolerations"));
+        let covered = CoveredTaints::by(&pod.get("tolerations"));
         wanted.retain(|taint, _| !covered.all && !covered.whole.contains(taint));
     });
     let Some((kind, runtime_name)) = reference.of(object).filter(|_| !wanted.is_empty()) else { return };
@@ -43,7 +43,7 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
         let lacks = |pod: &&Value| {
             let spec = Part { pointer: Pointer::root(), value: Some(*pod) };
             let list = spec.get("tolerations");
-            let covered = Covered::by(&list);
+            let covered = CoveredTaints::by(&list);
             !covered.all && !covered.whole.contains(taint) && !platform.tolerates(&spec, resource, taint)
         };
         if !pods.iter().any(lacks) {

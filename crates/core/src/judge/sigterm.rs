@@ -13,7 +13,7 @@ use crate::kinds::PodTemplate;
 use crate::text::meter;
 use crate::text::shell::{After, Place};
 use crate::text::value::Value;
-use action::{Action, Around, is_exit, only_waits};
+use action::{Around, TrapAction, is_exit, only_waits};
 
 /// What SIGTERM does to a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,23 +65,25 @@ pub(crate) fn on_term<'c>(line: &'c CommandLine<'_>) -> OnTerm<'c> {
     // The text of a script in a script is in quotes: its functions are not read.
     let script = line.argv.get(shell.item).filter(|_| nth == 0).map(|item| &*item.text);
     let around = Around::new(script, shell.name == "bash", shell.errexit);
-    let Some(waiting) = Waiting::of(line, nth, &around) else { return OnTerm::Unknown };
+    let Some(waiting) = WaitingShell::of(line, nth, &around) else { return OnTerm::Unknown };
     // Whatever the shell ends with, this comes last.
-    let at_exit = waiting.at_exit.map_or(Action::GoesOn, |action| around.does(action));
-    if !matches!(at_exit, Action::GoesOn | Action::Ignored | Action::Exit(true)) {
+    let at_exit = waiting.at_exit.map_or(TrapAction::GoesOn, |action| around.does(action));
+    if !matches!(at_exit, TrapAction::GoesOn | TrapAction::Ignored | TrapAction::Exit(true)) {
         return OnTerm::Unknown;
     }
     let (at, wait) = waiting.at;
     match around.does(waiting.action) {
-        Action::Exit(true) => OnTerm::Zero(waiting.action),
-        Action::Exit(false) | Action::Ignored if waiting.at_exit.is_none() => OnTerm::Other,
-        Action::GoesOn if is_plain(wait) && waiting.at_exit.is_none() => after_wait(line, nth, (at, wait)),
+        TrapAction::Exit(true) => OnTerm::Zero(waiting.action),
+        TrapAction::Exit(false) | TrapAction::Ignored if waiting.at_exit.is_none() => OnTerm::Other,
+        TrapAction::GoesOn if is_plain(wait) && waiting.at_exit.is_none() => {
+            after_wait(line, nth, (at, wait))
+        }
         _ => OnTerm::Unknown,
     }
 }
 
 /// A shell that waits for a program in the background.
-struct Waiting<'c> {
+struct WaitingShell<'c> {
     /// What it does on SIGTERM.
     action: &'c Token,
     /// What it does when it ends.
@@ -90,7 +92,7 @@ struct Waiting<'c> {
     at: (usize, &'c Command),
 }
 
-impl<'c> Waiting<'c> {
+impl<'c> WaitingShell<'c> {
     /// Finds where a script waits. Nothing if it does not, or if something else may be what it does.
     fn of(line: &'c CommandLine<'_>, nth: usize, around: &Around<'_>) -> Option<Self> {
         let shell = &line.shells[nth];
@@ -121,11 +123,11 @@ impl<'c> Waiting<'c> {
                 let may = is_plain(command) && !place.in_function && !place.in_subshell;
                 for (set, of) in [(set.term, &mut handler), (set.exit, &mut at_exit)] {
                     match set {
-                        Set::Nothing => {}
+                        TrapSetting::Nothing => {}
                         _ if !may => return None,
-                        Set::Reset => *of = None,
-                        Set::To(action) => *of = Some(action),
-                        Set::Unknown => return None,
+                        TrapSetting::Reset => *of = None,
+                        TrapSetting::To(action) => *of = Some(action),
+                        TrapSetting::Unknown => return None,
                     }
                 }
                 continue;
@@ -352,7 +354,7 @@ fn is_plain(command: &Command) -> bool {
 
 /// What a `trap` sets for a signal.
 #[derive(Clone, Copy)]
-enum Set<'c> {
+enum TrapSetting<'c> {
     Nothing,
     Reset,
     To(&'c Token),
@@ -361,12 +363,12 @@ enum Set<'c> {
 
 /// What a `trap` sets for SIGTERM, and for the end of the shell.
 struct Sets<'c> {
-    term: Set<'c>,
-    exit: Set<'c>,
+    term: TrapSetting<'c>,
+    exit: TrapSetting<'c>,
 }
 
 fn set_by<'c>(command: &'c Command, shell: &Shell) -> Sets<'c> {
-    let nothing = Sets { term: Set::Nothing, exit: Set::Nothing };
+    let nothing = Sets { term: TrapSetting::Nothing, exit: TrapSetting::Nothing };
     let words = command.words.get(1..).unwrap_or_default();
     let words = match words.first().and_then(Token::known) {
         Some("--") => &words[1..],
@@ -380,7 +382,7 @@ fn set_by<'c>(command: &'c Command, shell: &Shell) -> Sets<'c> {
     };
     // `trap TERM` brings the default back.
     if signals.is_empty() {
-        let of = |is: bool| if is { Set::Reset } else { Set::Nothing };
+        let of = |is: bool| if is { TrapSetting::Reset } else { TrapSetting::Nothing };
         let name = action.known().unwrap_or_default();
         return Sets { term: of(is_term(name)), exit: of(is_exit(name)) };
     }
@@ -390,11 +392,11 @@ fn set_by<'c>(command: &'c Command, shell: &Shell) -> Sets<'c> {
     let set = |is: &dyn Fn(&str) -> bool| {
         let names = || signals.iter().map(|signal| signal.known().map(is));
         match names().any(|is| is == Some(true)) {
-            true if may_refuse => Set::Unknown,
-            true if action.known() == Some("-") => Set::Reset,
-            true => Set::To(action),
-            false if names().all(|is| is.is_some()) => Set::Nothing,
-            false => Set::Unknown,
+            true if may_refuse => TrapSetting::Unknown,
+            true if action.known() == Some("-") => TrapSetting::Reset,
+            true => TrapSetting::To(action),
+            false if names().all(|is| is.is_some()) => TrapSetting::Nothing,
+            false => TrapSetting::Unknown,
         }
     };
     Sets { term: set(&is_term), exit: set(&is_exit) }

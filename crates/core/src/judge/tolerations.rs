@@ -11,7 +11,7 @@ use crate::text::value::Value;
 /// The NoSchedule taints that a list of tolerations covers, from one pass over it
 /// (docs/internals/pods.md#tolerations-that-cover-a-taint).
 #[derive(Default)]
-pub(super) struct Covered<'a> {
+pub(super) struct CoveredTaints<'a> {
     /// Every taint: `operator: Exists` without a key.
     pub(super) all: bool,
     /// The keys of taints that are covered whatever their value.
@@ -20,7 +20,7 @@ pub(super) struct Covered<'a> {
     pub(super) one_value: BTreeMap<&'a str, usize>,
 }
 
-impl<'a> Covered<'a> {
+impl<'a> CoveredTaints<'a> {
     pub(super) fn by(tolerations: &Part<'a>) -> Self {
         let mut covered = Self::default();
         for (index, value) in tolerations.values().iter().enumerate().filter(|(_, value)| value.is_object()) {

@@ -36,7 +36,7 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
     let present: Vec<&PodTemplate<'_>> =
         pods.iter().filter(|(_, least)| *least > 0).map(|(pod, _)| *pod).collect();
     // A node has a name and a host name, which cannot be compared.
-    let mut pins: BTreeMap<Name, BTreeSet<&str>> = BTreeMap::new();
+    let mut pins: BTreeMap<NodeNameKind, BTreeSet<&str>> = BTreeMap::new();
     for pin in present.iter().filter_map(|pod| pinned_node(pod)) {
         pins.entry(pin.name).or_default().insert(pin.node);
     }
@@ -48,7 +48,7 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
         return false;
     }
     let namespace = workload.object.at(&["metadata", "namespace"]).text().set().unwrap_or_default();
-    let repels = |term: &Part<'_>, labels: &Labels<'_>| {
+    let repels = |term: &Part<'_>, labels: &PodLabels<'_>| {
         // These exclude pods that the selector matches.
         let narrowed = ["matchLabelKeys", "mismatchLabelKeys", "namespaceSelector"]
             .iter()
@@ -56,7 +56,7 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
         !narrowed && attracts(term, labels, namespace, Among::OneRun)
     };
     let apart = |pods: &[&PodTemplate<'_>]| {
-        let labels = Labels::of(workload, pods, Among::OneRun);
+        let labels = PodLabels::of(workload, pods, Among::OneRun);
         pods.iter().any(|pod| required(pod, "podAntiAffinity").any(|term| repels(&term, &labels)))
     };
     let several = |pods: &mut dyn Iterator<Item = i64>| pods.fold(0_i64, i64::saturating_add) > 1;
@@ -75,7 +75,7 @@ fn pinned_together(pods: &[&PodTemplate<'_>]) -> bool {
 
 /// The kind of a node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Name {
+enum NodeNameKind {
     Node,
     Host,
 }
@@ -83,17 +83,17 @@ enum Name {
 /// The only node that pods can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pin<'a> {
-    name: Name,
+    name: NodeNameKind,
     node: &'a str,
 }
 
 /// Returns the only node that a template's pods can run on, if it names one.
 fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<Pin<'a>> {
     if let Field::Set(node) = pod.spec.get("nodeName").text() {
-        return Some(Pin { name: Name::Node, node }).filter(|pin| !pin.node.is_empty());
+        return Some(Pin { name: NodeNameKind::Node, node }).filter(|pin| !pin.node.is_empty());
     }
     if let Field::Set(node) = pod.spec.at(&["nodeSelector", HOSTNAME]).text() {
-        return Some(Pin { name: Name::Host, node });
+        return Some(Pin { name: NodeNameKind::Host, node });
     }
     let required = pod.spec.at(&[
         "affinity",
@@ -109,7 +109,7 @@ fn pinned_node<'a>(pod: &PodTemplate<'a>) -> Option<Pin<'a>> {
 
 /// Returns the only node that a node selector term allows, if it names one.
 fn node_of_term<'a>(term: &Part<'a>) -> Option<Pin<'a>> {
-    let one = |list: &'static str, key: &'static str, name: Name| {
+    let one = |list: &'static str, key: &'static str, name: NodeNameKind| {
         term.get(list).mappings().find_map(|expression| {
             let names = expression.get("key").text() == Field::Set(key)
                 && expression.get("operator").text() == Field::Set("In");
@@ -122,7 +122,8 @@ fn node_of_term<'a>(term: &Part<'a>) -> Option<Pin<'a>> {
             }
         })
     };
-    one("matchExpressions", HOSTNAME, Name::Host).or_else(|| one("matchFields", "metadata.name", Name::Node))
+    one("matchExpressions", HOSTNAME, NodeNameKind::Host)
+        .or_else(|| one("matchFields", "metadata.name", NodeNameKind::Node))
 }
 
 /// Tells whether each template requires a node with pods that match all templates.
@@ -131,7 +132,7 @@ fn attracted_together(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among:
     if pods.is_empty() || !pods.iter().all(|pod| required(pod, "podAffinity").next().is_some()) {
         return false;
     }
-    let labels = Labels::of(workload, pods, among);
+    let labels = PodLabels::of(workload, pods, among);
     let namespace = workload.object.at(&["metadata", "namespace"]).text().set().unwrap_or_default();
     pods.iter().all(|pod| required(pod, "podAffinity").any(|term| attracts(&term, &labels, namespace, among)))
 }
@@ -143,22 +144,22 @@ fn required<'a>(pod: &PodTemplate<'a>, affinity: &'static str) -> impl Iterator<
 
 /// The labels of the pods of several templates, by key: so that a selector is held against all of them at
 /// once.
-struct Labels<'a> {
+struct PodLabels<'a> {
     templates: usize,
-    by_key: BTreeMap<&'a str, Values<'a>>,
+    by_key: BTreeMap<&'a str, LabelValues<'a>>,
 }
 
 /// What the pods have under one key.
 #[derive(Default)]
-struct Values<'a> {
+struct LabelValues<'a> {
     /// How many templates have the key.
     templates: usize,
     distinct: BTreeSet<Cow<'a, str>>,
 }
 
-impl<'a> Labels<'a> {
+impl<'a> PodLabels<'a> {
     fn of(workload: &Workload<'a>, pods: &[&PodTemplate<'a>], among: Among) -> Self {
-        let mut by_key: BTreeMap<&'a str, Values<'a>> = BTreeMap::new();
+        let mut by_key: BTreeMap<&'a str, LabelValues<'a>> = BTreeMap::new();
         let made = made_labels(workload, among);
         for pod in pods {
             let own = pod.template.at(&["metadata", "labels"]);
@@ -174,7 +175,7 @@ impl<'a> Labels<'a> {
             }
         }
         by_key.extend(made.into_iter().map(|(key, value)| {
-            (key, Values { templates: pods.len(), distinct: BTreeSet::from([Cow::Borrowed(value)]) })
+            (key, LabelValues { templates: pods.len(), distinct: BTreeSet::from([Cow::Borrowed(value)]) })
         }));
         Self { templates: pods.len(), by_key }
     }
@@ -220,7 +221,7 @@ impl<'a> Labels<'a> {
 }
 
 /// Tells whether a required pod affinity term puts all pods on one node.
-fn attracts(term: &Part<'_>, labels: &Labels<'_>, namespace: &str, among: Among) -> bool {
+fn attracts(term: &Part<'_>, labels: &PodLabels<'_>, namespace: &str, among: Among) -> bool {
     let same_namespace = {
         let names: Vec<&str> =
             term.get("namespaces").items().filter_map(|name| name.value.and_then(Value::as_str)).collect();

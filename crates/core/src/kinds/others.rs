@@ -54,11 +54,11 @@ static OTHERS: &[(&str, &[&str])] = &[
 ];
 
 /// A group or `apiVersion`, and a kind.
-type Named = (&'static str, &'static str);
+type KindName = (&'static str, &'static str);
 
 /// Kinds that no maintained operator has any more, in any version of a group or in one alone, and the `apiVersion`
 /// and `kind` that took their place (docs/internals/batch-kinds.md#kinds-without-an-operator).
-static SUCCEEDED: &[(Named, Named)] = &[
+static SUCCEEDED: &[(KindName, KindName)] = &[
     (("batch.paddlepaddle.org", "PaddleJob"), ("kubeflow.org/v1", "PaddleJob")),
     (("batch.x-k8s.io", "JobSet"), ("jobset.x-k8s.io/v1alpha2", "JobSet")),
     (("elastic.pytorch.org", "ElasticJob"), ("kubeflow.org/v1", "PyTorchJob")),

@@ -8,25 +8,25 @@ use crate::kinds::pod::PodTemplate;
 
 /// Returns the variables that a controller adds, with the values that the object tells; nothing if there may be
 /// others.
-pub type Variables = fn(&Part<'_>, &PodTemplate<'_>) -> Option<Vec<Variable>>;
+pub type Variables = fn(&Part<'_>, &PodTemplate<'_>) -> Option<Vec<PodVariable>>;
 
 /// A variable, and its value if the object tells it.
-pub(crate) type Variable = (&'static str, Option<String>);
+pub(crate) type PodVariable = (&'static str, Option<String>);
 
 /// The Job controller numbers the pods of an Indexed Job.
-pub(super) fn of_job(_: &Part<'_>, pod: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+pub(super) fn of_job(_: &Part<'_>, pod: &PodTemplate<'_>) -> Option<Vec<PodVariable>> {
     let is_indexed = pod.around.get("completionMode").text() == Field::Set("Indexed");
     Some(if is_indexed { vec![("JOB_COMPLETION_INDEX", None)] } else { Vec::new() })
 }
 
 /// JobSet's Jobs are Indexed unless they say otherwise.
-pub(super) fn of_indexed_job(_: &Part<'_>, pod: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+pub(super) fn of_indexed_job(_: &Part<'_>, pod: &PodTemplate<'_>) -> Option<Vec<PodVariable>> {
     let not = pod.around.get("completionMode").text() == Field::Set("NonIndexed");
     Some(if not { Vec::new() } else { vec![("JOB_COMPLETION_INDEX", None)] })
 }
 
 /// The training operator since 1.9, for PyTorch (docs/internals/training.md#variables-of-a-pytorchjob).
-pub(super) fn of_py_torch_job(object: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+pub(super) fn of_py_torch_job(object: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<PodVariable>> {
     let spec = object.get("spec");
     let elastic = spec.get("elasticPolicy");
     let roles = spec.get("pytorchReplicaSpecs");
@@ -90,14 +90,14 @@ pub(super) fn of_py_torch_job(object: &Part<'_>, _: &PodTemplate<'_>) -> Option<
 }
 
 /// The training operator, for JAX.
-pub(super) fn of_jax_job(_: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+pub(super) fn of_jax_job(_: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<PodVariable>> {
     let names =
         ["PYTHONUNBUFFERED", "COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"];
     Some(names.map(|name| (name, None)).into())
 }
 
 /// The training operator, for XGBoost.
-pub(super) fn of_xg_boost_job(_: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+pub(super) fn of_xg_boost_job(_: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<PodVariable>> {
     let names = [
         "PYTHONUNBUFFERED",
         "MASTER_ADDR",
@@ -111,12 +111,12 @@ pub(super) fn of_xg_boost_job(_: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<V
 }
 
 /// The training operator, for TensorFlow.
-pub(super) fn of_tf_job(_: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+pub(super) fn of_tf_job(_: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<PodVariable>> {
     Some(vec![("TF_CONFIG", None)])
 }
 
 /// Volcano, which adds variables by plugins; those of most are named after tasks.
-pub(super) fn of_volcano_job(object: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<Variable>> {
+pub(super) fn of_volcano_job(object: &Part<'_>, _: &PodTemplate<'_>) -> Option<Vec<PodVariable>> {
     let plugins = object.at(&["spec", "plugins"]);
     let mut all = Vec::new();
     for (plugin, _) in plugins.entries() {

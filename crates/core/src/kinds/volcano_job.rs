@@ -2,11 +2,12 @@
 //! (docs/internals/batch-kinds.md#volcano-job).
 
 use super::definition::{Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks};
-use super::field::{Field, Part};
+use super::field::{Field, Part, text_in};
 use super::lifecycle::{Attempts, Deadline, Leak, Ttl};
 use super::pods::{Count, Pods, Restart, Unset};
 use super::variables;
 use crate::text::meter;
+use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
 pub(super) static VOLCANO_JOB: Definition = Definition {
@@ -65,18 +66,24 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
 
 /// Tells whether the end of a task ends the job, so that the pods of others need not end by themselves.
 fn completes_the_job(task: &Part<'_>) -> bool {
-    task.get("policies").mappings().any(|policy| {
-        policy.get("action").text() == Field::Set("CompleteJob") && is_for(&policy, &["TaskCompleted"])
+    policies(task).any(|policy| {
+        text_in(policy, "action") == Field::Set("CompleteJob") && is_for(policy, &["TaskCompleted"])
     })
 }
 
+/// Returns the policies of a task, or of the job.
+fn policies<'a>(around: &Part<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
+    around.get("policies").values().iter().inspect(|_| meter::spend(1))
+}
+
 /// Tells whether a policy is for one of some events.
-fn is_for(policy: &Part<'_>, events: &[&str]) -> bool {
-    let is_one = |event: &Part<'_>| match event.text() {
+fn is_for(policy: &Value, events: &[&str]) -> bool {
+    let is_one = |event: Field<'_, &str>| match event {
         Field::Set(event) => events.contains(&event),
         field => matches!(field, Field::Placeholder(_)),
     };
-    is_one(&policy.get("event")) || policy.get("events").items().any(|event| is_one(&event))
+    let more = Part { pointer: Pointer::root(), value: policy.get("events") };
+    is_one(text_in(policy, "event")) || more.items().any(|event| is_one(event.text()))
 }
 
 /// Returns the missing policies of a job of several pods, if pods of it fail and nothing is done about it. A
@@ -96,8 +103,9 @@ fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
             || pod.get("activeDeadlineSeconds").is_set();
     }
     let acts = |around: &Part<'_>| {
-        let mut policies = around.get("policies").mappings();
-        policies.any(|policy| policy.get("exitCode").is_set() || is_for(&policy, &["PodFailed", "*"]))
+        let is_set = |value: &Value| !value.is_null();
+        policies(around)
+            .any(|policy| policy.get("exitCode").is_some_and(is_set) || is_for(policy, &["PodFailed", "*"]))
     };
     let is_handled = acts(&spec) || tasks.clone().any(|task| acts(&task));
     (pods > 1 && fail && !is_handled).then(|| spec.get("policies"))

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::object::View;
+use super::object::DocumentView;
 use crate::objects::Object;
 use jobgate_core::judge::checks::{self, DUPLICATE_KEY};
 use jobgate_core::judge::finding::{Label, Level, Part, Place};
@@ -15,7 +15,7 @@ use jobgate_report::{Located, ObjectId, Related};
 /// Above so many duplicate keys of an object, one finding is about them all.
 const MANY_DUPLICATES: usize = 16;
 
-impl View<'_> {
+impl DocumentView<'_> {
     /// Reports duplicate keys. kubectl silently ignores the first. More than [`MANY_DUPLICATES`] are one finding,
     /// at the first of them.
     pub(super) fn duplicates(&mut self, object: &Object<'_>, identity: &Arc<ObjectId>) {

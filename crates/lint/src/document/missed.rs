@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::object::View;
-use super::{Context, Depth};
+use super::object::DocumentView;
+use super::{Depth, DocumentContext};
 use jobgate_core::judge::engine;
 use jobgate_core::judge::finding::{Finding, Level};
 use jobgate_core::kinds::Workload;
 use jobgate_core::text::pointer::Pointer;
 use jobgate_core::text::value::Value;
 
-impl View<'_> {
+impl DocumentView<'_> {
     /// Counts what the settings of the run take away: what rules would find that are not used, and the errors that
     /// another policy would have.
     pub(super) fn count_missed(&mut self, value: &Value, workload: &Workload<'_>) {
-        let Context { scope, options, .. } = self.context;
+        let DocumentContext { scope, options, .. } = self.context;
         if matches!(self.depth, Depth::Fixes) || options.whole.is_none() && options.reference.is_none() {
             return;
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::known_kind::{group, no_longer_served, unknown_kind, unknown_version};
-use super::{Context, Depth, make_room, too_much};
+use super::{Depth, DocumentContext, make_room, too_much};
 use crate::objects::Object;
 use crate::options::DryRun;
 use crate::{answers, patches};
@@ -36,8 +36,8 @@ const MANY: usize = 1024;
 const DOCUMENT: &str = "document";
 
 /// One document that is being judged.
-pub(super) struct View<'a> {
-    pub(super) context: &'a Context<'a>,
+pub(super) struct DocumentView<'a> {
+    pub(super) context: &'a DocumentContext<'a>,
     pub(super) document: &'a Document,
     pub(super) depth: Depth,
     pub(super) index: usize,
@@ -48,7 +48,7 @@ pub(super) struct View<'a> {
     pub(super) judged: &'a mut Report,
 }
 
-impl View<'_> {
+impl DocumentView<'_> {
     pub(super) fn object(&mut self, object: &Object<'_>) {
         let value = &*object.value;
         let Some(workload) = Workload::of(value) else { return self.foreign(object) };

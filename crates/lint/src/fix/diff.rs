@@ -73,13 +73,13 @@ pub fn diff(path: &str, old: &[u8], edits: &[Edit]) -> String {
 }
 
 /// Removed lines and their replacement.
-struct Change {
+struct LineChange {
     old: Range<usize>,
     new: Vec<u8>,
 }
 
 /// Returns the lines that edits change, as few as can be.
-fn changes(old: &[u8], edits: &[Edit]) -> Vec<Change> {
+fn changes(old: &[u8], edits: &[Edit]) -> Vec<LineChange> {
     let mut changes = Vec::new();
     let mut rest = edits;
     while let Some(first) = rest.first() {
@@ -108,12 +108,12 @@ fn changes(old: &[u8], edits: &[Edit]) -> Vec<Change> {
 }
 
 /// Compares a few lines, which start at a place of the file.
-fn compare(old: &[u8], new: &[u8], start: usize, changes: &mut Vec<Change>) {
+fn compare(old: &[u8], new: &[u8], start: usize, changes: &mut Vec<LineChange>) {
     let split = |text| <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect::<Vec<_>>();
     let (old, new) = (split(old), split(new));
     let place = |lines: &[&[u8]]| lines.iter().map(|line| line.len()).sum::<usize>();
     if old.len().max(new.len()) > MAX_COMPARED_LINES {
-        return changes.push(Change { old: start..start + place(&old), new: new.concat() });
+        return changes.push(LineChange { old: start..start + place(&old), new: new.concat() });
     }
     for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
         if matches!(op, DiffOp::Equal { .. }) {
@@ -121,7 +121,7 @@ fn compare(old: &[u8], new: &[u8], start: usize, changes: &mut Vec<Change>) {
         }
         let (gone, come) = (op.old_range(), op.new_range());
         let from = start + place(&old[..gone.start]);
-        changes.push(Change { old: from..from + place(&old[gone]), new: new[come].concat() });
+        changes.push(LineChange { old: from..from + place(&old[gone]), new: new[come].concat() });
     }
 }
 

@@ -112,14 +112,14 @@ fn levels(label: String, findings: &[&Located]) -> Bar {
 
 /// What is held by a namespace or a team.
 #[derive(Default)]
-struct Share {
+struct ChartShare {
     hours: u64,
     unbounded: Held,
 }
 
 /// Adds up what is held, by namespace or by team.
-fn shares(holders: &[Holder<'_>], of_team: bool) -> Vec<(String, Share)> {
-    let mut shares: BTreeMap<&str, Share> = BTreeMap::new();
+fn shares(holders: &[Holder<'_>], of_team: bool) -> Vec<(String, ChartShare)> {
+    let mut shares: BTreeMap<&str, ChartShare> = BTreeMap::new();
     for holder in holders {
         let share = shares.entry(if of_team { holder.team } else { holder.namespace }).or_default();
         share.hours = share.hours.saturating_add(holder.hours);
@@ -130,22 +130,22 @@ fn shares(holders: &[Holder<'_>], of_team: bool) -> Vec<(String, Share)> {
 }
 
 fn bars(
-    shares: &[(String, Share)],
+    shares: &[(String, ChartShare)],
     class: &'static str,
-    value: impl Fn(&Share) -> u64,
-    number: impl Fn(&Share) -> String,
+    value: impl Fn(&ChartShare) -> u64,
+    number: impl Fn(&ChartShare) -> String,
 ) -> Vec<Bar> {
     let mut shares: Vec<_> = shares.iter().filter(|(_, share)| value(share) > 0).collect();
     shares.sort_by_key(|(_, share)| Reverse(value(share)));
     let (shown, rest) = shares.split_at(shares.len().min(BARS));
-    let bar = |label: &str, share: &Share| Bar {
+    let bar = |label: &str, share: &ChartShare| Bar {
         label: label.to_owned(),
         parts: vec![(class, value(share))],
         number: number(share),
     };
     let mut bars: Vec<_> = shown.iter().map(|(label, share)| bar(label, share)).collect();
     if !rest.is_empty() {
-        let mut sum = Share::default();
+        let mut sum = ChartShare::default();
         for (_, share) in rest {
             sum.hours = sum.hours.saturating_add(share.hours);
             sum.unbounded += share.unbounded;

@@ -122,7 +122,7 @@ fn check(state: &Mutex<Result<(), String>>) -> Result<(), String> {
 }
 
 /// What was read in one look.
-struct Look {
+struct CertsSnapshot {
     secret: Result<Value, Failure>,
     configurations: [Result<Published, Failure>; 2],
 }
@@ -280,7 +280,7 @@ impl Driver {
     }
 
     /// Reads the three objects, the Secret first: its response has the clock.
-    async fn look(&mut self) -> Look {
+    async fn look(&mut self) -> CertsSnapshot {
         let secret = self.get(&self.settings.secret_uri()).await;
         let secret = match secret
             .and_then(|(object, date)| Ok((requested(object, "Secret", &self.settings.secret)?, date)))
@@ -302,7 +302,7 @@ impl Driver {
         }
         let second = configurations.pop().unwrap_or(Err(Failure::Silence));
         let first = configurations.pop().unwrap_or(Err(Failure::Silence));
-        Look { secret, configurations: [first, second] }
+        CertsSnapshot { secret, configurations: [first, second] }
     }
 
     async fn get(&self, uri: &str) -> Result<(Value, Option<SystemTime>), Failure> {

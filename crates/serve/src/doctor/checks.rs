@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-use super::examination::{Check, Judged, Note};
+use super::examination::{Check, CheckOutcome, Note};
 use super::observed::{Entry, Observed, Seen};
 use crate::certs::authority::Root;
 use jobgate_report::plural;
@@ -316,7 +316,7 @@ fn entries(observed: &Observed) -> Result<Vec<Entry<'_>>, Note> {
 }
 
 /// Returns the notes, or an ok note if there are none.
-fn or_fine(notes: Vec<Note>, fine: impl Into<String>) -> Judged {
+fn or_fine(notes: Vec<Note>, fine: impl Into<String>) -> CheckOutcome {
     Ok(if notes.is_empty() { vec![Note::ok(fine)] } else { notes })
 }
 

@@ -84,7 +84,7 @@ impl Note {
 }
 
 /// The notes of a check, at least one; or the note that ends it early.
-pub(super) type Judged = Result<Vec<Note>, Note>;
+pub(super) type CheckOutcome = Result<Vec<Note>, Note>;
 
 /// A check.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +98,7 @@ pub struct Check {
     /// The remedy: a sentence or a command. `{ns}`, `{deployment}`, `{service}`, `{secret}`, `{policy}` (the
     /// ConfigMap), `{key}` (in it), `{mutating}` and `{validating}` stand for the names of the installation.
     pub remedy: &'static str,
-    pub(super) judge: fn(&Observed) -> Judged,
+    pub(super) judge: fn(&Observed) -> CheckOutcome,
 }
 
 /// How one check ended.

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 pub(super) use self::canary::MANAGER;
 use self::rights::rights;
 use super::observed::{
-    Certificates, DEPLOYMENT, Observed, Place, PolicySource, Seen, Source, Unread, container, mounted,
+    Certificates, DEPLOYMENT, MountedSource, Observed, Place, PolicySource, Seen, Unread, container, mounted,
     serve_arguments,
 };
 use crate::certs::driver::time;
@@ -79,9 +79,9 @@ struct Ask<'c> {
 
 /// An API: path, resource, and namespace if its objects have one.
 #[derive(Clone, Copy)]
-struct Api<'a>(&'static str, &'static str, &'a str);
+struct ApiCollection<'a>(&'static str, &'static str, &'a str);
 
-impl Api<'_> {
+impl ApiCollection<'_> {
     fn path(self) -> String {
         let Self(base, resource, namespace) = self;
         if namespace.is_empty() {
@@ -134,7 +134,7 @@ impl Ask<'_> {
         fetch::value(self.client, path, MAX_ANSWER_BYTES, self.options.timeout).await
     }
 
-    async fn object(&self, api: Api<'_>, name: &str) -> Seen<Value> {
+    async fn object(&self, api: ApiCollection<'_>, name: &str) -> Seen<Value> {
         // Other names exist in no cluster, and must not become part of a path.
         if !fetch::is_name(name) {
             return Seen::Absent;
@@ -153,7 +153,7 @@ impl Ask<'_> {
         }
     }
 
-    async fn list(&self, api: Api<'_>, selector: &str) -> Seen<Vec<Value>> {
+    async fn list(&self, api: ApiCollection<'_>, selector: &str) -> Seen<Vec<Value>> {
         let selector = if selector.is_empty() {
             String::new()
         } else {
@@ -179,10 +179,10 @@ impl Ask<'_> {
         let ns = place.namespace.as_str();
         let configurations = |kind: Kind| {
             let resource = kind.path().rsplit('/').next().unwrap_or_default();
-            Api(ADMISSION, resource, "")
+            ApiCollection(ADMISSION, resource, "")
         };
         let (mutating, validating) = (configurations(Kind::Mutating), configurations(Kind::Validating));
-        let apps = Api("/apis/apps/v1", "deployments", ns);
+        let apps = ApiCollection("/apis/apps/v1", "deployments", ns);
         let (
             version,
             first,
@@ -202,13 +202,13 @@ impl Ask<'_> {
             self.object(validating, &place.validating),
             self.list(mutating, ""),
             self.list(validating, ""),
-            self.object(Api(CORE, "namespaces", ""), ns),
+            self.object(ApiCollection(CORE, "namespaces", ""), ns),
             self.object(apps, DEPLOYMENT),
-            self.list(Api(CORE, "pods", ns), LABEL),
-            self.list(Api("/apis/policy/v1", "poddisruptionbudgets", ns), ""),
-            self.list(Api("/apis/networking.k8s.io/v1", "networkpolicies", ns), ""),
-            self.object(Api(CORE, "namespaces", ""), &place.canary_namespace),
-            self.list(Api(CORE, "namespaces", ""), ""),
+            self.list(ApiCollection(CORE, "pods", ns), LABEL),
+            self.list(ApiCollection("/apis/policy/v1", "poddisruptionbudgets", ns), ""),
+            self.list(ApiCollection("/apis/networking.k8s.io/v1", "networkpolicies", ns), ""),
+            self.object(ApiCollection(CORE, "namespaces", ""), &place.canary_namespace),
+            self.list(ApiCollection(CORE, "namespaces", ""), ""),
         );
         let (mut first, mut second) = (first, second);
         let mut place = place.clone();
@@ -287,10 +287,10 @@ impl Ask<'_> {
         let slices = format!("kubernetes.io/service-name={service_name}");
         let rights = rights(observed);
         let (service, slices, secret, class, policy, rights, replicas, fail_open, operators) = tokio::join!(
-            self.object(Api(CORE, "services", &ns), &service_name),
-            self.list(Api("/apis/discovery.k8s.io/v1", "endpointslices", &ns), &slices),
+            self.object(ApiCollection(CORE, "services", &ns), &service_name),
+            self.list(ApiCollection("/apis/discovery.k8s.io/v1", "endpointslices", &ns), &slices),
             self.secret(observed),
-            self.object(Api("/apis/scheduling.k8s.io/v1", "priorityclasses", ""), &class),
+            self.object(ApiCollection("/apis/scheduling.k8s.io/v1", "priorityclasses", ""), &class),
             self.policy(observed),
             self.may(observed, rights),
             self.replicas(observed),
@@ -312,7 +312,7 @@ impl Ask<'_> {
         if let Some(Certificates::Elsewhere(file)) = observed.certificates() {
             return Seen::skipped(&format!("the pods read {file}, which is in no Secret"));
         }
-        self.object(Api(CORE, "secrets", &observed.place.namespace), &observed.secret_name()).await
+        self.object(ApiCollection(CORE, "secrets", &observed.place.namespace), &observed.secret_name()).await
     }
 
     /// Reads the policy named by the container's arguments.
@@ -328,13 +328,13 @@ impl Ask<'_> {
                     text: source.to_owned(),
                 });
             }
-            if mounted(deployment, Path::new(&serve.policy), Source::ConfigMap).is_none() {
+            if mounted(deployment, Path::new(&serve.policy), MountedSource::ConfigMap).is_none() {
                 return Seen::skipped(&format!("the pods read {}, which is in no ConfigMap", serve.policy));
             }
         }
         let (map, key) = observed.policy_source();
         let name = format!("configmap/{map}");
-        match self.object(Api(CORE, "configmaps", &observed.place.namespace), &map).await {
+        match self.object(ApiCollection(CORE, "configmaps", &observed.place.namespace), &map).await {
             Seen::Known(object) => object["data"][&key]
                 .as_str()
                 .map_or(Seen::Absent, |text| Seen::Known(PolicySource { name, text: text.to_owned() })),

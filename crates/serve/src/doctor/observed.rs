@@ -13,7 +13,7 @@ use jiff::civil::Date;
 use rustls_pki_types::CertificateDer;
 
 pub use self::deployment::serve_arguments;
-pub(super) use self::deployment::{Source, container, mounted};
+pub(super) use self::deployment::{MountedSource, container, mounted};
 pub use self::entry::Entry;
 pub(super) use self::entry::webhooks;
 pub use self::operators::{Access, Operator, operators};
@@ -365,10 +365,10 @@ impl Observed {
                 Certificates::Own(serve.managed.secret_name)
             });
         };
-        let Some((secret, certificate)) = mounted(deployment, &file, Source::Secret) else {
+        let Some((secret, certificate)) = mounted(deployment, &file, MountedSource::Secret) else {
             return Some(Certificates::Elsewhere(file.to_string_lossy().into_owned()));
         };
-        let key = serve.tls_key.and_then(|file| mounted(deployment, &file, Source::Secret));
+        let key = serve.tls_key.and_then(|file| mounted(deployment, &file, MountedSource::Secret));
         let key = key.filter(|(name, _)| *name == secret).map(|(_, key)| key);
         Some(Certificates::Mounted(secret, certificate, key))
     }
@@ -402,8 +402,9 @@ impl Observed {
     #[must_use]
     pub fn policy_source(&self) -> (String, String) {
         let named = self.deployment.known().zip(self.serve());
-        let named = named
-            .and_then(|(deployment, serve)| mounted(deployment, Path::new(&serve.policy), Source::ConfigMap));
+        let named = named.and_then(|(deployment, serve)| {
+            mounted(deployment, Path::new(&serve.policy), MountedSource::ConfigMap)
+        });
         named.unwrap_or_else(|| (POLICY.0.to_owned(), POLICY.1.to_owned()))
     }
 }

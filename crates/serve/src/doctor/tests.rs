@@ -7,7 +7,8 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use super::observed::{
-    Canary, Expected, Operator, Place, PolicySource, Replica, Right, Says, Seen, Served, Source, mounted,
+    Canary, Expected, MountedSource, Operator, Place, PolicySource, Replica, Right, Says, Seen, Served,
+    mounted,
 };
 use super::*;
 use crate::certs::Names;
@@ -716,21 +717,21 @@ fn files_of_a_pod_lead_to_what_they_are_made_of() {
         ],
     }}}});
     for (file, source, expected) in [
-        ("/etc/jobgate/policy.yaml", Source::ConfigMap, Some(("policy", "policy.yaml"))),
-        ("/etc/jobgate/policy.yaml", Source::Secret, None),
-        ("/etc/x/a", Source::Secret, Some(("first", "a"))),
-        ("/etc/y", Source::Secret, Some(("rest", "y"))),
-        ("/etc/y", Source::ConfigMap, Some(("map-of-all", "y"))),
-        ("/one/tls.pem", Source::Secret, Some(("pair", "deep/tls.crt"))),
-        ("/items/p", Source::Secret, Some(("few", "k"))),
-        ("/items/q", Source::Secret, None),
-        ("/tmp/x", Source::Secret, None),
-        ("/elsewhere", Source::Secret, None),
+        ("/etc/jobgate/policy.yaml", MountedSource::ConfigMap, Some(("policy", "policy.yaml"))),
+        ("/etc/jobgate/policy.yaml", MountedSource::Secret, None),
+        ("/etc/x/a", MountedSource::Secret, Some(("first", "a"))),
+        ("/etc/y", MountedSource::Secret, Some(("rest", "y"))),
+        ("/etc/y", MountedSource::ConfigMap, Some(("map-of-all", "y"))),
+        ("/one/tls.pem", MountedSource::Secret, Some(("pair", "deep/tls.crt"))),
+        ("/items/p", MountedSource::Secret, Some(("few", "k"))),
+        ("/items/q", MountedSource::Secret, None),
+        ("/tmp/x", MountedSource::Secret, None),
+        ("/elsewhere", MountedSource::Secret, None),
     ] {
         let found = mounted(&deployment, Path::new(file), source);
         assert_eq!(found.as_ref().map(|(name, key)| (name.as_str(), key.as_str())), expected, "{file}");
     }
-    assert_eq!(mounted(&json!({}), Path::new("/x"), Source::Secret), None);
+    assert_eq!(mounted(&json!({}), Path::new("/x"), MountedSource::Secret), None);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
-use super::body::Source;
+use super::body::PeerAddress;
 use super::connection::{self, Capped, Protocol, Surroundings};
 use super::guests::{Guest, Guests};
 use super::turns::Turns;
@@ -137,7 +137,7 @@ async fn attend(
     {
         tracing::debug!(%peer, %error, "socket options");
     }
-    let source = Source(peer.ip().to_canonical());
+    let source = PeerAddress(peer.ip().to_canonical());
     let Some(tls) = tls else {
         return connection::serve(stream, Protocol::One, source, activity, around).await;
     };

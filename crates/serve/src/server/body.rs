@@ -32,7 +32,7 @@ const FREE_PIECES: usize = 1024;
 
 /// The address at the other end of the connection of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Source(pub(super) IpAddr);
+pub(super) struct PeerAddress(pub(super) IpAddr);
 
 /// A complete body and its memory; an empty body has none.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Bodies {
         let declared =
             hint.exact().and_then(|length| usize::try_from(length).ok()).filter(|_| !declared_too_large);
         let mut buffer = Buffer { bytes: Vec::new(), memory: None };
-        let mut pace = Pace::new(limits, Instant::now());
+        let mut pace = BodyPace::new(limits, Instant::now());
         let mut alarm = std::pin::pin!(sleep_until(pace.due.min(deadline).into()));
         let mut pieces = 0;
         loop {
@@ -153,7 +153,7 @@ impl Bodies {
                     return Err(BodyError::NoMemory(cause, prefix(&buffer.bytes, &data), body));
                 }
                 // The client could not send while we waited.
-                pace = Pace::new(limits, Instant::now());
+                pace = BodyPace::new(limits, Instant::now());
             }
             buffer.bytes.extend_from_slice(&data);
             if body.is_end_stream() {
@@ -184,7 +184,7 @@ impl Bodies {
         tokio::spawn(async move {
             let mut left = limits.body_bytes;
             let begin = Instant::now();
-            let (end, mut pace) = (begin + limits.header, Pace::new(&limits, begin));
+            let (end, mut pace) = (begin + limits.header, BodyPace::new(&limits, begin));
             while let Ok(Some(Ok(frame))) = timeout_at(pace.due.min(end).into(), body.frame()).await {
                 let (now, bytes) = (Instant::now(), frame.data_ref().map_or(0, Bytes::len));
                 // A small piece costs as much as a larger one.
@@ -261,13 +261,13 @@ impl Buffer {
 /// Each byte buys time at the minimum rate, up to [`Limits::body_grace`]: neither a trickle nor a burst
 /// before a long silence counts as progress.
 #[derive(Debug)]
-struct Pace {
+struct BodyPace {
     due: Instant,
     grace: Duration,
     rate: usize,
 }
 
-impl Pace {
+impl BodyPace {
     fn new(limits: &Limits, now: Instant) -> Self {
         Self { due: now + limits.body_grace, grace: limits.body_grace, rate: limits.body_rate.max(1) }
     }
@@ -308,7 +308,7 @@ mod tests {
         let limits = Limits { body_grace: Duration::from_secs(1), body_rate: 1000, ..Limits::default() };
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut pace = Pace::new(&limits, start);
+        let mut pace = BodyPace::new(&limits, start);
         assert_eq!(pace.due, at(1000));
         pace.advance(at(500), 1);
         assert_eq!(pace.due, at(1001), "a trickle ends");

@@ -21,7 +21,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 pub use self::clients::{Authorities, Tokens};
 pub use self::development::Development;
 use super::hot::{self, Files, Follower, HotError};
-use super::names::Claims;
+use super::names::CertificateContents;
 use crate::server::metrics::Metrics;
 
 /// Why a certificate, a bundle of authorities or a token cannot be used.
@@ -108,7 +108,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 /// The served certificate; it may be replaced at any time, and may be missing at first.
 #[derive(Debug)]
 pub struct Identity {
-    current: ArcSwapOption<Served>,
+    current: ArcSwapOption<ServedCertificate>,
     metrics: Metrics,
     /// Names that a certificate must be for.
     required: Vec<String>,
@@ -117,17 +117,17 @@ pub struct Identity {
 }
 
 #[derive(Debug)]
-struct Served {
+struct ServedCertificate {
     key: Arc<CertifiedKey>,
     /// The server's own certificate, the first of the chain.
-    leaf: Claims,
+    leaf: CertificateContents,
     /// When the whole chain is valid.
     not_before: SystemTime,
     /// When the first certificate of the chain expires.
     not_after: SystemTime,
 }
 
-impl Served {
+impl ServedCertificate {
     fn holds_at(&self, time: SystemTime) -> bool {
         self.not_before <= time && time < self.not_after
     }
@@ -202,7 +202,7 @@ impl Identity {
 
     /// Reads a pair and decides whether it may be served. Checks that depend on time come last, so that what
     /// is logged stays true.
-    fn examine(&self, certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError> {
+    fn examine(&self, certificate: &[u8], key: &[u8]) -> Result<ServedCertificate, CertificateError> {
         let now = self.now();
         let served = read_pair(certificate, key)?;
         let leaf = &served.leaf;
@@ -287,13 +287,13 @@ impl ResolvesServerCert for Identity {
     }
 }
 
-fn read_pair(certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError> {
+fn read_pair(certificate: &[u8], key: &[u8]) -> Result<ServedCertificate, CertificateError> {
     let chain = read_chain(certificate)?;
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Pem("private key", error))?;
     let claims = chain
         .iter()
-        .map(|each| Claims::read(each).map_err(CertificateError::Decode))
+        .map(|each| CertificateContents::read(each).map_err(CertificateError::Decode))
         .collect::<Result<Vec<_>, _>>()?;
     let not_before = claims.iter().map(|claims| claims.not_before).max().ok_or(CertificateError::Empty)?;
     let not_after = claims.iter().map(|claims| claims.not_after).min().ok_or(CertificateError::Empty)?;
@@ -303,7 +303,7 @@ fn read_pair(certificate: &[u8], key: &[u8]) -> Result<Served, CertificateError>
         rustls::Error::InconsistentKeys(_) => CertificateError::OtherKey,
         error => CertificateError::Key(error),
     })?;
-    Ok(Served { key: Arc::new(key), leaf, not_before, not_after })
+    Ok(ServedCertificate { key: Arc::new(key), leaf, not_before, not_after })
 }
 
 /// Returns whether a server can serve the chain with the key, both PEM. Dates are not checked.

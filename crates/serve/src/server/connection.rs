@@ -27,16 +27,16 @@ use tower::Service as _;
 
 use self::socket::Arrivals;
 pub(super) use self::socket::Capped;
-use self::socket::Observed;
+use self::socket::ObservedSocket;
 use self::watchdog::Watchdog;
 use super::activity::{Activity, Incomplete, Phase, Serving};
-use super::body::Source;
+use super::body::PeerAddress;
 use crate::server::limits::Limits;
 use crate::server::metrics::Metrics;
 
 /// The state of the server that connections follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(super) enum ServerStage {
     /// Serve.
     #[default]
     Serving,
@@ -91,7 +91,7 @@ pub(super) struct Surroundings {
     pub(super) router: Router,
     pub(super) limits: Arc<Limits>,
     pub(super) metrics: Metrics,
-    pub(super) stages: watch::Receiver<Stage>,
+    pub(super) stages: watch::Receiver<ServerStage>,
     /// Whether a connection ends with its first answer.
     pub(super) once: bool,
 }
@@ -100,7 +100,7 @@ pub(super) struct Surroundings {
 pub(super) async fn serve<IO>(
     io: IO,
     protocol: Protocol,
-    source: Source,
+    source: PeerAddress,
     activity: Arc<Activity>,
     around: Surroundings,
 ) where
@@ -144,7 +144,8 @@ pub(super) async fn serve<IO>(
                 .max_header_size(limits.header_bytes);
             // Its own default is 408 KiB, kept for as long as the connection lives.
             builder.max_buf_size(limits.connection_buffer);
-            let io = TokioIo::new(Observed::new(io, activity.clone(), metrics.clone(), limits.body_bytes));
+            let io =
+                TokioIo::new(ObservedSocket::new(io, activity.clone(), metrics.clone(), limits.body_bytes));
             drive(builder.serve_connection(io, service), protocol, &activity, &limits, &metrics, stages)
                 .await;
         }
@@ -165,7 +166,7 @@ pub(super) async fn serve<IO>(
     }
 }
 
-enum Event {
+enum ConnectionEvent {
     Overdue(Phase),
     Stage,
     Evicted,
@@ -177,13 +178,13 @@ async fn drive<C>(
     activity: &Activity,
     limits: &Limits,
     metrics: &Metrics,
-    mut stages: watch::Receiver<Stage>,
+    mut stages: watch::Receiver<ServerStage>,
 ) where
     C: GracefulConnection<Error = hyper::Error>,
 {
     let mut connection = pin!(connection);
     let mut watchdog = Watchdog::new(limits.idle);
-    if *stages.borrow() == Stage::Closing {
+    if *stages.borrow() == ServerStage::Closing {
         stages.mark_changed();
     }
     loop {
@@ -196,16 +197,16 @@ async fn drive<C>(
                 }
                 return;
             }
-            phase = poll_fn(|cx| watchdog.poll(cx, activity, limits)) => Event::Overdue(phase),
-            Ok(()) = stages.changed() => Event::Stage,
-            () = activity.wake.notified() => Event::Evicted,
+            phase = poll_fn(|cx| watchdog.poll(cx, activity, limits)) => ConnectionEvent::Overdue(phase),
+            Ok(()) = stages.changed() => ConnectionEvent::Stage,
+            () = activity.wake.notified() => ConnectionEvent::Evicted,
         };
         let end = match event {
-            Event::Overdue(Phase::Idle) => {
+            ConnectionEvent::Overdue(Phase::Idle) => {
                 metrics.connection_closed("idle");
                 true
             }
-            Event::Overdue(phase) => {
+            ConnectionEvent::Overdue(phase) => {
                 let cause = match phase {
                     Phase::Head => "header-timeout",
                     Phase::Writing => "write-timeout",
@@ -214,7 +215,7 @@ async fn drive<C>(
                 metrics.connection_closed(cause);
                 return;
             }
-            Event::Evicted => {
+            ConnectionEvent::Evicted => {
                 // Data that has arrived counts, even if the runtime has not seen it yet.
                 if poll_fn(|cx| Poll::Ready(connection.as_mut().poll(cx))).await.is_ready() {
                     return;
@@ -228,11 +229,11 @@ async fn drive<C>(
                 }
                 true
             }
-            Event::Stage => match (*stages.borrow_and_update(), protocol) {
-                (Stage::Serving, _) | (Stage::Draining, Protocol::One) => false,
+            ConnectionEvent::Stage => match (*stages.borrow_and_update(), protocol) {
+                (ServerStage::Serving, _) | (ServerStage::Draining, Protocol::One) => false,
                 // HTTP/2 has GOAWAY for this, after which nothing that was sent is lost.
-                (Stage::Draining | Stage::Closing, Protocol::Two) => true,
-                (Stage::Closing, Protocol::One) => {
+                (ServerStage::Draining | ServerStage::Closing, Protocol::Two) => true,
+                (ServerStage::Closing, Protocol::One) => {
                     // A new connection is about to be used; a used one ends with its answer.
                     if activity.phase() == Phase::Idle && !activity.served() {
                         watchdog.idle = limits.first_request;

@@ -15,13 +15,13 @@ const CHUNKED: &[u8] = b"chunked";
 /// A scanner of everything that one client sends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Framing {
-    at: At,
-    head: Head,
+    at: FramingState,
+    head: RequestHead,
 }
 
 /// What is expected next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum FramingState {
     /// A request, or an empty line before it.
     #[default]
     Start,
@@ -36,7 +36,7 @@ enum At {
     /// The rest of a field's name.
     Name,
     /// The rest of a field's value.
-    Value(Field),
+    Value(FramingField),
     /// The LF that ends the head.
     EndLf,
     /// This many bytes of a body.
@@ -49,7 +49,7 @@ enum At {
 
 /// The fields that determine where a request ends, or for whom it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
+enum FramingField {
     Host,
     ContentLength,
     TransferEncoding,
@@ -58,11 +58,11 @@ enum Field {
 
 /// The head that is being read, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Head {
+struct RequestHead {
     name: [u8; LONGEST_NAME],
     /// Length of the name, at most one more than fits.
     name_bytes: usize,
-    value: Value,
+    value: FramingValue,
     host: bool,
     length: Option<u64>,
     chunked: bool,
@@ -70,7 +70,7 @@ struct Head {
 
 /// A value that is being read. Blanks around it are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Value {
+struct FramingValue {
     number: u64,
     /// Its length without blanks.
     bytes: usize,
@@ -89,23 +89,24 @@ impl Framing {
         let mut next = 0;
         while let Some(rest) = bytes.get(next..).filter(|rest| !rest.is_empty()) {
             match self.at {
-                At::Body(left) => {
+                FramingState::Body(left) => {
                     let here = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
                     next += here;
                     let left = left - here as u64;
-                    self.at = if left == 0 { At::Start } else { At::Body(left) };
+                    self.at = if left == 0 { FramingState::Start } else { FramingState::Body(left) };
                 }
-                At::Chunks => return Ok(()),
+                FramingState::Chunks => return Ok(()),
                 // Most bytes of a head are in values.
-                At::Line | At::Value(Field::Other | Field::Host) => match memchr::memchr2(b'\r', b'\n', rest)
-                {
-                    None => return Ok(()),
-                    Some(end) => {
-                        next += end;
-                        self.step(rest[end]).map_err(|()| Misframed(next))?;
-                        next += 1;
+                FramingState::Line | FramingState::Value(FramingField::Other | FramingField::Host) => {
+                    match memchr::memchr2(b'\r', b'\n', rest) {
+                        None => return Ok(()),
+                        Some(end) => {
+                            next += end;
+                            self.step(rest[end]).map_err(|()| Misframed(next))?;
+                            next += 1;
+                        }
                     }
-                },
+                }
                 _ => {
                     self.step(rest[0]).map_err(|()| Misframed(next))?;
                     next += 1;
@@ -117,70 +118,78 @@ impl Framing {
 
     /// Returns whether it is inside the head of a request.
     pub(super) fn in_head(&self) -> bool {
-        !matches!(self.at, At::Start | At::Body(_) | At::Chunks | At::Rejected)
+        !matches!(
+            self.at,
+            FramingState::Start | FramingState::Body(_) | FramingState::Chunks | FramingState::Rejected
+        )
     }
 
     /// Returns whether something was rejected.
     pub(super) fn refused(&self) -> bool {
-        self.at == At::Rejected
+        self.at == FramingState::Rejected
     }
 
     fn step(&mut self, byte: u8) -> Result<(), ()> {
         let next = self.after(byte);
-        self.at = next.unwrap_or(At::Rejected);
+        self.at = next.unwrap_or(FramingState::Rejected);
         next.map(drop).ok_or(())
     }
 
     /// Returns the next state, if the byte is valid here.
-    fn after(&mut self, byte: u8) -> Option<At> {
+    fn after(&mut self, byte: u8) -> Option<FramingState> {
         let head = &mut self.head;
         Some(match (self.at, byte) {
-            (At::Start, b'\r') => At::StartLf,
-            (At::StartLf, b'\n') => At::Start,
-            (At::Line, b'\r') | (At::Value(_), b'\r') => {
-                if let At::Value(field) = self.at {
+            (FramingState::Start, b'\r') => FramingState::StartLf,
+            (FramingState::StartLf, b'\n') => FramingState::Start,
+            (FramingState::Line, b'\r') | (FramingState::Value(_), b'\r') => {
+                if let FramingState::Value(field) = self.at {
                     head.take(field)?;
                 }
-                At::Lf
+                FramingState::Lf
             }
-            (At::Lf, b'\n') => At::Field,
-            (At::Field, b'\r') => At::EndLf,
-            (At::EndLf, b'\n') => {
-                let Head { length, chunked, .. } = std::mem::take(head);
+            (FramingState::Lf, b'\n') => FramingState::Field,
+            (FramingState::Field, b'\r') => FramingState::EndLf,
+            (FramingState::EndLf, b'\n') => {
+                let RequestHead { length, chunked, .. } = std::mem::take(head);
                 match length {
-                    _ if chunked => At::Chunks,
-                    None | Some(0) => At::Start,
-                    Some(length) => At::Body(length),
+                    _ if chunked => FramingState::Chunks,
+                    None | Some(0) => FramingState::Start,
+                    Some(length) => FramingState::Body(length),
                 }
             }
             // Every valid LF is matched above; only an LF may follow a CR.
-            (_, b'\n' | b'\r') | (At::StartLf | At::Lf | At::EndLf | At::Rejected, _) => return None,
-            (At::Start | At::Line, _) => At::Line,
-            // An empty name, or a blank before or in a name: obsolete line folding, or worse.
-            (At::Field, b':') | (At::Field | At::Name, b' ' | b'\t') => return None,
-            (At::Name, b':') => {
-                head.value = Value::default();
-                At::Value(head.field())
+            (_, b'\n' | b'\r')
+            | (FramingState::StartLf | FramingState::Lf | FramingState::EndLf | FramingState::Rejected, _) => {
+                return None;
             }
-            (At::Field, _) => {
+            (FramingState::Start | FramingState::Line, _) => FramingState::Line,
+            // An empty name, or a blank before or in a name: obsolete line folding, or worse.
+            (FramingState::Field, b':') | (FramingState::Field | FramingState::Name, b' ' | b'\t') => {
+                return None;
+            }
+            (FramingState::Name, b':') => {
+                head.value = FramingValue::default();
+                FramingState::Value(head.field())
+            }
+            (FramingState::Field, _) => {
                 head.name_bytes = 0;
                 head.name_byte(byte);
-                At::Name
+                FramingState::Name
             }
-            (At::Name, _) => {
+            (FramingState::Name, _) => {
                 head.name_byte(byte);
-                At::Name
+                FramingState::Name
             }
-            (At::Value(field), _) => {
+            (FramingState::Value(field), _) => {
                 head.value_byte(field, byte)?;
                 self.at
             }
-            (At::Body(_) | At::Chunks, _) => self.at,
+            (FramingState::Body(_) | FramingState::Chunks, _) => self.at,
         })
     }
 }
 
-impl Head {
+impl RequestHead {
     fn name_byte(&mut self, byte: u8) {
         if let Some(place) = self.name.get_mut(self.name_bytes) {
             *place = byte.to_ascii_lowercase();
@@ -190,29 +199,29 @@ impl Head {
         }
     }
 
-    fn field(&self) -> Field {
+    fn field(&self) -> FramingField {
         match self.name.get(..self.name_bytes) {
-            Some(b"host") => Field::Host,
-            Some(b"content-length") => Field::ContentLength,
-            Some(b"transfer-encoding") => Field::TransferEncoding,
-            _ => Field::Other,
+            Some(b"host") => FramingField::Host,
+            Some(b"content-length") => FramingField::ContentLength,
+            Some(b"transfer-encoding") => FramingField::TransferEncoding,
+            _ => FramingField::Other,
         }
     }
 
-    fn value_byte(&mut self, field: Field, byte: u8) -> Option<()> {
+    fn value_byte(&mut self, field: FramingField, byte: u8) -> Option<()> {
         let value = &mut self.value;
         if matches!(byte, b' ' | b'\t') {
             value.ended = value.bytes > 0;
             return Some(());
         }
         match field {
-            Field::Host | Field::Other => return Some(()),
+            FramingField::Host | FramingField::Other => return Some(()),
             _ if value.ended => return None,
-            Field::ContentLength => {
+            FramingField::ContentLength => {
                 let digit = char::from(byte).to_digit(10)?;
                 value.number = value.number.checked_mul(10)?.checked_add(digit.into())?;
             }
-            Field::TransferEncoding => {
+            FramingField::TransferEncoding => {
                 if CHUNKED.get(value.bytes) != Some(&byte.to_ascii_lowercase()) {
                     return None;
                 }
@@ -223,18 +232,18 @@ impl Head {
     }
 
     /// Stores a field whose value has ended.
-    fn take(&mut self, field: Field) -> Option<()> {
+    fn take(&mut self, field: FramingField) -> Option<()> {
         let once = match field {
-            Field::Host => !std::mem::replace(&mut self.host, true),
-            Field::ContentLength => {
+            FramingField::Host => !std::mem::replace(&mut self.host, true),
+            FramingField::ContentLength => {
                 self.value.bytes > 0 && !self.chunked && self.length.replace(self.value.number).is_none()
             }
-            Field::TransferEncoding => {
+            FramingField::TransferEncoding => {
                 self.value.bytes == CHUNKED.len()
                     && self.length.is_none()
                     && !std::mem::replace(&mut self.chunked, true)
             }
-            Field::Other => true,
+            FramingField::Other => true,
         };
         once.then_some(())
     }

@@ -45,12 +45,12 @@ pub(super) enum Class {
 
 /// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum GuestRefusal {
     Full,
     FullOfOneSource,
 }
 
-impl Refusal {
+impl GuestRefusal {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Full => "connections",
@@ -61,17 +61,17 @@ impl Refusal {
 
 /// The list of all connections of one port. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Guests(Arc<Mutex<List>>);
+pub(super) struct Guests(Arc<Mutex<GuestList>>);
 
 #[derive(Debug)]
-struct List {
+struct GuestList {
     /// Number of places, and how many one source may have.
     places: usize,
     per_source: usize,
     /// The next number, for connections and for the order of their changes.
     next: u64,
     guests: BTreeMap<u64, Seat>,
-    sources: BTreeMap<IpAddr, Source>,
+    sources: BTreeMap<IpAddr, GuestSource>,
     /// The sources by how many evictable connections they have that never served, then by the one that goes
     /// first.
     wasteful: BTreeSet<(Waste, IpAddr)>,
@@ -91,7 +91,7 @@ struct Seat {
 }
 
 #[derive(Debug, Default)]
-struct Source {
+struct GuestSource {
     present: usize,
     /// Time and id of the connections in classes that are evicted before any that has served.
     unserved: [BTreeSet<(u64, u64)>; 3],
@@ -101,7 +101,7 @@ struct Source {
 /// Their number, and the class and the time of the one that goes first.
 type Waste = (usize, Reverse<usize>, Reverse<u64>);
 
-impl Source {
+impl GuestSource {
     fn waste(&self) -> Option<Waste> {
         let (class, since) =
             self.unserved.iter().enumerate().find_map(|(class, all)| Some((class, all.first()?.0)))?;
@@ -116,7 +116,7 @@ impl Source {
 
 impl Guests {
     pub(super) fn new(places: usize, per_source: usize) -> Self {
-        Self(Arc::new(Mutex::new(List {
+        Self(Arc::new(Mutex::new(GuestList {
             places,
             per_source,
             next: 0,
@@ -130,7 +130,7 @@ impl Guests {
     }
 
     /// Admits a connection, if need be by evicting another one.
-    pub(super) fn admit(&self, source: IpAddr) -> Result<Guest, Refusal> {
+    pub(super) fn admit(&self, source: IpAddr) -> Result<Guest, GuestRefusal> {
         let source = source.to_canonical();
         let mut list = self.lock();
         list.make_room(source)?;
@@ -182,29 +182,29 @@ impl Guests {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, List> {
+    fn lock(&self) -> MutexGuard<'_, GuestList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl List {
+impl GuestList {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    fn make_room(&mut self, source: IpAddr) -> Result<(), Refusal> {
+    fn make_room(&mut self, source: IpAddr) -> Result<(), GuestRefusal> {
         // Evicted connections may stay for a while; their number must be limited.
         let beyond = |places: usize| places + MIN_LEAVING.max(places / 4);
         if self.guests.len() >= beyond(self.places) {
-            return Err(Refusal::Full);
+            return Err(GuestRefusal::Full);
         }
         if self.connected.get(&source).is_some_and(|count| *count >= beyond(self.per_source)) {
-            return Err(Refusal::FullOfOneSource);
+            return Err(GuestRefusal::FullOfOneSource);
         }
         let own = self.sources.get(&source).map_or(0, |source| source.present);
         if own >= self.per_source {
-            let (id, eviction) = self.victim_of(source).ok_or(Refusal::FullOfOneSource)?;
+            let (id, eviction) = self.victim_of(source).ok_or(GuestRefusal::FullOfOneSource)?;
             self.evict(id, eviction);
             return Ok(());
         }
@@ -217,7 +217,7 @@ impl List {
             match self.victim(own) {
                 Some((id, eviction)) => self.evict(id, eviction),
                 None if found => break,
-                None => return Err(Refusal::Full),
+                None => return Err(GuestRefusal::Full),
             }
             found = true;
         }
@@ -294,7 +294,7 @@ impl List {
     /// Returns which served connection of a source has been in a state for longest.
     fn longest(
         &self,
-        source: &Source,
+        source: &GuestSource,
         since: impl Fn(&Activity) -> Option<std::time::Instant>,
     ) -> Option<u64> {
         let all = source.served.iter().filter_map(|id| Some((since(&self.guests.get(id)?.activity)?, *id)));
@@ -338,11 +338,11 @@ impl List {
     }
 
     /// Changes the entry of a source, and keeps the sources sorted.
-    fn arrange(&mut self, id: u64, change: impl FnOnce(&mut Source, Class, u64)) {
+    fn arrange(&mut self, id: u64, change: impl FnOnce(&mut GuestSource, Class, u64)) {
         let Some(seat) = self.guests.get(&id) else { return };
         let address = seat.activity.source;
         let source = self.sources.entry(address).or_default();
-        let present = |source: &Source| Some(source.present).filter(|count| *count > 0);
+        let present = |source: &GuestSource| Some(source.present).filter(|count| *count > 0);
         let before = (present(source), source.waste());
         change(source, seat.class, seat.since);
         let after = (present(source), source.waste());
@@ -466,7 +466,7 @@ mod tests {
                 .unwrap(),
         );
         assert_eq!(gone(&mut guests), ["api server"]);
-        assert_eq!(list.admit(source(9)).unwrap_err(), Refusal::Full, "what is being answered stays");
+        assert_eq!(list.admit(source(9)).unwrap_err(), GuestRefusal::Full, "what is being answered stays");
     }
 
     #[test]
@@ -505,7 +505,7 @@ mod tests {
             body
         };
         let _bodies: Vec<_> = guests.iter().map(slow).collect();
-        assert_eq!(list.admit(source(1)).unwrap_err(), Refusal::FullOfOneSource);
+        assert_eq!(list.admit(source(1)).unwrap_err(), GuestRefusal::FullOfOneSource);
         let newcomer = list.admit(source(2)).unwrap();
         assert!(guests[0].activity.is_evicted() && guests[0].activity.gives_way());
         drop(newcomer);

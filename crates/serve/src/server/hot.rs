@@ -92,7 +92,7 @@ pub async fn follow<F>(files: Files, metrics: &Metrics, take: F) -> Result<Follo
 where
     F: Fn(&[Vec<u8>]) -> Result<(), Rejection> + Send + Sync + 'static,
 {
-    let state = Arc::new(State { files, take });
+    let state = Arc::new(HotState { files, take });
     let (seen, first) = state.clone().look(None).await;
     metrics.reload(state.files.what, first.is_ok());
     first?;
@@ -124,26 +124,26 @@ where
     Ok(Follower(task.abort_handle()))
 }
 
-struct State<F> {
+struct HotState<F> {
     files: Files,
     take: F,
 }
 
 /// A digest of the content or error, so that the same error is reported once.
-type Seen = [u8; 32];
+type FilesDigest = [u8; 32];
 
-impl<F> State<F>
+impl<F> HotState<F>
 where
     F: Fn(&[Vec<u8>]) -> Result<(), Rejection> + Send + Sync + 'static,
 {
     /// Reads the files and passes them on, unless they are as last seen.
-    async fn look(self: Arc<Self>, last: Option<Seen>) -> (Seen, Result<(), HotError>) {
+    async fn look(self: Arc<Self>, last: Option<FilesDigest>) -> (FilesDigest, Result<(), HotError>) {
         let this = self.clone();
         let looked = spawn_blocking(move || this.look_now(last)).await;
-        looked.unwrap_or_else(|_| (Seen::default(), Err(self.rejected("the parser panicked".into()))))
+        looked.unwrap_or_else(|_| (FilesDigest::default(), Err(self.rejected("the parser panicked".into()))))
     }
 
-    fn look_now(&self, last: Option<Seen>) -> (Seen, Result<(), HotError>) {
+    fn look_now(&self, last: Option<FilesDigest>) -> (FilesDigest, Result<(), HotError>) {
         let mut digest = Sha256::new();
         let mut contents = Vec::with_capacity(self.files.paths.len());
         for path in &self.files.paths {
@@ -158,7 +158,7 @@ where
                 }
             }
         }
-        let seen: Seen = digest.finalize().into();
+        let seen: FilesDigest = digest.finalize().into();
         if last == Some(seen) {
             return (seen, Ok(()));
         }

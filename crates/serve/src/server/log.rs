@@ -68,7 +68,7 @@ pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Gua
         .name("log".into())
         .spawn(move || write_all(&messages, standard_error()))
         .map_err(LogError::Thread)?;
-    let lines = Lines { queue: queue.clone(), dropped: metrics.log_lines_dropped() };
+    let lines = LogLines { queue: queue.clone(), dropped: metrics.log_lines_dropped() };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(lines);
     match format {
         Format::Json => tracing::subscriber::set_global_default(builder.json().flatten_event(true).finish()),
@@ -107,12 +107,12 @@ fn write_all(messages: &Receiver<Message>, mut out: impl Write) {
 }
 
 #[derive(Clone, Debug)]
-struct Lines {
+struct LogLines {
     queue: SyncSender<Message>,
     dropped: Counter,
 }
 
-impl Write for &Lines {
+impl Write for &LogLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match self.queue.try_send(Message::Line(line.to_vec())) {
             Ok(()) => {}
@@ -128,7 +128,7 @@ impl Write for &Lines {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
+impl<'a> MakeWriter<'a> for LogLines {
     type Writer = &'a Self;
 
     fn make_writer(&'a self) -> Self::Writer {
@@ -146,7 +146,7 @@ mod tests {
     fn a_reader_that_has_stopped_costs_lines_and_no_time() {
         let metrics = Metrics::new();
         let (queue, _messages) = mpsc::sync_channel(2);
-        let lines = Lines { queue, dropped: metrics.log_lines_dropped() };
+        let lines = LogLines { queue, dropped: metrics.log_lines_dropped() };
         let start = Instant::now();
         for _ in 0..100 {
             (&lines).write_all(b"{}\n").unwrap();
@@ -160,7 +160,7 @@ mod tests {
         let (read, write) = io::pipe().unwrap();
         let (queue, messages) = mpsc::sync_channel(8);
         let writer = std::thread::spawn(move || write_all(&messages, write));
-        let lines = Lines { queue: queue.clone(), dropped: Counter::default() };
+        let lines = LogLines { queue: queue.clone(), dropped: Counter::default() };
         (&lines).write_all(b"one\n").unwrap();
         drop(Guard(queue));
         drop(lines);

@@ -33,11 +33,11 @@ const BUCKETS: [f64; 16] = [
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The labels of one series: names and values.
-type Labels<const N: usize> = [(&'static str, &'static str); N];
+type SeriesLabels<const N: usize> = [(&'static str, &'static str); N];
 /// The labels of the findings: endpoint, rule and level.
-type OfFindings = (Labels<1>, ([(&'static str, RuleLabel); 1], Labels<1>));
-type Counters<const N: usize> = Family<Labels<N>, Counter>;
-type Seconds = Gauge<f64, AtomicU64>;
+type OfFindings = (SeriesLabels<1>, ([(&'static str, RuleLabel); 1], SeriesLabels<1>));
+type Counters<const N: usize> = Family<SeriesLabels<N>, Counter>;
+type SecondsGauge = Gauge<f64, AtomicU64>;
 
 /// The id of a rule as a label: those of the policies in force, which no client can name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,18 +51,18 @@ impl EncodeLabelValue for RuleLabel {
 
 /// Counters, gauges and histograms of one server. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Metrics(Arc<Inner>);
+pub struct Metrics(Arc<MetricsInner>);
 
 /// Declares the metrics, and how each is registered: its name, its help, and for some a unit and how one is made.
 macro_rules! metrics {
     ($($field:ident: $type:ty = $register:ident($($argument:expr),+ $(,)?);)+) => {
         #[derive(Debug)]
-        struct Inner {
+        struct MetricsInner {
             registry: Registry,
             $($field: $type,)+
         }
 
-        impl Inner {
+        impl MetricsInner {
             fn registered(registry: &mut Registry) -> Self {
                 Self { $($field: $register(registry, $($argument),+),)+ registry: Registry::default() }
             }
@@ -77,7 +77,7 @@ metrics! {
         "unfilled_objects",
         "Objects that reached validate without what mutate fills in",
     );
-    duration: Family<Labels<1>, Histogram> = register_in(
+    duration: Family<SeriesLabels<1>, Histogram> = register_in(
         Unit::Seconds,
         "review_duration",
         "Time from the complete headers of a review to its answer",
@@ -115,11 +115,11 @@ metrics! {
         "Requests that are not reviews, by HTTP status",
     );
     handshake_errors: Counters<1> = register("handshake_errors", "Failed TLS handshakes");
-    certificate_not_after: Seconds = register(
+    certificate_not_after: SecondsGauge = register(
         "certificate_not_after_timestamp_seconds",
         "When the first certificate of the served chain expires",
     );
-    authority_not_after: Seconds = register(
+    authority_not_after: SecondsGauge = register(
         "authority_not_after_timestamp_seconds",
         "When the authority of self-managed certificates expires",
     );
@@ -143,7 +143,7 @@ metrics! {
     );
     reloads: Counters<2> = register("reloads", "Attempts to load a changed file");
     policy: Family<[(&'static str, Arc<str>); 2], Gauge> = register("policy_info", "The policy in force");
-    policy_loaded: Seconds = register(
+    policy_loaded: SecondsGauge = register(
         "policy_loaded_timestamp_seconds",
         "When the policy in force was loaded",
     );
@@ -173,7 +173,7 @@ impl Metrics {
     /// Makes a set in which everything is zero.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Inner::new()))
+        Self(Arc::new(MetricsInner::new()))
     }
 
     /// Counts one answered review, and the time from its complete headers to the answer.
@@ -288,14 +288,14 @@ impl Metrics {
         out
     }
 
-    pub(super) fn begin_review(&self) -> Held {
+    pub(super) fn begin_review(&self) -> GaugeGuard {
         self.0.in_flight.inc();
-        Held(self.0.in_flight.clone())
+        GaugeGuard(self.0.in_flight.clone())
     }
 
-    pub(super) fn begin_connection(&self) -> Held {
+    pub(super) fn begin_connection(&self) -> GaugeGuard {
         self.0.connections.inc();
-        Held(self.0.connections.clone())
+        GaugeGuard(self.0.connections.clone())
     }
 
     /// Returns the gauge of the memory that bodies take.
@@ -351,7 +351,7 @@ fn register_in<M: Metric + Clone>(
     metric
 }
 
-impl Inner {
+impl MetricsInner {
     fn new() -> Self {
         let registry = &mut Registry::with_prefix("jobgate");
         let inner = Self::registered(registry);
@@ -381,9 +381,9 @@ impl Inner {
 
 /// Counts one in a gauge until it is dropped.
 #[derive(Debug)]
-pub(super) struct Held(Gauge);
+pub(super) struct GaugeGuard(Gauge);
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -545,7 +545,7 @@ mod tests {
     #[test]
     fn the_page_lists_every_metric() {
         let metrics = Metrics::new();
-        let Inner {
+        let MetricsInner {
             registry: _,
             reviews: _,
             findings: _,

@@ -15,7 +15,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// The contents of one certificate.
 #[derive(Debug)]
-pub(super) struct Claims {
+pub(super) struct CertificateContents {
     der: CertificateDer<'static>,
     /// DNS names in lower case, and addresses, as text, in the order of the certificate.
     hosts: Vec<String>,
@@ -31,7 +31,7 @@ pub(super) struct Claims {
     pub(super) not_after: SystemTime,
 }
 
-impl Claims {
+impl CertificateContents {
     /// Reads a certificate.
     ///
     /// # Errors
@@ -107,11 +107,11 @@ mod tests {
 
     use super::*;
 
-    fn claims(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Claims {
+    fn claims(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> CertificateContents {
         let mut params =
             CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
         change(&mut params);
-        Claims::read(params.self_signed(&KeyPair::generate().unwrap()).unwrap().der()).unwrap()
+        CertificateContents::read(params.self_signed(&KeyPair::generate().unwrap()).unwrap().der()).unwrap()
     }
 
     #[test]

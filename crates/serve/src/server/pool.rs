@@ -13,31 +13,31 @@ use tokio::sync::oneshot;
 
 /// The pool. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Pool(Arc<Inner>);
+pub(super) struct Pool(Arc<PoolInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct PoolInner {
     total: usize,
     per_source: usize,
     taken: Gauge,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     taken: usize,
     sources: BTreeMap<IpAddr, usize>,
     /// The next key of `waiting` or `revocable`.
     next: u64,
     /// The queue, in order of arrival.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, PoolWaiter>,
     revocable: BTreeMap<u64, Revocable>,
     /// The total of revoked portions that have not been returned yet.
     coming_back: usize,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PoolWaiter {
     source: IpAddr,
     amount: usize,
     grant: oneshot::Sender<Portion>,
@@ -54,7 +54,7 @@ struct Revocable {
 impl Pool {
     /// Makes a pool. `taken` is the gauge of what is taken; several pools can share one.
     pub(super) fn new(total: usize, per_source: usize, taken: Gauge) -> Self {
-        Self(Arc::new(Inner { total, per_source: per_source.min(total), taken, state: Mutex::default() }))
+        Self(Arc::new(PoolInner { total, per_source: per_source.min(total), taken, state: Mutex::default() }))
     }
 
     /// Waits for a portion. The future can be dropped at any time.
@@ -68,11 +68,11 @@ impl Pool {
             }
             let (grant, granted) = oneshot::channel();
             let ticket = state.ticket();
-            state.waiting.insert(ticket, Waiting { source, amount, grant });
+            state.waiting.insert(ticket, PoolWaiter { source, amount, grant });
             (ticket, granted)
         };
         // Dropped with the future: one that has left the line must not hold up those behind it.
-        let _place = InLine { pool: &self.0, ticket };
+        let _place = PoolPlaceGuard { pool: &self.0, ticket };
         self.0.serve();
         match granted.await {
             Ok(portion) => portion,
@@ -87,12 +87,12 @@ impl Pool {
     }
 }
 
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl PoolInner {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn grant(self: &Arc<Self>, state: &mut State, source: IpAddr, amount: usize) -> Portion {
+    fn grant(self: &Arc<Self>, state: &mut PoolState, source: IpAddr, amount: usize) -> Portion {
         state.taken += amount;
         *state.sources.entry(source).or_default() += amount;
         self.taken.inc_by(i64::try_from(amount).unwrap_or(i64::MAX));
@@ -104,7 +104,7 @@ impl Inner {
         let mut granted = Vec::new();
         let mut state = self.lock();
         while let Some(ticket) = state.first(self) {
-            let Some(&Waiting { source, amount, .. }) = state.waiting.get(&ticket) else { break };
+            let Some(&PoolWaiter { source, amount, .. }) = state.waiting.get(&ticket) else { break };
             if !state.fits(self, source, amount) {
                 state.revoke(self, source, amount);
                 break;
@@ -121,7 +121,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl PoolState {
     fn ticket(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -131,14 +131,14 @@ impl State {
         self.sources.get(&source).copied().unwrap_or_default()
     }
 
-    fn fits(&self, pool: &Inner, source: IpAddr, amount: usize) -> bool {
+    fn fits(&self, pool: &PoolInner, source: IpAddr, amount: usize) -> bool {
         amount <= pool.total.saturating_sub(self.taken)
             && self.of(source).saturating_add(amount) <= pool.per_source
     }
 
     /// Returns who is next: whose source would have the least, and of these the one that came first.
-    fn first(&self, pool: &Inner) -> Option<u64> {
-        let next = |(ticket, waiting): (&u64, &Waiting)| {
+    fn first(&self, pool: &PoolInner) -> Option<u64> {
+        let next = |(ticket, waiting): (&u64, &PoolWaiter)| {
             (self.of(waiting.source).saturating_add(waiting.amount), *ticket)
         };
         self.waiting
@@ -151,7 +151,7 @@ impl State {
 
     /// Revokes portions until what comes back is enough for the first in line; never one of a source that has
     /// no more than it will have.
-    fn revoke(&mut self, pool: &Inner, source: IpAddr, amount: usize) {
+    fn revoke(&mut self, pool: &PoolInner, source: IpAddr, amount: usize) {
         let will_have = self.of(source).saturating_add(amount);
         while amount > pool.total.saturating_sub(self.taken).saturating_add(self.coming_back) {
             let coming = |source: IpAddr| {
@@ -198,12 +198,12 @@ impl State {
 }
 
 /// A place in the queue.
-struct InLine<'p> {
-    pool: &'p Arc<Inner>,
+struct PoolPlaceGuard<'p> {
+    pool: &'p Arc<PoolInner>,
     ticket: u64,
 }
 
-impl Drop for InLine<'_> {
+impl Drop for PoolPlaceGuard<'_> {
     fn drop(&mut self) {
         let left = self.pool.lock().waiting.remove(&self.ticket);
         if left.is_some() {
@@ -215,7 +215,7 @@ impl Drop for InLine<'_> {
 /// A portion of a pool, returned when dropped.
 #[derive(Debug)]
 pub(super) struct Portion {
-    pool: Arc<Inner>,
+    pool: Arc<PoolInner>,
     source: IpAddr,
     amount: usize,
     revocable: Option<u64>,

@@ -21,7 +21,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::Door;
-use super::connection::{Stage, Surroundings};
+use super::connection::{ServerStage, Surroundings};
 use super::metrics::{CONTENT_TYPE, Metrics};
 use crate::server::limits::Limits;
 
@@ -37,11 +37,11 @@ const PULSE_TIMEOUT: Duration = Duration::from_secs(20);
 /// core.
 const METRICS_PAUSE: u32 = 20;
 
-type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+type ReadinessCheck = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// The checks of `/readyz`. Clones share them.
 #[derive(Clone, Default)]
-pub struct Readiness(Arc<Mutex<Vec<(&'static str, Check)>>>);
+pub struct Readiness(Arc<Mutex<Vec<(&'static str, ReadinessCheck)>>>);
 
 impl Readiness {
     /// Adds a check. It is called for every probe, and must not block.
@@ -94,7 +94,7 @@ impl Probes {
         let beat = pulse.clone();
         let serve = move || {
             // Probes are served to the end: they report that the server is stopping.
-            let (_stage, stages) = watch::channel(Stage::Serving);
+            let (_stage, stages) = watch::channel(ServerStage::Serving);
             let router = router(readiness, metrics.clone(), pulse);
             let around = Surroundings { router, limits: Arc::new(limits()), metrics, stages, once: true };
             if let Err(error) = answer(listener, around, stopped) {

@@ -22,25 +22,25 @@ const MAX: usize = 4096;
 
 /// The reviews that were put off. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct PutOff(Arc<Inner>);
+pub(super) struct PutOff(Arc<PutOffInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct PutOffInner {
     hasher: RandomState,
     metrics: Metrics,
     /// How many there are, to ask without the lock.
     count: AtomicUsize,
     /// Those that were lost since the log said so.
     unsaid: AtomicUsize,
-    reviews: Mutex<BTreeMap<Key, Times>>,
+    reviews: Mutex<BTreeMap<PutOffKey, PutOffTimes>>,
 }
 
 /// Where a review is from, and the hash of its endpoint and uid.
-type Key = (IpAddr, u64);
+type PutOffKey = (IpAddr, u64);
 
 /// The times of a review that was put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct PutOffTimes {
     /// When whoever asks gives up, as it said when it came for the first time.
     pub(super) until: Instant,
 }
@@ -49,13 +49,13 @@ pub(super) struct Times {
 #[derive(Debug)]
 pub(super) struct Again {
     all: PutOff,
-    pub(super) times: Times,
+    pub(super) times: PutOffTimes,
     answered: bool,
 }
 
 impl PutOff {
     pub(super) fn new(metrics: Metrics) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(PutOffInner {
             hasher: RandomState::new(),
             metrics,
             count: AtomicUsize::new(0),
@@ -70,7 +70,7 @@ impl PutOff {
     }
 
     /// Remembers a review. Without a uid it cannot be known again, and counts as lost.
-    pub(super) fn remember(&self, source: IpAddr, uid: &[u8], times: Times) {
+    pub(super) fn remember(&self, source: IpAddr, uid: &[u8], times: PutOffTimes) {
         let key = self.key(source, uid);
         let mut reviews = self.lock();
         let own = || reviews.range((source, 0)..=(source, u64::MAX)).count();
@@ -123,11 +123,11 @@ impl PutOff {
         self.0.unsaid.fetch_add(count, Ordering::Relaxed);
     }
 
-    fn key(&self, source: IpAddr, uid: &[u8]) -> Key {
+    fn key(&self, source: IpAddr, uid: &[u8]) -> PutOffKey {
         (source, self.0.hasher.hash_one(uid))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Times>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PutOffKey, PutOffTimes>> {
         self.0.reviews.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,8 +163,8 @@ mod tests {
         text.lines().find_map(|line| line.strip_prefix(series)?.parse().ok()).unwrap()
     }
 
-    fn times(now: Instant) -> Times {
-        Times { until: now + Duration::from_secs(3) }
+    fn times(now: Instant) -> PutOffTimes {
+        PutOffTimes { until: now + Duration::from_secs(3) }
     }
 
     #[test]

@@ -68,20 +68,20 @@ pub(super) struct Bid<'b> {
 
 /// The queue. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Queue(Arc<Inner>);
+pub(super) struct ReviewQueue(Arc<QueueInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct QueueInner {
     capacity: Capacity,
     hasher: RandomState,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     used: Used,
     /// Those that wait, have something, or have had more than others.
-    sources: BTreeMap<IpAddr, Source>,
+    sources: BTreeMap<IpAddr, QueueSource>,
     /// What the source that was served last had had before.
     clock: u64,
     waiting: usize,
@@ -97,23 +97,23 @@ struct Used {
 }
 
 #[derive(Debug, Default)]
-struct Source {
+struct QueueSource {
     used: Used,
     /// What its reviews weighed; at least the clock of when it began to wait.
     had: u64,
     clock: u64,
     users: Accounts,
     namespaces: Accounts,
-    lines: BTreeMap<Tenant, Line>,
+    lines: BTreeMap<Tenant, QueueLine>,
 }
 
 /// The hashes of a user and a namespace.
 type Tenant = (u64, u64);
 /// Reviews in the order in which they are served: what is stored first, then by weight, then by arrival.
-type Line = BTreeMap<(bool, usize, u64), Waiting>;
+type QueueLine = BTreeMap<(bool, usize, u64), QueueWaiter>;
 
 #[derive(Debug)]
-struct Waiting {
+struct QueueWaiter {
     memory: usize,
     grant: oneshot::Sender<Permit>,
 }
@@ -147,16 +147,16 @@ impl Accounts {
 
 /// The place of a review in the queue.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct QueuePlace {
     source: IpAddr,
     tenant: Tenant,
     at: (bool, usize, u64),
 }
 
-impl Queue {
+impl ReviewQueue {
     pub(super) fn new(capacity: Capacity) -> Self {
         let capacity = Capacity { turns: capacity.turns.max(1), ..capacity };
-        Self(Arc::new(Inner { capacity, hasher: RandomState::new(), state: Mutex::default() }))
+        Self(Arc::new(QueueInner { capacity, hasher: RandomState::new(), state: Mutex::default() }))
     }
 
     /// Takes a turn and memory if nobody waits, and there is enough. Nothing is known of the review but where
@@ -187,7 +187,7 @@ impl Queue {
             (place, granted)
         };
         // Dropped with the future: one that has left must not hold up those behind it.
-        let _place = InLine { queue: &self.0, place };
+        let _place = QueuePlaceGuard { queue: &self.0, place };
         self.0.serve();
         match granted.await {
             Ok(permit) => permit,
@@ -197,12 +197,12 @@ impl Queue {
     }
 }
 
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl QueueInner {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn grant(self: &Arc<Self>, state: &mut State, source: IpAddr, heavy: bool, memory: usize) -> Permit {
+    fn grant(self: &Arc<Self>, state: &mut QueueState, source: IpAddr, heavy: bool, memory: usize) -> Permit {
         for used in [&mut state.used, &mut state.sources.entry(source).or_default().used] {
             used.turns += 1;
             used.heavy += usize::from(heavy);
@@ -236,8 +236,8 @@ impl Inner {
     }
 }
 
-impl State {
-    fn enter(&mut self, hasher: &RandomState, bid: &Bid<'_>, grant: oneshot::Sender<Permit>) -> Place {
+impl QueueState {
+    fn enter(&mut self, hasher: &RandomState, bid: &Bid<'_>, grant: oneshot::Sender<Permit>) -> QueuePlace {
         self.next_ticket += 1;
         self.waiting += 1;
         let at = (bid.dry_run, bid.weight, self.next_ticket);
@@ -246,11 +246,11 @@ impl State {
         if source.lines.len() >= MAX_NAMES && !source.lines.contains_key(&tenant) {
             tenant = (0, 0);
         }
-        source.lines.entry(tenant).or_default().insert(at, Waiting { memory: bid.memory, grant });
-        Place { source: bid.source, tenant, at }
+        source.lines.entry(tenant).or_default().insert(at, QueueWaiter { memory: bid.memory, grant });
+        QueuePlace { source: bid.source, tenant, at }
     }
 
-    fn leave(&mut self, place: Place) -> Option<Waiting> {
+    fn leave(&mut self, place: QueuePlace) -> Option<QueueWaiter> {
         let source = self.sources.get_mut(&place.source)?;
         let line = source.lines.get_mut(&place.tenant)?;
         let waiting = line.remove(&place.at)?;
@@ -272,8 +272,8 @@ impl State {
     }
 
     /// Returns who is next of those for whom there is a turn, and the memory that it takes.
-    fn first(&self, capacity: &Capacity) -> Option<(Place, usize)> {
-        let of_source = |(address, source): (&IpAddr, &Source)| {
+    fn first(&self, capacity: &Capacity) -> Option<(QueuePlace, usize)> {
+        let of_source = |(address, source): (&IpAddr, &QueueSource)| {
             let may_have = |weight, memory| self.may_have(capacity, &source.used, weight, memory);
             let (place, memory) = source.first(*address, may_have)?;
             Some((source.had.max(self.clock).saturating_add(place.at.1 as u64), place.at.2, place, memory))
@@ -319,7 +319,7 @@ impl State {
     }
 }
 
-impl Source {
+impl QueueSource {
     fn is_used(&self) -> bool {
         self.used.turns > 0 || !self.lines.is_empty()
     }
@@ -330,17 +330,17 @@ impl Source {
     }
 
     /// Returns which of its reviews is next, of those that may have what they ask for, and its memory.
-    fn first(&self, source: IpAddr, may_have: impl Fn(usize, usize) -> bool) -> Option<(Place, usize)> {
-        let of_line = |(tenant, line): (&Tenant, &Line)| {
+    fn first(&self, source: IpAddr, may_have: impl Fn(usize, usize) -> bool) -> Option<(QueuePlace, usize)> {
+        let of_line = |(tenant, line): (&Tenant, &QueueLine)| {
             let had = self.had_by(*tenant).max(self.clock);
             // The lightest that is stored, and the lightest that is not.
             let (stored, dry) = ((false, 0, 0), (true, 0, 0));
             let heads = [line.range(stored..dry).next(), line.range(dry..).next()];
             let tenant = *tenant;
             heads.map(|head| {
-                let (at, Waiting { memory, .. }) = head.filter(|(at, it)| may_have(at.1, it.memory))?;
+                let (at, QueueWaiter { memory, .. }) = head.filter(|(at, it)| may_have(at.1, it.memory))?;
                 let rank = (at.0, had.saturating_add(at.1 as u64), at.2);
-                Some((rank, Place { source, tenant, at: *at }, *memory))
+                Some((rank, QueuePlace { source, tenant, at: *at }, *memory))
             })
         };
         let next = self.lines.iter().flat_map(of_line).flatten().min_by_key(|(rank, ..)| *rank);
@@ -349,12 +349,12 @@ impl Source {
 }
 
 /// A place in the queue, given up when dropped.
-struct InLine<'q> {
-    queue: &'q Arc<Inner>,
-    place: Place,
+struct QueuePlaceGuard<'q> {
+    queue: &'q Arc<QueueInner>,
+    place: QueuePlace,
 }
 
-impl Drop for InLine<'_> {
+impl Drop for QueuePlaceGuard<'_> {
     fn drop(&mut self) {
         let left = self.queue.lock().leave(self.place);
         if left.is_some() {
@@ -366,7 +366,7 @@ impl Drop for InLine<'_> {
 /// A turn and memory, given back when dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
-    queue: Arc<Inner>,
+    queue: Arc<QueueInner>,
     source: IpAddr,
     heavy: bool,
     memory: usize,
@@ -394,8 +394,8 @@ mod tests {
 
     const LIGHT: usize = 10;
 
-    fn queue(turns: usize, memory: usize) -> Queue {
-        Queue::new(Capacity { turns, memory, memory_per_source: memory, light: LIGHT })
+    fn queue(turns: usize, memory: usize) -> ReviewQueue {
+        ReviewQueue::new(Capacity { turns, memory, memory_per_source: memory, light: LIGHT })
     }
 
     fn source(number: u8) -> IpAddr {
@@ -410,7 +410,7 @@ mod tests {
     /// Reviews that wait, by a word each.
     type Waiters<'q> = Vec<(String, Pin<Box<dyn Future<Output = Permit> + 'q>>)>;
 
-    fn wait<'q>(waiters: &mut Waiters<'q>, queue: &'q Queue, word: &str, bid: Bid<'q>) {
+    fn wait<'q>(waiters: &mut Waiters<'q>, queue: &'q ReviewQueue, word: &str, bid: Bid<'q>) {
         let mut future: Pin<Box<dyn Future<Output = Permit> + 'q>> = Box::pin(queue.take(bid));
         assert!(future.as_mut().now_or_never().is_none(), "{word} has to wait");
         waiters.push((word.to_owned(), future));

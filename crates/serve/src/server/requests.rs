@@ -21,12 +21,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::{timeout, timeout_at};
 
 use self::admit::{Permits, Unfit, WEIGHED_AT_ONCE};
-use super::body::{Bodies, BodyError, PREFIX_BYTES, Received, Source};
-use super::bounded::{Bounded, StopOnDrop};
+use super::body::{Bodies, BodyError, PREFIX_BYTES, PeerAddress, Received};
+use super::bounded::{BoundedFuture, StopOnDrop};
 use super::certificate::Tokens;
-use super::connection::Stage;
-use super::put_off::{PutOff, Times};
-use super::queue::{Capacity, Queue};
+use super::connection::ServerStage;
+use super::put_off::{PutOff, PutOffTimes};
+use super::queue::{Capacity, ReviewQueue};
 use super::turns::Turns;
 use super::{Application, Call, duration};
 use crate::server::limits::Limits;
@@ -45,12 +45,12 @@ pub(super) struct Site<A> {
     tokens: Option<Arc<Tokens>>,
     /// Whether callers that get this far are authenticated.
     authenticated: bool,
-    stages: watch::Receiver<Stage>,
+    stages: watch::Receiver<ServerStage>,
     bodies: Bodies,
     /// All reviews, with the memory of light ones.
-    reviews: Queue,
+    reviews: ReviewQueue,
     /// Those that are evaluated apart, with the memory of heavy ones.
-    long_reviews: Queue,
+    long_reviews: ReviewQueue,
     /// Bodies that take long to weigh.
     weighing: Turns,
     put_off: PutOff,
@@ -64,20 +64,20 @@ impl<A: Application> Site<A> {
         limits: Arc<Limits>,
         metrics: Metrics,
         tokens: Option<Arc<Tokens>>,
-        stages: watch::Receiver<Stage>,
+        stages: watch::Receiver<ServerStage>,
     ) -> Self {
         let (light, heavy) = (limits.light_evaluation_memory, limits.evaluation_memory);
         Self {
             app: Arc::new(app),
             bodies: Bodies::new(limits.clone(), &metrics),
-            reviews: Queue::new(Capacity {
+            reviews: ReviewQueue::new(Capacity {
                 turns: limits.in_flight,
                 memory: light,
                 // One source leaves a quarter for others.
                 memory_per_source: light - light / 4,
                 light: usize::MAX,
             }),
-            long_reviews: Queue::new(Capacity {
+            long_reviews: ReviewQueue::new(Capacity {
                 turns: limits.long_reviews,
                 memory: heavy,
                 memory_per_source: heavy,
@@ -126,7 +126,7 @@ impl<A: Application> Site<A> {
         let version = request.version();
         let mut response = self.clone().review(endpoint, request).await;
         // HTTP/2 has a frame instead of this header.
-        if version < Version::HTTP_2 && *self.stages.borrow() > Stage::Serving {
+        if version < Version::HTTP_2 && *self.stages.borrow() > ServerStage::Serving {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -146,11 +146,11 @@ impl<A: Application> Site<A> {
         }
         let timeout = asked_for(request.uri().query());
         let mut deadline = began + self.limits.time_for(timeout);
-        let mut times = Times { until: began + timeout };
+        let mut times = PutOffTimes { until: began + timeout };
         let version = request.version();
         // Requests without a connection (in tests of the router) have one source.
-        let Source(source) =
-            request.extensions().get().copied().unwrap_or(Source(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        let PeerAddress(source) =
+            request.extensions().get().copied().unwrap_or(PeerAddress(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let received = match self.bodies.read(request.into_body(), source, deadline).await {
             Ok(received) => received,
             Err(error) => {
@@ -211,7 +211,7 @@ impl<A: Application> Site<A> {
     }
 
     /// Remembers a review that is put off, by the uid in the first part of its body.
-    fn remember(&self, source: IpAddr, prefix: &[u8], times: Times) {
+    fn remember(&self, source: IpAddr, prefix: &[u8], times: PutOffTimes) {
         self.put_off.remember(source, self.estimate(prefix).uid, times);
     }
 
@@ -259,7 +259,8 @@ impl<A: Application> Site<A> {
         let (body, deadline) = (call.body.clone(), call.deadline);
         let result = if let Some(weight) = permits.inline {
             let bounds = Bounds { steps: Some(self.limits.inline_steps), stop: None };
-            let answer = AssertUnwindSafe(Bounded::new(self.app.review(call.clone()), bounds)).catch_unwind();
+            let answer =
+                AssertUnwindSafe(BoundedFuture::new(self.app.review(call.clone()), bounds)).catch_unwind();
             match timeout_at(deadline.into(), answer).await {
                 Ok(Ok(Err(Stopped))) => {
                     let Permits { _review: review, _body: memory, .. } = permits;
@@ -293,8 +294,8 @@ impl<A: Application> Site<A> {
         let _stop = StopOnDrop(stop.clone());
         let task = spawn_blocking(move || {
             let bounds = Bounds { steps: None, stop: Some(stop) };
-            let answer =
-                AssertUnwindSafe(Bounded::new(async move { app.review(call).await }, bounds)).catch_unwind();
+            let answer = AssertUnwindSafe(BoundedFuture::new(async move { app.review(call).await }, bounds))
+                .catch_unwind();
             let result = runtime.block_on(async { timeout_at(deadline.into(), answer).await });
             drop(taken);
             result

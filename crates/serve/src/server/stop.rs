@@ -22,7 +22,7 @@ pub enum Stop {
 /// # Errors
 /// If the process cannot install signal handlers.
 pub fn on_signals() -> io::Result<watch::Receiver<Stop>> {
-    let mut signals = Signals::new()?;
+    let mut signals = StopSignals::new()?;
     let (sender, receiver) = watch::channel(Stop::No);
     tokio::spawn(async move {
         for stop in [Stop::Drain, Stop::Now] {
@@ -40,13 +40,13 @@ pub fn on_signals() -> io::Result<watch::Receiver<Stop>> {
 
 /// The signals that ask a process to end.
 #[cfg(unix)]
-struct Signals {
+struct StopSignals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl Signals {
+impl StopSignals {
     fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
@@ -63,10 +63,10 @@ impl Signals {
 
 /// The signals that ask a process to end.
 #[cfg(windows)]
-struct Signals(tokio::signal::windows::CtrlC);
+struct StopSignals(tokio::signal::windows::CtrlC);
 
 #[cfg(windows)]
-impl Signals {
+impl StopSignals {
     fn new() -> io::Result<Self> {
         tokio::signal::windows::ctrl_c().map(Self)
     }

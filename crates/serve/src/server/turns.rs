@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 
 /// Permits and a queue for them. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Turns(Arc<Mutex<Queue>>);
+pub(super) struct Turns(Arc<Mutex<TurnQueue>>);
 
 #[derive(Debug)]
-struct Queue {
+struct TurnQueue {
     free: usize,
     waiting: BTreeMap<IpAddr, VecDeque<oneshot::Sender<Turn>>>,
     /// The sources in `waiting`, each once, the next first.
@@ -26,7 +26,7 @@ pub(super) struct Turn(Option<Turns>);
 impl Turns {
     /// Makes a queue with this number of permits.
     pub(super) fn new(permits: usize) -> Self {
-        Self(Arc::new(Mutex::new(Queue {
+        Self(Arc::new(Mutex::new(TurnQueue {
             free: permits.max(1),
             waiting: BTreeMap::new(),
             order: VecDeque::new(),
@@ -55,7 +55,7 @@ impl Turns {
         receiver.await.unwrap_or(Turn(None))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, TurnQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +75,7 @@ impl Turns {
     }
 }
 
-impl Queue {
+impl TurnQueue {
     /// Removes the first call of the next source from its queue.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         loop {

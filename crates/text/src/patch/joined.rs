@@ -19,12 +19,12 @@ pub struct Clash(pub Pointer);
 #[derive(Clone, Debug, Default)]
 pub struct Joined {
     ops: Vec<Op>,
-    places: Places,
+    places: OperationTree,
 }
 
 /// A tree of the operations by place.
 #[derive(Clone, Debug, Default)]
-struct Places {
+struct OperationTree {
     /// The operations at this place: one, or several insertions before the same item.
     ops: Vec<usize>,
     below: BTreeMap<Token, Self>,
@@ -170,7 +170,7 @@ impl Joined {
     }
 }
 
-impl Places {
+impl OperationTree {
     /// Tells whether an operation moves an item of this list.
     fn shifts(&self, item: &Token) -> bool {
         before(&self.moving, item)
@@ -189,7 +189,7 @@ fn moves(op: &Op) -> bool {
 }
 
 /// Removes the last operation from its place; `ops` are the others.
-fn forget(places: &mut Places, tokens: &[&Token], ops: &[Op]) {
+fn forget(places: &mut OperationTree, tokens: &[&Token], ops: &[Op]) {
     let Some((first, rest)) = tokens.split_first() else {
         places.ops.pop();
         return;

@@ -1,7 +1,7 @@
 //! Compound commands: branches, loops, functions and tests.
 
-use super::lex::{Token, name_length, spend_bytes};
-use super::parse::{Open, Parser, Unread};
+use super::lex::{ShellToken, name_length, spend_bytes};
+use super::parse::{OpenLoop, Parser, UnreadScript};
 use super::word::Word;
 use super::{After, Loop, Place};
 use crate::meter;
@@ -10,7 +10,7 @@ use crate::meter;
 const STARTS: [&str; 8] = ["[[", "case", "for", "if", "select", "until", "while", "{"];
 
 impl Parser<'_, '_, '_> {
-    pub(super) fn conditional(&mut self) -> Result<bool, Unread> {
+    pub(super) fn conditional(&mut self) -> Result<bool, UnreadScript> {
         self.next()?;
         let mut place = Place { condition: true, ..self.deeper() };
         loop {
@@ -18,7 +18,7 @@ impl Parser<'_, '_, '_> {
             self.expect("then")?;
             self.inside(self.branch(), Self::list)?;
             place = Place { condition: true, ..self.branch() };
-            let Token::Word(word) = self.next()? else { return Err(Unread) };
+            let ShellToken::Word(word) = self.next()? else { return Err(UnreadScript) };
             match word.text.as_ref() {
                 "elif" => {}
                 "else" => {
@@ -27,12 +27,12 @@ impl Parser<'_, '_, '_> {
                     return self.compound();
                 }
                 "fi" => return self.compound(),
-                _ => return Err(Unread),
+                _ => return Err(UnreadScript),
             }
         }
     }
 
-    pub(super) fn while_loop(&mut self, until: bool) -> Result<bool, Unread> {
+    pub(super) fn while_loop(&mut self, until: bool) -> Result<bool, UnreadScript> {
         self.next()?;
         let before = self.shown;
         self.inside(Place { condition: true, ..self.deeper() }, Self::list)?;
@@ -48,11 +48,11 @@ impl Parser<'_, '_, '_> {
     }
 
     /// Reads `for` or `select`, which differ in that only `for` has a form with `((…))`.
-    pub(super) fn for_loop(&mut self, is_for: bool) -> Result<bool, Unread> {
+    pub(super) fn for_loop(&mut self, is_for: bool) -> Result<bool, UnreadScript> {
         self.next()?;
         let mut endless = false;
         match self.next()? {
-            Token::Op("(") if is_for && self.rest().starts_with('(') => {
+            ShellToken::Op("(") if is_for && self.rest().starts_with('(') => {
                 self.at += 1;
                 let from = self.at;
                 self.arithmetic()?;
@@ -60,7 +60,7 @@ impl Parser<'_, '_, '_> {
                 endless = inner.split(';').nth(1).is_some_and(|condition| condition.trim().is_empty());
                 self.forget_names(from..self.at);
             }
-            Token::Word(name) => {
+            ShellToken::Word(name) => {
                 self.variables.set(&name.text, None);
                 if !is_for {
                     self.variables.set("REPLY", None);
@@ -68,12 +68,12 @@ impl Parser<'_, '_, '_> {
                 self.skip_new_lines()?;
                 if self.reserved()? == Some("in") {
                     self.next()?;
-                    while matches!(self.peek()?, Token::Word(_)) {
+                    while matches!(self.peek()?, ShellToken::Word(_)) {
                         self.next()?;
                     }
                 }
             }
-            _ => return Err(Unread),
+            _ => return Err(UnreadScript),
         }
         if self.is_operator(";")? {
             self.next()?;
@@ -83,27 +83,27 @@ impl Parser<'_, '_, '_> {
     }
 
     /// Reads the body of a loop.
-    fn body(&mut self, endless: bool) -> Result<bool, Unread> {
+    fn body(&mut self, endless: bool) -> Result<bool, UnreadScript> {
         self.expect("do")?;
         let number = self.all_loops;
         self.all_loops += 1;
         let is_at_top = self.place.depth == 0;
-        self.loops.push(Open { is_at_top, has_head: false, leaves: false });
+        self.loops.push(OpenLoop { is_at_top, has_head: false, leaves: false });
         let result = self.inside(Place { in_loop: Some(number), ..self.deeper() }, Self::list);
-        let open = self.loops.pop().ok_or(Unread)?;
+        let open = self.loops.pop().ok_or(UnreadScript)?;
         result?;
         self.expect("done")?;
         let certain = self.compound()?;
         if is_at_top {
-            let Open { has_head, leaves, .. } = open;
+            let OpenLoop { has_head, leaves, .. } = open;
             self.end.last_loop = Some(Loop { endless, leaves, has_head });
         }
         Ok(certain)
     }
 
-    pub(super) fn case(&mut self) -> Result<bool, Unread> {
+    pub(super) fn case(&mut self) -> Result<bool, UnreadScript> {
         self.next()?;
-        let Token::Word(_) = self.next()? else { return Err(Unread) };
+        let ShellToken::Word(_) = self.next()? else { return Err(UnreadScript) };
         self.skip_new_lines()?;
         self.expect("in")?;
         loop {
@@ -116,24 +116,24 @@ impl Parser<'_, '_, '_> {
                 self.next()?;
             }
             loop {
-                let Token::Word(_) = self.next()? else { return Err(Unread) };
+                let ShellToken::Word(_) = self.next()? else { return Err(UnreadScript) };
                 match self.next()? {
-                    Token::Op("|") => {}
-                    Token::Op(")") => break,
-                    _ => return Err(Unread),
+                    ShellToken::Op("|") => {}
+                    ShellToken::Op(")") => break,
+                    _ => return Err(UnreadScript),
                 }
             }
             self.inside(self.branch(), Self::list)?;
             if self.is_operator(";;")? {
                 self.next()?;
             } else if self.reserved()? != Some("esac") {
-                return Err(Unread);
+                return Err(UnreadScript);
             }
         }
     }
 
     /// Reads the body of a function, which runs when and if it is called, with variables of that moment.
-    pub(super) fn function(&mut self) -> Result<bool, Unread> {
+    pub(super) fn function(&mut self) -> Result<bool, UnreadScript> {
         self.skip_new_lines()?;
         let tainted = std::mem::replace(&mut self.variables.tainted, true);
         let place = Place { in_function: true, ..self.branch() };
@@ -143,11 +143,11 @@ impl Parser<'_, '_, '_> {
     }
 
     /// Reads `coproc command` or `coproc NAME { …; }`, which run in the background in a shell of their own.
-    pub(super) fn coproc(&mut self) -> Result<bool, Unread> {
+    pub(super) fn coproc(&mut self) -> Result<bool, UnreadScript> {
         self.next()?;
         let mut is_simple = false;
-        if matches!(self.peek()?, Token::Word(_)) && self.reserved()?.is_none() {
-            let Token::Word(word) = self.next()? else { return Err(Unread) };
+        if matches!(self.peek()?, ShellToken::Word(_)) && self.reserved()?.is_none() {
+            let ShellToken::Word(word) = self.next()? else { return Err(UnreadScript) };
             // The text tells whether it is a name: a token is not read twice, since it may be long.
             let behind = self.at;
             self.skip_blanks();
@@ -158,7 +158,7 @@ impl Parser<'_, '_, '_> {
             is_simple = !rest.starts_with('(') && !STARTS.iter().any(|start| starts(start));
             if is_simple {
                 self.at = behind;
-                self.token = Some(Token::Word(word));
+                self.token = Some(ShellToken::Word(word));
             } else {
                 self.variables.set(&word.text, None);
             }
@@ -173,7 +173,7 @@ impl Parser<'_, '_, '_> {
     }
 
     /// Skips `[[ … ]]` after its beginning.
-    pub(super) fn test(&mut self) -> Result<(), Unread> {
+    pub(super) fn test(&mut self) -> Result<(), UnreadScript> {
         let mut scratch = Word::default();
         loop {
             meter::spend(1);

@@ -1,7 +1,7 @@
 //! Expansions: what a `$` or a backtick starts.
 
 use super::lex::name_length;
-use super::parse::{Parser, Unread};
+use super::parse::{Parser, UnreadScript};
 use super::variables::MAX_VALUE_BYTES;
 use super::word::{Piece, SPREADS, UNKNOWN, Word};
 use crate::meter;
@@ -16,7 +16,7 @@ fn is_one_word(value: &str) -> bool {
 
 impl<'t> Parser<'t, '_, '_> {
     /// Reads what a `$` starts.
-    pub(super) fn dollar(&mut self, word: &mut Word<Piece<'t>>, quoted: bool) -> Result<(), Unread> {
+    pub(super) fn dollar(&mut self, word: &mut Word<Piece<'t>>, quoted: bool) -> Result<(), UnreadScript> {
         self.at += 1;
         let unknown = if quoted { UNKNOWN } else { SPREADS };
         let rest = self.rest();
@@ -43,11 +43,11 @@ impl<'t> Parser<'t, '_, '_> {
                 self.at += 1;
                 // `$'…'` ends at the first quote without a backslash.
                 loop {
-                    match self.peek_char().ok_or(Unread)? {
+                    match self.peek_char().ok_or(UnreadScript)? {
                         '\'' => break self.at += 1,
                         '\\' => {
                             self.at += 1;
-                            let escaped = self.peek_char().ok_or(Unread)?;
+                            let escaped = self.peek_char().ok_or(UnreadScript)?;
                             self.bump(escaped);
                         }
                         char => self.bump(char),
@@ -75,7 +75,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads `${…}` after the brace.
-    fn braced(&mut self, word: &mut Word<Piece<'t>>, quoted: bool) -> Result<(), Unread> {
+    fn braced(&mut self, word: &mut Word<Piece<'t>>, quoted: bool) -> Result<(), UnreadScript> {
         let rest = self.rest();
         let length = name_length(rest);
         if length > 0 && rest[length..].starts_with('}') {
@@ -103,7 +103,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Skips to behind the brace that ends an expansion.
-    fn skip_braced(&mut self) -> Result<(), Unread> {
+    fn skip_braced(&mut self) -> Result<(), UnreadScript> {
         let mut depth = 1;
         let mut in_quotes = false;
         while let Some(char) = self.peek_char() {
@@ -111,12 +111,12 @@ impl<'t> Parser<'t, '_, '_> {
             self.bump(char);
             match char {
                 '\\' => {
-                    let escaped = self.peek_char().ok_or(Unread)?;
+                    let escaped = self.peek_char().ok_or(UnreadScript)?;
                     self.bump(escaped);
                 }
                 '"' => in_quotes = !in_quotes,
                 '\'' if !in_quotes => {
-                    let length = memchr::memchr(b'\'', self.rest().as_bytes()).ok_or(Unread)?;
+                    let length = memchr::memchr(b'\'', self.rest().as_bytes()).ok_or(UnreadScript)?;
                     self.at += length + 1;
                 }
                 '`' => {
@@ -140,11 +140,11 @@ impl<'t> Parser<'t, '_, '_> {
                 _ => {}
             }
         }
-        Err(Unread)
+        Err(UnreadScript)
     }
 
     /// Skips to behind the `))` of an arithmetic expression.
-    pub(super) fn arithmetic(&mut self) -> Result<(), Unread> {
+    pub(super) fn arithmetic(&mut self) -> Result<(), UnreadScript> {
         let mut depth = 0;
         while let Some(char) = self.peek_char() {
             meter::spend(1);
@@ -152,29 +152,29 @@ impl<'t> Parser<'t, '_, '_> {
                 '(' => depth += 1,
                 ')' if depth == 0 => {
                     let rest = self.rest();
-                    let behind = rest.strip_prefix("))").ok_or(Unread)?;
+                    let behind = rest.strip_prefix("))").ok_or(UnreadScript)?;
                     self.at = self.text.len() - behind.len();
                     return Ok(());
                 }
                 ')' => depth -= 1,
-                '\'' | '"' => return Err(Unread),
+                '\'' | '"' => return Err(UnreadScript),
                 _ => {}
             }
             self.bump(char);
         }
-        Err(Unread)
+        Err(UnreadScript)
     }
 
-    pub(super) fn backticks(&mut self) -> Result<(), Unread> {
+    pub(super) fn backticks(&mut self) -> Result<(), UnreadScript> {
         self.at += 1;
         loop {
-            let char = self.peek_char().ok_or(Unread)?;
+            let char = self.peek_char().ok_or(UnreadScript)?;
             self.bump(char);
             meter::spend(1);
             match char {
                 '`' => return Ok(()),
                 '\\' => {
-                    let escaped = self.peek_char().ok_or(Unread)?;
+                    let escaped = self.peek_char().ok_or(UnreadScript)?;
                     self.bump(escaped);
                 }
                 _ => {}

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use super::Bound;
-use super::parse::{Parser, Unread};
+use super::parse::{Parser, UnreadScript};
 use super::word::{Piece, SPREADS, UNKNOWN, Word};
 use crate::meter;
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token<'t> {
+pub(super) enum ShellToken<'t> {
     Word(Word<Piece<'t>>),
     /// `;`, `&`, `&&`, `||`, `|`, `;;`, `(`, `)`.
     Op(&'static str),
@@ -117,11 +117,11 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads the next token, without redirections.
-    pub(super) fn lex(&mut self) -> Result<Token<'t>, Unread> {
+    pub(super) fn lex(&mut self) -> Result<ShellToken<'t>, UnreadScript> {
         loop {
             self.skip_blanks();
             let Some(first) = self.peek_byte() else {
-                return if self.heredocs.is_empty() { Ok(Token::End) } else { Err(Unread) };
+                return if self.heredocs.is_empty() { Ok(ShellToken::End) } else { Err(UnreadScript) };
             };
             if matches!(first, b'0'..=b'9' | b'<' | b'>' | b'&') && self.redirection()? {
                 continue;
@@ -129,20 +129,20 @@ impl<'t> Parser<'t, '_, '_> {
             if matches!(first, b';' | b'&' | b'|' | b'(' | b')' | b'\n') {
                 let rest = self.rest();
                 let found = OPERATORS.iter().find(|(text, _)| rest.starts_with(text));
-                let (text, meant) = found.ok_or(Unread)?;
+                let (text, meant) = found.ok_or(UnreadScript)?;
                 self.at += text.len();
                 if *meant == "\n" {
                     self.skip_heredocs()?;
-                    return Ok(Token::NewLine);
+                    return Ok(ShellToken::NewLine);
                 }
-                return Ok(Token::Op(meant));
+                return Ok(ShellToken::Op(meant));
             }
-            return self.word().map(Token::Word);
+            return self.word().map(ShellToken::Word);
         }
     }
 
     /// Skips a redirection, if one comes: `2>&1`, `>file`, `<<EOF`.
-    fn redirection(&mut self) -> Result<bool, Unread> {
+    fn redirection(&mut self) -> Result<bool, UnreadScript> {
         let rest = self.rest();
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         spend_bytes(digits);
@@ -163,7 +163,7 @@ impl<'t> Parser<'t, '_, '_> {
         self.at += digits + operator.len();
         self.skip_blanks();
         if self.rest().is_empty() || self.rest().starts_with(['\n', ';', '&', '|', ')']) {
-            return Err(Unread);
+            return Err(UnreadScript);
         }
         let start = self.at;
         let word = self.word()?;
@@ -185,7 +185,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(true)
     }
 
-    fn skip_heredocs(&mut self) -> Result<(), Unread> {
+    fn skip_heredocs(&mut self) -> Result<(), UnreadScript> {
         if self.heredocs.is_empty() {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl<'t> Parser<'t, '_, '_> {
                 let rest = self.rest();
                 if rest.is_empty() {
                     // Shells read to the end, with a warning.
-                    return Err(Unread);
+                    return Err(UnreadScript);
                 }
                 let length = memchr::memchr(b'\n', rest.as_bytes()).map_or(rest.len(), |end| end + 1);
                 let line = rest[..length].trim_end_matches(['\n', '\r']);
@@ -211,10 +211,10 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads a word, which may be of several quoted parts.
-    pub(super) fn word(&mut self) -> Result<Word<Piece<'t>>, Unread> {
+    pub(super) fn word(&mut self) -> Result<Word<Piece<'t>>, UnreadScript> {
         let start = self.at;
         let mut word = Word::<Piece<'t>> { plain: true, ..Word::default() };
-        let mut shape = Shape::default();
+        let mut shape = WordShape::default();
         loop {
             let piece = self.ordinary();
             if !piece.is_empty() {
@@ -230,7 +230,7 @@ impl<'t> Parser<'t, '_, '_> {
             }
         }
         if self.at == start {
-            return Err(Unread);
+            return Err(UnreadScript);
         }
         word.span = start..self.at;
         // `{{ .Values.nodes }}` is filled in before a shell sees it.
@@ -251,7 +251,12 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads what a byte starts in a word that is not itself. Tells whether the word goes on.
-    fn special(&mut self, byte: u8, word: &mut Word<Piece<'t>>, shape: &mut Shape) -> Result<bool, Unread> {
+    fn special(
+        &mut self,
+        byte: u8,
+        word: &mut Word<Piece<'t>>,
+        shape: &mut WordShape,
+    ) -> Result<bool, UnreadScript> {
         let was_plain = std::mem::replace(&mut word.plain, false);
         match byte {
             b'\\' => {
@@ -268,7 +273,7 @@ impl<'t> Parser<'t, '_, '_> {
             b'\'' => {
                 self.at += 1;
                 let rest = self.rest();
-                let length = memchr::memchr(b'\'', rest.as_bytes()).ok_or(Unread)?;
+                let length = memchr::memchr(b'\'', rest.as_bytes()).ok_or(UnreadScript)?;
                 word.add(&rest[..length]);
                 self.at += length + 1;
                 meter::spend_text(&rest[..length]);
@@ -321,11 +326,11 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(true)
     }
 
-    pub(super) fn double_quoted(&mut self, word: &mut Word<Piece<'t>>) -> Result<(), Unread> {
+    pub(super) fn double_quoted(&mut self, word: &mut Word<Piece<'t>>) -> Result<(), UnreadScript> {
         loop {
             let rest = self.rest();
             let special = |byte: u8| matches!(byte, b'"' | b'\\' | b'$' | b'`');
-            let length = rest.bytes().position(special).ok_or(Unread)?;
+            let length = rest.bytes().position(special).ok_or(UnreadScript)?;
             spend_bytes(length);
             word.add(&rest[..length]);
             self.at += length;
@@ -336,7 +341,7 @@ impl<'t> Parser<'t, '_, '_> {
                 }
                 b'\\' => {
                     self.at += 1;
-                    match self.peek_char().ok_or(Unread)? {
+                    match self.peek_char().ok_or(UnreadScript)? {
                         '\n' => self.at += 1,
                         escaped => {
                             if !matches!(escaped, '$' | '`' | '"' | '\\') {
@@ -357,12 +362,12 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Skips one character, or what a quote or expansion starts, inside `[[ … ]]`.
-    pub(super) fn skip_part(&mut self, scratch: &mut Word<Piece<'t>>) -> Result<(), Unread> {
-        let char = self.peek_char().ok_or(Unread)?;
+    pub(super) fn skip_part(&mut self, scratch: &mut Word<Piece<'t>>) -> Result<(), UnreadScript> {
+        let char = self.peek_char().ok_or(UnreadScript)?;
         match char {
             '\'' => {
                 self.at += 1;
-                let length = memchr::memchr(b'\'', self.rest().as_bytes()).ok_or(Unread)?;
+                let length = memchr::memchr(b'\'', self.rest().as_bytes()).ok_or(UnreadScript)?;
                 self.at += length + 1;
             }
             '"' => {
@@ -373,7 +378,7 @@ impl<'t> Parser<'t, '_, '_> {
             '`' => self.backticks()?,
             '\\' => {
                 self.at += 1;
-                let escaped = self.peek_char().ok_or(Unread)?;
+                let escaped = self.peek_char().ok_or(UnreadScript)?;
                 self.bump(escaped);
             }
             _ => self.bump(char),
@@ -384,7 +389,7 @@ impl<'t> Parser<'t, '_, '_> {
 
 /// What a bare `{` or `[` in a word may become.
 #[derive(Default)]
-struct Shape {
+struct WordShape {
     brace: bool,
     comma: bool,
     bracket: bool,

@@ -1,6 +1,6 @@
 //! The grammar of scripts: lists, pipelines and compound commands.
 
-use super::lex::{Heredoc, Token};
+use super::lex::{Heredoc, ShellToken};
 use super::word::{Piece, Word};
 use super::{After, Bound, End, MAX_NESTING, Place, Simple, Unreadable};
 use crate::shell::variables::Variables;
@@ -8,7 +8,7 @@ use crate::shell::variables::Variables;
 /// The script has a syntax error, or something that is not read; or it is beyond a bound, and the parser
 /// says so.
 #[derive(Debug)]
-pub(super) struct Unread;
+pub(super) struct UnreadScript;
 
 /// Reserved words that end a list.
 const ENDS: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", "}"];
@@ -47,7 +47,7 @@ pub(super) fn script<'t>(
         nested: 0,
         is_last: false,
     };
-    let is_whole = parser.list().is_ok() && matches!(parser.next(), Ok(Token::End));
+    let is_whole = parser.list().is_ok() && matches!(parser.next(), Ok(ShellToken::End));
     if !is_whole && !parser.end.is_cut {
         return Err(Unreadable);
     }
@@ -74,7 +74,7 @@ pub(super) struct Parser<'t, 'r, 'v> {
     /// Here-documents whose text comes at the next new line.
     pub(super) heredocs: Vec<Heredoc<'t>>,
     /// The token that was looked at, and not taken.
-    pub(super) token: Option<Token<'t>>,
+    pub(super) token: Option<ShellToken<'t>>,
     /// The command that was read last: what comes after it may not be known yet.
     pub(super) waiting: Option<Simple<'t>>,
     /// The list of words of a command that was shown, to use again.
@@ -92,7 +92,7 @@ pub(super) struct Parser<'t, 'r, 'v> {
     /// Whether `&` has put something in the background.
     pub(super) has_started: bool,
     /// The loops around, outermost first.
-    pub(super) loops: Vec<Open>,
+    pub(super) loops: Vec<OpenLoop>,
     /// How many loops there were.
     pub(super) all_loops: usize,
     nested: usize,
@@ -101,7 +101,7 @@ pub(super) struct Parser<'t, 'r, 'v> {
 }
 
 /// A loop that is being read.
-pub(super) struct Open {
+pub(super) struct OpenLoop {
     pub(super) is_at_top: bool,
     pub(super) has_head: bool,
     pub(super) leaves: bool,
@@ -114,10 +114,10 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Ends reading at a bound.
-    pub(super) fn stop(&mut self, bound: Bound) -> Unread {
+    pub(super) fn stop(&mut self, bound: Bound) -> UnreadScript {
         self.pass(bound);
         self.end.is_cut = true;
-        Unread
+        UnreadScript
     }
 
     /// Takes a command, and shows the one before it.
@@ -154,42 +154,42 @@ impl<'t> Parser<'t, '_, '_> {
         words
     }
 
-    pub(super) fn peek(&mut self) -> Result<&Token<'t>, Unread> {
+    pub(super) fn peek(&mut self) -> Result<&ShellToken<'t>, UnreadScript> {
         if self.token.is_none() {
             self.token = Some(self.lex()?);
         }
-        self.token.as_ref().ok_or(Unread)
+        self.token.as_ref().ok_or(UnreadScript)
     }
 
-    pub(super) fn next(&mut self) -> Result<Token<'t>, Unread> {
+    pub(super) fn next(&mut self) -> Result<ShellToken<'t>, UnreadScript> {
         match self.token.take() {
             Some(token) => Ok(token),
             None => self.lex(),
         }
     }
 
-    pub(super) fn is_operator(&mut self, operator: &str) -> Result<bool, Unread> {
-        Ok(matches!(self.peek()?, Token::Op(text) if *text == operator))
+    pub(super) fn is_operator(&mut self, operator: &str) -> Result<bool, UnreadScript> {
+        Ok(matches!(self.peek()?, ShellToken::Op(text) if *text == operator))
     }
 
     /// Returns the reserved word that comes, if one does.
-    pub(super) fn reserved(&mut self) -> Result<Option<&'static str>, Unread> {
-        let Token::Word(word) = self.peek()? else { return Ok(None) };
+    pub(super) fn reserved(&mut self) -> Result<Option<&'static str>, UnreadScript> {
+        let ShellToken::Word(word) = self.peek()? else { return Ok(None) };
         if !word.plain || word.text.len() > MAX_RESERVED {
             return Ok(None);
         }
         Ok(RESERVED.into_iter().chain(ENDS).find(|reserved| word.text == *reserved))
     }
 
-    pub(super) fn expect(&mut self, reserved: &str) -> Result<(), Unread> {
+    pub(super) fn expect(&mut self, reserved: &str) -> Result<(), UnreadScript> {
         match self.next()? {
-            Token::Word(word) if word.plain && word.text == reserved => Ok(()),
-            _ => Err(Unread),
+            ShellToken::Word(word) if word.plain && word.text == reserved => Ok(()),
+            _ => Err(UnreadScript),
         }
     }
 
-    pub(super) fn skip_new_lines(&mut self) -> Result<(), Unread> {
-        while matches!(self.peek()?, Token::NewLine) {
+    pub(super) fn skip_new_lines(&mut self) -> Result<(), UnreadScript> {
+        while matches!(self.peek()?, ShellToken::NewLine) {
             self.next()?;
         }
         Ok(())
@@ -199,8 +199,8 @@ impl<'t> Parser<'t, '_, '_> {
     pub(super) fn inside(
         &mut self,
         place: Place,
-        read: impl FnOnce(&mut Self) -> Result<(), Unread>,
-    ) -> Result<(), Unread> {
+        read: impl FnOnce(&mut Self) -> Result<(), UnreadScript>,
+    ) -> Result<(), UnreadScript> {
         self.deepen()?;
         let around = std::mem::replace(&mut self.place, place);
         self.variables.enter();
@@ -211,7 +211,7 @@ impl<'t> Parser<'t, '_, '_> {
         result
     }
 
-    fn deepen(&mut self) -> Result<(), Unread> {
+    fn deepen(&mut self) -> Result<(), UnreadScript> {
         if self.nested == MAX_NESTING {
             return Err(self.stop(Bound::Nesting));
         }
@@ -232,7 +232,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads a command substitution after its bracket. Its commands make a word, and are not listed.
-    pub(super) fn substitution(&mut self) -> Result<(), Unread> {
+    pub(super) fn substitution(&mut self) -> Result<(), UnreadScript> {
         let heredocs = std::mem::take(&mut self.heredocs);
         let token = self.token.take();
         let (all_loops, is_last) = (self.all_loops, self.is_last);
@@ -240,7 +240,11 @@ impl<'t> Parser<'t, '_, '_> {
         self.hidden += 1;
         self.inside(self.branch(), |inner| {
             inner.list()?;
-            if inner.next()? == Token::Op(")") && inner.heredocs.is_empty() { Ok(()) } else { Err(Unread) }
+            if inner.next()? == ShellToken::Op(")") && inner.heredocs.is_empty() {
+                Ok(())
+            } else {
+                Err(UnreadScript)
+            }
         })?;
         self.hidden -= 1;
         (self.all_loops, self.is_last) = (all_loops, is_last);
@@ -250,22 +254,22 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads commands up to something that ends a list.
-    pub(super) fn list(&mut self) -> Result<(), Unread> {
+    pub(super) fn list(&mut self) -> Result<(), UnreadScript> {
         loop {
             self.skip_new_lines()?;
             let ends = match self.peek()? {
-                Token::End => true,
-                Token::Op(operator) => matches!(*operator, ")" | ";;"),
-                Token::Word(word) => word.plain && ENDS.contains(&word.text.as_ref()),
-                Token::NewLine => false,
+                ShellToken::End => true,
+                ShellToken::Op(operator) => matches!(*operator, ")" | ";;"),
+                ShellToken::Word(word) => word.plain && ENDS.contains(&word.text.as_ref()),
+                ShellToken::NewLine => false,
             };
             if ends {
                 return Ok(());
             }
             self.and_or()?;
             let after = match self.peek()? {
-                Token::Op(";") | Token::NewLine => After::Next,
-                Token::Op("&") => After::Background,
+                ShellToken::Op(";") | ShellToken::NewLine => After::Next,
+                ShellToken::Op("&") => After::Background,
                 _ => return Ok(()),
             };
             self.next()?;
@@ -292,14 +296,14 @@ impl<'t> Parser<'t, '_, '_> {
         }
     }
 
-    fn and_or(&mut self) -> Result<(), Unread> {
+    fn and_or(&mut self) -> Result<(), UnreadScript> {
         let around = self.place;
         let mut certain = self.pipeline()?;
         let mut inside = false;
         loop {
             let after = match self.peek()? {
-                Token::Op("&&") => After::And,
-                Token::Op("||") => After::Or,
+                ShellToken::Op("&&") => After::And,
+                ShellToken::Op("||") => After::Or,
                 _ => break,
             };
             self.next()?;
@@ -329,7 +333,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads a pipeline. Tells whether it cannot fail, as it only assigns variables.
-    fn pipeline(&mut self) -> Result<bool, Unread> {
+    fn pipeline(&mut self) -> Result<bool, UnreadScript> {
         while self.reserved()? == Some("!") {
             self.next()?;
         }
@@ -349,9 +353,9 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(certain)
     }
 
-    pub(super) fn command(&mut self) -> Result<bool, Unread> {
+    pub(super) fn command(&mut self) -> Result<bool, UnreadScript> {
         match self.peek()? {
-            Token::Op("(") => {
+            ShellToken::Op("(") => {
                 self.next()?;
                 if self.rest().starts_with('(') {
                     self.at += 1;
@@ -362,12 +366,12 @@ impl<'t> Parser<'t, '_, '_> {
                 }
                 self.inside(self.subshell(), |inner| {
                     inner.list()?;
-                    if inner.next()? == Token::Op(")") { Ok(()) } else { Err(Unread) }
+                    if inner.next()? == ShellToken::Op(")") { Ok(()) } else { Err(UnreadScript) }
                 })?;
                 return self.compound();
             }
-            Token::Word(_) => {}
-            _ => return Err(Unread),
+            ShellToken::Word(_) => {}
+            _ => return Err(UnreadScript),
         }
         let Some(reserved) = self.reserved()? else { return self.simple() };
         match reserved {
@@ -390,11 +394,11 @@ impl<'t> Parser<'t, '_, '_> {
             "case" => self.case(),
             "function" => {
                 self.next()?;
-                let Token::Word(_) = self.next()? else { return Err(Unread) };
+                let ShellToken::Word(_) = self.next()? else { return Err(UnreadScript) };
                 if self.is_operator("(")? {
                     self.next()?;
-                    if self.next()? != Token::Op(")") {
-                        return Err(Unread);
+                    if self.next()? != ShellToken::Op(")") {
+                        return Err(UnreadScript);
                     }
                 }
                 self.function()
@@ -404,13 +408,13 @@ impl<'t> Parser<'t, '_, '_> {
                 self.test()?;
                 self.compound()
             }
-            word if ENDS.contains(&word) => Err(Unread),
+            word if ENDS.contains(&word) => Err(UnreadScript),
             _ => self.simple(),
         }
     }
 
     /// Ends a compound command, which is no simple one.
-    pub(super) fn compound(&mut self) -> Result<bool, Unread> {
+    pub(super) fn compound(&mut self) -> Result<bool, UnreadScript> {
         self.is_compound = true;
         if self.place.depth == 0 {
             self.is_last = false;
@@ -418,8 +422,8 @@ impl<'t> Parser<'t, '_, '_> {
         }
         // Only redirections, which are skipped, may stand behind it.
         match self.peek()? {
-            Token::Word(word) if word.plain && ENDS.contains(&word.text.as_ref()) => Ok(false),
-            Token::Word(_) | Token::Op("(") => Err(Unread),
+            ShellToken::Word(word) if word.plain && ENDS.contains(&word.text.as_ref()) => Ok(false),
+            ShellToken::Word(_) | ShellToken::Op("(") => Err(UnreadScript),
             _ => Ok(false),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::lex::{Token, name_length};
-use super::parse::{Parser, Unread};
+use super::lex::{ShellToken, name_length};
+use super::parse::{Parser, UnreadScript};
 use super::word::{Piece, UNKNOWN, Word};
 use super::{Bound, MAX_COMMAND_BYTES};
 
@@ -14,12 +14,12 @@ const DECLARE: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"]
 type Assignment<'t> = (&'t str, Word<Piece<'t>>);
 
 impl<'t> Parser<'t, '_, '_> {
-    pub(super) fn simple(&mut self) -> Result<bool, Unread> {
+    pub(super) fn simple(&mut self) -> Result<bool, UnreadScript> {
         let (mut assignments, mut words) = (Vec::<Assignment<'t>>::new(), self.words());
         let mut bytes = 0;
         let mut is_cut = false;
-        while let Token::Word(_) = self.peek()? {
-            let Token::Word(mut word) = self.next()? else { return Err(Unread) };
+        while let ShellToken::Word(_) = self.peek()? {
+            let ShellToken::Word(mut word) = self.next()? else { return Err(UnreadScript) };
             // A blank or the like is behind each word.
             bytes += word.text.len() + 1;
             let is_beyond = word.cut || bytes > MAX_COMMAND_BYTES;
@@ -46,14 +46,14 @@ impl<'t> Parser<'t, '_, '_> {
             // `name () { …; }`
             if words.len() == 1 && assignments.is_empty() && self.is_operator("(")? {
                 self.next()?;
-                if self.next()? != Token::Op(")") {
-                    return Err(Unread);
+                if self.next()? != ShellToken::Op(")") {
+                    return Err(UnreadScript);
                 }
                 return self.function();
             }
         }
         if self.is_operator("(")? {
-            return Err(Unread);
+            return Err(UnreadScript);
         }
         if is_cut {
             self.pass(Bound::Command);
@@ -77,7 +77,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Reads a word as an assignment, if it is one: `X=1`, `X+=1`, `X[0]=1`, `X=(1 2)`.
-    fn assignment(&mut self, word: &Word<Piece<'t>>) -> Result<Option<Assignment<'t>>, Unread> {
+    fn assignment(&mut self, word: &Word<Piece<'t>>) -> Result<Option<Assignment<'t>>, UnreadScript> {
         let raw = &self.text[word.span.clone()];
         let length = name_length(raw);
         let (name, rest) = raw.split_at(length);
@@ -101,7 +101,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 
     /// Skips the items of an array behind `X=` or `X+=`, if they come.
-    fn array(&mut self, word: &Word<Piece<'t>>) -> Result<bool, Unread> {
+    fn array(&mut self, word: &Word<Piece<'t>>) -> Result<bool, UnreadScript> {
         let raw = &self.text[word.span.clone()];
         let length = name_length(raw);
         let assigns = length > 0 && matches!(&raw[length..], "=" | "+=");
@@ -111,9 +111,9 @@ impl<'t> Parser<'t, '_, '_> {
         self.next()?;
         loop {
             match self.next()? {
-                Token::Op(")") => return Ok(true),
-                Token::Word(_) | Token::NewLine => {}
-                _ => return Err(Unread),
+                ShellToken::Op(")") => return Ok(true),
+                ShellToken::Word(_) | ShellToken::NewLine => {}
+                _ => return Err(UnreadScript),
             }
         }
     }

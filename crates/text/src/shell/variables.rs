@@ -21,7 +21,7 @@ pub struct Variables<'a> {
     /// The values; nothing for an unknown one.
     values: Vec<Option<Text>>,
     /// What was assigned in each part that may not run, or not in this shell.
-    scopes: Vec<Scope>,
+    scopes: Vec<VariableScope>,
     /// Whether something unread may have set any variable.
     pub(super) tainted: bool,
     /// Whether there are more variables than are kept.
@@ -32,7 +32,7 @@ const BITS: usize = u64::BITS as usize;
 
 /// A set of variables, by their indexes.
 #[derive(Clone, Copy, Default)]
-struct Scope {
+struct VariableScope {
     is_used: bool,
     set: [u64; MAX_VARIABLES / BITS],
 }
@@ -127,7 +127,7 @@ impl<'a> Variables<'a> {
 
     /// Starts a part of the script that may not run, or runs in a shell of its own.
     pub(super) fn enter(&mut self) {
-        self.scopes.push(Scope::default());
+        self.scopes.push(VariableScope::default());
     }
 
     /// Ends it: what it assigned is unknown from here on.
@@ -153,7 +153,7 @@ impl<'a> Variables<'a> {
         self.add_to_last(&scope);
     }
 
-    fn add_to_last(&mut self, scope: &Scope) {
+    fn add_to_last(&mut self, scope: &VariableScope) {
         if let Some(last) = self.scopes.last_mut() {
             last.is_used = true;
             last.set.iter_mut().zip(scope.set).for_each(|(word, bits)| *word |= bits);

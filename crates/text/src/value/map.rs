@@ -2,7 +2,7 @@
 
 use std::ops::Index;
 
-use super::table::Table;
+use super::table::KeyTable;
 use super::{Text, Value};
 use crate::meter;
 
@@ -192,18 +192,18 @@ fn fit<T>(list: &mut Vec<T>) {
 /// The items of a list while it is read. A vector that doubles has left behind as much as it has, while it is
 /// copied, and has up to twice what it needs then; of long lists, this keeps pieces.
 #[derive(Debug)]
-pub(super) struct Items<T> {
+pub(super) struct ListItems<T> {
     full: Vec<Vec<T>>,
     last: Vec<T>,
 }
 
-impl<T> Default for Items<T> {
+impl<T> Default for ListItems<T> {
     fn default() -> Self {
         Self { full: Vec::new(), last: Vec::new() }
     }
 }
 
-impl<T> Items<T> {
+impl<T> ListItems<T> {
     pub(super) fn push(&mut self, item: T) {
         if self.last.len() == MANY {
             self.full.push(std::mem::replace(&mut self.last, Vec::with_capacity(MANY)));
@@ -249,7 +249,7 @@ pub fn make_room<T>(list: &mut Vec<T>) {
 pub struct Fields {
     entries: Vec<(Text, Value)>,
     /// The index of each key, made on the first search among more than [`FEW`].
-    places: Option<Box<Table>>,
+    places: Option<Box<KeyTable>>,
     /// Whether keys may be duplicate.
     repeats: bool,
 }

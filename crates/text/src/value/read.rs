@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::Value;
-use super::map::Items;
+use super::map::ListItems;
 use crate::meter;
 use crate::value::map::Fields;
 
@@ -59,7 +59,7 @@ impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Fields::default();
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(BorrowedKey(key)) = map.next_key()? {
             meter::spend(1);
             match self.0.field(&key) {
                 Some(select) => fields.set((&*key).into(), map.next_value_seed(Self(select))?),
@@ -70,7 +70,7 @@ impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut items = Items::default();
+        let mut items = ListItems::default();
         while let Some(item) = list.next_element_seed(Self(self.0.item()))? {
             meter::spend(1);
             items.push(item);
@@ -113,4 +113,4 @@ impl<'de, S: Select> Visitor<'de> for ValueReader<S> {
 
 /// A key, borrowed if it has no escapes.
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedKey<'a>(#[serde(borrow)] Cow<'a, str>);

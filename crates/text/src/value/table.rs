@@ -6,7 +6,7 @@ use std::hash::BuildHasher as _;
 /// Where each key of a list is. The keys stay in the list: a mapping may have one for every four bytes of a
 /// text, and here each takes some 20 bytes at most.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct KeyTable {
     /// A part of each key's hash, with its index plus one; zero where there is none.
     slots: Vec<(u32, u32)>,
     len: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Table {
     state: RandomState,
 }
 
-impl Table {
+impl KeyTable {
     /// Returns how many keys are known.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn each_key_is_where_it_was_put() {
         let keys: Vec<String> = (0..1000).map(|nth| format!("k{nth}")).collect();
-        let mut table = Table::default();
+        let mut table = KeyTable::default();
         for (at, key) in keys.iter().enumerate() {
             assert_eq!(table.find(key, |at| keys[at] == *key), None);
             table.add(key, at);

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::error::SyntaxError;
 use super::locate;
-use super::resolve::{Text, Twice};
-use super::split::Form;
-use super::tree::Tree;
+use super::resolve::{TreeText, Twice};
+use super::split::DocumentSyntax;
+use super::tree::SyntaxTree;
 use crate::pointer::Pointer;
 use crate::value::Value;
 
@@ -51,8 +51,8 @@ pub struct Document {
     /// Its duplicate keys, in source order. Few are ever looked at, and a text may have one for every two bytes.
     pub(super) twice: Vec<Twice>,
     pub(super) source: Box<str>,
-    pub(super) tree: Tree,
-    pub(super) form: Form,
+    pub(super) tree: SyntaxTree,
+    pub(super) form: DocumentSyntax,
 }
 
 impl Document {
@@ -93,11 +93,11 @@ impl Document {
     /// Tells whether the document is read as JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        self.form == Form::Json
+        self.form == DocumentSyntax::Json
     }
 
-    pub(super) fn text(&self) -> Text<'_> {
-        Text { tree: &self.tree, source: &self.source, json: self.is_json() }
+    pub(super) fn text(&self) -> TreeText<'_> {
+        TreeText { tree: &self.tree, source: &self.source, json: self.is_json() }
     }
 }
 

@@ -24,7 +24,7 @@ use editor::Editor;
 pub use excerpt::Excerpt;
 use pieces::Pieces;
 
-use super::split::{Chunk, Form};
+use super::split::{Chunk, DocumentSyntax};
 use crate::meter;
 use crate::patch::{self, Clash, Op};
 use crate::pointer::Pointer;
@@ -180,7 +180,8 @@ impl<'d> Draft<'d> {
         };
         let is_replaced = self.open.as_ref().is_some_and(covers);
         pieces.splice(splices);
-        let splits = self.document.form == Form::Yaml && (text.starts_with("---") || text.contains("\n---"));
+        let splits =
+            self.document.form == DocumentSyntax::Yaml && (text.starts_with("---") || text.contains("\n---"));
         if splits || starts_with_brace(&text) != self.has_brace {
             return Err(Withheld::Differs(first(ops)));
         }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::tree::{Builder, Kind, Style, Tree};
+use super::tree::{NodeKind, Style, SyntaxTree, TreeBuilder};
 use crate::meter;
 use crate::yaml::error::SyntaxError;
 use crate::yaml::limits::Limits;
@@ -60,21 +60,21 @@ pub(super) fn check(source: &[u8], span: Range<usize>, limits: &Limits) -> Resul
 }
 
 /// Reads one JSON value.
-pub(super) fn read(source: &str, limits: &Limits) -> Result<Tree, SyntaxError> {
+pub(super) fn read(source: &str, limits: &Limits) -> Result<SyntaxTree, SyntaxError> {
     let mut reader =
-        Reader { bytes: source.as_bytes(), source, at: 0, builder: Builder::new(source, limits) };
+        JsonReader { bytes: source.as_bytes(), source, at: 0, builder: TreeBuilder::new(source, limits) };
     reader.document()?;
     Ok(reader.builder.finish())
 }
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     source: &'t str,
     bytes: &'t [u8],
     at: usize,
-    builder: Builder<'t>,
+    builder: TreeBuilder<'t>,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn document(&mut self) -> Result<(), SyntaxError> {
         // The expected closing brackets.
         let mut open: Vec<u8> = Vec::new();
@@ -141,13 +141,13 @@ impl Reader<'_> {
         let start = self.at;
         match self.bytes.get(start) {
             Some(b'{') => {
-                self.builder.open(Kind::Mapping, Style::Flow, start as u32)?;
+                self.builder.open(NodeKind::Mapping, Style::Flow, start as u32)?;
                 open.push(b'}');
                 self.at += 1;
                 Ok(true)
             }
             Some(b'[') => {
-                self.builder.open(Kind::Sequence, Style::Flow, start as u32)?;
+                self.builder.open(NodeKind::Sequence, Style::Flow, start as u32)?;
                 open.push(b']');
                 self.at += 1;
                 Ok(true)

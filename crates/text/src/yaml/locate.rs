@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::resolve::{Text, Twice};
-use super::tree::{Kind, Wide};
+use super::resolve::{TreeText, Twice};
+use super::tree::{NodeKind, Wide};
 use crate::pointer::{Pointer, Token};
 use crate::yaml::document::{Duplicate, Span};
 
 /// A place of the tree.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundNode {
     /// The key of a field.
     pub(super) key: Option<usize>,
     /// The value; aliases are not followed.
@@ -23,26 +23,26 @@ pub(super) struct Found {
 }
 
 /// Finds a place.
-pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
+pub(super) fn find(text: TreeText<'_>, pointer: &Pointer) -> Option<FoundNode> {
     if text.tree.is_empty() {
         return None;
     }
-    let mut found = Found { key: None, value: 0, via: None, merge: None };
+    let mut found = FoundNode { key: None, value: 0, via: None, merge: None };
     for token in pointer.tokens() {
         let mut at = found.value;
-        if text.tree.node(at).kind == Kind::Alias {
+        if text.tree.node(at).kind == NodeKind::Alias {
             found.via = found.via.or(Some(at));
             at = text.tree.node(at).target();
         }
         match (token, text.tree.node(at).kind) {
-            (Token::Index(index), Kind::Sequence) => {
+            (Token::Index(index), NodeKind::Sequence) => {
                 found.key = None;
                 found.value = match wide(text, at) {
                     Some(Wide::Items(items)) => *items.get(*index)? as usize,
                     _ => text.tree.children(at).nth(*index)?,
                 };
             }
-            (Token::Key(name), Kind::Mapping) => found = field(text, at, name, found)?,
+            (Token::Key(name), NodeKind::Mapping) => found = field(text, at, name, found)?,
             _ => return None,
         }
     }
@@ -50,10 +50,10 @@ pub(super) fn find(text: Text<'_>, pointer: &Pointer) -> Option<Found> {
 }
 
 /// Finds a key of a mapping: the one whose value counts.
-pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -> Option<Found> {
+pub(super) fn field(text: TreeText<'_>, mapping: usize, name: &str, within: FoundNode) -> Option<FoundNode> {
     if let Some(Wide::Fields { own, merges }) = wide(text, mapping) {
         let known = own.binary_search_by(|(key, _)| name_at(text, *key).as_ref().cmp(name)).ok();
-        let mut last = known.and_then(|at| own.get(at)).map(|(key, value)| Found {
+        let mut last = known.and_then(|at| own.get(at)).map(|(key, value)| FoundNode {
             key: Some(*key as usize),
             value: *value as usize,
             ..within
@@ -80,22 +80,22 @@ pub(super) fn field(text: Text<'_>, mapping: usize, name: &str, within: Found) -
             && explicit.is_none_or(|known| known == ty)
         {
             explicit = Some(ty);
-            last = Some(Found { key: Some(key), value, ..within });
+            last = Some(FoundNode { key: Some(key), value, ..within });
         }
     }
     last
 }
 
 /// Finds a key in merged mappings: `Some(None)` if they do not have it, `None` if they are not mappings.
-fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<Option<Found>> {
+fn in_merge(text: TreeText<'_>, value: usize, name: &str, within: FoundNode) -> Option<Option<FoundNode>> {
     for part in text.merged(value).ok()? {
         let node = text.tree.node(part);
-        let (target, via) = if node.kind == Kind::Alias {
+        let (target, via) = if node.kind == NodeKind::Alias {
             (node.target(), within.via.or(Some(part)))
         } else {
             (part, within.via)
         };
-        let within = Found { via, merge: within.merge.or(Some(value)), ..within };
+        let within = FoundNode { via, merge: within.merge.or(Some(value)), ..within };
         if let Some(found) = field(text, target, name, within) {
             return Some(Some(found));
         }
@@ -107,7 +107,7 @@ fn in_merge(text: Text<'_>, value: usize, name: &str, within: Found) -> Option<O
 const WIDE: usize = 4096;
 
 /// Returns the index of a container, if it is large.
-fn wide<'t>(text: Text<'t>, at: usize) -> Option<&'t Wide> {
+fn wide<'t>(text: TreeText<'t>, at: usize) -> Option<&'t Wide> {
     if text.tree.node(at).next as usize - at <= WIDE {
         return None;
     }
@@ -115,15 +115,15 @@ fn wide<'t>(text: Text<'t>, at: usize) -> Option<&'t Wide> {
 }
 
 /// Returns the text of a key; nothing if it is not valid.
-fn name_at(text: Text<'_>, key: u32) -> Cow<'_, str> {
+fn name_at(text: TreeText<'_>, key: u32) -> Cow<'_, str> {
     text.key(key as usize).map(|(name, _)| name).unwrap_or_default()
 }
 
-fn all_wide(text: Text<'_>) -> BTreeMap<usize, Wide> {
+fn all_wide(text: TreeText<'_>) -> BTreeMap<usize, Wide> {
     let node = |at: usize| u32::try_from(at).ok();
     let parts = |at: usize| match text.tree.node(at).kind {
-        Kind::Sequence => Some(Wide::Items(text.tree.children(at).map(node).collect::<Option<_>>()?)),
-        Kind::Mapping => {
+        NodeKind::Sequence => Some(Wide::Items(text.tree.children(at).map(node).collect::<Option<_>>()?)),
+        NodeKind::Mapping => {
             // Without their texts, which are in the source: there may be one for every four bytes.
             let mut own: Vec<(u32, u32)> = Vec::new();
             let mut merges = Vec::new();
@@ -152,14 +152,14 @@ fn all_wide(text: Text<'_>) -> BTreeMap<usize, Wide> {
             let own = own.into_boxed_slice();
             Some(Wide::Fields { own, merges })
         }
-        Kind::Scalar | Kind::Alias => None,
+        NodeKind::Scalar | NodeKind::Alias => None,
     };
     let is_wide = |at: &usize| text.tree.node(*at).next as usize - at > WIDE;
     (0..text.tree.len()).filter(is_wide).filter_map(|at| Some((at, parts(at)?))).collect()
 }
 
 /// Returns the source location of a place.
-pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer) -> Option<Span> {
+pub(super) fn locate(text: TreeText<'_>, document: &Range<usize>, pointer: &Pointer) -> Option<Span> {
     let base = document.start;
     // The text has a line break at its end, which the source may lack.
     let shift =
@@ -172,15 +172,15 @@ pub(super) fn locate(text: Text<'_>, document: &Range<usize>, pointer: &Pointer)
     if let Some(alias) = found.via {
         return Some(Span { key: None, value: span(alias), via_alias: true });
     }
-    let via_alias = text.tree.node(found.value).kind == Kind::Alias;
+    let via_alias = text.tree.node(found.value).kind == NodeKind::Alias;
     Some(Span { key: found.key.map(span), value: span(found.value), via_alias })
 }
 
 /// Returns the nodes of a place and of all that is in it, unless it is behind an alias.
-pub(super) fn written(text: Text<'_>, pointer: &Pointer) -> Option<Range<usize>> {
+pub(super) fn written(text: TreeText<'_>, pointer: &Pointer) -> Option<Range<usize>> {
     let found = find(text, pointer).filter(|found| found.via.is_none())?;
     let node = text.tree.node(found.value);
-    (node.kind != Kind::Alias).then_some(found.value..node.next as usize)
+    (node.kind != NodeKind::Alias).then_some(found.value..node.next as usize)
 }
 
 /// Puts duplicate keys in source order, each with the key that is kept in the end: of three equal keys the
@@ -201,7 +201,7 @@ pub(super) fn settle(twice: &mut Vec<Twice>) {
 
 /// Returns duplicate keys with their pointers. They are in source order, inside of a node with a pointer.
 pub(super) fn duplicates(
-    text: Text<'_>,
+    text: TreeText<'_>,
     base: usize,
     twice: &[Twice],
     at: &Pointer,
@@ -212,7 +212,7 @@ pub(super) fn duplicates(
     }
     let mut wanted = twice.to_vec();
     wanted.sort_by_key(|pair| (pair.mapping, pair.dropped));
-    let mut places = Places { text, wanted: &wanted, next: 0, at, path: Vec::new(), out: Vec::new() };
+    let mut places = DuplicateWalk { text, wanted: &wanted, next: 0, at, path: Vec::new(), out: Vec::new() };
     places.visit(node);
     let span = |at: u32| {
         let range = text.tree.node(at as usize).span();
@@ -229,25 +229,25 @@ pub(super) fn duplicates(
 }
 
 /// A walk through the tree that tracks its place.
-struct Places<'t> {
-    text: Text<'t>,
+struct DuplicateWalk<'t> {
+    text: TreeText<'t>,
     wanted: &'t [Twice],
     next: usize,
     /// The pointer of the first node.
     at: &'t Pointer,
-    path: Vec<Step>,
+    path: Vec<TreeStep>,
     out: Vec<(Pointer, Twice)>,
 }
 
 #[derive(Clone, Copy)]
-enum Step {
+enum TreeStep {
     Key(usize),
     Index(usize),
     /// A merge key adds no step.
     Merge,
 }
 
-impl Places<'_> {
+impl DuplicateWalk<'_> {
     /// Visits a node, whose depth is limited; skips those without duplicates.
     fn visit(&mut self, at: usize) {
         let node = self.text.tree.node(at);
@@ -261,30 +261,30 @@ impl Places<'_> {
             places.wanted.get(places.next).is_some_and(|pair| pair.mapping < end)
         };
         match node.kind {
-            Kind::Mapping => {
+            NodeKind::Mapping => {
                 let mut key = at + 1;
                 while key < node.next as usize && has(self, at) {
                     let value = self.text.tree.node(key).next as usize;
-                    let step = if self.text.is_merge(key) { Step::Merge } else { Step::Key(key) };
+                    let step = if self.text.is_merge(key) { TreeStep::Merge } else { TreeStep::Key(key) };
                     self.step(step, value);
                     key = self.text.tree.node(value).next as usize;
                 }
             }
-            Kind::Sequence => {
-                let in_merge = matches!(self.path.last(), Some(Step::Merge));
+            NodeKind::Sequence => {
+                let in_merge = matches!(self.path.last(), Some(TreeStep::Merge));
                 let mut item = at + 1;
                 let mut index = 0;
                 while item < node.next as usize && has(self, at) {
-                    self.step(if in_merge { Step::Merge } else { Step::Index(index) }, item);
+                    self.step(if in_merge { TreeStep::Merge } else { TreeStep::Index(index) }, item);
                     item = self.text.tree.node(item).next as usize;
                     index += 1;
                 }
             }
-            Kind::Scalar | Kind::Alias => {}
+            NodeKind::Scalar | NodeKind::Alias => {}
         }
     }
 
-    fn step(&mut self, step: Step, at: usize) {
+    fn step(&mut self, step: TreeStep, at: usize) {
         self.path.push(step);
         self.visit(at);
         self.path.pop();
@@ -292,14 +292,14 @@ impl Places<'_> {
 
     fn pointer(&self, last: Option<usize>) -> Pointer {
         let mut pointer = self.at.clone();
-        for step in self.path.iter().copied().chain(last.map(Step::Key)) {
+        for step in self.path.iter().copied().chain(last.map(TreeStep::Key)) {
             match step {
-                Step::Key(at) => {
+                TreeStep::Key(at) => {
                     pointer = pointer
                         .key(&self.text.key(at).map(|(name, _)| name.into_owned()).unwrap_or_default());
                 }
-                Step::Index(index) => pointer = pointer / index,
-                Step::Merge => {}
+                TreeStep::Index(index) => pointer = pointer / index,
+                TreeStep::Merge => {}
             }
         }
         pointer

@@ -6,7 +6,7 @@ use crate::value::{Map, Value};
 
 /// The style of the surrounding text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct PrintStyle {
     /// The line break.
     pub(super) newline: &'static str,
     /// Spaces per level.
@@ -38,7 +38,7 @@ pub(super) fn is_inline(value: &Value) -> bool {
     }
 }
 
-impl Look {
+impl PrintStyle {
     /// The style of kubectl.
     pub(super) const PLAIN: Self = Self {
         newline: "\n",

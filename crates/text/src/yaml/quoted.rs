@@ -2,7 +2,7 @@
 //! and comments right after a closing quote, a bracket, a comma in brackets, or the header of a block of
 //! text.
 //!
-//! A document that the parser rejects for that is parsed again through [`Covered`], which replaces such text
+//! A document that the parser rejects for that is parsed again through [`CoveredSource`], which replaces such text
 //! with letters and such comments with spaces. [`super::tree`] then reads the text separately.
 
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ const WINDOW: usize = 128;
 /// The lookahead with which it asks for the end only at the start of a token or quoted text.
 const AT_TOKEN: usize = 4;
 
-/// What [`Covered`] has covered.
+/// What [`CoveredSource`] has covered.
 #[derive(Debug, Default)]
 pub(super) struct Covers {
     /// Covered text, with quotes.
@@ -27,7 +27,7 @@ pub(super) struct Covers {
 }
 
 /// A source in which quoted text is covered.
-pub(super) struct Covered<'s> {
+pub(super) struct CoveredSource<'s> {
     source: &'s str,
     at: usize,
     /// The range shown as letters.
@@ -43,7 +43,7 @@ pub(super) struct Covered<'s> {
     covers: Rc<Covers>,
 }
 
-impl<'s> Covered<'s> {
+impl<'s> CoveredSource<'s> {
     pub(super) fn new(source: &'s str, covers: Rc<Covers>) -> Self {
         let (text, comment, known, token) =
             (Cell::default(), Cell::default(), Cell::new(0), Cell::new(usize::MAX));
@@ -151,7 +151,7 @@ fn closing(bytes: &[u8], mut at: usize, quote: u8) -> Option<usize> {
     }
 }
 
-impl Input for Covered<'_> {
+impl Input for CoveredSource<'_> {
     fn lookahead(&mut self, count: usize) {
         self.ahead = count;
     }
@@ -205,7 +205,7 @@ impl Input for Covered<'_> {
     }
 }
 
-impl<'s> BorrowedInput<'s> for Covered<'s> {
+impl<'s> BorrowedInput<'s> for CoveredSource<'s> {
     fn slice_borrowed(&self, start: usize, end: usize) -> Option<&'s str> {
         self.source.get(start..end)
     }

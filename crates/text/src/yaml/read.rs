@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::document::Document;
 use super::error::{SyntaxError, SyntaxErrorKind};
 use super::limits::Limits;
-use super::resolve::{self, Text, Twice};
-use super::split::{Chunk, Chunks, Form};
-use super::tree::Tree;
+use super::resolve::{self, TreeText, Twice};
+use super::split::{Chunk, Chunks, DocumentSyntax};
+use super::tree::SyntaxTree;
 use super::{json, locate, template, tree};
 use crate::lines::character_at;
 use crate::meter;
@@ -84,24 +84,24 @@ impl Iterator for Documents<'_> {
     }
 }
 
-type Read<'s> = (Cow<'s, str>, Tree, Value, Vec<Twice>);
+type ParsedDocument<'s> = (Cow<'s, str>, SyntaxTree, Value, Vec<Twice>);
 
 /// Parses the bytes of a document; spans of errors are relative to it.
-fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<Read<'s>, SyntaxError> {
+fn read<'s>(bytes: &'s [u8], chunk: &Chunk, limits: &Limits) -> Result<ParsedDocument<'s>, SyntaxError> {
     if bytes.len() > limits.document_bytes.min(1 << 30) {
         let message = format!("the document has more than {} bytes", limits.document_bytes);
         return Err(SyntaxError::limit(message, 0..0));
     }
     let text = str::from_utf8(bytes).map_err(|error| SyntaxError::not_utf8(error.valid_up_to()))?;
     meter::spend_text(text);
-    let json = chunk.form == Form::Json;
+    let json = chunk.form == DocumentSyntax::Json;
     let text = if json { Cow::Borrowed(text) } else { as_go_sees_it(text)? };
     let tree = if json {
         json::read(&text, limits)?
     } else {
-        tree::read(&text, chunk.form == Form::YamlWithDirectives, limits)?
+        tree::read(&text, chunk.form == DocumentSyntax::YamlWithDirectives, limits)?
     };
-    let (value, mut twice) = resolve::value(Text { tree: &tree, source: &text, json }, limits)?;
+    let (value, mut twice) = resolve::value(TreeText { tree: &tree, source: &text, json }, limits)?;
     locate::settle(&mut twice);
     Ok((text, tree, value, twice))
 }

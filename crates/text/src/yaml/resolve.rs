@@ -11,10 +11,10 @@ use std::borrow::Cow;
 pub(super) use scalar::{Scalar, is_word, scalar};
 use scalar::{json_float, json_word};
 
-use super::tree::{Kind, Node, Style, Tag, Tree, too_deep};
+use super::tree::{NodeKind, Style, SyntaxNode, SyntaxTree, Tag, too_deep};
 use crate::meter;
 use crate::number::thousands;
-use crate::value::{Fields, Table, Value};
+use crate::value::{Fields, KeyTable, Value};
 use crate::yaml::error::SyntaxError;
 use crate::yaml::limits::Limits;
 
@@ -61,17 +61,17 @@ fn short_float(float: f64) -> String {
 
 /// A document to read: its tree and text, and whether JSON rules apply.
 #[derive(Clone, Copy)]
-pub(super) struct Text<'t> {
-    pub(super) tree: &'t Tree,
+pub(super) struct TreeText<'t> {
+    pub(super) tree: &'t SyntaxTree,
     pub(super) source: &'t str,
     pub(super) json: bool,
 }
 
-impl<'t> Text<'t> {
+impl<'t> TreeText<'t> {
     /// Returns a key that is plain text and no merge key, if one look shows it, as for nearly all keys.
     pub(super) fn word(self, at: usize) -> Option<&'t str> {
         let node = self.tree.node(at);
-        if node.kind != Kind::Scalar || node.tag != Tag::None || node.style != Style::Plain {
+        if node.kind != NodeKind::Scalar || node.tag != Tag::None || node.style != Style::Plain {
             return None;
         }
         Some(self.tree.text(self.source, &node)).filter(|text| is_word(text))
@@ -81,12 +81,12 @@ impl<'t> Text<'t> {
     pub(super) fn key(self, at: usize) -> Result<(Cow<'t, str>, KeyType), SyntaxError> {
         let mut node = self.tree.node(at);
         let span = node.span();
-        if node.kind == Kind::Alias {
+        if node.kind == NodeKind::Alias {
             node = self.tree.node(node.target());
         }
         let syntax = |message: String| SyntaxError::syntax(message, span.clone());
-        if node.kind != Kind::Scalar {
-            let message = if node.kind == Kind::Mapping {
+        if node.kind != NodeKind::Scalar {
+            let message = if node.kind == NodeKind::Mapping {
                 "a key cannot be a mapping"
             } else {
                 "a key cannot be a list"
@@ -104,7 +104,7 @@ impl<'t> Text<'t> {
     /// Tells whether a key is a merge key.
     pub(super) fn is_merge(self, at: usize) -> bool {
         let node = self.tree.node(at);
-        node.kind == Kind::Scalar
+        node.kind == NodeKind::Scalar
             && !self.json
             && match node.tag {
                 Tag::None => node.style == Style::Plain,
@@ -122,13 +122,13 @@ impl<'t> Text<'t> {
         };
         let is_mapping = |at: &usize| {
             let node = self.tree.node(*at);
-            node.kind == Kind::Mapping
-                || node.kind == Kind::Alias && self.tree.node(node.target()).kind == Kind::Mapping
+            node.kind == NodeKind::Mapping
+                || node.kind == NodeKind::Alias && self.tree.node(node.target()).kind == NodeKind::Mapping
         };
         if is_mapping(&at) {
             return Ok(vec![at]);
         }
-        if self.tree.node(at).kind != Kind::Sequence {
+        if self.tree.node(at).kind != NodeKind::Sequence {
             return fails();
         }
         let parts: Vec<usize> = self.tree.children(at).collect();
@@ -145,7 +145,7 @@ pub(super) struct Twice {
 }
 
 /// Returns the value of a tree, and its duplicate keys.
-pub(super) fn value(text: Text<'_>, limits: &Limits) -> Result<(Value, Vec<Twice>), SyntaxError> {
+pub(super) fn value(text: TreeText<'_>, limits: &Limits) -> Result<(Value, Vec<Twice>), SyntaxError> {
     if text.tree.is_empty() {
         return Ok((Value::Null, Vec::new()));
     }
@@ -164,10 +164,10 @@ pub(super) fn value(text: Text<'_>, limits: &Limits) -> Result<(Value, Vec<Twice
 }
 
 /// The keys of a mapping so far.
-struct Seen<'t> {
-    text: Text<'t>,
+struct MappingKeys<'t> {
+    text: TreeText<'t>,
     keys: Vec<SeenKey>,
-    places: Table,
+    places: KeyTable,
 }
 
 /// A key, the last of equal ones.
@@ -178,7 +178,7 @@ struct SeenKey {
     ty: KeyType,
 }
 
-impl Seen<'_> {
+impl MappingKeys<'_> {
     fn get_mut(&mut self, name: &str) -> Option<&mut SeenKey> {
         let (text, keys) = (self.text, &mut self.keys);
         let is_own = |at: usize| text.key(keys[at].key as usize).is_ok_and(|(known, _)| known == name);
@@ -193,7 +193,7 @@ impl Seen<'_> {
 }
 
 struct Resolver<'t> {
-    text: Text<'t>,
+    text: TreeText<'t>,
     limits: &'t Limits,
     /// The most nodes that aliases may expand the document to.
     most: u64,
@@ -206,7 +206,7 @@ struct Resolver<'t> {
 
 impl<'t> Resolver<'t> {
     /// Counts a node, with the limits of Go's decoder on expanding aliases.
-    fn count(&mut self, at: usize) -> Result<Node, SyntaxError> {
+    fn count(&mut self, at: usize) -> Result<SyntaxNode, SyntaxError> {
         const LOW: f64 = 400_000.0;
         const HIGH: f64 = 4_000_000.0;
         meter::spend(1);
@@ -249,14 +249,14 @@ impl<'t> Resolver<'t> {
     fn value(&mut self, at: usize, depth: usize) -> Result<Value, SyntaxError> {
         let node = self.count(at)?;
         match node.kind {
-            Kind::Scalar => self.scalar(&node),
-            Kind::Alias => {
+            NodeKind::Scalar => self.scalar(&node),
+            NodeKind::Alias => {
                 let target = self.follow(at)?;
                 let value = self.value(target, depth)?;
                 self.aliases.pop();
                 Ok(value)
             }
-            Kind::Sequence => {
+            NodeKind::Sequence => {
                 self.check_depth(&node, depth)?;
                 // With room for just them: an item may have two bytes of source, and most lists have few.
                 let mut items = Vec::with_capacity(self.text.tree.children(at).count());
@@ -267,7 +267,7 @@ impl<'t> Resolver<'t> {
                 }
                 Ok(Value::Array(items))
             }
-            Kind::Mapping => {
+            NodeKind::Mapping => {
                 self.check_depth(&node, depth)?;
                 let mut fields = Fields::with_capacity(self.text.tree.entries(at).count());
                 self.mapping(at, &mut fields, depth)?;
@@ -276,7 +276,7 @@ impl<'t> Resolver<'t> {
         }
     }
 
-    fn check_depth(&self, node: &Node, depth: usize) -> Result<(), SyntaxError> {
+    fn check_depth(&self, node: &SyntaxNode, depth: usize) -> Result<(), SyntaxError> {
         if depth < self.limits.depth {
             return Ok(());
         }
@@ -284,7 +284,7 @@ impl<'t> Resolver<'t> {
         Err(too_deep(self.limits, node.span()))
     }
 
-    fn scalar(&self, node: &Node) -> Result<Value, SyntaxError> {
+    fn scalar(&self, node: &SyntaxNode) -> Result<Value, SyntaxError> {
         let text = self.text.tree.text(self.text.source, node);
         if node.tag == Tag::None && (node.style != Style::Plain || !self.text.json && is_word(text)) {
             return Ok(Value::String(text.into()));
@@ -308,7 +308,7 @@ impl<'t> Resolver<'t> {
     fn mapping(&mut self, at: usize, fields: &mut Fields, depth: usize) -> Result<(), SyntaxError> {
         let end = self.text.tree.node(at).next as usize;
         // The keys of this mapping; made for the first duplicate.
-        let mut seen: Option<Seen<'t>> = None;
+        let mut seen: Option<MappingKeys<'t>> = None;
         let mut key = at + 1;
         while key < end {
             let below = self.text.tree.node(key).next as usize;
@@ -319,7 +319,7 @@ impl<'t> Resolver<'t> {
                 continue;
             }
             self.count(key)?;
-            if self.text.tree.node(key).kind == Kind::Alias {
+            if self.text.tree.node(key).kind == NodeKind::Alias {
                 let target = self.follow(key)?;
                 self.count(target)?;
                 self.aliases.pop();
@@ -351,8 +351,8 @@ impl<'t> Resolver<'t> {
     }
 
     /// Returns the keys of a mapping before one of them.
-    fn keys_before(&self, at: usize, end: usize) -> Result<Seen<'t>, SyntaxError> {
-        let mut seen = Seen { text: self.text, keys: Vec::new(), places: Table::default() };
+    fn keys_before(&self, at: usize, end: usize) -> Result<MappingKeys<'t>, SyntaxError> {
+        let mut seen = MappingKeys { text: self.text, keys: Vec::new(), places: KeyTable::default() };
         for (key, _) in self.text.tree.entries(at).take_while(|(key, _)| *key < end) {
             if !self.text.is_merge(key) {
                 let (name, ty) = self.text.key(key)?;
@@ -366,7 +366,7 @@ impl<'t> Resolver<'t> {
 
     /// Records a key; returns whether its value counts. Of keys that only print alike Go keeps a random one;
     /// here it is the first.
-    fn note(&mut self, at: usize, key: usize, name: &str, ty: KeyType, seen: &mut Seen<'t>) -> bool {
+    fn note(&mut self, at: usize, key: usize, name: &str, ty: KeyType, seen: &mut MappingKeys<'t>) -> bool {
         let Some(first) = seen.get_mut(name) else {
             seen.add(name, key, ty);
             return true;
@@ -387,7 +387,7 @@ impl<'t> Resolver<'t> {
     fn merge(&mut self, at: usize, fields: &mut Fields, depth: usize) -> Result<(), SyntaxError> {
         for part in self.text.merged(at)?.into_iter().rev() {
             let node = self.count(part)?;
-            if node.kind == Kind::Alias {
+            if node.kind == NodeKind::Alias {
                 let target = self.follow(part)?;
                 self.count(target)?;
                 self.mapping(target, fields, depth)?;

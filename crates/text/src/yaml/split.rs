@@ -17,7 +17,7 @@ const SNIFFED: usize = 4096;
 
 /// How to parse a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum DocumentSyntax {
     /// As JSON.
     Json,
     /// As YAML.
@@ -33,7 +33,7 @@ pub struct Chunk {
     pub index: usize,
     /// Its bytes in the source, without separators.
     pub span: Range<usize>,
-    pub(super) form: Form,
+    pub(super) form: DocumentSyntax,
     /// Why kubectl rejects the document although it can be parsed.
     pub(super) refused: Option<SyntaxError>,
     /// Why it is not JSON, if kubectl tries that first.
@@ -47,13 +47,13 @@ pub struct Chunks<'s> {
     limits: Limits,
     at: usize,
     index: usize,
-    stage: Stage,
+    stage: SplitStage,
     /// Why the next YAML document is not JSON.
     not_json: Option<SyntaxError>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SplitStage {
     Start,
     Json,
     Yaml,
@@ -62,11 +62,11 @@ enum Stage {
 
 impl<'s> Chunks<'s> {
     pub(super) fn new(source: &'s [u8], limits: &Limits) -> Self {
-        Self { source, limits: *limits, at: 0, index: 0, stage: Stage::Start, not_json: None }
+        Self { source, limits: *limits, at: 0, index: 0, stage: SplitStage::Start, not_json: None }
     }
 
     fn fail(&mut self, message: String, span: Range<usize>, kind: SyntaxErrorKind) -> SyntaxError {
-        self.stage = Stage::Done;
+        self.stage = SplitStage::Done;
         SyntaxError { message, span, kind }
     }
 
@@ -84,7 +84,7 @@ impl<'s> Chunks<'s> {
             Ok(text) => text,
             Err(error) => str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
         };
-        self.stage = if text.trim_start().starts_with('{') { Stage::Json } else { Stage::Yaml };
+        self.stage = if text.trim_start().starts_with('{') { SplitStage::Json } else { SplitStage::Yaml };
         Ok(())
     }
 
@@ -93,7 +93,7 @@ impl<'s> Chunks<'s> {
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         let start = self.at + self.source[self.at..].iter().take_while(blank).count();
         if start == self.source.len() {
-            self.stage = Stage::Done;
+            self.stage = SplitStage::Done;
             return None;
         }
         let end = start + json::skim(&self.source[start..]);
@@ -102,21 +102,21 @@ impl<'s> Chunks<'s> {
             && let Err(error) = json::check(self.source, start..end, &self.limits)
             && !matches!(error.kind, SyntaxErrorKind::Limit | SyntaxErrorKind::Dense)
         {
-            self.stage = Stage::Yaml;
+            self.stage = SplitStage::Yaml;
             self.not_json = Some(error);
             let line_end = memchr::memchr(b'\n', &self.source[self.at..start]);
             self.at = line_end.map_or(start, |offset| self.at + offset + 1);
             return self.next_yaml();
         }
         self.at = end;
-        Some(self.chunk(start..end, Form::Json))
+        Some(self.chunk(start..end, DocumentSyntax::Json))
     }
 
     /// Returns the next YAML document of the stream.
     fn next_yaml(&mut self) -> Option<Chunk> {
         let source = self.source;
         if self.at >= source.len() {
-            self.stage = Stage::Done;
+            self.stage = SplitStage::Done;
             return None;
         }
         let mut start = self.at;
@@ -129,11 +129,11 @@ impl<'s> Chunks<'s> {
             }
         }
         let mut end = self.find_end(start);
-        let mut form = Form::Yaml;
+        let mut form = DocumentSyntax::Yaml;
         if let Some(directive) = directives_only(source, start..end)
             && end < source.len()
         {
-            form = Form::YamlWithDirectives;
+            form = DocumentSyntax::YamlWithDirectives;
             end = self.find_end(Separator::at(source, end).map_or(end, |separator| separator.line_end));
             refused.get_or_insert_with(|| directive_error(directive));
         }
@@ -148,7 +148,7 @@ impl<'s> Chunks<'s> {
         Some(chunk)
     }
 
-    fn chunk(&mut self, span: Range<usize>, form: Form) -> Chunk {
+    fn chunk(&mut self, span: Range<usize>, form: DocumentSyntax) -> Chunk {
         let index = self.index;
         self.index += 1;
         Chunk { index, span, form, refused: None, not_json: None }
@@ -167,15 +167,15 @@ impl Iterator for Chunks<'_> {
     type Item = Result<Chunk, SyntaxError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.stage == Stage::Start
+        if self.stage == SplitStage::Start
             && let Err(error) = self.sniff()
         {
             return Some(Err(error));
         }
         let chunk = match self.stage {
-            Stage::Json => self.next_json()?,
-            Stage::Yaml => self.next_yaml()?,
-            Stage::Start | Stage::Done => return None,
+            SplitStage::Json => self.next_json()?,
+            SplitStage::Yaml => self.next_yaml()?,
+            SplitStage::Start | SplitStage::Done => return None,
         };
         if chunk.index >= self.limits.documents {
             let message = format!("the file has more than {} documents", self.limits.documents);

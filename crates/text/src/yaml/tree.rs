@@ -1,7 +1,7 @@
 //! The syntax tree of one document: what is where, before scalars are resolved. Only this module and `quoted`
 //! use the YAML parser.
 //!
-//! Nodes are in one list in the order in which they start: a node's children follow it, and [`Node::next`]
+//! Nodes are in one list in the order in which they start: a node's children follow it, and [`SyntaxNode::next`]
 //! skips them. Offsets are bytes of the document's text. Without pointers, dropping a tree never recurses.
 
 mod build;
@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-pub(super) use build::{Builder, too_deep};
-use nodes::Nodes;
+pub(super) use build::{TreeBuilder, too_deep};
+use nodes::NodeStorage;
 pub(super) use read::read;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Mapping,
     Sequence,
     Scalar,
@@ -67,13 +67,13 @@ pub(super) enum Tag {
 
 /// One node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
-    pub(super) kind: Kind,
+pub(super) struct SyntaxNode {
+    pub(super) kind: NodeKind,
     pub(super) style: Style,
     pub(super) tag: Tag,
     /// Whether it has an anchor.
     pub(super) anchored: bool,
-    /// Whether the text is in [`Tree::owned`] rather than in the source.
+    /// Whether the text is in [`SyntaxTree::owned`] rather than in the source.
     owned: bool,
     /// Where it starts, with tag and anchor.
     pub(super) start: u32,
@@ -88,8 +88,8 @@ pub(super) struct Node {
     text_len: u32,
 }
 
-impl Node {
-    fn new(kind: Kind, style: Style, span: Range<u32>) -> Self {
+impl SyntaxNode {
+    fn new(kind: NodeKind, style: Style, span: Range<u32>) -> Self {
         Self {
             kind,
             style,
@@ -112,7 +112,7 @@ impl Node {
 
     /// Tells whether it is a missing value.
     pub(super) fn is_absent(&self) -> bool {
-        self.kind == Kind::Scalar && self.style == Style::Plain && self.content == self.end
+        self.kind == NodeKind::Scalar && self.style == Style::Plain && self.content == self.end
     }
 
     /// Returns the node that an alias refers to.
@@ -133,8 +133,8 @@ pub(super) enum Wide {
 
 /// The syntax tree of one document.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tree {
-    nodes: Nodes,
+pub(super) struct SyntaxTree {
+    nodes: NodeStorage,
     /// Text of scalars that is not in the source as such: escapes, folded lines.
     owned: String,
     /// An index of its large containers, made on first use.
@@ -145,12 +145,12 @@ pub(super) struct Tree {
     shared: OnceLock<Vec<Range<usize>>>,
 }
 
-impl Tree {
+impl SyntaxTree {
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    pub(super) fn node(&self, at: usize) -> Node {
+    pub(super) fn node(&self, at: usize) -> SyntaxNode {
         self.nodes.at(at)
     }
 
@@ -160,21 +160,25 @@ impl Tree {
     }
 
     /// Returns a scalar's text, after escapes and folding.
-    pub(super) fn text<'t>(&'t self, source: &'t str, node: &Node) -> &'t str {
+    pub(super) fn text<'t>(&'t self, source: &'t str, node: &SyntaxNode) -> &'t str {
         let pool = if node.owned { &self.owned } else { source };
         pool.get(node.text as usize..(node.text + node.text_len) as usize).unwrap_or_default()
     }
 
     /// Returns the children of a container; for a mapping, keys and values alternate.
-    pub(super) fn children(&self, at: usize) -> Children<'_> {
-        Children { tree: self, at: at + 1, end: self.nodes.at(at).next as usize }
+    pub(super) fn children(&self, at: usize) -> ChildNodes<'_> {
+        ChildNodes { tree: self, at: at + 1, end: self.nodes.at(at).next as usize }
     }
 
     /// Tells whether an alias refers to a node or to one around it.
     pub(super) fn is_shared(&self, at: usize) -> bool {
         let shared = self.shared.get_or_init(|| {
-            let targets: BTreeSet<usize> =
-                self.nodes.iter().filter(|node| node.kind == Kind::Alias).map(|node| node.target()).collect();
+            let targets: BTreeSet<usize> = self
+                .nodes
+                .iter()
+                .filter(|node| node.kind == NodeKind::Alias)
+                .map(|node| node.target())
+                .collect();
             let mut ranges: Vec<Range<usize>> = Vec::new();
             for target in targets {
                 // Nodes are nested or disjoint.
@@ -195,14 +199,14 @@ impl Tree {
     }
 }
 
-/// See [`Tree::children`].
-pub(super) struct Children<'t> {
-    tree: &'t Tree,
+/// See [`SyntaxTree::children`].
+pub(super) struct ChildNodes<'t> {
+    tree: &'t SyntaxTree,
     at: usize,
     end: usize,
 }
 
-impl Iterator for Children<'_> {
+impl Iterator for ChildNodes<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {

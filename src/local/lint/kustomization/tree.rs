@@ -10,7 +10,7 @@ use jobgate_lint::objects::first;
 
 /// A kustomization that is rendered, with all that it takes in.
 #[derive(Debug, Default)]
-pub(in super::super) struct Tree {
+pub(in super::super) struct KustomizationTree {
     /// Its file.
     pub(in super::super) path: PathBuf,
     /// The files that it takes in, kustomizations among them.
@@ -43,7 +43,7 @@ impl Kustomizations {
         (failed, done): (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
         with_helm: bool,
         options: &Options<'_>,
-    ) -> Vec<Tree> {
+    ) -> Vec<KustomizationTree> {
         let is_asked = |path: &PathBuf| {
             self.beside.contains(path)
                 || taking.inputs.contains_key(path)
@@ -78,9 +78,12 @@ impl Kustomizations {
         trees
     }
 
-    fn tree(&self, path: &Path, options: &Options<'_>) -> Tree {
-        let mut tree =
-            Tree { path: path.to_owned(), with_helm: self.with_helm.contains(path), ..Tree::default() };
+    fn tree(&self, path: &Path, options: &Options<'_>) -> KustomizationTree {
+        let mut tree = KustomizationTree {
+            path: path.to_owned(),
+            with_helm: self.with_helm.contains(path),
+            ..KustomizationTree::default()
+        };
         let mut open = vec![path.to_owned()];
         while let Some(path) = open.pop() {
             if !tree.files.insert(path.clone()) {

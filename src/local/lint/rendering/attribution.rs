@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::judged::{FindingKey, JudgedRendering};
-use super::place::{Files, Home};
+use super::place::{Home, SourceFiles};
 use super::plan::RenderJob;
 use crate::judge::finding::{Part, Place};
 use crate::local::lint::fixing::Fixing;
@@ -24,17 +24,17 @@ pub(super) struct Attribution<'a> {
     names: &'a BTreeMap<PathBuf, Arc<str>>,
     /// What the files say by themselves.
     plain: &'a BTreeSet<FindingKey>,
-    files: Files,
+    files: SourceFiles,
     report: Report,
     kept: BTreeSet<FindingKey>,
     /// The documents of the rendering that others refer to.
-    others: BTreeMap<usize, Source>,
+    others: BTreeMap<usize, RenderedDocument>,
     findings: BTreeSet<(Arc<str>, usize, FindingKey, String)>,
     unjudged: BTreeSet<(Arc<str>, usize, Reason)>,
 }
 
 /// A document of a rendering, and what it comes from.
-struct Source {
+struct RenderedDocument {
     /// Its number; none before one is looked up.
     nth: usize,
     value: Value,
@@ -44,7 +44,7 @@ struct Source {
     homes: Vec<Home>,
 }
 
-impl Default for Source {
+impl Default for RenderedDocument {
     fn default() -> Self {
         Self { nth: usize::MAX, value: Value::Null, file: None, homes: Vec::new() }
     }
@@ -65,7 +65,7 @@ impl<'a> Attribution<'a> {
             options,
             names,
             plain,
-            files: Files::default(),
+            files: SourceFiles::default(),
             report: Report::default(),
             kept: BTreeSet::new(),
             others: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl<'a> Attribution<'a> {
         self.report.lowered += report.lowered;
         self.report.holdings.append(report.holdings);
         self.others.clear();
-        let mut source = Source::default();
+        let mut source = RenderedDocument::default();
         for located in report.findings {
             self.look_up(&mut source, located.document, &judged, &patches);
             self.finding(located, &source, &judged, &patches);
@@ -134,7 +134,7 @@ impl<'a> Attribution<'a> {
     fn finding(
         &mut self,
         mut located: Located,
-        source: &Source,
+        source: &RenderedDocument,
         judged: &JudgedRendering,
         patches: &Patches,
     ) {
@@ -203,7 +203,7 @@ impl<'a> Attribution<'a> {
         self.report.findings.push(located);
     }
 
-    fn not_judged(&mut self, unjudged: Unjudged, source: &Source, judged: &JudgedRendering) {
+    fn not_judged(&mut self, unjudged: Unjudged, source: &RenderedDocument, judged: &JudgedRendering) {
         let (location, document) = self.place(source, &Pointer::root(), Part::Key, judged);
         let once = (Arc::clone(&location.file), location.span.start, unjudged.reason.clone());
         if !self.is_excluded(&location.file) && self.unjudged.insert(once) {
@@ -220,7 +220,13 @@ impl<'a> Attribution<'a> {
     }
 
     /// Looks up what a document of a rendering comes from.
-    fn look_up(&mut self, source: &mut Source, nth: usize, judged: &JudgedRendering, patches: &Patches) {
+    fn look_up(
+        &mut self,
+        source: &mut RenderedDocument,
+        nth: usize,
+        judged: &JudgedRendering,
+        patches: &Patches,
+    ) {
         if source.nth == nth {
             return;
         }
@@ -244,7 +250,7 @@ impl<'a> Attribution<'a> {
             homes.push(Home { file: path.clone(), section });
             homes.extend(named.into_iter().flatten().cloned());
         }
-        *source = Source { nth, value, file, homes };
+        *source = RenderedDocument { nth, value, file, homes };
     }
 
     /// Returns the documents of patches; where the tool does not say where documents come from, those of all
@@ -265,7 +271,7 @@ impl<'a> Attribution<'a> {
     /// columns come later.
     fn place(
         &self,
-        source: &Source,
+        source: &RenderedDocument,
         pointer: &Pointer,
         part: Part,
         judged: &JudgedRendering,

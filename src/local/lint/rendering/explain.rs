@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Outcome;
+use super::RenderingOutcome;
 use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::local::lint::chart;
 use crate::local::lint::options::Rendering;
@@ -19,13 +19,13 @@ const INSTALL_KUSTOMIZE: &str = "install kustomize, and Jobgate renders it itsel
 
 /// The tools that are not there, and whether the run fails for that.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Missing {
+pub(super) struct MissingTools {
     helm: bool,
     kustomize: bool,
     required: bool,
 }
 
-impl Missing {
+impl MissingTools {
     pub(super) fn of(rendering: &Rendering) -> Self {
         let tools = &rendering.tools;
         Self {
@@ -36,7 +36,7 @@ impl Missing {
     }
 }
 
-impl Outcome {
+impl RenderingOutcome {
     /// Says why things were not rendered, where that was tried, or would have been with the tool for it.
     pub(in crate::local::lint) fn explain(&self, report: &mut Report) {
         let Report { unjudged, findings, .. } = report;

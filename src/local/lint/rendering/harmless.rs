@@ -53,7 +53,7 @@ pub(super) fn harmless(job: &RenderJob, rendering: &Rendering, trees: &Tree) -> 
 
 /// Fails where a kustomization of a repository takes in what is neither in it nor in what the user has named:
 /// kustomize keeps files in, but no directories.
-fn own_kustomization(tree: &kustomization::Tree, trees: &Tree) -> Result<(), NotRendered> {
+fn own_kustomization(tree: &kustomization::KustomizationTree, trees: &Tree) -> Result<(), NotRendered> {
     let real = std::fs::canonicalize(&tree.path).unwrap_or_default();
     let Some(root) = real.ancestors().find(|above| above.join(".git").exists()) else { return Ok(()) };
     let repository = Tree::of([root]);

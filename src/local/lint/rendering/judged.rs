@@ -11,7 +11,7 @@ use crate::judge::rule::RuleId;
 use crate::local::lint::claims;
 use crate::local::lint::kustomization::{self, Absent};
 use crate::local::lint::options::Options;
-use crate::local::lint::run::{File, Run};
+use crate::local::lint::run::{FileResult, LintRun};
 use crate::local::paths::{seen, shown};
 use crate::local::render::{Origin, Renderer, of_chart};
 use crate::report::{Kustomized, Located, NotRendered, Render, Rendered, helm_again, helm_dependencies};
@@ -38,7 +38,7 @@ pub(super) struct JudgedRendering {
     pub(super) packed: BTreeMap<usize, String>,
     /// The dependencies that the chart was rendered without.
     pub(super) without: Vec<String>,
-    pub(super) file: File,
+    pub(super) file: FileResult,
 }
 
 pub(super) fn key(located: &Located) -> FindingKey {
@@ -55,7 +55,7 @@ pub(super) fn key(located: &Located) -> FindingKey {
 pub(super) fn judged(
     job: &RenderJob,
     renderer: &Renderer<'_>,
-    run: &Run<'_>,
+    run: &LintRun<'_>,
 ) -> Result<JudgedRendering, NotRendered> {
     let path = job.file();
     let input = Input { path: shown(path).into(), named: false, ..Input::named(path) };
@@ -168,7 +168,7 @@ fn templates(
 
 /// Returns the file of each document, of those that a kustomization takes in.
 fn files_of(
-    tree: &kustomization::Tree,
+    tree: &kustomization::KustomizationTree,
     origins: Vec<Option<Origin>>,
     documents: usize,
 ) -> Vec<Option<PathBuf>> {

@@ -11,7 +11,7 @@ use crate::text::value::Value;
 /// The keys and list items of a text, and where they are.
 #[derive(Debug)]
 pub(super) struct Outline {
-    nodes: Vec<Node>,
+    nodes: Vec<OutlineNode>,
     /// By the node above and the key.
     keys: BTreeMap<(usize, String), usize>,
     /// The first line with anything on it.
@@ -21,7 +21,7 @@ pub(super) struct Outline {
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct OutlineNode {
     /// Its lines: branches of a template may have the same key.
     lines: Vec<Range<usize>>,
     items: Vec<usize>,
@@ -30,7 +30,7 @@ struct Node {
 }
 
 /// A key or an item that is still open.
-struct Open {
+struct OpenOutlineNode {
     indent: usize,
     is_item: bool,
     node: usize,
@@ -54,12 +54,12 @@ impl Outline {
     /// Reads a part of a text.
     pub(super) fn new(text: &[u8], span: Range<usize>) -> Self {
         let mut outline = Self {
-            nodes: vec![Node::default()],
+            nodes: vec![OutlineNode::default()],
             keys: BTreeMap::new(),
             first: span.start..span.start,
             writes: false,
         };
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenOutlineNode> = Vec::new();
         let mut at = span.start;
         for line in text.get(span).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
             let start = at;
@@ -91,7 +91,7 @@ impl Outline {
                 let above = open.last().map_or(0, |top| top.node);
                 let node = outline.add(place.clone());
                 outline.nodes[above].items.push(node);
-                open.push(Open { indent, is_item: true, node });
+                open.push(OpenOutlineNode { indent, is_item: true, node });
                 let inner = item.trim_start_matches(' ');
                 indent += rest.len() - inner.len();
                 rest = inner;
@@ -113,13 +113,13 @@ impl Outline {
                     node
                 }
             };
-            open.push(Open { indent, is_item: false, node });
+            open.push(OpenOutlineNode { indent, is_item: false, node });
         }
         outline
     }
 
     fn add(&mut self, line: Range<usize>) -> usize {
-        self.nodes.push(Node { lines: vec![line], ..Node::default() });
+        self.nodes.push(OutlineNode { lines: vec![line], ..OutlineNode::default() });
         self.nodes.len() - 1
     }
 

@@ -24,25 +24,25 @@ const MOST_ITEMS: usize = 256;
 
 /// A file that something is rendered from.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct SourceFile {
     /// As reports show it.
     pub(super) path: Arc<str>,
     pub(super) text: Loaded,
-    sections: Vec<Section>,
+    sections: Vec<SourceSection>,
     by_name: BTreeMap<(String, String), usize>,
     by_kind: BTreeMap<String, Vec<usize>>,
 }
 
 /// A document of a file, or what will be one.
 #[derive(Debug)]
-struct Section {
+struct SourceSection {
     kind: String,
     name: String,
-    read: Read,
+    read: SectionContent,
 }
 
 #[derive(Debug)]
-enum Read {
+enum SectionContent {
     Document(Box<Document>),
     Outline(Outline),
 }
@@ -56,32 +56,32 @@ pub(super) struct Home {
 
 /// The files that were looked at, each read once.
 #[derive(Debug, Default)]
-pub(super) struct Files {
-    known: BTreeMap<PathBuf, Option<File>>,
+pub(super) struct SourceFiles {
+    known: BTreeMap<PathBuf, Option<SourceFile>>,
 }
 
-impl Files {
+impl SourceFiles {
     /// Returns a file. `names` are the paths of the linted files as they are shown.
-    pub(super) fn read(&mut self, path: &Path, names: &BTreeMap<PathBuf, Arc<str>>) -> Option<&File> {
+    pub(super) fn read(&mut self, path: &Path, names: &BTreeMap<PathBuf, Arc<str>>) -> Option<&SourceFile> {
         let known = self.known.entry(path.to_owned()).or_insert_with(|| {
             let shown = names.get(path).cloned().unwrap_or_else(|| paths::shown(path).into());
-            File::read(path, shown)
+            SourceFile::read(path, shown)
         });
         known.as_ref()
     }
 
     /// Returns a file that was read.
-    pub(super) fn get(&self, path: &Path) -> Option<&File> {
+    pub(super) fn get(&self, path: &Path) -> Option<&SourceFile> {
         self.known.get(path)?.as_ref()
     }
 
     /// Returns the files that were read.
-    pub(super) fn all(&self) -> impl Iterator<Item = &File> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &SourceFile> {
         self.known.values().flatten()
     }
 }
 
-impl File {
+impl SourceFile {
     fn read(path: &Path, shown: Arc<str>) -> Option<Self> {
         let text = source::load(&Input::named(path), MAX_FILE_SIZE).ok()?.ok()?;
         let limits = Limits::default();
@@ -96,10 +96,10 @@ impl File {
         for chunk in yaml::split(source.bytes(), &limits) {
             let section = match chunk {
                 Ok(chunk) => match yaml::parse(source.bytes(), &chunk, &limits) {
-                    Ok(document) => Section::of(document),
-                    Err(_) => Section::nearly(Outline::new(source.bytes(), chunk.span)),
+                    Ok(document) => SourceSection::of(document),
+                    Err(_) => SourceSection::nearly(Outline::new(source.bytes(), chunk.span)),
                 },
-                Err(_) => Section::nearly(Outline::new(source.bytes(), 0..source.bytes().len())),
+                Err(_) => SourceSection::nearly(Outline::new(source.bytes(), 0..source.bytes().len())),
             };
             let nth = file.sections.len();
             if !section.kind.is_empty() {
@@ -142,8 +142,8 @@ impl File {
     /// Returns the line of a chart's file that names a dependency.
     pub(super) fn dependency(&self, name: &str) -> Option<Range<usize>> {
         let document = self.sections.iter().find_map(|section| match &section.read {
-            Read::Document(document) => Some(document),
-            Read::Outline(_) => None,
+            SectionContent::Document(document) => Some(document),
+            SectionContent::Outline(_) => None,
         })?;
         let listed = document.value.get("dependencies")?.as_array()?;
         let is_it = |dependency: &Value| {
@@ -168,12 +168,12 @@ impl File {
         rendered: &Value,
     ) -> (Range<usize>, bool) {
         match section.and_then(|section| self.sections.get(section)).map(|section| &section.read) {
-            Some(Read::Document(document)) => {
+            Some(SectionContent::Document(document)) => {
                 let (at, whole) = aligned(pointer, rendered, &document.value);
                 let part = if whole { part } else { Part::Key };
                 (span(self.text.bytes(), document, &at, part), whole)
             }
-            Some(Read::Outline(outline)) => outline.find(pointer, rendered),
+            Some(SectionContent::Outline(outline)) => outline.find(pointer, rendered),
             None => (self.first(), false),
         }
     }
@@ -184,23 +184,31 @@ impl File {
     }
 }
 
-impl Section {
+impl SourceSection {
     fn of(document: Document) -> Self {
         let text = |pointer: &str| {
             document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        Self { kind: text("/kind"), name: text("/metadata/name"), read: Read::Document(Box::new(document)) }
+        Self {
+            kind: text("/kind"),
+            name: text("/metadata/name"),
+            read: SectionContent::Document(Box::new(document)),
+        }
     }
 
     fn nearly(outline: Outline) -> Self {
         let text = |path: &[&str]| outline.text(path).unwrap_or_default().to_owned();
-        Self { kind: text(&["kind"]), name: text(&["metadata", "name"]), read: Read::Outline(outline) }
+        Self {
+            kind: text(&["kind"]),
+            name: text(&["metadata", "name"]),
+            read: SectionContent::Outline(outline),
+        }
     }
 
     fn is_empty(&self) -> bool {
         match &self.read {
-            Read::Document(document) => document.value.is_null(),
-            Read::Outline(outline) => !outline.writes(),
+            SectionContent::Document(document) => document.value.is_null(),
+            SectionContent::Outline(outline) => !outline.writes(),
         }
     }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::local::lint::chart;
-use crate::local::lint::kustomization::{Kustomizations, Taking, Tree};
+use crate::local::lint::kustomization::{KustomizationTree, Kustomizations, Taking};
 use crate::local::lint::options::Options;
 use crate::local::lint::options::Rendering;
-use crate::local::lint::run::Run;
+use crate::local::lint::run::LintRun;
 use crate::local::lint::source;
 use crate::local::paths::normal;
 use crate::report::{Reason, Report};
@@ -30,7 +30,7 @@ pub(super) enum RenderJob {
         values: Vec<PathBuf>,
     },
     /// A kustomization.
-    Kustomization(Arc<Tree>),
+    Kustomization(Arc<KustomizationTree>),
 }
 
 impl RenderJob {
@@ -46,7 +46,7 @@ impl RenderJob {
 /// Returns the charts to render, in the order of reports, and those that only serve others.
 pub(super) fn charts(
     rendering: &Rendering,
-    run: &Run<'_>,
+    run: &LintRun<'_>,
     inputs: &[Input],
     files: &[Option<&Report>],
 ) -> (Vec<RenderJob>, Vec<PathBuf>) {
@@ -77,7 +77,7 @@ pub(super) fn charts(
 /// Returns the kustomizations to render. `known` are those that could not be and those that were rendered.
 pub(super) fn kustomizations(
     rendering: &Rendering,
-    run: &Run<'_>,
+    run: &LintRun<'_>,
     kustomizations: &Kustomizations,
     taking: &Taking<'_>,
     known: (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>),

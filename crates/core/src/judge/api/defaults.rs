@@ -7,7 +7,7 @@ mod custom;
 
 use std::sync::Arc;
 
-use super::schema::{Id, Root, Schema, Shape};
+use super::schema::{Id, Schema, SchemaRoot, SchemaShape};
 use super::stored::{self, Entries, Stored};
 use crate::judge::fold::ByHash;
 use crate::k8s::quantity::Quantity;
@@ -25,7 +25,9 @@ pub fn defaulted(object: &Value) -> Value {
 #[must_use]
 pub fn stored(object: &Value) -> Stored<'_> {
     let schema = Schema::get();
-    let Some(Root { kind: Some(kind), shape, .. }) = schema.root(object) else { return Stored::of(object) };
+    let Some(SchemaRoot { kind: Some(kind), shape, .. }) = schema.root(object) else {
+        return Stored::of(object);
+    };
     // A custom resource is stored as it was sent.
     let mut object = if kind.is_built_in() { tidied(schema, shape, object) } else { Stored::of(object) };
     match kind.api {
@@ -76,23 +78,26 @@ const POINTER_TEXTS: [&str; 14] = [
 /// quantities.
 fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), value) {
-        (Shape::Object(fields), Value::Object(entries)) => {
+        (SchemaShape::Object(fields), Value::Object(entries)) => {
             Stored::Mapping(stored::fields(entries, |key, value| {
                 // The server drops unknown fields.
                 let field = fields.get(key)?;
                 // The server sets the status of a new object, whatever its type.
-                if key == "status" && matches!(schema.shape(field), Shape::Object(_)) && !value.is_object() {
+                if key == "status"
+                    && matches!(schema.shape(field), SchemaShape::Object(_))
+                    && !value.is_object()
+                {
                     return None;
                 }
                 let value = tidied(schema, field, value);
                 let unset = match (schema.shape(field), &value) {
                     (_, Stored::Null) => true,
                     // An empty list is kept only for numbers.
-                    (Shape::List(item), Stored::List(items)) => {
-                        items.is_empty() && !matches!(schema.shape(*item), Shape::Int32)
+                    (SchemaShape::List(item), Stored::List(items)) => {
+                        items.is_empty() && !matches!(schema.shape(*item), SchemaShape::Int32)
                     }
-                    (Shape::Map(_), Stored::Mapping(entries)) => entries.is_empty(),
-                    (Shape::Text | Shape::Choice, Stored::Text(text)) => {
+                    (SchemaShape::Map(_), Stored::Mapping(entries)) => entries.is_empty(),
+                    (SchemaShape::Text | SchemaShape::Choice, Stored::Text(text)) => {
                         // Only in containers, and in the exit codes of a failure policy.
                         let here = || match key {
                             "restartPolicy" => fields.get("terminationMessagePath").is_some(),
@@ -101,8 +106,8 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
                         };
                         text.is_empty() && !here()
                     }
-                    (Shape::Bool, Stored::Bool(false)) => PLAIN_BOOLS.contains(&key),
-                    (Shape::Int32 | Shape::Int64, Stored::Number(number)) => {
+                    (SchemaShape::Bool, Stored::Bool(false)) => PLAIN_BOOLS.contains(&key),
+                    (SchemaShape::Int32 | SchemaShape::Int64, Stored::Number(number)) => {
                         number.as_i64() == Some(0) && PLAIN_INTS.contains(&key)
                     }
                     _ => false,
@@ -110,23 +115,27 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
                 (!unset).then_some(value)
             }))
         }
-        (Shape::List(item), Value::Array(items)) => {
+        (SchemaShape::List(item), Value::Array(items)) => {
             Stored::List(items.iter().map(|value| item_of(schema, *item, value)).collect())
         }
-        (Shape::Map(item), Value::Object(entries)) => {
+        (SchemaShape::Map(item), Value::Object(entries)) => {
             let empty_text = |value: Stored<'a>| {
-                if value.is_null() && matches!(schema.shape(*item), Shape::Text) { "".into() } else { value }
+                if value.is_null() && matches!(schema.shape(*item), SchemaShape::Text) {
+                    "".into()
+                } else {
+                    value
+                }
             };
             Stored::Mapping(stored::fields(entries, |_, value| {
                 Some(empty_text(tidied(schema, *item, value)))
             }))
         }
-        (Shape::Quantity, value) => Quantity::from_json(value)
+        (SchemaShape::Quantity, value) => Quantity::from_json(value)
             .map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
-        (Shape::Int32 | Shape::Int64 | Shape::IntOrText, Value::Number(number)) => {
+        (SchemaShape::Int32 | SchemaShape::Int64 | SchemaShape::IntOrText, Value::Number(number)) => {
             whole(number).map_or_else(|| Stored::of(value), Stored::from)
         }
-        (Shape::Any, value) => Stored::of(value),
+        (SchemaShape::Any, value) => Stored::of(value),
         // Nothing reads what is in a value of a wrong type, and there may be much.
         (_, Value::Array(items)) if items.len() > MOST_OF_WRONG_TYPE => Stored::List(Vec::new()),
         (_, Value::Object(entries)) if entries.len() > MOST_OF_WRONG_TYPE => {
@@ -139,9 +148,9 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
 /// Returns an item of a list, in which the server decodes `null` as an empty item.
 fn item_of<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), tidied(schema, id, value)) {
-        (Shape::Object(_), Stored::Null) => Stored::Mapping(Entries::default()),
-        (Shape::Int32 | Shape::Int64, Stored::Null) => 0.into(),
-        (Shape::Text | Shape::Choice, Stored::Null) => "".into(),
+        (SchemaShape::Object(_), Stored::Null) => Stored::Mapping(Entries::default()),
+        (SchemaShape::Int32 | SchemaShape::Int64, Stored::Null) => 0.into(),
+        (SchemaShape::Text | SchemaShape::Choice, Stored::Null) => "".into(),
         (_, value) => value,
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::validate::{Cause, NO_CONTAINER, NOT_INDEXED, Reason};
-use crate::judge::fold::{Walk, Way, each_place};
+use crate::judge::fold::{ItemWalk, Way, each_place};
 use crate::text::meter;
 use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::Token;
@@ -47,13 +47,13 @@ impl Refers {
 
 /// The names in lists that are referred to.
 #[derive(Default)]
-struct Names<'o> {
+struct ReferredNames<'o> {
     known: HashSet<&'o str>,
     /// Whether a placeholder leaves open what else is there.
     open: bool,
 }
 
-impl<'o> Names<'o> {
+impl<'o> ReferredNames<'o> {
     fn add(&mut self, list: Option<&'o Value>) {
         let items = match list {
             None | Some(Value::Null) => return,
@@ -81,7 +81,7 @@ impl<'o> Names<'o> {
 /// What was read of the lists of an object.
 #[derive(Default)]
 pub(super) struct Follows<'o> {
-    lists: HashMap<(*const Value, Refers), Names<'o>>,
+    lists: HashMap<(*const Value, Refers), ReferredNames<'o>>,
 }
 
 impl<'o> Follows<'o> {
@@ -104,10 +104,10 @@ impl<'o> Follows<'o> {
         cause.keep(kept)
     }
 
-    fn has(&mut self, refers: Refers, place: &Walk<'o>) -> bool {
+    fn has(&mut self, refers: Refers, place: &ItemWalk<'o>) -> bool {
         let Some(around) = place.above(STEPS) else { return false };
         let names = self.lists.entry((std::ptr::from_ref(around), refers)).or_insert_with(|| {
-            let mut names = Names::default();
+            let mut names = ReferredNames::default();
             match refers {
                 Refers::Volume => names.add(around.get("volumes")),
                 Refers::Claim => names.add(around.get("resourceClaims")),

@@ -7,15 +7,15 @@ use super::is_of_image;
 use super::validate::{Cause, Reason};
 use crate::judge::checks::{API_SERVER, FIELD_TYPE, PLACEHOLDER};
 use crate::judge::finding::{Finding, Level};
-use crate::judge::fold::{Hashes, Items, Walk, Way, each_place, mix, mix_key};
+use crate::judge::fold::{Hashes, ItemWalk, Items, Way, each_place, mix, mix_key};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
 /// A set of places, by their hashes. Those that nothing asks for are not looked up: a finding may be about hundreds
 /// of thousands.
 #[derive(Default)]
-pub(super) struct Places {
-    groups: Vec<Group>,
+pub(super) struct PlaceSet {
+    groups: Vec<PlaceGroup>,
     places: Hashes,
     /// What is around them.
     around: Hashes,
@@ -25,7 +25,7 @@ pub(super) struct Places {
 }
 
 /// Places that differ in the items of lists only, as far as that can be said.
-struct Group {
+struct PlaceGroup {
     path: Prefixes,
     /// Those that are not looked up yet.
     waiting: Vec<(Pointer, Option<Box<Items>>)>,
@@ -69,17 +69,17 @@ impl Prefixes {
     }
 }
 
-impl Places {
+impl PlaceSet {
     /// Adds the places of a finding.
     fn add(&mut self, path: &Pointer, items: Option<&Items>) {
         let prefixes = Prefixes::of(path);
-        let is_same = |group: &&mut Group| {
+        let is_same = |group: &&mut PlaceGroup| {
             group.path.is_whole == prefixes.is_whole && group.path.hashes == prefixes.hashes
         };
         let waiting = (path.clone(), items.map(|items| Box::new(items.clone())));
         match self.groups.iter_mut().find(is_same) {
             Some(group) => group.waiting.push(waiting),
-            None => self.groups.push(Group { path: prefixes, waiting: vec![waiting] }),
+            None => self.groups.push(PlaceGroup { path: prefixes, waiting: vec![waiting] }),
         }
     }
 
@@ -106,7 +106,7 @@ impl Places {
         may_have
     }
 
-    fn look_up(&mut self, place: &Walk<'_>) {
+    fn look_up(&mut self, place: &ItemWalk<'_>) {
         self.places.insert(place.hash());
         self.depths |= depth(place.depth());
         for around in place.around().rev() {
@@ -117,12 +117,12 @@ impl Places {
         }
     }
 
-    fn contains(&self, place: &Walk<'_>) -> bool {
+    fn contains(&self, place: &ItemWalk<'_>) -> bool {
         self.depths & depth(place.depth()) != 0 && self.places.contains(&place.hash())
     }
 
     /// Tells whether one of the places is at a place, inside it, or around it.
-    fn has(&self, place: &Walk<'_>) -> bool {
+    fn has(&self, place: &ItemWalk<'_>) -> bool {
         if self.places.is_empty() {
             return false;
         }
@@ -140,17 +140,17 @@ fn depth(steps: usize) -> u128 {
 
 /// An index of the findings so far: a hostile object has thousands of causes.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownPlaces {
     /// The places of wrong types and placeholders.
-    pub(super) unread: Places,
+    pub(super) unread: PlaceSet,
     /// Those of images, on which nothing else depends.
-    pub(super) images: Places,
+    pub(super) images: PlaceSet,
     /// The places of other errors of the API server.
-    pub(super) refused: Places,
+    pub(super) refused: PlaceSet,
     pub(super) reported: HashSet<Cause>,
 }
 
-impl Known {
+impl KnownPlaces {
     pub(super) fn of(found: &[Finding]) -> Self {
         let mut known = Self::default();
         found.iter().for_each(|finding| known.add(finding));
@@ -180,7 +180,7 @@ impl Known {
         let is_change = cause.message.ends_with("immutable");
         let is_missing = cause.reason == Reason::Required;
         let (path, pointer) = (&cause.path, &cause.pointer);
-        let may = |places: &mut Places, only_at: bool| {
+        let may = |places: &mut PlaceSet, only_at: bool| {
             let at = places.may_have(path, only_at, object);
             at | (!is_one && places.may_have(pointer, only_at, object))
         };
@@ -190,7 +190,7 @@ impl Known {
         if !may_follow {
             return false;
         }
-        let is_implied = |pointer: &Walk<'_>, path: &Walk<'_>| {
+        let is_implied = |pointer: &ItemWalk<'_>, path: &ItemWalk<'_>| {
             self.images.contains(pointer)
                 || self.images.contains(path)
                 || is_change && self.images.has(pointer)
@@ -198,7 +198,7 @@ impl Known {
                 || is_named && self.unread.has(path)
                 || is_missing && self.refused.contains(path)
         };
-        let mut pointer = Walk::new(&cause.pointer, object, Way::Exact);
+        let mut pointer = ItemWalk::new(&cause.pointer, object, Way::Exact);
         let Some(items) = &cause.items else {
             let mut implied = false;
             pointer.go(&[], 0);
@@ -222,7 +222,7 @@ impl Known {
 pub(super) fn keep_items(
     finding: &mut Finding,
     object: &Value,
-    wants: &mut dyn FnMut(&Walk<'_>) -> bool,
+    wants: &mut dyn FnMut(&ItemWalk<'_>) -> bool,
 ) -> bool {
     let here = (object, Way::Exact);
     let Some(items) = &finding.items else {
@@ -245,7 +245,7 @@ pub(super) fn keep_items(
 
 /// Removes findings about places that others deny: a rule has the better message.
 pub fn prefer_denials(findings: &[Finding], refused: &mut Vec<Finding>, object: &Value) {
-    let mut denied = Places::default();
+    let mut denied = PlaceSet::default();
     for finding in findings.iter().filter(|finding| finding.level == Level::Deny) {
         denied.add(&finding.path, finding.items.as_deref());
     }

@@ -9,16 +9,16 @@ use crate::text::pointer::Pointer;
 
 /// A place: a step from the place around it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'p> {
+pub(super) struct ApiPlace<'p> {
     around: Option<&'p Self>,
-    step: Step<'p>,
+    step: PlaceStep<'p>,
     /// A hash of the place without the steps that differ between the items of a list.
     pattern: u64,
 }
 
 /// A step to a place inside another.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step<'p> {
+pub(super) enum PlaceStep<'p> {
     /// To the place itself.
     None,
     /// To a field, by the keys of the API.
@@ -31,27 +31,27 @@ pub(super) enum Step<'p> {
     Index(usize),
 }
 
-impl Step<'_> {
+impl PlaceStep<'_> {
     /// Returns what is the same in all items of a list. Keys of the API are where they are for as long as the
     /// program runs, so that none has to be read.
     fn pattern(self) -> u64 {
         let at = |start: usize, length: usize| start as u64 ^ (length as u64) << 48;
         match self {
-            Step::None => 0,
-            Step::Key(_) => 1,
-            Step::Index(_) => 2,
-            Step::Field(key) => at(key.as_ptr() as usize, key.len()),
-            Step::Fields(keys) => at(keys.as_ptr() as usize, keys.len()),
+            PlaceStep::None => 0,
+            PlaceStep::Key(_) => 1,
+            PlaceStep::Index(_) => 2,
+            PlaceStep::Field(key) => at(key.as_ptr() as usize, key.len()),
+            PlaceStep::Fields(keys) => at(keys.as_ptr() as usize, keys.len()),
         }
     }
 }
 
-impl<'p> Place<'p> {
+impl<'p> ApiPlace<'p> {
     /// The whole object.
-    pub(super) const ROOT: Self = Self { around: None, step: Step::None, pattern: 0 };
+    pub(super) const ROOT: Self = Self { around: None, step: PlaceStep::None, pattern: 0 };
 
     /// Returns a place inside this one.
-    pub(super) fn step(&'p self, step: Step<'p>) -> Self {
+    pub(super) fn step(&'p self, step: PlaceStep<'p>) -> Self {
         Self { around: Some(self), step, pattern: fold::mix(self.pattern, step.pattern()) }
     }
 
@@ -62,13 +62,13 @@ impl<'p> Place<'p> {
 
     /// Hashes the place without the steps that differ between the items of a list, which are added to `item`.
     /// Two ways to write a place may have another hash.
-    pub(super) fn pattern<'s>(&'s self, item: &mut Vec<fold::Step<'s>>, hasher: &mut DefaultHasher) {
+    pub(super) fn pattern<'s>(&'s self, item: &mut Vec<fold::ItemStep<'s>>, hasher: &mut DefaultHasher) {
         self.pattern.hash(hasher);
         self.differing(item);
     }
 
-    /// Returns a hash of the place and of something else, as [`Place::pattern`], and the steps that differ.
-    pub(super) fn hashed(&self, what: impl Hash) -> (u64, Vec<fold::Step<'_>>) {
+    /// Returns a hash of the place and of something else, as [`ApiPlace::pattern`], and the steps that differ.
+    pub(super) fn hashed(&self, what: impl Hash) -> (u64, Vec<fold::ItemStep<'_>>) {
         let (mut hasher, mut item) = (hash::keyed(), Vec::new());
         what.hash(&mut hasher);
         self.pattern(&mut item, &mut hasher);
@@ -76,26 +76,26 @@ impl<'p> Place<'p> {
     }
 
     /// Adds the steps that differ between the items of lists.
-    pub(super) fn differing<'s>(&'s self, item: &mut Vec<fold::Step<'s>>) {
+    pub(super) fn differing<'s>(&'s self, item: &mut Vec<fold::ItemStep<'s>>) {
         if let Some(around) = self.around {
             around.differing(item);
         }
         match self.step {
-            Step::None | Step::Fields(_) | Step::Field(_) => {}
-            Step::Key(key) => item.push(fold::Step::Key(key)),
-            Step::Index(index) => item.push(fold::Step::Index(index)),
+            PlaceStep::None | PlaceStep::Fields(_) | PlaceStep::Field(_) => {}
+            PlaceStep::Key(key) => item.push(fold::ItemStep::Key(key)),
+            PlaceStep::Index(index) => item.push(fold::ItemStep::Index(index)),
         }
     }
 
     /// Returns the pointer to the place.
     pub(super) fn pointer(&self) -> Pointer {
-        let around = self.around.map(Place::pointer).unwrap_or_default();
+        let around = self.around.map(ApiPlace::pointer).unwrap_or_default();
         match self.step {
-            Step::None => around,
-            Step::Fields(keys) => keys.iter().fold(around, |pointer, key| pointer / *key),
-            Step::Field(key) => around / key,
-            Step::Key(key) => around.key(key),
-            Step::Index(index) => around / index,
+            PlaceStep::None => around,
+            PlaceStep::Fields(keys) => keys.iter().fold(around, |pointer, key| pointer / *key),
+            PlaceStep::Field(key) => around / key,
+            PlaceStep::Key(key) => around.key(key),
+            PlaceStep::Index(index) => around / index,
         }
     }
 }

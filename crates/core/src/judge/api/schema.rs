@@ -21,7 +21,7 @@ pub(super) struct Id(u16);
 
 /// The type of a value. `null` is always allowed, and means "unset".
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(super) enum SchemaShape {
     /// Anything.
     Any,
     /// A string.
@@ -47,14 +47,14 @@ pub(super) enum Shape {
     /// A mapping from the author's keys to one shape.
     Map(Id),
     /// A mapping with fields.
-    Object(Fields),
+    Object(SchemaFields),
 }
 
 /// The fields of a mapping, in a hash table: every field of every object is looked up twice.
 #[derive(Debug)]
-pub(super) struct Fields {
+pub(super) struct SchemaFields {
     /// Names and shapes, sorted by name.
-    fields: Vec<Field>,
+    fields: Vec<SchemaField>,
     /// A field's index plus 1, in the first free slot from the hash of its name; 0 in free slots. At least
     /// half are free.
     slots: Box<[u16]>,
@@ -66,7 +66,7 @@ pub(super) struct Fields {
 
 /// One field of a mapping.
 #[derive(Debug)]
-struct Field {
+struct SchemaField {
     name: Box<str>,
     shape: Id,
 }
@@ -82,12 +82,12 @@ fn slot(name: &str, slots: usize) -> usize {
     mixed as usize & (slots - 1)
 }
 
-impl Fields {
+impl SchemaFields {
     fn of(mut fields: Vec<(&str, Id)>, mut required: Vec<Box<str>>) -> Self {
         fields.sort_unstable_by_key(|(name, _)| *name);
         required.sort();
-        let fields: Vec<Field> =
-            fields.into_iter().map(|(name, shape)| Field { name: name.into(), shape }).collect();
+        let fields: Vec<SchemaField> =
+            fields.into_iter().map(|(name, shape)| SchemaField { name: name.into(), shape }).collect();
         let mut slots = vec![0; (2 * fields.len()).next_power_of_two().max(2)].into_boxed_slice();
         for (number, field) in (1..).zip(&fields) {
             let mut at = slot(&field.name, slots.len());
@@ -124,7 +124,7 @@ impl Fields {
 
 /// The shape of one kind of object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Root {
+pub(super) struct SchemaRoot {
     /// The kind; nothing for a claim, which is not judged.
     pub(super) kind: Option<Kind>,
     /// The shape.
@@ -137,7 +137,7 @@ pub(super) struct Root {
 /// All shapes.
 #[derive(Debug)]
 pub(super) struct Schema {
-    shapes: Vec<Shape>,
+    shapes: Vec<SchemaShape>,
     /// For each shape, whether it has defaults, or something below it has.
     defaulted: Vec<bool>,
     job: Id,
@@ -148,7 +148,7 @@ pub(super) struct Schema {
     inner_metadata: Id,
 }
 
-/// Fields with strings of type [`Shape::Choice`].
+/// Fields with strings of type [`SchemaShape::Choice`].
 const CHOICES: [&str; 13] = [
     "claimName",
     "cleanPodPolicy",
@@ -186,16 +186,16 @@ impl Schema {
     }
 
     /// Returns the shape of an object's kind and version; nothing if unknown.
-    pub(super) fn root(&self, object: &value::Value) -> Option<Root> {
+    pub(super) fn root(&self, object: &value::Value) -> Option<SchemaRoot> {
         let version = object.get("apiVersion").and_then(value::Value::as_str)?;
         let kind = Kind::of(object);
-        let built_in = |shape| Some(Root { kind, shape, required: false });
+        let built_in = |shape| Some(SchemaRoot { kind, shape, required: false });
         let known = kind.filter(|kind| kind.knows(version));
         match known.map(|kind| kind.api) {
             Some(Api::Job) => built_in(self.job),
             Some(Api::CronJob) => built_in(self.cron_job),
             Some(Api::Custom { .. }) => {
-                Some(Root { kind, shape: *self.custom.get(&known?)?, required: true })
+                Some(SchemaRoot { kind, shape: *self.custom.get(&known?)?, required: true })
             }
             None if kind.is_none()
                 && version == "v1"
@@ -208,7 +208,7 @@ impl Schema {
     }
 
     /// Returns a shape.
-    pub(super) fn shape(&self, id: Id) -> &Shape {
+    pub(super) fn shape(&self, id: Id) -> &SchemaShape {
         &self.shapes[usize::from(id.0)]
     }
 
@@ -244,7 +244,8 @@ impl Schema {
                 fields.map(|(name, schema)| (name.clone(), schema.clone())).collect();
             definitions.insert(inner.clone(), serde_json::json!({"type": "object", "properties": fields}));
         }
-        let mut builder = Builder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
+        let mut builder =
+            SchemaBuilder { definitions: &definitions, shapes: Vec::new(), known: BTreeMap::new() };
         let [job, cron_job, claim] = BUILT_IN.map(|name| builder.named(name, ""));
         let custom = customs.iter().map(|(kind, name)| (*kind, builder.named(name, ""))).collect();
         let [metadata, inner_metadata] = [METADATA, &inner].map(|name| builder.named(name, ""));
@@ -266,7 +267,7 @@ fn add_anything(schema: &mut Value, path: &[&str]) {
 }
 
 /// Returns for each shape whether it has defaults, or something below it has.
-fn defaulted(shapes: &[Shape]) -> Vec<bool> {
+fn defaulted(shapes: &[SchemaShape]) -> Vec<bool> {
     let mut known = vec![false; shapes.len()];
     // Shapes may contain themselves: until nothing changes.
     loop {
@@ -274,8 +275,8 @@ fn defaulted(shapes: &[Shape]) -> Vec<bool> {
         let found: Vec<bool> = shapes
             .iter()
             .map(|shape| match shape {
-                Shape::List(item) | Shape::Map(item) => is(item),
-                Shape::Object(fields) => {
+                SchemaShape::List(item) | SchemaShape::Map(item) => is(item),
+                SchemaShape::Object(fields) => {
                     !fields.defaults.is_empty() || fields.fields.iter().any(|field| is(&field.shape))
                 }
                 _ => false,
@@ -289,14 +290,14 @@ fn defaulted(shapes: &[Shape]) -> Vec<bool> {
 }
 
 /// Turns JSON Schemas into the table.
-struct Builder<'d> {
+struct SchemaBuilder<'d> {
     definitions: &'d BTreeMap<String, Value>,
-    shapes: Vec<Shape>,
+    shapes: Vec<SchemaShape>,
     known: BTreeMap<&'d str, Id>,
 }
 
-impl<'d> Builder<'d> {
-    fn push(&mut self, shape: Shape) -> Id {
+impl<'d> SchemaBuilder<'d> {
+    fn push(&mut self, shape: SchemaShape) -> Id {
         let id = u16::try_from(self.shapes.len()).unwrap_or(u16::MAX);
         self.shapes.push(shape);
         Id(id)
@@ -308,12 +309,12 @@ impl<'d> Builder<'d> {
             return *id;
         }
         // For shapes that refer to themselves.
-        let id = self.push(Shape::Any);
+        let id = self.push(SchemaShape::Any);
         self.known.insert(name, id);
         let shape = match self.definitions.get(name) {
-            Some(_) if name == QUANTITY => Shape::Quantity,
+            Some(_) if name == QUANTITY => SchemaShape::Quantity,
             Some(definition) => self.shape(definition, field),
-            None => Shape::Any,
+            None => SchemaShape::Any,
         };
         self.shapes[usize::from(id.0)] = shape;
         id
@@ -333,32 +334,34 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn shape(&mut self, schema: &'d Value, field: &str) -> Shape {
+    fn shape(&mut self, schema: &'d Value, field: &str) -> SchemaShape {
         let text = |key: &str| schema.get(key).and_then(Value::as_str);
         if schema.get("x-kubernetes-int-or-string").is_some() {
-            return Shape::IntOrText;
+            return SchemaShape::IntOrText;
         }
         match (text("type"), text("format")) {
-            (Some("string"), Some("date-time")) => Shape::Time,
-            (Some("string"), _) if CHOICES.contains(&field) => Shape::Choice,
-            (Some("string"), _) => Shape::Text,
-            (Some("integer"), Some("int64")) => Shape::Int64,
-            (Some("integer"), _) => Shape::Int32,
-            (Some("number"), _) => Shape::Number,
-            (Some("boolean"), _) => Shape::Bool,
+            (Some("string"), Some("date-time")) => SchemaShape::Time,
+            (Some("string"), _) if CHOICES.contains(&field) => SchemaShape::Choice,
+            (Some("string"), _) => SchemaShape::Text,
+            (Some("integer"), Some("int64")) => SchemaShape::Int64,
+            (Some("integer"), _) => SchemaShape::Int32,
+            (Some("number"), _) => SchemaShape::Number,
+            (Some("boolean"), _) => SchemaShape::Bool,
             (Some("array"), _) => {
-                schema.get("items").map_or(Shape::Any, |items| Shape::List(self.add(items, "")))
+                schema.get("items").map_or(SchemaShape::Any, |items| SchemaShape::List(self.add(items, "")))
             }
             (Some("object"), _) => self.mapping(schema),
-            _ => Shape::Any,
+            _ => SchemaShape::Any,
         }
     }
 
-    fn mapping(&mut self, schema: &'d Value) -> Shape {
+    fn mapping(&mut self, schema: &'d Value) -> SchemaShape {
         if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
-            return Shape::Map(self.add(values, ""));
+            return SchemaShape::Map(self.add(values, ""));
         }
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Shape::Any };
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            return SchemaShape::Any;
+        };
         let fields =
             properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -366,12 +369,12 @@ impl<'d> Builder<'d> {
         let has_default =
             |name: &&str| properties.get(*name).is_some_and(|field| field.get("default").is_some());
         let required = required.iter().filter_map(Value::as_str).filter(|name| !has_default(name));
-        let mut fields = Fields::of(fields, required.map(Into::into).collect());
+        let mut fields = SchemaFields::of(fields, required.map(Into::into).collect());
         fields.defaults = properties
             .iter()
             .filter_map(|(name, schema)| Some((name.as_str().into(), schema.get("default")?.clone().into())))
             .collect();
-        Shape::Object(fields)
+        SchemaShape::Object(fields)
     }
 }
 
@@ -381,7 +384,7 @@ mod tests {
 
     fn names(schema: &Schema, id: Id) -> Vec<&str> {
         match schema.shape(id) {
-            Shape::Object(fields) => fields.names().collect(),
+            SchemaShape::Object(fields) => fields.names().collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -390,13 +393,13 @@ mod tests {
     fn fields_are_found_by_their_names() {
         let names =
             ["", "a", "ab", "b", "failure", "failureP", "failurePolicy", "failureThreshold", "z", "é"];
-        let fields = Fields::of(
+        let fields = SchemaFields::of(
             names.iter().rev().enumerate().map(|(nth, name)| (*name, Id(nth as u16))).collect(),
             Vec::new(),
         );
         assert!(fields.names().eq(names));
         assert!(["failurePolice", "failureQ", "c"].iter().all(|name| fields.get(name).is_none()));
-        assert_eq!(Fields::of(Vec::new(), Vec::new()).get("a"), None);
+        assert_eq!(SchemaFields::of(Vec::new(), Vec::new()).get("a"), None);
         for (nth, name) in names.iter().rev().enumerate() {
             assert_eq!(fields.get(name), Some(Id(nth as u16)), "{name}");
         }
@@ -411,14 +414,14 @@ mod tests {
         for id in
             [schema.job, schema.cron_job, schema.claim].into_iter().chain(schema.custom.values().copied())
         {
-            if matches!(schema.shape(id), Shape::Any) {
+            if matches!(schema.shape(id), SchemaShape::Any) {
                 // The vendor does not publish it.
                 continue;
             }
             let names = names(&schema, id);
             assert!(names.starts_with(&["apiVersion", "kind", "metadata", "spec"]), "{names:?}");
         }
-        let Shape::Object(job) = schema.shape(schema.job) else { panic!("a Job is a mapping") };
+        let SchemaShape::Object(job) = schema.shape(schema.job) else { panic!("a Job is a mapping") };
         let spec = job.get("spec").expect("a Job has a spec");
         assert!(names(&schema, spec).contains(&"podReplacementPolicy"));
         assert!(schema.shapes.len() < 4000, "{}", schema.shapes.len());

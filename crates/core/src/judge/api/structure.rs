@@ -5,9 +5,9 @@ mod meant;
 
 use std::hash::{Hash, Hasher as _};
 
-use super::Reading;
-use super::place::{Place, Step};
-use super::schema::{Fields, Id, Schema, Shape};
+use super::ObjectReading;
+use super::place::{ApiPlace, PlaceStep};
+use super::schema::{Id, Schema, SchemaFields, SchemaShape};
 use crate::judge::checks::{self, API_SERVER, FIELD_TYPE, PLACEHOLDER, UNKNOWN_FIELD};
 use crate::judge::finding::{Finding, Level, Safety};
 use crate::judge::fold::{Folded, MOST_WORDS};
@@ -21,7 +21,7 @@ use crate::text::suggest;
 use crate::text::value::{Map, Value, json};
 
 /// Checks an object. One whose schema is unknown has no findings.
-pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
+pub(super) fn check(object: &Value, reading: ObjectReading) -> Vec<Finding> {
     let schema = Schema::get();
     let Some(root) = schema.root(object) else { return Vec::new() };
     // The schema is that of the newest version.
@@ -29,7 +29,7 @@ pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     if root.kind.is_some_and(|kind| kind.also.contains(&version)) {
         return Vec::new();
     }
-    let mut walk = Walk {
+    let mut walk = StructureWalk {
         schema,
         object,
         root: root.shape,
@@ -38,11 +38,11 @@ pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
         found: Folded::default(),
         strangers: 0,
     };
-    walk.visit(root.shape, object, &Place::ROOT);
+    walk.visit(root.shape, object, &ApiPlace::ROOT);
     walk.older_fields();
     let mut found = walk.found.into_vec();
     // What a partial object lacks is in the rest of it, unless it explicitly sets nothing.
-    if matches!(reading, Reading::Manifest | Reading::Inside)
+    if matches!(reading, ObjectReading::Manifest | ObjectReading::Inside)
         && found.iter().any(|finding| finding.rule == API_SERVER)
         && Workload::of(object).is_some_and(|workload| workload.is_partial())
     {
@@ -53,76 +53,82 @@ pub(super) fn check(object: &Value, reading: Reading) -> Vec<Finding> {
     found
 }
 
-struct Walk<'o> {
+struct StructureWalk<'o> {
     schema: &'static Schema,
     object: &'o Value,
     root: Id,
     required: bool,
-    reading: Reading,
+    reading: ObjectReading,
     found: Folded<Finding>,
     /// How many unknown fields there were.
     strangers: usize,
 }
 
-impl Walk<'_> {
-    fn visit(&mut self, id: Id, value: &Value, path: &Place<'_>) {
+impl StructureWalk<'_> {
+    fn visit(&mut self, id: Id, value: &Value, path: &ApiPlace<'_>) {
         let schema = self.schema;
         if value.is_null() {
-            if matches!(schema.shape(id), Shape::Quantity) {
+            if matches!(schema.shape(id), SchemaShape::Quantity) {
                 self.blank(path);
             }
             return;
         }
         let id = if self.required && !path.is_of_root() { schema.inside(id) } else { id };
         match (schema.shape(id), value) {
-            (Shape::Any, _)
-            | (Shape::Text, Value::String(_))
-            | (Shape::Number, Value::Number(_))
-            | (Shape::Bool, Value::Bool(_)) => {}
-            (Shape::Choice, Value::String(text)) => {
+            (SchemaShape::Any, _)
+            | (SchemaShape::Text, Value::String(_))
+            | (SchemaShape::Number, Value::Number(_))
+            | (SchemaShape::Bool, Value::Bool(_)) => {}
+            (SchemaShape::Choice, Value::String(text)) => {
                 if is_placeholder(text) {
                     self.placeholder(path, text);
                 }
             }
-            (Shape::Int32, Value::Number(number))
+            (SchemaShape::Int32, Value::Number(number))
                 if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
-            (Shape::Int64, Value::Number(number)) if whole(number).is_some() => {}
-            (Shape::IntOrText, Value::String(_)) => {}
-            (Shape::IntOrText, Value::Number(number))
+            (SchemaShape::Int64, Value::Number(number)) if whole(number).is_some() => {}
+            (SchemaShape::IntOrText, Value::String(_)) => {}
+            (SchemaShape::IntOrText, Value::Number(number))
                 if whole(number).is_some_and(|number| i32::try_from(number).is_ok()) => {}
             // In a custom resource the schema allows an integer or a string.
-            (shape @ Shape::Quantity, Value::Number(number)) if self.required && whole(number).is_none() => {
+            (shape @ SchemaShape::Quantity, Value::Number(number))
+                if self.required && whole(number).is_none() =>
+            {
                 self.wrong_type(shape, value, path);
             }
-            (Shape::Quantity, Value::String(_) | Value::Number(_)) if Quantity::from_json(value).is_ok() => {}
-            (Shape::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_ok() => {}
-            (Shape::List(item), Value::Array(items)) => {
+            (SchemaShape::Quantity, Value::String(_) | Value::Number(_))
+                if Quantity::from_json(value).is_ok() => {}
+            (SchemaShape::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_ok() => {}
+            (SchemaShape::List(item), Value::Array(items)) => {
                 for (index, value) in items.iter().enumerate() {
-                    self.visit(*item, value, &path.step(Step::Index(index)));
+                    self.visit(*item, value, &path.step(PlaceStep::Index(index)));
                 }
             }
-            (Shape::Map(item), Value::Object(entries)) => {
+            (SchemaShape::Map(item), Value::Object(entries)) => {
                 // No rule reads labels; rules do read resources and replica types.
-                let decides = matches!(self.schema.shape(*item), Shape::Quantity | Shape::Object(_));
+                let decides =
+                    matches!(self.schema.shape(*item), SchemaShape::Quantity | SchemaShape::Object(_));
                 for (key, value) in entries {
-                    let path = path.step(Step::Key(key));
+                    let path = path.step(PlaceStep::Key(key));
                     if decides && is_placeholder(key) {
                         self.placeholder_key(&path, key);
                     }
                     self.visit(*item, value, &path);
                 }
             }
-            (Shape::Object(fields), Value::Object(entries)) => {
+            (SchemaShape::Object(fields), Value::Object(entries)) => {
                 for (key, value) in entries {
                     match fields.field(key) {
                         Some((name, field)) => {
-                            let path = path.step(Step::Field(name));
+                            let path = path.step(PlaceStep::Field(name));
                             match (self.schema.shape(field), value) {
-                                (Shape::Text, Value::String(text)) if key == "image" && is_no_image(text) => {
+                                (SchemaShape::Text, Value::String(text))
+                                    if key == "image" && is_no_image(text) =>
+                                {
                                     self.placeholder(&path, text);
                                 }
                                 // No claim can have such a name.
-                                (Shape::Choice, Value::String(text))
+                                (SchemaShape::Choice, Value::String(text))
                                     if key == "claimName" && is_to_replace(text) =>
                                 {
                                     self.placeholder(&path, text);
@@ -148,7 +154,7 @@ impl Walk<'_> {
                 self.placeholder(path, text);
             }
             // `[[size]]` of a template is a list in a list to YAML.
-            (Shape::List(_), _) => self.wrong_type(schema.shape(id), value, path),
+            (SchemaShape::List(_), _) => self.wrong_type(schema.shape(id), value, path),
             (shape, _) => match bracketed(value) {
                 Some(name) => self.placeholder(path, &format!("[[{name}]]")),
                 None => self.wrong_type(shape, value, path),
@@ -180,13 +186,13 @@ impl Walk<'_> {
 
     /// Tells whether so many items of a list have the same problem that one more is only counted. Nothing if
     /// so, and otherwise what the problem is to be announced as.
-    fn repeats(&mut self, path: &Place<'_>, what: impl Hash) -> Option<u64> {
+    fn repeats(&mut self, path: &ApiPlace<'_>, what: impl Hash) -> Option<u64> {
         let (what, item) = path.hashed(what);
         (!self.found.repeats(what, &item)).then_some(what)
     }
 
     /// As [`Self::repeats`], for a problem with words that may be others for each item.
-    fn repeats_sort(&mut self, path: &Place<'_>, sort: impl Hash, words: impl Hash) -> Option<u64> {
+    fn repeats_sort(&mut self, path: &ApiPlace<'_>, sort: impl Hash, words: impl Hash) -> Option<u64> {
         let (sort, item) = path.hashed(sort);
         let mut hasher = hash::keyed();
         (sort, words).hash(&mut hasher);
@@ -195,7 +201,7 @@ impl Walk<'_> {
     }
 
     /// Reports a quantity without a value.
-    fn blank(&mut self, path: &Place<'_>) {
+    fn blank(&mut self, path: &ApiPlace<'_>) {
         let Some(announced) = self.repeats(path, "blank") else { return };
         let pointer = path.pointer();
         let what = if self.required { "drops it" } else { "reads it as 0" };
@@ -204,31 +210,31 @@ impl Walk<'_> {
         self.announced(announced, (FIELD_TYPE, Level::Warn), pointer, (message, help)).at_key();
     }
 
-    fn placeholder(&mut self, path: &Place<'_>, text: &str) {
+    fn placeholder(&mut self, path: &ApiPlace<'_>, text: &str) {
         let Some(announced) = self.repeats(path, ("placeholder", text)) else { return };
         self.found.announced(announced, held(path.pointer(), text));
     }
 
-    fn placeholder_key(&mut self, path: &Place<'_>, key: &str) {
+    fn placeholder_key(&mut self, path: &ApiPlace<'_>, key: &str) {
         let Some(announced) = self.repeats(path, "placeholder key") else { return };
         self.found.announced(announced, held_as_key(path.pointer(), key));
     }
 
-    fn wrong_type(&mut self, shape: &Shape, value: &Value, path: &Place<'_>) {
+    fn wrong_type(&mut self, shape: &SchemaShape, value: &Value, path: &ApiPlace<'_>) {
         let wanted = match shape {
-            Shape::Int32 | Shape::Int64 => match (value.as_f64(), shape) {
-                (Some(number), Shape::Int32) if number.fract() == 0.0 => "an integer of 32 bits",
+            SchemaShape::Int32 | SchemaShape::Int64 => match (value.as_f64(), shape) {
+                (Some(number), SchemaShape::Int32) if number.fract() == 0.0 => "an integer of 32 bits",
                 (Some(number), _) if number.fract() == 0.0 => "an integer of 64 bits",
                 _ => "an integer",
             },
-            Shape::Number => "a number",
-            Shape::Bool => "a boolean",
-            Shape::IntOrText => "an integer or a string",
-            Shape::Quantity => "a quantity (`500m`, `2Gi`)",
-            Shape::Time => "a time (`2026-01-31T12:00:00Z`)",
-            Shape::List(_) => "a list",
-            Shape::Map(_) | Shape::Object(_) => "a mapping",
-            Shape::Any | Shape::Text | Shape::Choice => "a string",
+            SchemaShape::Number => "a number",
+            SchemaShape::Bool => "a boolean",
+            SchemaShape::IntOrText => "an integer or a string",
+            SchemaShape::Quantity => "a quantity (`500m`, `2Gi`)",
+            SchemaShape::Time => "a time (`2026-01-31T12:00:00Z`)",
+            SchemaShape::List(_) => "a list",
+            SchemaShape::Map(_) | SchemaShape::Object(_) => "a mapping",
+            SchemaShape::Any | SchemaShape::Text | SchemaShape::Choice => "a string",
         };
         let (help, fix) = meant::correction(shape, value);
         let is = describe(value);
@@ -241,7 +247,8 @@ impl Walk<'_> {
         let mut message = format!("`{}` must be {wanted}, is {is}", name_of(&pointer));
         let mut level = Level::Deny;
         // A cluster may have an older release of the operator.
-        if let Some(release) = took_words(&pointer, value).filter(|_| self.reading == Reading::Manifest) {
+        if let Some(release) = took_words(&pointer, value).filter(|_| self.reading == ObjectReading::Manifest)
+        {
             message += &format!(", which {release} and later refuse");
             level = Level::Warn;
         }
@@ -252,7 +259,7 @@ impl Walk<'_> {
     }
 
     /// Reports a missing required field. The finding points at the nearest existing place.
-    fn missing(&mut self, parent: &Place<'_>, name: &'static str, is_null: bool) {
+    fn missing(&mut self, parent: &ApiPlace<'_>, name: &'static str, is_null: bool) {
         let Some(announced) = self.repeats(parent, ("missing", name, is_null)) else { return };
         let parent = parent.pointer();
         let path = &parent / name;
@@ -262,20 +269,22 @@ impl Walk<'_> {
         self.announced(announced, (API_SERVER, Level::Deny), at, (message, help)).field(path).at_key();
     }
 
-    fn unknown(&mut self, fields: &Fields, key: &str, value: &Value, parent: &Place<'_>) {
+    fn unknown(&mut self, fields: &SchemaFields, key: &str, value: &Value, parent: &ApiPlace<'_>) {
         // What programs in Go write for a time that is not set. Without it, nothing is lost.
         let is_blank_time = key == "creationTimestamp" && value.is_null();
-        if is_blank_time && matches!(self.reading, Reading::Body { strict: false } | Reading::Inside) {
+        if is_blank_time
+            && matches!(self.reading, ObjectReading::Body { strict: false } | ObjectReading::Inside)
+        {
             return;
         }
-        if self.reading == Reading::Manifest && (is_placeholder(key) || is_to_replace(key)) {
-            self.placeholder_key(&parent.step(Step::Key(key)), key);
+        if self.reading == ObjectReading::Manifest && (is_placeholder(key) || is_to_replace(key)) {
+            self.placeholder_key(&parent.step(PlaceStep::Key(key)), key);
             return;
         }
         // Of very many, nobody looks for what was meant by each.
         self.strangers += 1;
         let is_plain = self.strangers > MOST_WORDS;
-        let place = parent.step(Step::Key(key));
+        let place = parent.step(PlaceStep::Key(key));
         let announced = if is_plain {
             let Some(announced) = self.repeats(&place, "unknown") else { return };
             Some(announced)
@@ -284,14 +293,14 @@ impl Walk<'_> {
         };
         let (parent, pointer) = (&parent.pointer(), place.pointer());
         let (level, begin) = match self.reading {
-            Reading::Body { strict: true } => {
+            ObjectReading::Body { strict: true } => {
                 (Level::Deny, format!("the API server rejects this: unknown field \"{pointer}\""))
             }
-            Reading::Body { strict: false } | Reading::Inside => {
+            ObjectReading::Body { strict: false } | ObjectReading::Inside => {
                 (Level::Warn, format!("unknown field `{}`: the API server drops it silently", short(key)))
             }
             // kubectl requests strict validation unless `--validate` is set.
-            Reading::Manifest => (
+            ObjectReading::Manifest => (
                 Level::Deny,
                 format!(
                     "unknown field `{}`: kubectl rejects it by default, other clients drop it silently",
@@ -420,7 +429,7 @@ fn bracketed(value: &Value) -> Option<&str> {
 const MAX_MOVED_FIELDS: usize = 3;
 
 /// Returns the fields of a mapping that is an extra level: all of them are fields of the mapping around it.
-fn inner<'v>(fields: &Fields, value: &'v Value) -> Option<&'v Map> {
+fn inner<'v>(fields: &SchemaFields, value: &'v Value) -> Option<&'v Map> {
     let inner = value.as_object()?;
     let fits =
         (1..=MAX_MOVED_FIELDS).contains(&inner.len()) && inner.keys().all(|name| fields.get(name).is_some());

@@ -434,7 +434,7 @@ fn what_is_refused_and_looks_like_a_placeholder_is_called_one() {
         let found: Vec<String> = expected.iter().map(|path| format!("warn placeholder {path}")).collect();
         assert_eq!(said(&object), found, "{object}");
         let body = defaults::defaulted(&object);
-        let answer = answer(&Sent { written: &object, stored: &body, old: None, strict: true });
+        let answer = answer(&SentObject { written: &object, stored: &body, old: None, strict: true });
         let told: Vec<String> = answer
             .findings
             .iter()
@@ -451,8 +451,12 @@ fn what_is_refused_and_looks_like_a_placeholder_is_called_one() {
         object
     };
     let object = image("YOUR_REGISTRY/trainer:v1");
-    let told =
-        answer(&Sent { written: &object, stored: &defaults::defaulted(&object), old: None, strict: true });
+    let told = answer(&SentObject {
+        written: &object,
+        stored: &defaults::defaulted(&object),
+        old: None,
+        strict: true,
+    });
     assert!(
         !told.open && told.findings.len() == 1 && told.findings[0].rule == PLACEHOLDER,
         "the API server takes any image: {told:?}"
@@ -469,6 +473,6 @@ fn an_update_to_capitals_is_no_placeholder() {
         defaults::defaulted(&object)
     };
     let (old, new) = (labelled("OLD_ONE"), labelled("NEW_ONE"));
-    let told = answer(&Sent { written: &new, stored: &new, old: Some(&old), strict: true });
+    let told = answer(&SentObject { written: &new, stored: &new, old: Some(&old), strict: true });
     assert!(!told.open && told.findings.iter().all(|finding| finding.rule == API_SERVER), "{told:?}");
 }

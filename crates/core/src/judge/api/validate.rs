@@ -35,7 +35,7 @@ use job::job;
 pub(super) use job_policies::NO_CONTAINER;
 pub(super) use operator::check_of as operator_check;
 pub use operator::refusals as operator_refusals;
-use part::Part;
+use part::ObjectPart;
 pub use update::validate_update;
 
 use super::stored::Stored;
@@ -50,7 +50,7 @@ use crate::kinds::Api;
 pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     let kind = object.kind();
-    let object = Part::root(object);
+    let object = ObjectPart::root(object);
     let Some(kind) = kind else { return Vec::new() };
     match kind.api {
         Api::Job => {
@@ -71,8 +71,8 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
 pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     let custom = object.kind().filter(|kind| !kind.is_built_in() && !kind.adds_volumes);
-    let object = Part::root(object);
-    let mut check = |template: &'static str, around: &Part<'_, '_>| {
+    let object = ObjectPart::root(object);
+    let mut check = |template: &'static str, around: &ObjectPart<'_, '_>| {
         let template = around.get(template);
         let pod = template.get("spec");
         let volumes: HashSet<&str> =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Judge, by_kind, list, quoted};
+use super::{CelSource, by_kind, list, quoted};
 use crate::judge::engine::IGNORE;
 use crate::judge::policy::{Action, Matcher, OptOut, Policy};
 use crate::judge::rule::Kinds;
@@ -11,14 +11,14 @@ use crate::text::value::{Value, json};
 
 /// An object that is judged, as expressions name it.
 #[derive(Clone, Copy)]
-pub(super) struct Subject {
+pub(super) struct ConditionSubject {
     /// The object.
     pub(super) object: &'static str,
     /// The one around it, whose name counts and whose annotations hold where it has none.
     pub(super) around: Option<&'static str>,
 }
 
-impl Subject {
+impl ConditionSubject {
     /// One that is around itself.
     pub(super) const fn itself(object: &'static str) -> Self {
         Self { object, around: None }
@@ -30,13 +30,13 @@ impl Subject {
 }
 
 /// Returns the conditions under which an object is judged by a rule at a level.
-pub(super) fn of_object(judge: &Judge<'_>) -> Vec<Value> {
+pub(super) fn of_object(judge: &CelSource<'_>) -> Vec<Value> {
     let trusted = trusted(judge.policy).map(|trusted| ("not-made-by-a-trusted-controller", trusted));
-    named(trusted.into_iter().chain(by_policy(judge, Subject::itself("object"))))
+    named(trusted.into_iter().chain(by_policy(judge, ConditionSubject::itself("object"))))
 }
 
 /// Returns the conditions of an object that has others inside.
-pub(super) fn around(judge: &Judge<'_>) -> Vec<Value> {
+pub(super) fn around(judge: &CelSource<'_>) -> Vec<Value> {
     named(trusted(judge.policy).map(|trusted| ("not-made-by-a-trusted-controller", trusted)))
 }
 
@@ -89,8 +89,8 @@ fn mapping(map: &BTreeMap<String, Vec<String>>) -> String {
 }
 
 /// Returns the conditions that a policy's exemptions, opt-out and overrides are.
-pub(super) fn by_policy(judge: &Judge<'_>, subject: Subject) -> Vec<(&'static str, String)> {
-    let Judge { policy, rule, level, today, .. } = *judge;
+pub(super) fn by_policy(judge: &CelSource<'_>, subject: ConditionSubject) -> Vec<(&'static str, String)> {
+    let CelSource { policy, rule, level, today, .. } = *judge;
     let mut conditions = Vec::new();
     let exempt: Vec<String> = policy
         .exemptions
@@ -141,7 +141,7 @@ pub(super) fn by_policy(judge: &Judge<'_>, subject: Subject) -> Vec<(&'static st
 }
 
 /// Returns an expression that tells whether a matcher matches an object.
-pub(super) fn matching(matcher: &Matcher, policy: &Policy, subject: Subject) -> String {
+pub(super) fn matching(matcher: &Matcher, policy: &Policy, subject: ConditionSubject) -> String {
     let object = subject.object;
     let mut all = Vec::new();
     if !matcher.kinds.is_empty() {

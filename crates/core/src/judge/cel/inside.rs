@@ -4,24 +4,24 @@
 //! They were not validated. What has a wrong type makes an expression fail; `exists` passes over a failure where
 //! another object is wrong.
 
-use super::{Judge, Subject, by_kind, conditions, name as named, places, quoted, validating};
+use super::{CelSource, ConditionSubject, by_kind, conditions, name as named, places, quoted, validating};
 use crate::judge::rule::{Measure, Ratchet};
 use crate::kinds::{Kind, registration};
 use crate::text::value::{Value, json};
 
 /// The object inside, as expressions name it.
-const INNER: Subject = Subject { object: "o", around: Some("object") };
+const INNER: ConditionSubject = ConditionSubject { object: "o", around: Some("object") };
 /// The same before an update.
-const BEFORE: Subject = Subject { object: "o", around: Some("oldObject") };
+const BEFORE: ConditionSubject = ConditionSubject { object: "o", around: Some("oldObject") };
 
 /// Returns the name of the policy for objects inside those of a kind.
-pub(super) fn name(judge: &Judge<'_>, kind: Kind) -> String {
+pub(super) fn name(judge: &CelSource<'_>, kind: Kind) -> String {
     named(judge.rule, &format!("-in-{}", kind.name.to_ascii_lowercase()), judge.level)
 }
 
 /// Returns the policy that judges, by one rule, the objects inside those of a kind.
-pub(super) fn judging(judge: &Judge<'_>, kind: Kind) -> Value {
-    let Judge { policy, rule, cel, .. } = *judge;
+pub(super) fn judging(judge: &CelSource<'_>, kind: Kind) -> Value {
+    let CelSource { policy, rule, cel, .. } = *judge;
     let path = kind.components.unwrap_or_default();
     // A list of mappings, each with one object.
     let (list, item) = match path.iter().position(|key| *key == crate::kinds::EACH) {

@@ -1,6 +1,6 @@
 //! Programs that start the processes of a distributed run, and their options.
 
-use super::options::{Known, TABLES, Table};
+use super::options::{LauncherOption, OptionTable, TABLES};
 use super::{Command, Token};
 use crate::text::meter;
 use crate::text::shell::{SPREADS, UNKNOWN};
@@ -105,7 +105,7 @@ impl<'c> Launch<'c> {
     }
 
     /// Reads options up to the first word that is none: those behind it belong to the program.
-    fn read(&mut self, table: &Table, words: &'c [Token], mut at: usize) {
+    fn read(&mut self, table: &OptionTable, words: &'c [Token], mut at: usize) {
         while let Some(token) = words.get(at) {
             meter::spend(2);
             let text = token.word.text.as_str();
@@ -136,7 +136,7 @@ impl<'c> Launch<'c> {
                 at += usize::from(follows);
                 continue;
             };
-            let Known { name, values, exists } = *known;
+            let LauncherOption { name, values, exists } = *known;
             let next = words.get(at).filter(|_| values > 0).map(|next| next.word.text.as_str());
             let value = inline.or(next);
             let behind = if inline.is_none() { values } else { 0 };

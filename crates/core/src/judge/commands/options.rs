@@ -6,9 +6,9 @@
 use crate::judge::commands::launcher::Launcher;
 
 /// The options of a launcher.
-pub(super) struct Table {
+pub(super) struct OptionTable {
     pub(super) launchers: &'static [Launcher],
-    options: &'static [Known],
+    options: &'static [LauncherOption],
     /// Whether the beginning of a long name is enough, if no other begins so (Python's argparse).
     abbreviates: bool,
     /// Whether `-x=1` has a value in it.
@@ -17,7 +17,7 @@ pub(super) struct Table {
 
 /// An option.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct LauncherOption {
     /// Its name without dashes, with `_` for `-`.
     pub(super) name: &'static str,
     /// How many words behind it are its values.
@@ -26,26 +26,26 @@ pub(super) struct Known {
     pub(super) exists: bool,
 }
 
-const fn one(name: &'static str) -> Known {
-    Known { name, values: 1, exists: true }
+const fn one(name: &'static str) -> LauncherOption {
+    LauncherOption { name, values: 1, exists: true }
 }
 
-const fn flag(name: &'static str) -> Known {
-    Known { name, values: 0, exists: true }
+const fn flag(name: &'static str) -> LauncherOption {
+    LauncherOption { name, values: 0, exists: true }
 }
 
-const fn two(name: &'static str) -> Known {
-    Known { name, values: 2, exists: true }
+const fn two(name: &'static str) -> LauncherOption {
+    LauncherOption { name, values: 2, exists: true }
 }
 
 /// An option that people write and that does not exist.
-const fn no_such(name: &'static str) -> Known {
-    Known { name, values: 1, exists: false }
+const fn no_such(name: &'static str) -> LauncherOption {
+    LauncherOption { name, values: 1, exists: false }
 }
 
 /// The tables.
-pub(super) static TABLES: [Table; 5] = [
-    Table {
+pub(super) static TABLES: [OptionTable; 5] = [
+    OptionTable {
         launchers: &[Launcher::Torchrun, Launcher::TorchLaunch],
         options: &[
             one("nnodes"),
@@ -89,7 +89,7 @@ pub(super) static TABLES: [Table; 5] = [
         abbreviates: true,
         inline: false,
     },
-    Table {
+    OptionTable {
         launchers: &[Launcher::Accelerate],
         options: &[
             one("num_machines"),
@@ -149,7 +149,7 @@ pub(super) static TABLES: [Table; 5] = [
         abbreviates: false,
         inline: false,
     },
-    Table {
+    OptionTable {
         launchers: &[Launcher::DeepSpeed],
         options: &[
             one("num_nodes"),
@@ -183,7 +183,7 @@ pub(super) static TABLES: [Table; 5] = [
         abbreviates: true,
         inline: false,
     },
-    Table {
+    OptionTable {
         launchers: &[Launcher::Mpi],
         options: &[
             one("np"),
@@ -246,7 +246,7 @@ pub(super) static TABLES: [Table; 5] = [
         abbreviates: false,
         inline: true,
     },
-    Table {
+    OptionTable {
         launchers: &[Launcher::Ray],
         options: &[
             one("address"),
@@ -284,9 +284,9 @@ const SHORT: [(&str, &str, Launcher); 9] = [
     ("--process", "np", Launcher::Mpi),
 ];
 
-impl Table {
+impl OptionTable {
     /// Returns the option of a written name, with its dashes. Nothing for an unknown or ambiguous one.
-    pub(super) fn find(&self, written: &str) -> Option<&'static Known> {
+    pub(super) fn find(&self, written: &str) -> Option<&'static LauncherOption> {
         let exact = |name: &str| self.options.iter().find(|known| known.name == name);
         let short = SHORT.iter().find(|(short, _, of)| *short == written && self.launchers.contains(of));
         if let Some((_, name, _)) = short {

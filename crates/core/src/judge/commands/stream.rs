@@ -96,7 +96,7 @@ struct Coming<'c, 't> {
 }
 
 /// What became of a command.
-struct Taken {
+struct TakenCommand {
     /// Its index, if it is kept.
     index: Option<usize>,
     /// Whether rules look at it.
@@ -106,7 +106,7 @@ struct Taken {
 
 /// The script that is being read.
 #[derive(Default)]
-struct Current {
+struct CurrentScript {
     before: Option<After>,
     gap: Gap,
     follows: bool,
@@ -192,7 +192,7 @@ impl<'e> Stream<'e, '_> {
     }
 
     /// Takes a command, and those of the script that it starts.
-    fn start(&mut self, coming: &Coming<'_, '_>, outer: &Outer<'_, 'e>) -> Taken {
+    fn start(&mut self, coming: &Coming<'_, '_>, outer: &Outer<'_, 'e>) -> TakenCommand {
         let stripped = wrappers::strip(coming.words);
         let words = &coming.words[stripped.from..];
         let program = words.first().and_then(Word::known).map(base_name).unwrap_or_default();
@@ -215,7 +215,7 @@ impl<'e> Stream<'e, '_> {
             let item = coming.item.unwrap_or(stripped.from + found.script);
             self.script(&found, &words[found.script], item, outer);
         }
-        Taken { index, is_named, is_idle }
+        TakenCommand { index, is_named, is_idle }
     }
 
     /// Takes the commands of a script in a word.
@@ -281,7 +281,7 @@ impl<'e> Stream<'e, '_> {
             assigned: OnceCell::new(),
             around: Some(outer),
         };
-        let mut current = Current::default();
+        let mut current = CurrentScript::default();
         let end = shell::read(text, &mut Variables::of(&known), &mut |simple| {
             self.take(simple, &mut current, (item, span), &inner);
         });
@@ -309,7 +309,7 @@ impl<'e> Stream<'e, '_> {
     fn take(
         &mut self,
         simple: &Simple<'_>,
-        current: &mut Current,
+        current: &mut CurrentScript,
         (item, span): (usize, Option<&Range<usize>>),
         outer: &Outer<'_, 'e>,
     ) {
@@ -324,7 +324,7 @@ impl<'e> Stream<'e, '_> {
             follows: current.follows,
             must_keep: simple.is_final,
         };
-        let Taken { index, is_named, is_idle } = self.start(&coming, outer);
+        let TakenCommand { index, is_named, is_idle } = self.start(&coming, outer);
         current.follows = is_named && index.is_some();
         current.gap = match index {
             Some(_) => Gap::None,

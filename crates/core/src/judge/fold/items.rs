@@ -1,7 +1,7 @@
 //! The items of a problem, some bytes for each.
 
-use super::{Kept, Step, steps, with_steps};
-use crate::judge::fold::walk::{Walk, Way};
+use super::{ItemStep, KeptStep, steps, with_steps};
+use crate::judge::fold::walk::{ItemWalk, Way};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
@@ -20,17 +20,17 @@ pub struct Items {
     pub(in crate::judge) words: Option<Box<str>>,
     /// How many of the steps are the same in all items.
     pub(super) fixed: usize,
-    pub(super) set: Set,
+    pub(super) set: ItemSet,
 }
 
 /// A set of places that differ in some steps, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Set {
+pub(super) struct ItemSet {
     /// Runs: how many steps are those of the run before, the other steps, and then the step that grows and how
     /// many items follow.
     pub(super) bytes: Vec<u8>,
     /// The last item.
-    pub(super) last: Vec<Kept>,
+    pub(super) last: Vec<KeptStep>,
     /// Which step of the last run grows by one from item to item, and how often it did: not in `bytes` yet.
     pub(super) run: Option<(usize, usize)>,
 }
@@ -56,13 +56,13 @@ fn take(bytes: &mut &[u8]) -> usize {
     number
 }
 
-impl Set {
-    pub(super) fn push(&mut self, item: &[Step<'_>]) {
+impl ItemSet {
+    pub(super) fn push(&mut self, item: &[ItemStep<'_>]) {
         if self.bytes.is_empty() {
             self.begin(0, item);
             return;
         }
-        let differs = |at: &usize| self.last.get(*at).map(Kept::step) != item.get(*at).copied();
+        let differs = |at: &usize| self.last.get(*at).map(KeptStep::step) != item.get(*at).copied();
         let Some(first) = (0..item.len()).find(differs) else { return };
         let only = (first + 1..item.len()).all(|at| !differs(&at));
         if only && self.last[first].precedes(item[first]) {
@@ -71,25 +71,25 @@ impl Set {
                 Some((at, more)) if *at == first => *more += 1,
                 Some(_) => return self.begin(first, item),
             }
-            self.last[first] = Kept::of(item[first]);
+            self.last[first] = KeptStep::of(item[first]);
             return;
         }
         self.begin(first, item);
     }
 
     /// Begins a run, which has the first `shared` steps of the last item.
-    pub(super) fn begin(&mut self, shared: usize, item: &[Step<'_>]) {
+    pub(super) fn begin(&mut self, shared: usize, item: &[ItemStep<'_>]) {
         if !self.bytes.is_empty() {
             self.close();
         }
         put(&mut self.bytes, shared);
         for step in &item[shared..] {
             match step {
-                Step::Index(index) => {
+                ItemStep::Index(index) => {
                     self.bytes.push(0);
                     put(&mut self.bytes, *index);
                 }
-                Step::Key(key) => {
+                ItemStep::Key(key) => {
                     self.bytes.push(1);
                     put(&mut self.bytes, key.len());
                     self.bytes.extend(key.as_bytes());
@@ -97,7 +97,7 @@ impl Set {
             }
         }
         self.last.truncate(shared);
-        self.last.extend(item[shared..].iter().copied().map(Kept::of));
+        self.last.extend(item[shared..].iter().copied().map(KeptStep::of));
     }
 
     pub(super) fn close(&mut self) {
@@ -109,9 +109,9 @@ impl Set {
     }
 
     /// Calls a function with each item, and the number of steps that are those of the one before.
-    pub(super) fn each(&self, width: usize, found: &mut dyn FnMut(&[Step<'_>], usize)) {
+    pub(super) fn each(&self, width: usize, found: &mut dyn FnMut(&[ItemStep<'_>], usize)) {
         let mut bytes = &*self.bytes;
-        let mut item: Vec<Step<'_>> = Vec::with_capacity(width);
+        let mut item: Vec<ItemStep<'_>> = Vec::with_capacity(width);
         while !bytes.is_empty() {
             let shared = take(&mut bytes);
             item.truncate(shared);
@@ -120,11 +120,11 @@ impl Set {
                 bytes = rest;
                 let number = take(&mut bytes);
                 item.push(if *tag == 0 {
-                    Step::Index(number)
+                    ItemStep::Index(number)
                 } else {
                     let Some((key, rest)) = bytes.split_at_checked(number) else { return };
                     bytes = rest;
-                    Step::Key(str::from_utf8(key).unwrap_or_default())
+                    ItemStep::Key(str::from_utf8(key).unwrap_or_default())
                 });
             }
             found(&item, shared);
@@ -136,7 +136,7 @@ impl Set {
                 (more, if more > 0 { take(&mut bytes) } else { 0 })
             };
             for _ in 0..more {
-                if let Some(Step::Index(index)) = item.get_mut(at) {
+                if let Some(ItemStep::Index(index)) = item.get_mut(at) {
                     *index += 1;
                 }
                 found(&item, at);
@@ -146,13 +146,13 @@ impl Set {
 }
 
 impl Items {
-    pub(super) fn of(item: &[Step<'_>]) -> Self {
-        let mut set = Set::default();
+    pub(super) fn of(item: &[ItemStep<'_>]) -> Self {
+        let mut set = ItemSet::default();
         set.push(item);
         Self { count: 1, fixed: item.len(), set, ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, item: &[Step<'_>]) {
+    pub(super) fn add(&mut self, item: &[ItemStep<'_>]) {
         self.count += 1;
         self.set.push(item);
     }
@@ -170,7 +170,7 @@ impl Items {
         if around.is_empty() {
             return;
         }
-        let mut set = Set::default();
+        let mut set = ItemSet::default();
         self.set.each(self.set.last.len(), &mut |item, _| {
             set.push(&around.iter().chain(item).copied().collect::<Vec<_>>());
         });
@@ -185,18 +185,18 @@ impl Items {
         let mut is_one = false;
         self.set.each(self.set.last.len(), &mut |item, _| is_one |= item == like);
         let Some((_, around)) = like.split_last().filter(|_| is_one) else { return };
-        let mut add = |step: Step<'_>| {
-            let mut item: Vec<Step<'_>> = around.to_vec();
+        let mut add = |step: ItemStep<'_>| {
+            let mut item: Vec<ItemStep<'_>> = around.to_vec();
             item.push(step);
             self.add(&item);
         };
-        indexes.iter().flat_map(|(first, last)| *first..=*last).for_each(|index| add(Step::Index(index)));
-        keys.iter().for_each(|key| add(Step::Key(key)));
+        indexes.iter().flat_map(|(first, last)| *first..=*last).for_each(|index| add(ItemStep::Index(index)));
+        keys.iter().for_each(|key| add(ItemStep::Key(key)));
     }
 
     /// Returns a place of the first item as it is for the last one.
     pub(in crate::judge) fn of_last(&self, place: &Pointer) -> Pointer {
-        with_steps(place, self.set.last.iter().map(Kept::step))
+        with_steps(place, self.set.last.iter().map(KeptStep::step))
     }
 
     /// Returns a place of what was the first item as it is for the one with this path.
@@ -210,10 +210,10 @@ impl Items {
         &self,
         path: &Pointer,
         (root, way): (&'v Value, Way),
-        wants: &mut dyn FnMut(&Walk<'v>, &[Step<'_>], usize) -> bool,
+        wants: &mut dyn FnMut(&ItemWalk<'v>, &[ItemStep<'_>], usize) -> bool,
     ) -> Option<(Self, Pointer)> {
-        let mut kept = Self { count: 0, set: Set::default(), last: None, ..self.clone() };
-        let mut walk = Walk::new(path, root, way);
+        let mut kept = Self { count: 0, set: ItemSet::default(), last: None, ..self.clone() };
+        let mut walk = ItemWalk::new(path, root, way);
         let mut first = None;
         self.set.each(self.set.last.len(), &mut |item, shared| {
             walk.go(item, shared);
@@ -227,16 +227,16 @@ impl Items {
 
     /// Returns the places of all items, of which the first has this path in `root`.
     pub fn named(&self, path: &Pointer, root: &Value) -> Named {
-        let mut walk = Walk::new(path, root, Way::Exact);
+        let mut walk = ItemWalk::new(path, root, Way::Exact);
         let is_index = |at: &usize| matches!(walk.path[*at], Token::Index(_));
         let indexes: Vec<bool> = walk.wild.iter().map(is_index).collect();
-        let mut named = Named { path: path.clone(), indexes, set: Set::default(), count: self.count };
+        let mut named = Named { path: path.clone(), indexes, set: ItemSet::default(), count: self.count };
         self.set.each(self.set.last.len(), &mut |item, shared| {
             walk.go(item, shared);
             let names = walk.wild.iter().zip(item).map(|(at, step)| {
                 let item = walk.stack.get(at + 1).and_then(|(here, _)| *here);
                 match (step, item.and_then(|item| item.get("name")?.as_str())) {
-                    (Step::Index(_), Some(name)) => Step::Key(name),
+                    (ItemStep::Index(_), Some(name)) => ItemStep::Key(name),
                     _ => *step,
                 }
             });
@@ -252,7 +252,7 @@ pub struct Named {
     path: Pointer,
     /// Which of the steps that differ are items of lists.
     indexes: Vec<bool>,
-    set: Set,
+    set: ItemSet,
     count: usize,
 }
 
@@ -265,10 +265,10 @@ impl Named {
                 .iter()
                 .zip(&self.indexes)
                 .filter(|(_, is_index)| **is_index)
-                .map(|(step, _)| if let Step::Key(name) = step { Some(*name) } else { None })
+                .map(|(step, _)| if let ItemStep::Key(name) = step { Some(*name) } else { None })
                 .collect();
             let steps = item.iter().zip(&self.indexes).map(|(step, is_index)| match step {
-                Step::Key(_) if *is_index => Step::Index(0),
+                ItemStep::Key(_) if *is_index => ItemStep::Index(0),
                 step => *step,
             });
             let path = with_steps(&self.path, steps);

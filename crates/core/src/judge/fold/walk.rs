@@ -2,7 +2,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use super::{Step, mark, step, steps};
+use super::{ItemStep, mark, step, steps};
 use crate::judge::fold::items::Items;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
@@ -13,10 +13,10 @@ pub(crate) fn each_place<'v>(
     path: &Pointer,
     items: Option<&Items>,
     (root, way): (&'v Value, Way),
-    found: &mut dyn FnMut(&Walk<'v>),
+    found: &mut dyn FnMut(&ItemWalk<'v>),
 ) {
     let first = steps(path);
-    let mut walk = Walk::new(path, root, way);
+    let mut walk = ItemWalk::new(path, root, way);
     match items {
         None => {
             walk.go(&first, 0);
@@ -41,7 +41,7 @@ pub(crate) enum Way {
 
 /// Goes from item to item of a set: their values, and hashes of their places.
 #[allow(missing_debug_implementations, reason = "it lives while a set is walked")]
-pub(crate) struct Walk<'v> {
+pub(crate) struct ItemWalk<'v> {
     pub(super) path: Vec<Token>,
     /// The positions of the steps that differ, in the path.
     pub(super) wild: Vec<usize>,
@@ -50,7 +50,7 @@ pub(crate) struct Walk<'v> {
     way: Way,
 }
 
-impl<'v> Walk<'v> {
+impl<'v> ItemWalk<'v> {
     pub(crate) fn new(path: &Pointer, root: &'v Value, way: Way) -> Self {
         let path: Vec<Token> = path.tokens().into_iter().cloned().collect();
         let wild = (0..path.len()).filter(|at| step(&path[*at]).is_some()).collect();
@@ -58,7 +58,7 @@ impl<'v> Walk<'v> {
     }
 
     /// Goes to an item of which the first `shared` steps are those of the one before.
-    pub(crate) fn go(&mut self, item: &[Step<'_>], shared: usize) {
+    pub(crate) fn go(&mut self, item: &[ItemStep<'_>], shared: usize) {
         meter::spend(1);
         for (at, step) in self.wild.iter().zip(item).skip(shared) {
             self.path[*at] = step.token();

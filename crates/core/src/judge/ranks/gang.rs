@@ -29,7 +29,7 @@ pub(crate) struct Gang {
 }
 
 /// The pods of one template.
-struct Pods {
+struct GangPods {
     count: i64,
     said_by: Option<Pointer>,
     elastic: Option<(i64, i64)>,
@@ -53,7 +53,8 @@ pub(super) struct Gangs(Vec<[Option<Rc<Gang>>; SORTS]>);
 
 impl Gangs {
     pub(super) fn of(workload: &Workload<'_>, launches: &[Vec<Vec<Launch<'_>>>]) -> Self {
-        let pods: Vec<Option<Pods>> = workload.pods.iter().map(|pod| Pods::of(workload, pod)).collect();
+        let pods: Vec<Option<GangPods>> =
+            workload.pods.iter().map(|pod| GangPods::of(workload, pod)).collect();
         // In how many containers of each template each sort is certain.
         let runs: Vec<[usize; SORTS]> = launches.iter().map(|containers| certain(containers)).collect();
         let mut gangs: Vec<[Option<Rc<Gang>>; SORTS]> =
@@ -111,7 +112,7 @@ struct Total {
 
 impl Total {
     /// Adds up the pods that run a sort of launcher, and may do so; nothing if a number is unknown.
-    fn of(pods: &[Option<Pods>], runs: &[[usize; SORTS]], sort: usize) -> Option<Self> {
+    fn of(pods: &[Option<GangPods>], runs: &[[usize; SORTS]], sort: usize) -> Option<Self> {
         let mut total = Self { least: 0, most: 0, said_by: Vec::new(), elastic: None };
         for (pods, runs) in pods.iter().zip(runs) {
             meter::spend(1);
@@ -131,10 +132,10 @@ impl Total {
 
 /// Returns how many pods a template has, if that is known.
 pub(super) fn count(workload: &Workload<'_>, pod: &PodTemplate<'_>) -> Option<i64> {
-    Pods::of(workload, pod).map(|pods| pods.count)
+    GangPods::of(workload, pod).map(|pods| pods.count)
 }
 
-impl Pods {
+impl GangPods {
     /// Returns the pods of a template, if their number is known.
     fn of(workload: &Workload<'_>, pod: &PodTemplate<'_>) -> Option<Self> {
         let fields = ["replicas", "parallelism", "completions"];

@@ -26,7 +26,7 @@ pub(crate) struct Told<'a> {
 
 /// What the texts of a container may name.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Topic {
+pub(crate) enum TextTopic {
     /// The index of the pod.
     Index,
     /// `MASTER_ADDR`.
@@ -80,21 +80,21 @@ impl<'a> Told<'a> {
     }
 
     /// Tells whether the texts name something.
-    pub(crate) fn names(&self, topic: Topic) -> bool {
+    pub(crate) fn names(&self, topic: TextTopic) -> bool {
         let words: &[&str] = match topic {
-            Topic::Index => self.index,
-            Topic::Master => &["MASTER_ADDR"],
-            Topic::Hostfile => &["hostfile", "HOSTFILE"],
-            Topic::Devices => &["VISIBLE_DEVICES"],
-            Topic::Oversubscribes => &["oversubscribe", "OVERSUBSCRIBE"],
-            Topic::OneProcess => {
+            TextTopic::Index => self.index,
+            TextTopic::Master => &["MASTER_ADDR"],
+            TextTopic::Hostfile => &["hostfile", "HOSTFILE"],
+            TextTopic::Devices => &["VISIBLE_DEVICES"],
+            TextTopic::Oversubscribes => &["oversubscribe", "OVERSUBSCRIBE"],
+            TextTopic::OneProcess => {
                 &["jax", "tensorflow", "tf_", "pipeline", "tensor_parallel", "tensor-parallel", "device_map"]
             }
-            Topic::Accelerate => &["ACCELERATE_"],
-            Topic::Torchrun => &["PET_"],
+            TextTopic::Accelerate => &["ACCELERATE_"],
+            TextTopic::Torchrun => &["PET_"],
         };
         *self.topics[topic as usize].get_or_init(|| {
-            let is_of_items = matches!(topic, Topic::Torchrun);
+            let is_of_items = matches!(topic, TextTopic::Torchrun);
             let texts = if is_of_items { &self.texts[..self.items_end] } else { self.texts.as_str() };
             words.iter().any(|word| {
                 meter::spend_text(texts);

@@ -154,7 +154,7 @@ fn on_others(cx: &mut Cx<'_>, lines: &[&PodCommands<'_>]) {
     }
 }
 
-fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &End<'_>, deadline: Option<&Pointer>, all: usize) {
+fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &EndlessCommand<'_>, deadline: Option<&Pointer>, all: usize) {
     let what = end.what();
     let at = end.words.first().map_or_else(|| line.container.part.pointer.clone(), |word| line.place(word));
     if !line.container.part.value.is_some_and(accelerator::is_requested_by) {
@@ -191,14 +191,14 @@ fn deadline(limits: Part<'_>, pod: &PodTemplate<'_>) -> Option<Pointer> {
 }
 
 /// The command that a container never gets past.
-struct End<'c> {
+struct EndlessCommand<'c> {
     words: &'c [Token],
     of_loop: bool,
     /// Whether it runs only if the command before has failed.
     after_failure: bool,
 }
 
-impl End<'_> {
+impl EndlessCommand<'_> {
     /// Returns what it does, for a message.
     fn what(&self) -> String {
         match self.of_loop {
@@ -212,10 +212,10 @@ impl End<'_> {
 }
 
 /// Returns what a container does forever at its end.
-fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
+fn waits<'c>(line: &'c CommandLine<'_>) -> Option<EndlessCommand<'c>> {
     let first = line.commands.first()?;
     let Some(shell) = line.shells.first().filter(|shell| shell.first) else {
-        return (line.shells.is_empty() && is_endless(first)).then_some(End {
+        return (line.shells.is_empty() && is_endless(first)).then_some(EndlessCommand {
             words: &first.words,
             of_loop: false,
             after_failure: false,
@@ -234,10 +234,10 @@ fn waits<'c>(line: &'c CommandLine<'_>) -> Option<End<'c>> {
     }
     if let Some(last) = shell.last_loop {
         let body = line.commands.get(last.head.filter(|_| last.endless && !last.leaves)?)?;
-        return Some(End { words: &body.words, of_loop: true, after_failure: false });
+        return Some(EndlessCommand { words: &body.words, of_loop: true, after_failure: false });
     }
     let last = last?;
-    is_endless(last).then_some(End { words: &last.words, of_loop: false, after_failure: last.place.branch })
+    is_endless(last).then_some(EndlessCommand { words: &last.words, of_loop: false, after_failure: last.place.branch })
 }
 
 /// Tells whether a command ends a script in a branch, with a failure: otherwise the script goes on.

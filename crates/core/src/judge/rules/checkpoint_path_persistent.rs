@@ -92,9 +92,9 @@
 use std::collections::BTreeMap;
 
 use crate::judge::commands::{Command, CommandLine, Launcher, PodCommands, base_name};
-use crate::judge::copies::{Path, saved, uploads_unknown};
+use crate::judge::copies::{PathSteps, saved, uploads_unknown};
 use crate::judge::finding::{Level, Part as FindingPart, Place};
-use crate::judge::mounts::{Destinations, Fate, Volumes};
+use crate::judge::mounts::{Destinations, FileFate, Volumes};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{is_python_trainer, quote};
@@ -230,8 +230,8 @@ fn judge(
     // A node keeps files for the one pod that is bound to it, and where that is not known.
     let leaves_node = pod.count.most.is_some_and(|most| most > 1) || pod.count.most == Some(1) && !is_pinned;
     let none_kept = match of_pod.best() {
-        Fate::Kept | Fate::Unknown => false,
-        Fate::OfNode(_) => leaves_node,
+        FileFate::Kept | FileFate::Unknown => false,
+        FileFate::OfNode(_) => leaves_node,
         _ => true,
     };
     // A script that changes its directory.
@@ -242,31 +242,31 @@ fn judge(
         let Some(fate) = fate(line, &directory, mounts, (none_kept, is_elsewhere)) else { return };
         let (what, level) = match fate {
             _ if directory.is_variable && !none_kept => return,
-            Fate::Kept | Fate::Unknown => return,
-            Fate::Read => continue,
-            Fate::OfContainer | Fate::OfPod(_)
-                if saved.iter().any(|from| from.may_overlap(&Path::of(&directory.value))) =>
+            FileFate::Kept | FileFate::Unknown => return,
+            FileFate::Read => continue,
+            FileFate::OfContainer | FileFate::OfPod(_)
+                if saved.iter().any(|from| from.may_overlap(&PathSteps::of(&directory.value))) =>
             {
                 return;
             }
             // Another container may copy the files.
-            Fate::OfPod(name) if shared.get(name).is_some_and(|uses| *uses > 1) => return,
-            Fate::OfContainer if is_relative(&directory) => (
+            FileFate::OfPod(name) if shared.get(name).is_some_and(|uses| *uses > 1) => return,
+            FileFate::OfContainer if is_relative(&directory) => (
                 "is relative, and no volume of the pod is kept: files there are lost with it".into(),
                 Level::Deny,
             ),
-            Fate::OfContainer => ("is in no volume: files there are lost with the pod".into(), Level::Deny),
-            Fate::OfPod(name) => {
+            FileFate::OfContainer => ("is in no volume: files there are lost with the pod".into(), Level::Deny),
+            FileFate::OfPod(name) => {
                 (format!("is in the `emptyDir` {}, which is lost with the pod", quote(name)), Level::Deny)
             }
-            Fate::ReadOnly(name) => {
+            FileFate::ReadOnly(name) => {
                 (format!("is in the volume {}, which cannot be written", quote(name)), Level::Deny)
             }
-            Fate::OfNode(name) if leaves_node => (
+            FileFate::OfNode(name) if leaves_node => (
                 format!("is in the `hostPath` {}, which a pod on another node does not see", quote(name)),
                 Level::Deny,
             ),
-            Fate::OfNode(name) => {
+            FileFate::OfNode(name) => {
                 (format!("is in the `hostPath` {}, which is lost with the node", quote(name)), Level::Note)
             }
         };
@@ -293,7 +293,7 @@ fn fate<'a>(
     directory: &Directory,
     mounts: &Destinations<'a>,
     (none_kept, is_elsewhere): (bool, bool),
-) -> Option<Fate<'a>> {
+) -> Option<FileFate<'a>> {
     let value = &directory.value;
     let (start, whole) = (value.start(), value.known().is_some());
     if start.starts_with('/') {
@@ -307,7 +307,7 @@ fn fate<'a>(
         Field::Set(from) if from.starts_with('/') && !is_elsewhere => {
             Some(mounts.fate(&format!("{from}/{start}"), whole))
         }
-        _ => none_kept.then_some(Fate::OfContainer),
+        _ => none_kept.then_some(FileFate::OfContainer),
     }
 }
 

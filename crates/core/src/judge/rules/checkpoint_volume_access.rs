@@ -140,13 +140,13 @@
 //! * <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes>
 //! * <https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#generic-ephemeral-volumes>
 
-use crate::judge::claims::{Scene, Shared, Users};
-use crate::judge::ranks::Reading;
+use crate::judge::claims::{Scene, SharedClaim, Users};
+use crate::judge::ranks::WorkloadReading;
 use crate::judge::engine::Origin;
 use crate::judge::facts::{Claim, Fact, Volume, access_modes};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Source};
 use crate::judge::joined::Joined;
-use crate::judge::nodes::Nodes;
+use crate::judge::nodes::NodeSpread;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Needs, Rule, Strings};
 use crate::judge::words::OF_CHECKPOINTS;
@@ -199,7 +199,7 @@ fn check(cx: &mut Cx<'_>) {
     }
     let Some(joined) = Joined::find(cx.facts(), cx.request.namespace, cx.workload) else { return };
     if let Some(workload) = joined.workload() {
-        let reading = Reading::of(&workload);
+        let reading = WorkloadReading::of(&workload);
         check_all(cx, &Scene::of(&workload, &reading, Some(&joined)));
     }
 }
@@ -233,7 +233,7 @@ fn check_all(cx: &mut Cx<'_>, scene: &Scene<'_, '_>) {
     }
 }
 
-fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, claim: &Claim) {
+fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &SharedClaim<'_>, claim: &Claim) {
     if claim.has("ReadWriteMany") || (claim.has("ReadOnlyMany") && scene.is_read_only(shared)) {
         return;
     }
@@ -259,8 +259,8 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
     let Users { pods, in_turns, at_once } = &*scene.users(shared);
     let Some(at_once) = *at_once else { return };
     if at_once > 1 {
-        let nodes = if one_pod { Some(Nodes::Any) } else { scene.placement.nodes(pods, Among::OneRun) };
-        if nodes == Some(Nodes::One) {
+        let nodes = if one_pod { Some(NodeSpread::Any) } else { scene.placement.nodes(pods, Among::OneRun) };
+        if nodes == Some(NodeSpread::One) {
             return;
         }
         let together = || {
@@ -269,7 +269,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
                 && pods.iter().map(|pod| workload.pods[*pod].count.least).fold(0, i64::saturating_add) > 1
         };
         let sure = match nodes {
-            Some(Nodes::Several) => Sure::Certain("pods on different nodes use it"),
+            Some(NodeSpread::Several) => Sure::Certain("pods on different nodes use it"),
             _ if one_pod && together() => Sure::Certain(""),
             Some(_) => Sure::Likely,
             None => Sure::Unknown,
@@ -285,7 +285,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
                 format!("pass the PersistentVolume that it names with `--facts`, or {}", finding.help).into();
         }
     } else if at_once == 1 && runs_may_overlap(workload) && !matches!(volume, Volume::HostPath { .. }) {
-        if !one_pod && scene.placement.nodes(pods, Among::SeveralRuns) == Some(Nodes::One) {
+        if !one_pod && scene.placement.nodes(pods, Among::SeveralRuns) == Some(NodeSpread::One) {
             return;
         }
         let policy = workload.schedule.as_ref().map(|cron| cron.get("concurrencyPolicy"));
@@ -304,7 +304,7 @@ fn check_claim(cx: &mut Cx<'_>, scene: &Scene<'_, '_>, shared: &Shared<'_>, clai
 fn host_path(
     cx: &mut Cx<'_>,
     scene: &Scene<'_, '_>,
-    shared: &Shared<'_>,
+    shared: &SharedClaim<'_>,
     (name, source): (&str, &Source),
     users: &str,
 ) {
@@ -336,7 +336,7 @@ enum Sure {
 fn report<'c>(
     cx: &'c mut Cx<'_>,
     scene: &Scene<'_, '_>,
-    shared: &Shared<'_>,
+    shared: &SharedClaim<'_>,
     claim: &Claim,
     users: &str,
     sure: Sure,
@@ -392,7 +392,7 @@ fn report<'c>(
 }
 
 /// Labels the other uses of the claim, and the number of pods.
-fn label_uses(finding: &mut Finding, scene: &Scene<'_, '_>, shared: &Shared<'_>) {
+fn label_uses(finding: &mut Finding, scene: &Scene<'_, '_>, shared: &SharedClaim<'_>) {
     let mut before = &finding.pointer.clone();
     for (_, other) in shared.uses.iter().skip(1) {
         // Those that come from a runtime are all at its name.
@@ -413,7 +413,7 @@ fn label_uses(finding: &mut Finding, scene: &Scene<'_, '_>, shared: &Shared<'_>)
 fn label_places(
     finding: &mut Finding,
     scene: &Scene<'_, '_>,
-    shared: &Shared<'_>,
+    shared: &SharedClaim<'_>,
     claim: &Claim,
     namespace: &str,
     modes: &str,

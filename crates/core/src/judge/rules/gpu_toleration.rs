@@ -131,7 +131,7 @@ use crate::judge::finding::{Level, Part as FindingPart, Place, Safety, listed};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Mapping, Needs, Rule};
 use crate::judge::runtimes;
-use crate::judge::tolerations::{Covered, GKE_TAINTS, GKE_VALUE, PLATFORM, Platform, append, tolerates_aks};
+use crate::judge::tolerations::{CoveredTaints, GKE_TAINTS, GKE_VALUE, PLATFORM, Platform, append, tolerates_aks};
 use crate::kinds::accelerator::{self, NO_TAINT, toleration};
 use crate::kinds::{Field, OnUpdate, Part, PodTemplate, Workload, text_in};
 use crate::text::meter;
@@ -198,7 +198,7 @@ fn check_pod<'a>(
     if wanted.is_empty() {
         return;
     }
-    let covered = Covered::by(&tolerations);
+    let covered = CoveredTaints::by(&tolerations);
     let mut uncovered = Vec::new();
     for (taint, request) in wanted {
         if covered.all
@@ -274,27 +274,27 @@ impl<'a> Author<'a> {
         tolerations: &Part<'_>,
         old: Option<&Value>,
         lacks: &[accelerator::Request<'_>],
-    ) -> Room {
+    ) -> TolerationHandling {
         // An apply sends a list around the template as a whole.
         let is_own = pod.form.is_in_list() || self.has_own(tolerations);
         if self.is_filled && !self.replaces && !(self.applies_again && (is_own || self.is_unseen)) {
-            return Room::Fill;
+            return TolerationHandling::Fill;
         }
         // Removing a fill must give a warning; an unrelated edit need not.
         let lost = || {
             let before = old.and_then(|old| tolerations.pointer.find(old));
             let covered = Part { pointer: tolerations.pointer.clone(), value: before };
-            let covered = Covered::by(&covered);
+            let covered = CoveredTaints::by(&covered);
             lacks.iter().any(|request| covered.all || covered.whole.contains(request.taint))
         };
         if self.is_filled {
-            return Room::Warn(match () {
+            return TolerationHandling::Warn(match () {
                 () if self.replaces => WRITTEN_WHOLE,
                 () if is_own => APPLIED,
                 () => UNSEEN,
             });
         }
-        if is_own || lost() { Room::Warn(EXISTS) } else { Room::Note }
+        if is_own || lost() { TolerationHandling::Warn(EXISTS) } else { TolerationHandling::Note }
     }
 
     /// Tells whether the author has written the list, also an empty one.
@@ -320,7 +320,7 @@ impl<'a> Author<'a> {
 
 /// What the webhook does about tolerations that are missing.
 #[derive(Clone, Copy)]
-enum Room {
+enum TolerationHandling {
     /// It fills them in.
     Fill,
     /// It warns, for this reason.
@@ -368,7 +368,7 @@ fn report_uncovered(
     pod: &PodTemplate<'_>,
     tolerations: &Part<'_>,
     uncovered: &[accelerator::Request<'_>],
-    room: Room,
+    room: TolerationHandling,
 ) {
     let Some(first) = uncovered.first() else { return };
     let ops = append(tolerations, uncovered.iter().map(|request| toleration(request.taint)));
@@ -391,14 +391,14 @@ fn report_uncovered(
     let finding = cx.report(if tolerations.is_set() { &tolerations.pointer } else { &place }, message);
     finding.field(tolerations.pointer.clone()).fix(Safety::Safe, ops);
     let why = match room {
-        Room::Warn(why) if finding.fills => format!("; the webhook {why}"),
+        TolerationHandling::Warn(why) if finding.fills => format!("; the webhook {why}"),
         _ => String::new(),
     };
     finding.help(format!("add the {what} to `{}`{why}", tolerations.pointer));
     match room {
-        Room::Fill => {}
-        Room::Warn(_) => _ = finding.instead_of_fill(Level::Warn),
-        Room::Note => _ = finding.instead_of_fill(Level::Note),
+        TolerationHandling::Fill => {}
+        TolerationHandling::Warn(_) => _ = finding.instead_of_fill(Level::Warn),
+        TolerationHandling::Note => _ = finding.instead_of_fill(Level::Note),
     }
     if tolerates_aks(&pod.spec) {
         finding.at_most(Level::Note);
@@ -412,7 +412,7 @@ fn report_uncovered(
 /// nothing else in the pod template.
 fn restore(cx: &Cx<'_>) -> Vec<Op> {
     let Some(old) = cx.request.old else { return Vec::new() };
-    let change = Change::of(cx, old);
+    let change = TemplateChange::of(cx, old);
     let mut ops = Vec::new();
     for pod in &cx.workload.pods {
         let Some((before, after)) = pod.template.pointer.find(old).zip(pod.template.value) else { continue };
@@ -444,7 +444,7 @@ fn was_applied(old: &Value) -> bool {
 }
 
 /// How far an UPDATE is free to change pod templates.
-enum Change<'a> {
+enum TemplateChange<'a> {
     /// It would be rejected, or stop what runs.
     Rejected,
     /// It is allowed: only tolerations that the pods need are restored.
@@ -453,7 +453,7 @@ enum Change<'a> {
     Wanted,
 }
 
-impl<'a> Change<'a> {
+impl<'a> TemplateChange<'a> {
     fn of(cx: &Cx<'a>, old: &Value) -> Self {
         let is =
             |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool) == Some(true);

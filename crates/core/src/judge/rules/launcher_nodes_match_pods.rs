@@ -91,7 +91,7 @@
 use crate::judge::commands::{Launcher, Token};
 use crate::judge::finding::{Level, Part, Place, Safety};
 use crate::judge::policy::Action;
-use crate::judge::ranks::{Gang, Nodes, Setting, Started, Topic, counted, is_here};
+use crate::judge::ranks::{Gang, LauncherNodes, LauncherSetting, Started, TextTopic, counted, is_here};
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::kinds::Ranks;
 use crate::text::lines::cut;
@@ -116,7 +116,7 @@ fn check(cx: &mut Cx<'_>) {
         world(cx, started, gang);
         match started.nodes() {
             // The controller's own number is that of its pods.
-            Some(Nodes { by: Setting::Variable(name, ..), .. }) if started.is_added(name) => {}
+            Some(LauncherNodes { by: LauncherSetting::Variable(name, ..), .. }) if started.is_added(name) => {}
             Some(nodes) => compare(cx, started, gang, &nodes),
             None => {}
         }
@@ -135,10 +135,10 @@ fn pods(gang: &Gang) -> String {
     }
 }
 
-fn compare(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>) {
+fn compare(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &LauncherNodes<'_>) {
     let shown = started.shown(&nodes.by);
     let is_local = started.launch.launcher == Launcher::DeepSpeed
-        && !matches!(started.option("no_ssh"), Setting::Option(..));
+        && !matches!(started.option("no_ssh"), LauncherSetting::Option(..));
     if nodes.most == 1 || is_local {
         if gang.least > 1 {
             copies(cx, started, gang, nodes, is_local);
@@ -162,14 +162,14 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_
         return inelastic(cx, started, gang, nodes);
     };
     let place = started.place(&nodes.by);
-    let option = matches!(&nodes.by, Setting::Option(..));
+    let option = matches!(&nodes.by, LauncherSetting::Option(..));
     // The operator says it: a Master, and nothing that scales.
     let is_set_by_operator = option && started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
     let finding = cx.report(&place, message).at(started.part(&nodes.by));
     gang.label(finding);
     if is_set_by_operator && started.launch.launcher.is_torch() {
         finding.help(TOLD);
-        if let Setting::Option(given, Some(_)) = &nodes.by
+        if let LauncherSetting::Option(given, Some(_)) = &nodes.by
             && nodes.least == nodes.most
             && gang.least == gang.most
             && started.is_literal(given)
@@ -183,9 +183,9 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_
 }
 
 /// A number of nodes with an elastic policy beside it.
-fn inelastic(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>) {
+fn inelastic(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &LauncherNodes<'_>) {
     let Some((least, most)) = gang.elastic.filter(|(least, most)| least < most) else { return };
-    if nodes.least == nodes.most && matches!(nodes.by, Setting::Option(..)) {
+    if nodes.least == nodes.most && matches!(nodes.by, LauncherSetting::Option(..)) {
         let place = started.place(&nodes.by);
         let message = format!(
             "{} wins over the `elasticPolicy` of {least} to {most} pods: the run does not scale",
@@ -199,9 +199,9 @@ fn inelastic(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<
 }
 
 /// Each of several pods expects one node.
-fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>, is_local: bool) {
+fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &LauncherNodes<'_>, is_local: bool) {
     let launcher = started.launch.launcher;
-    let is_written = !matches!(nodes.by, Setting::Absent);
+    let is_written = !matches!(nodes.by, LauncherSetting::Absent);
     // Another launcher may be the one for all nodes, and other pods follow.
     if !started.is_alone || gang.in_waves {
         return;
@@ -215,7 +215,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>
             !is_written
                 && (own
                     || !is_gang
-                    || started.told.names(Topic::Accelerate)
+                    || started.told.names(TextTopic::Accelerate)
                     || !started.setting("nnodes", "PET_NNODES").is_absent())
         }
         Launcher::DeepSpeed => is_local && has_hosts(started),
@@ -250,7 +250,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>
             gang.least
         )
     });
-    if !is_meant && started.told.names(Topic::Index) {
+    if !is_meant && started.told.names(TextTopic::Index) {
         finding.at_most(Level::Note);
     }
 }
@@ -258,10 +258,10 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Nodes<'_>
 /// Tells whether the container names an address where pods meet.
 fn has_address(started: &Started<'_>) -> bool {
     let other = |option: &str| match started.option(option) {
-        Setting::Option(_, address) => address.is_none_or(|address| !is_here(address)),
+        LauncherSetting::Option(_, address) => address.is_none_or(|address| !is_here(address)),
         _ => false,
     };
-    started.told.names(Topic::Master)
+    started.told.names(TextTopic::Master)
         || started.is_added("MASTER_ADDR")
         || ["master_addr", "rdzv_endpoint", "main_process_ip"].iter().any(|option| other(option))
 }
@@ -270,7 +270,7 @@ fn has_address(started: &Started<'_>) -> bool {
 fn has_hosts(started: &Started<'_>) -> bool {
     let mounts = started.line.container.part.get("volumeMounts");
     let is_job = |path: &str| path == "/" || path == "/job" || path.starts_with("/job/");
-    started.told.names(Topic::Hostfile)
+    started.told.names(TextTopic::Hostfile)
         || !started.option("launcher").is_absent()
         || !started.option("no_ssh").is_absent()
         || mounts.items().any(|mount| mount.get("mountPath").text().set().is_none_or(is_job))

@@ -83,7 +83,7 @@
 use crate::judge::commands::Launcher;
 use crate::judge::finding::Level;
 use crate::judge::policy::Action;
-use crate::judge::ranks::{Gang, Nodes, Setting, Started, Topic, counted, host, is_here};
+use crate::judge::ranks::{Gang, LauncherNodes, LauncherSetting, Started, TextTopic, counted, host, is_here};
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::kinds::Ranks;
 
@@ -104,7 +104,7 @@ fn check(cx: &mut Cx<'_>) {
         match started.launch.launcher {
             Launcher::Torchrun | Launcher::TorchLaunch => torch(cx, started, gang),
             Launcher::Accelerate => with_ranks(cx, started, gang, "main_process_ip", "machine_rank"),
-            Launcher::DeepSpeed if matches!(started.option("no_ssh"), Setting::Option(..)) => {
+            Launcher::DeepSpeed if matches!(started.option("no_ssh"), LauncherSetting::Option(..)) => {
                 with_ranks(cx, started, gang, "master_addr", "node_rank");
             }
             Launcher::DeepSpeed | Launcher::Mpi | Launcher::Ray => {}
@@ -121,7 +121,7 @@ fn check(cx: &mut Cx<'_>) {
 }
 
 /// What is wrong, where, and what to do.
-type Wrong<'s> = (Setting<'s>, String, String);
+type Wrong<'s> = (LauncherSetting<'s>, String, String);
 
 fn torch(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang) {
     let wrong = match standalone(started, gang) {
@@ -139,10 +139,10 @@ fn torch(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang) {
 /// Returns what is wrong with `--standalone`, if it is there.
 fn standalone<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Option<Wrong<'s>>> {
     let by = started.setting("standalone", "PET_STANDALONE");
-    let Setting::Option(given, _) = &by else { return if by.is_absent() { None } else { Some(None) } };
-    let other = |option, variable| matches!(started.setting(option, variable), Setting::Option(..));
+    let LauncherSetting::Option(given, _) = &by else { return if by.is_absent() { None } else { Some(None) } };
+    let other = |option, variable| matches!(started.setting(option, variable), LauncherSetting::Option(..));
     let several = started.nodes().is_some_and(|nodes| nodes.most > 1);
-    let has_master = started.told.names(Topic::Master) || started.is_added("MASTER_ADDR");
+    let has_master = started.told.names(TextTopic::Master) || started.is_added("MASTER_ADDR");
     let meets = other("rdzv_endpoint", "") || other("master_addr", "") || has_master;
     if !several && !meets {
         return Some(None);
@@ -184,7 +184,7 @@ fn apart<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Wrong<'s>> {
         return None;
     }
     let rank = started.setting("node_rank", "PET_NODE_RANK");
-    if let (Setting::Option(..), Some(number)) = (&rank, rank.number()) {
+    if let (LauncherSetting::Option(..), Some(number)) = (&rank, rank.number()) {
         let shown = started.shown(&rank);
         let message = format!(
             "{shown} is the rank of each of {}: all of them are rank {number}",
@@ -215,7 +215,7 @@ fn apart<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Wrong<'s>> {
 /// the first one is. `torchrun` does not read that.
 fn is_of_several(started: &Started<'_>) -> bool {
     match started.nodes() {
-        Some(Nodes { most, .. }) => most > 1,
+        Some(LauncherNodes { most, .. }) => most > 1,
         None => {
             let is_given = started.setting("nnodes", "PET_NNODES").is_given();
             let environment = &started.line.environment;
@@ -227,7 +227,7 @@ fn is_of_several(started: &Started<'_>) -> bool {
 }
 
 /// Returns what is wrong with an address.
-fn address<'s>(started: &'s Started<'_>, gang: &Gang, by: Setting<'s>) -> Option<Wrong<'s>> {
+fn address<'s>(started: &'s Started<'_>, gang: &Gang, by: LauncherSetting<'s>) -> Option<Wrong<'s>> {
     let text = by.known()?;
     let shown = started.shown(&by);
     if is_here(text) && gang.own > 1 {
@@ -259,8 +259,8 @@ fn unresolved(started: &Started<'_>, text: &str) -> Option<String> {
 }
 
 /// Says why an address is not that of an etcd.
-fn etcd(started: &Started<'_>, endpoint: &Setting<'_>, backend: &str) -> Option<String> {
-    let Setting::Option(given, value) = endpoint else { return None };
+fn etcd(started: &Started<'_>, endpoint: &LauncherSetting<'_>, backend: &str) -> Option<String> {
+    let LauncherSetting::Option(given, value) = endpoint else { return None };
     let written = started.quoted(given);
     let is_pod = |text: &str| {
         let job = started.workload.object.at(&["metadata", "name"]).text().set();

@@ -85,7 +85,7 @@ use std::cell::Cell;
 use crate::judge::commands::{Launcher, Token, base_name};
 use crate::judge::finding::{Level, Part, Place};
 use crate::judge::policy::Action;
-use crate::judge::ranks::{Setting, Started, Topic, counted};
+use crate::judge::ranks::{LauncherSetting, Started, TextTopic, counted};
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::kinds::{Count, Hosts, PodTemplate, Ranks, Times, accelerator};
 use crate::text::lines::cut;
@@ -143,7 +143,7 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
             let is_said = started.option("config_file").is_absent() || machines.is_given();
             let machines = if machines.is_absent() { Some(1) } else { machines.number() };
             let is_known = is_said
-                && !started.told.names(Topic::Accelerate)
+                && !started.told.names(TextTopic::Accelerate)
                 && ["cpu", "tpu"].iter().all(|option| started.option(option).is_absent());
             let Some(machines) = machines.filter(|machines| is_known && *machines > 0) else { return };
             (started.option("num_processes"), machines)
@@ -158,7 +158,7 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
     let is_torch = started.launch.launcher.is_torch();
     // Without a number `torchrun` starts one; what the others do depends on the node.
     let processes = match &by {
-        Setting::Absent if is_torch => Some(1),
+        LauncherSetting::Absent if is_torch => Some(1),
         by => by.number(),
     };
     let all = devices.count.saturating_mul(factor);
@@ -176,21 +176,21 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
 /// Tells whether accelerators are certainly left over.
 fn is_idle(started: &Started<'_>, processes: i64) -> bool {
     started.is_alone
-        && !started.told.names(Topic::Devices)
-        && (processes > 1 || !started.told.names(Topic::OneProcess))
+        && !started.told.names(TextTopic::Devices)
+        && (processes > 1 || !started.told.names(TextTopic::OneProcess))
 }
 
 fn report(
     cx: &mut Cx<'_>,
     started: &Started<'_>,
-    by: &Setting<'_>,
+    by: &LauncherSetting<'_>,
     field: Option<Pointer>,
     (processes, all, machines): (i64, i64, i64),
     devices: &Devices<'_>,
 ) {
     let count = counted(processes, "process", "processes");
     let starts = match by {
-        Setting::Absent => format!("`{}` without a number starts 1 process", started.name()),
+        LauncherSetting::Absent => format!("`{}` without a number starts 1 process", started.name()),
         by => format!("{} starts {count}", started.shown(by)),
     };
     let has = match machines {
@@ -229,8 +229,8 @@ fn report(
 }
 
 /// Returns the field of the object from which the controller's variable comes.
-fn field(started: &Started<'_>, by: &Setting<'_>) -> Option<Pointer> {
-    let (Setting::Variable(name, ..), Ranks::Each { processes, .. }) = (by, started.workload.kind.ranks)
+fn field(started: &Started<'_>, by: &LauncherSetting<'_>) -> Option<Pointer> {
+    let (LauncherSetting::Variable(name, ..), Ranks::Each { processes, .. }) = (by, started.workload.kind.ranks)
     else {
         return None;
     };
@@ -278,7 +278,7 @@ fn on_hosts(
     if !is_open_mpi
         || started.pod.role() != Some(hosts.launcher)
         || other.is_some_and(|other| other.text().set() != Some("OpenMPI"))
-        || started.told.names(Topic::Oversubscribes)
+        || started.told.names(TextTopic::Oversubscribes)
         || ["hostfile", "machinefile", "host", "H", "hosts", "tune"]
             .iter()
             .any(|option| !started.option(option).is_absent())
@@ -321,7 +321,7 @@ fn on_hosts(
     let devices = each.saturating_mul(workers);
     if processes < devices
         && started.is_alone
-        && !started.told.names(Topic::Devices)
+        && !started.told.names(TextTopic::Devices)
         && is_the_program(started)
     {
         let message = format!(
@@ -347,5 +347,5 @@ fn worker_devices<'a>(worker: &PodTemplate<'a>) -> Option<(i64, &'a str)> {
 fn is_the_program(started: &Started<'_>) -> bool {
     let mut words = started.launch.started.iter().filter_map(Token::known);
     let program = words.next().map(base_name);
-    program.is_some_and(|program| program.starts_with("python")) && !started.told.names(Topic::OneProcess)
+    program.is_some_and(|program| program.starts_with("python")) && !started.told.names(TextTopic::OneProcess)
 }

@@ -204,8 +204,8 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     if !field.int().is_unset() {
         return;
     }
-    let kept = workload.kind.history.map(|history| Kept::of(&workload.object.at(history.at), history));
-    if kept == Some(Kept { successful: Some(0), failed: Some(0) }) {
+    let kept = workload.kind.history.map(|history| KeptRuns::of(&workload.object.at(history.at), history));
+    if kept == Some(KeptRuns { successful: Some(0), failed: Some(0) }) {
         return;
     }
     if let Some(hook) = hook(workload).filter(|_| !stays) {
@@ -249,7 +249,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     }
     let seconds = cx.number(if is_template { &CRON_SECONDS } else { &SECONDS });
     if let Some(tool) = writes_whole(workload) {
-        let kept = kept.map_or_else(|| format!("{what} never deleted"), Kept::words);
+        let kept = kept.map_or_else(|| format!("{what} never deleted"), KeptRuns::words);
         let message =
             format!("`{FIELD}` is not set: {kept}; it is not filled in, because {tool} would remove it");
         if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -292,12 +292,12 @@ fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) {
 
 /// How many finished runs are kept (docs/internals/kubernetes.md#history-limits); nothing if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kept {
+struct KeptRuns {
     successful: Option<i64>,
     failed: Option<i64>,
 }
 
-impl Kept {
+impl KeptRuns {
     fn of(around: &Part<'_>, history: History) -> Self {
         let limit = |field, default| around.get(field).int().or_default(default);
         Self {

@@ -9,7 +9,7 @@ use crate::text::shell::{self, After, SPREADS, Simple, Variables};
 
 /// What a `trap` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum TrapAction {
     /// The shell ends with this status: whether it is 0.
     Exit(bool),
     /// The shell goes on.
@@ -63,18 +63,18 @@ impl<'s> Around<'s> {
     }
 
     /// Returns what an action does: a script, or the name of a function of the script around.
-    pub(super) fn does(&self, action: &Token) -> Action {
+    pub(super) fn does(&self, action: &Token) -> TrapAction {
         let text = action.word.text.as_str();
         meter::spend_text(text);
         if text.contains(SPREADS) {
-            return Action::Unknown;
+            return TrapAction::Unknown;
         }
         if text.trim().is_empty() {
-            return Action::Ignored;
+            return TrapAction::Ignored;
         }
         let is_name = text.chars().all(|char| char.is_ascii_alphanumeric() || "_-".contains(char));
         if self.script.is_none() && is_name {
-            return Action::Unknown;
+            return TrapAction::Unknown;
         }
         self.ends(text, 0)
     }
@@ -95,23 +95,23 @@ impl<'s> Around<'s> {
     }
 
     /// Returns how a short script that a signal starts ends.
-    fn ends(&self, text: &str, depth: usize) -> Action {
-        let mut reading = Reading::new(self, text, depth);
+    fn ends(&self, text: &str, depth: usize) -> TrapAction {
+        let mut reading = ActionReading::new(self, text, depth);
         let nothing = |_: &str| None;
         match shell::read(text, &mut Variables::of(&nothing), &mut |simple| reading.take(simple)) {
             Ok(end) if !end.is_cut => reading.end(),
-            _ => Action::Unknown,
+            _ => TrapAction::Unknown,
         }
     }
 }
 
 /// An action that is being read.
-struct Reading<'r, 's> {
+struct ActionReading<'r, 's> {
     around: &'r Around<'s>,
     text: &'r str,
     depth: usize,
     /// What is known of its end already.
-    first: Option<Action>,
+    first: Option<TrapAction>,
     /// Whether there may be a `!`, which turns a status around and is not shown.
     has_not: bool,
     /// Whether there is no syntax that makes another status of a command, and is not shown.
@@ -132,7 +132,7 @@ struct Reading<'r, 's> {
     has_changed: bool,
 }
 
-impl<'r, 's> Reading<'r, 's> {
+impl<'r, 's> ActionReading<'r, 's> {
     fn new(around: &'r Around<'s>, text: &'r str, depth: usize) -> Self {
         let has_test = text.contains("[[") || text.contains("((");
         Self {
@@ -152,12 +152,12 @@ impl<'r, 's> Reading<'r, 's> {
         }
     }
 
-    fn end(self) -> Action {
+    fn end(self) -> TrapAction {
         let fails = self.around.errexit && self.may_fail;
         match self.first {
             Some(action) => action,
-            None if fails || self.has_changed => Action::Unknown,
-            None => Action::GoesOn,
+            None if fails || self.has_changed => TrapAction::Unknown,
+            None => TrapAction::GoesOn,
         }
     }
 
@@ -177,9 +177,9 @@ impl<'r, 's> Reading<'r, 's> {
         let program = simple.words.first().and_then(|word| word.known());
         let action = match program {
             Some("exit") if is_sure && !is_open => Some(self.exit(simple)),
-            Some("exit" | "exec" | "return" | "eval" | "." | "source") => Some(Action::Unknown),
+            Some("exit" | "exec" | "return" | "eval" | "." | "source") => Some(TrapAction::Unknown),
             Some("trap") => self.trap(simple),
-            Some("kill") if self.is_of_itself(simple) => Some(Action::Unknown),
+            Some("kill") if self.is_of_itself(simple) => Some(TrapAction::Unknown),
             Some(name) => self.function(name, is_sure && !is_open),
             None => None,
         };
@@ -203,50 +203,50 @@ impl<'r, 's> Reading<'r, 's> {
             && simple.words.iter().all(|word| word.known().is_some());
     }
 
-    fn exit(&self, simple: &Simple<'_>) -> Action {
+    fn exit(&self, simple: &Simple<'_>) -> TrapAction {
         if self.around.errexit && self.may_fail {
-            return Action::Unknown;
+            return TrapAction::Unknown;
         }
         let Some(word) = simple.words.get(1) else {
             // That of the command before. In dash, it has that of before the signal.
             let is_zero = self.has_succeeded && self.around.is_bash;
-            return if is_zero { Action::Exit(true) } else { Action::Unknown };
+            return if is_zero { TrapAction::Exit(true) } else { TrapAction::Unknown };
         };
         let raw = &self.text[word.span.clone()];
         match word.known().map(str::parse::<i64>) {
             // A shell takes the last byte.
-            Some(Ok(status)) if self.is_own || !raw.contains('$') => Action::Exit(status & 0xff == 0),
-            _ if self.has_succeeded && matches!(raw, "$?" | "\"$?\"") => Action::Exit(true),
-            _ => Action::Unknown,
+            Some(Ok(status)) if self.is_own || !raw.contains('$') => TrapAction::Exit(status & 0xff == 0),
+            _ if self.has_succeeded && matches!(raw, "$?" | "\"$?\"") => TrapAction::Exit(true),
+            _ => TrapAction::Unknown,
         }
     }
 
     /// Notes that a signal has another action: that matters to the signals that come, not to this one.
-    fn trap(&mut self, simple: &Simple<'_>) -> Option<Action> {
+    fn trap(&mut self, simple: &Simple<'_>) -> Option<TrapAction> {
         let word = |at: usize| simple.words.get(at).map(|word| word.known());
         let is_of_exit =
             (2..simple.words.len()).any(|at| !matches!(word(at).flatten(), Some(name) if !is_exit(name)));
         self.has_changed = true;
         let resets = matches!(word(1), Some(Some("-" | "")));
-        (!resets && is_of_exit || simple.words.len() < 3).then_some(Action::Unknown)
+        (!resets && is_of_exit || simple.words.len() < 3).then_some(TrapAction::Unknown)
     }
 
     /// Returns what a function of the script does that is called.
-    fn function(&mut self, name: &str, is_sure: bool) -> Option<Action> {
+    fn function(&mut self, name: &str, is_sure: bool) -> Option<TrapAction> {
         let body = match self.around.looked_up(name) {
             Ok(None) => return None,
             Ok(Some(body)) if self.depth < MAX_DEPTH => body,
-            _ => return Some(Action::Unknown),
+            _ => return Some(TrapAction::Unknown),
         };
         match self.around.ends(body, self.depth + 1) {
-            Action::GoesOn => {
+            TrapAction::GoesOn => {
                 self.calls_well = succeeds(body);
                 // What it ends with is not known.
                 self.may_fail |= self.around.errexit && !self.calls_well;
                 None
             }
             action if is_sure => Some(action),
-            _ => Some(Action::Unknown),
+            _ => Some(TrapAction::Unknown),
         }
     }
 

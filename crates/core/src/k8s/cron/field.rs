@@ -7,37 +7,37 @@ pub(super) const STAR: u64 = 1 << 63;
 
 /// The values of one field.
 #[derive(Debug)]
-pub(super) struct Bounds {
+pub(super) struct FieldBounds {
     least: u64,
     most: u64,
     /// Names of the values from `least` on.
     names: &'static [&'static str],
 }
 
-pub(super) const MINUTE: Bounds = Bounds { least: 0, most: 59, names: &[] };
+pub(super) const MINUTE: FieldBounds = FieldBounds { least: 0, most: 59, names: &[] };
 
-pub(super) const HOUR: Bounds = Bounds { least: 0, most: 23, names: &[] };
+pub(super) const HOUR: FieldBounds = FieldBounds { least: 0, most: 23, names: &[] };
 
-pub(super) const DAY: Bounds = Bounds { least: 1, most: 31, names: &[] };
+pub(super) const DAY: FieldBounds = FieldBounds { least: 1, most: 31, names: &[] };
 
-pub(super) const MONTH: Bounds = Bounds {
+pub(super) const MONTH: FieldBounds = FieldBounds {
     least: 1,
     most: 12,
     names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
 };
 
-pub(super) const WEEKDAY: Bounds =
-    Bounds { least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+pub(super) const WEEKDAY: FieldBounds =
+    FieldBounds { least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 /// Parses one field.
-pub(super) fn set(field: &str, bounds: &Bounds) -> Result<u64, CronError> {
+pub(super) fn set(field: &str, bounds: &FieldBounds) -> Result<u64, CronError> {
     field
         .split(',')
         .filter(|range| !range.is_empty())
         .try_fold(0, |bits, text| Ok(bits | range(text, bounds)?))
 }
 
-pub(super) fn range(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
+pub(super) fn range(text: &str, bounds: &FieldBounds) -> Result<u64, CronError> {
     let owned = || text.to_owned();
     let mut slashes = text.split('/');
     let mut hyphens = slashes.next().unwrap_or_default().split('-');
@@ -85,7 +85,7 @@ pub(super) fn range(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
     Ok((start..=end).step_by(step).fold(star, |bits, value| bits | 1 << value))
 }
 
-pub(super) fn value(text: &str, bounds: &Bounds) -> Result<u64, CronError> {
+pub(super) fn value(text: &str, bounds: &FieldBounds) -> Result<u64, CronError> {
     match (bounds.least..).zip(bounds.names).find(|(_, name)| text.eq_ignore_ascii_case(name)) {
         Some((value, _)) => Ok(value),
         None => number(text),

@@ -56,8 +56,8 @@ async fn follow(client: &Client, path: &str, name: &str, wake: &Notify) -> Resul
 /// Returns whether an event is a bookmark, which means only that the watch is alive.
 fn is_bookmark(event: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Event<'a> {
+    struct CertsWatchEvent<'a> {
         r#type: &'a str,
     }
-    serde_json::from_slice(event).is_ok_and(|event: Event<'_>| event.r#type == "BOOKMARK")
+    serde_json::from_slice(event).is_ok_and(|event: CertsWatchEvent<'_>| event.r#type == "BOOKMARK")
 }

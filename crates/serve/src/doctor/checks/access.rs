@@ -1,6 +1,6 @@
 //! The permissions of the pods' service account.
 
-use super::super::examination::{Judged, Note};
+use super::super::examination::{CheckOutcome, Note};
 use super::super::observed::{Observed, Right, Seen};
 use super::{list, or_fine};
 use jobgate_core::judge::rule::Needs;
@@ -8,7 +8,7 @@ use jobgate_core::judge::rules::RuleSet;
 use jobgate_core::kinds::Kind;
 use jobgate_report::plural;
 
-pub(super) fn permissions(observed: &Observed) -> Judged {
+pub(super) fn permissions(observed: &Observed) -> CheckOutcome {
     if observed.deployment == Seen::Absent {
         return Err(
             Note::not_checked("there is no Deployment to name the service account").remedy("see `replicas`")

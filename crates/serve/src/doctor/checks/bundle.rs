@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use super::super::examination::{Judged, Note, Status};
+use super::super::examination::{CheckOutcome, Note, Status};
 use super::super::observed::{Certificates, Entry, Observed, Seen, Unread};
 use super::{dates, entries, list, need, or_fine};
 use crate::certs::authority::{Root, verify};
@@ -26,7 +26,7 @@ const REPLACED: &str = "Jobgate replaces it within ten seconds if it has permiss
 /// The remedy if a certificate cannot be reached from here, though perhaps from the API server.
 const FROM_HERE: &str = "nothing, if `canary-denied` is ok: then the API server reaches it; otherwise see where the pods listen: kubectl -n {ns} describe pods -l app.kubernetes.io/name=jobgate";
 
-pub(super) fn bundle(observed: &Observed) -> Judged {
+pub(super) fn bundle(observed: &Observed) -> CheckOutcome {
     let mut notes = Vec::new();
     let mut best: Option<Note> = None;
     for entry in entries(observed)? {
@@ -72,7 +72,7 @@ pub(super) fn bundle(observed: &Observed) -> Judged {
     or_fine(notes, fine)
 }
 
-pub(super) fn agrees(observed: &Observed) -> Judged {
+pub(super) fn agrees(observed: &Observed) -> CheckOutcome {
     let entries = entries(observed)?;
     let sets: Vec<Vec<String>> = entries
         .iter()
@@ -145,7 +145,7 @@ fn distrust<'a>(
     all
 }
 
-pub(super) fn ours(observed: &Observed) -> Judged {
+pub(super) fn ours(observed: &Observed) -> CheckOutcome {
     let entries = entries(observed)?;
     let secret = need(&observed.secret, || {
         Note::not_checked("there is no Secret").remedy("see `certificate-secret`")
@@ -206,7 +206,7 @@ pub(super) fn ours(observed: &Observed) -> Judged {
     or_fine(notes, format!("{what} is in every caBundle"))
 }
 
-pub(super) fn served(observed: &Observed) -> Judged {
+pub(super) fn served(observed: &Observed) -> CheckOutcome {
     let entries = entries(observed)?;
     let mut notes = Vec::new();
     let mut fine = Vec::new();
@@ -266,7 +266,7 @@ pub(super) fn served(observed: &Observed) -> Judged {
     or_fine(notes, list(fine))
 }
 
-pub(super) fn secret(observed: &Observed) -> Judged {
+pub(super) fn secret(observed: &Observed) -> CheckOutcome {
     if observed.certificates() == Some(Certificates::Memory) {
         return Ok(vec![Note::warning("it runs with --dev: the certificate is in memory and for localhost")]);
     }

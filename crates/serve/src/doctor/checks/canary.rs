@@ -1,6 +1,6 @@
 //! The canaries: the answers of the API server, compared with the policy.
 
-use super::super::examination::{Judged, Note, shown};
+use super::super::examination::{CheckOutcome, Note, shown};
 use super::super::observed::{CONDITION, Canary, Observed, POLICY_OF_SERVER, Seen, webhooks};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
@@ -88,7 +88,7 @@ const OTHER_POLICY: &str =
 const EXPORTED: &str = "jobgate-";
 
 /// The result of a canary.
-enum Response<'a> {
+enum CanaryResult<'a> {
     /// A webhook of this name denied it.
     Denied(&'a str, &'a str),
     /// The API server could not use a webhook of this name.
@@ -112,24 +112,24 @@ fn message(canary: &Canary) -> &str {
     canary.answer["message"].as_str().unwrap_or_default()
 }
 
-fn response(canary: &Canary) -> Response<'_> {
+fn response(canary: &Canary) -> CanaryResult<'_> {
     let text = message(canary);
     if (200..300).contains(&canary.status) {
-        return Response::Admitted;
+        return CanaryResult::Admitted;
     }
     if let Some((name, rest)) = quoted(text, "admission webhook \"")
         && let Some(why) = rest.strip_prefix(" denied the request")
     {
-        return Response::Denied(name, why.trim_start_matches([':', ' ']));
+        return CanaryResult::Denied(name, why.trim_start_matches([':', ' ']));
     }
     if let Some((name, _)) = quoted(text, "failed calling webhook \"") {
-        return Response::Failed(name);
+        return CanaryResult::Failed(name);
     }
     match canary.status {
-        504 => Response::TooLong,
-        401 => Response::Forbidden,
-        403 if text.contains("forbidden: User ") => Response::Forbidden,
-        _ => Response::Rejected,
+        504 => CanaryResult::TooLong,
+        401 => CanaryResult::Forbidden,
+        403 if text.contains("forbidden: User ") => CanaryResult::Forbidden,
+        _ => CanaryResult::Rejected,
     }
 }
 
@@ -185,31 +185,31 @@ fn is_ours(observed: &Observed, name: &str) -> bool {
 fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
     let (place, text) = (&observed.place.canary_namespace, message(canary));
     match response(canary) {
-        Response::Failed(name) if is_ours(observed, name) => Some(failed(text)),
-        Response::Failed(name) => Some(
+        CanaryResult::Failed(name) if is_ours(observed, name) => Some(failed(text)),
+        CanaryResult::Failed(name) => Some(
             Note::not_checked(format!("another webhook, {name}, fails: {}", shown(text)))
                 .remedy("fix that webhook: it blocks jobs whatever Jobgate answers"),
         ),
-        Response::TooLong => Some(failed(text)),
-        Response::Forbidden => Some(
+        CanaryResult::TooLong => Some(failed(text)),
+        CanaryResult::Forbidden => Some(
             Note::not_checked(format!("needs permission to create jobs.batch in the namespace {place}"))
                 .remedy("run it as a user with that permission, or name another namespace: jobgate doctor --canary-namespace NAMESPACE"),
         ),
-        Response::Denied(name, _) if is_ours(observed, name) => None,
+        CanaryResult::Denied(name, _) if is_ours(observed, name) => None,
         // The API server evaluates its own policies before it calls validating webhooks.
-        Response::Rejected if text.contains("ValidatingAdmissionPolicy") => Some(
+        CanaryResult::Rejected if text.contains("ValidatingAdmissionPolicy") => Some(
             Note::not_checked(format!("a ValidatingAdmissionPolicy rejected it before the webhook was called: {}", shown(text)))
                 .remedy("nothing, if that is deploy/components/rules-in-the-api-server; `canary-filled` and `served-certificate` show whether the webhook is reached"),
         ),
-        Response::Denied(..) | Response::Rejected => Some(elsewhere(format!("something else rejected it first: {}", shown(text)))),
-        Response::Admitted => None,
+        CanaryResult::Denied(..) | CanaryResult::Rejected => Some(elsewhere(format!("something else rejected it first: {}", shown(text)))),
+        CanaryResult::Admitted => None,
     }
 }
 
 /// Reports a canary that failed open: the API server got no answer and admitted it, whatever the policy is.
 fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
-    let unanswered =
-        canary.failed_open.is_some_and(|count| count > 0) && matches!(response(canary), Response::Admitted);
+    let unanswered = canary.failed_open.is_some_and(|count| count > 0)
+        && matches!(response(canary), CanaryResult::Admitted);
     unanswered.then(|| {
         Note::problem(format!(
             "the webhook failed open: the API server called it, got no usable answer, and admitted the Job, so Jobgate {what}; \
@@ -282,7 +282,7 @@ fn unasked(canary: &Canary) -> Note {
     Note::problem(why).remedy(remedy)
 }
 
-pub(super) fn judged(observed: &Observed) -> Judged {
+pub(super) fn judged(observed: &Observed) -> CheckOutcome {
     let canary = sent(observed, &observed.judged, Kind::Validating)?;
     if let Some(note) =
         common(observed, canary).or_else(|| failed_open(canary, "neither denied it nor warned about it"))
@@ -291,11 +291,11 @@ pub(super) fn judged(observed: &Observed) -> Judged {
     }
     let expected = canary.expected.as_ref();
     let note = match (response(canary), expected) {
-        (Response::Denied(name, _), None) => Note::not_checked(format!(
+        (CanaryResult::Denied(name, _), None) => Note::not_checked(format!(
             "denied by {name}; the policy could not be read, so whether it should be is unknown"
         ))
         .remedy("see `policy`"),
-        (Response::Denied(name, why), Some(expected)) if expected.denied => {
+        (CanaryResult::Denied(name, why), Some(expected)) if expected.denied => {
             let missing: Vec<&str> = expected
                 .rules
                 .iter()
@@ -311,7 +311,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
                 .remedy(OTHER_POLICY),
             }
         }
-        (Response::Denied(name, why), Some(_)) => {
+        (CanaryResult::Denied(name, why), Some(_)) => {
             Note::problem(format!("denied by {name}, though the policy admits it: {}", shown(why)))
                 .remedy(OTHER_POLICY)
         }
@@ -330,7 +330,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
         )
         .remedy("see `policy`"),
         // It was not stored as it was sent.
-        (Response::Admitted, Some(expected))
+        (CanaryResult::Admitted, Some(expected))
             if expected.denied
                 && as_stored(observed, canary).is_some_and(|verdict| verdict.level() < Some(Level::Deny)) =>
         {
@@ -379,7 +379,7 @@ pub(super) fn judged(observed: &Observed) -> Judged {
     Ok(vec![note])
 }
 
-pub(super) fn filled(observed: &Observed) -> Judged {
+pub(super) fn filled(observed: &Observed) -> CheckOutcome {
     let canary = sent(observed, &observed.filled, Kind::Mutating)?;
     if let Some(note) = common(observed, canary).or_else(|| failed_open(canary, "filled in nothing")) {
         return Err(note);
@@ -391,7 +391,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     let expected = canary.expected.as_ref().ok_or_else(unknown)?;
     let source = observed.policy.known().ok_or_else(unknown)?;
     Policy::parse(&source.text, &source.name).map_err(|_| unknown())?;
-    if let Response::Denied(name, why) = response(canary) {
+    if let CanaryResult::Denied(name, why) = response(canary) {
         return Ok(vec![match expected.denied {
             true => Note::not_checked(format!("{name} denies it, as the policy says"))
                 .remedy("nothing, if that is intended"),
@@ -428,7 +428,7 @@ pub(super) fn filled(observed: &Observed) -> Judged {
     }])
 }
 
-pub(super) fn fail_open(observed: &Observed) -> Judged {
+pub(super) fn fail_open(observed: &Observed) -> CheckOutcome {
     let counts = need(&observed.fail_open, || Note::not_checked("the API server does not report the count"))?;
     let entries = entries(observed)?;
     let mut names: Vec<&str> = entries.iter().map(|entry| entry.name()).collect();

@@ -1,6 +1,6 @@
 //! The policy in the ConfigMap, and the one in force.
 
-use super::super::examination::{Judged, Note, Status};
+use super::super::examination::{CheckOutcome, Note, Status};
 use super::super::observed::{Observed, Operator, PolicySource, Seen, Unread};
 use super::{list, need, or_fine};
 use jobgate_core::judge::policy::{Action, Policy};
@@ -33,7 +33,7 @@ fn read(observed: &Observed) -> Result<(&PolicySource, Policy), Note> {
     }
 }
 
-pub(super) fn policy(observed: &Observed) -> Judged {
+pub(super) fn policy(observed: &Observed) -> CheckOutcome {
     let (_, policy) = read(observed)?;
     let with = |action: Action| -> Vec<&str> {
         policy.bases().filter(|(_, base)| base.action == action).map(|(rule, _)| &*rule.id).collect()
@@ -55,7 +55,7 @@ pub(super) fn policy(observed: &Observed) -> Judged {
     Ok(vec![Note::ok(format!("`{}` ({}): {denies}{}", policy.name, policy.hash, parts.join("; ")))])
 }
 
-pub(super) fn exemptions(observed: &Observed) -> Judged {
+pub(super) fn exemptions(observed: &Observed) -> CheckOutcome {
     let (_, policy) = read(observed).map_err(|note| match note.status {
         Status::Problem => Note::not_checked("the policy cannot be read").remedy("see `policy`"),
         _ => note,
@@ -75,7 +75,7 @@ pub(super) fn exemptions(observed: &Observed) -> Judged {
     or_fine(ended.collect(), format!("{} in force", policy.exemptions.len()))
 }
 
-pub(super) fn operators(observed: &Observed) -> Judged {
+pub(super) fn operators(observed: &Observed) -> CheckOutcome {
     let (_, policy) = read(observed).map_err(|note| match note.status {
         Status::Problem => Note::not_checked("the policy cannot be read").remedy("see `policy`"),
         _ => note,
@@ -98,7 +98,7 @@ pub(super) fn operators(observed: &Observed) -> Judged {
     or_fine(notes.collect(), fine)
 }
 
-pub(super) fn in_force(observed: &Observed) -> Judged {
+pub(super) fn in_force(observed: &Observed) -> CheckOutcome {
     let written = read(observed).ok().map(|(_, policy)| policy.hash);
     let mut notes = Vec::new();
     let mut hashes: Vec<&str> = Vec::new();

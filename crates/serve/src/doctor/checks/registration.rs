@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::examination::{Judged, Note};
+use super::super::examination::{CheckOutcome, Note};
 use super::super::observed::{Entry, Observed, Seen, webhooks};
 use super::{entries, list, need, or_fine};
 use crate::certs::publish::Kind;
@@ -20,7 +20,7 @@ const MAX_LISTED_NAMESPACES: usize = 10;
 /// A timeout from this many seconds on is too long (Kubernetes, "Admission webhook good practices").
 const LONG_TIMEOUT: u64 = 10;
 
-pub(super) fn api_server(observed: &Observed) -> Judged {
+pub(super) fn api_server(observed: &Observed) -> CheckOutcome {
     let version =
         need(&observed.version, || Note::not_checked("the API server does not report its version"))?;
     let shown = version["gitVersion"].as_str().unwrap_or("of an unknown version");
@@ -44,7 +44,7 @@ pub(super) fn api_server(observed: &Observed) -> Judged {
     Ok(vec![note])
 }
 
-pub(super) fn configurations(observed: &Observed) -> Judged {
+pub(super) fn configurations(observed: &Observed) -> CheckOutcome {
     let mut notes = Vec::new();
     for (kind, seen, all, name, loss) in [
         (
@@ -100,7 +100,7 @@ fn elsewhere(all: &Seen<Vec<Value>>) -> String {
     }
 }
 
-pub(super) fn target(observed: &Observed) -> Judged {
+pub(super) fn target(observed: &Observed) -> CheckOutcome {
     let mut notes = Vec::new();
     let mut places = Vec::new();
     for entry in entries(observed)? {
@@ -190,7 +190,7 @@ fn registered() -> impl Iterator<Item = kinds::Kind> {
     kinds::Kind::all().filter(|kind| !kind.untested)
 }
 
-pub(super) fn rules(observed: &Observed) -> Judged {
+pub(super) fn rules(observed: &Observed) -> CheckOutcome {
     let mut notes = Vec::new();
     entries(observed)?;
     let is_covered = |configuration: &Value, kind: kinds::Kind, operation: &str| {
@@ -259,7 +259,7 @@ fn only(webhook: &Value) -> Option<Vec<&str>> {
     })
 }
 
-pub(super) fn failure_policy(observed: &Observed) -> Judged {
+pub(super) fn failure_policy(observed: &Observed) -> CheckOutcome {
     let mut notes = Vec::new();
     let mut closed = Vec::new();
     for entry in entries(observed)?.into_iter().filter(|entry| entry.fails_closed()) {
@@ -286,7 +286,7 @@ pub(super) fn failure_policy(observed: &Observed) -> Judged {
     or_fine(notes, text)
 }
 
-pub(super) fn selectors(observed: &Observed) -> Judged {
+pub(super) fn selectors(observed: &Observed) -> CheckOutcome {
     let mut notes = Vec::new();
     for entry in entries(observed)? {
         let (name, webhook) = (entry.name(), entry.webhook);
@@ -378,7 +378,7 @@ fn left_out(observed: &Observed, namespaces: &[Value]) -> Vec<Note> {
     missed.into_iter().map(note).collect()
 }
 
-pub(super) fn settings(observed: &Observed) -> Judged {
+pub(super) fn settings(observed: &Observed) -> CheckOutcome {
     let mut notes = Vec::new();
     for Entry { kind, webhook } in entries(observed)? {
         let name = webhook["name"].as_str().unwrap_or_default();
@@ -402,7 +402,7 @@ pub(super) fn settings(observed: &Observed) -> Judged {
     or_fine(notes, "as in the manifests")
 }
 
-pub(super) fn timeouts(observed: &Observed) -> Judged {
+pub(super) fn timeouts(observed: &Observed) -> CheckOutcome {
     let mut notes = Vec::new();
     let entries = entries(observed)?;
     let long: Vec<String> = entries
@@ -449,7 +449,7 @@ pub(super) fn timeouts(observed: &Observed) -> Judged {
     or_fine(notes, format!("a Job waits {worst} s at most for all webhooks of the cluster"))
 }
 
-pub(super) fn duplicates(observed: &Observed) -> Judged {
+pub(super) fn duplicates(observed: &Observed) -> CheckOutcome {
     let ours = entries(observed)?;
     let leads_to_us = |webhook: &Value| {
         let client = &webhook["clientConfig"];

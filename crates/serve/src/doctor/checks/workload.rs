@@ -1,6 +1,6 @@
 //! What runs in the namespace of the installation, and whether the API server can reach it.
 
-use super::super::examination::{Judged, Note};
+use super::super::examination::{CheckOutcome, Note};
 use super::super::observed::{DEPLOYMENT, Observed, container};
 use super::{list, need, or_fine};
 use jobgate_core::kinds::registration::{labels, selects};
@@ -22,7 +22,7 @@ fn items<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-pub(super) fn namespace(observed: &Observed) -> Judged {
+pub(super) fn namespace(observed: &Observed) -> CheckOutcome {
     let place = &observed.place.namespace;
     let namespace = need(&observed.namespace, || {
         Note::problem(format!("there is no namespace {place}"))
@@ -34,7 +34,7 @@ pub(super) fn namespace(observed: &Observed) -> Judged {
     Ok(vec![Note::ok(place)])
 }
 
-pub(super) fn replicas(observed: &Observed) -> Judged {
+pub(super) fn replicas(observed: &Observed) -> CheckOutcome {
     let deployment = need(&observed.deployment, || {
         Note::problem(format!("there is no Deployment {DEPLOYMENT} in {}", observed.place.namespace))
             .remedy("name it (--namespace), or install Jobgate: kubectl apply -f deploy/install.yaml")
@@ -74,7 +74,7 @@ pub(super) fn replicas(observed: &Observed) -> Judged {
     or_fine(notes, format!("{ready} of {wanted} are ready"))
 }
 
-pub(super) fn pods(observed: &Observed) -> Judged {
+pub(super) fn pods(observed: &Observed) -> CheckOutcome {
     let pods = need(&observed.pods, || Note::not_checked("there are no pods"))?;
     if pods.is_empty() {
         return Ok(vec![Note::problem("there are no pods")]);
@@ -130,7 +130,7 @@ fn tag(image: &str) -> Option<&str> {
     Some(name.split_once(':')?.1)
 }
 
-pub(super) fn version(observed: &Observed) -> Judged {
+pub(super) fn version(observed: &Observed) -> CheckOutcome {
     let mut said: Vec<&str> = observed
         .replicas
         .iter()
@@ -161,7 +161,7 @@ pub(super) fn version(observed: &Observed) -> Judged {
     }])
 }
 
-pub(super) fn service(observed: &Observed) -> Judged {
+pub(super) fn service(observed: &Observed) -> CheckOutcome {
     if observed.entries().next().is_some() && observed.entries().all(|entry| entry.url().is_some()) {
         return Ok(vec![Note::ok("the webhooks call a URL, not a Service")]);
     }
@@ -210,7 +210,7 @@ pub(super) fn service(observed: &Observed) -> Judged {
     or_fine(notes, format!("{} ready", plural(ready, "endpoint")))
 }
 
-pub(super) fn network_policy(observed: &Observed) -> Judged {
+pub(super) fn network_policy(observed: &Observed) -> CheckOutcome {
     let policies = need(&observed.network_policies, || Note::not_checked("there are no network policies"))?;
     let deployment =
         need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
@@ -265,7 +265,7 @@ pub(super) fn network_policy(observed: &Observed) -> Judged {
     }])
 }
 
-pub(super) fn disruption_budget(observed: &Observed) -> Judged {
+pub(super) fn disruption_budget(observed: &Observed) -> CheckOutcome {
     let budgets = need(&observed.budgets, || Note::not_checked("there are no budgets"))?;
     let deployment =
         need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
@@ -282,7 +282,7 @@ pub(super) fn disruption_budget(observed: &Observed) -> Judged {
     Ok(vec![Note::ok(name(budget))])
 }
 
-pub(super) fn priority_class(observed: &Observed) -> Judged {
+pub(super) fn priority_class(observed: &Observed) -> CheckOutcome {
     let deployment =
         need(&observed.deployment, || Note::not_checked("there is no Deployment").remedy("see `replicas`"))?;
     let Some(wanted) = deployment

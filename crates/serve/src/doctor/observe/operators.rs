@@ -1,6 +1,6 @@
 //! Reads who acts as an operator in the cluster.
 
-use super::{Api, Ask};
+use super::{ApiCollection, Ask};
 use crate::doctor::observed::{Access, Operator, Seen, operators};
 use jobgate_core::text::value::Value;
 
@@ -9,7 +9,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 impl Ask<'_> {
     /// Returns the accounts that act as operators of the kinds with children.
     pub(super) async fn operators(&self) -> Seen<Vec<Operator>> {
-        let list = |resource| self.list(Api(RBAC, resource, ""), "");
+        let list = |resource| self.list(ApiCollection(RBAC, resource, ""), "");
         let (cluster_roles, cluster_bindings, roles, bindings) = tokio::join!(
             list("clusterroles"),
             list("clusterrolebindings"),

@@ -13,11 +13,11 @@ use jobgate_core::text::value::Value;
 #[derive(clap::Parser)]
 struct Program {
     #[command(subcommand)]
-    command: Command,
+    command: ContainerCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum ContainerCommand {
     Serve(Box<Serve>),
 }
 
@@ -31,7 +31,7 @@ pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
     let arguments = arguments.iter().filter_map(Value::as_str).map(str::to_owned);
     let all = std::iter::once("jobgate".to_owned()).chain(arguments);
     match Program::try_parse_from(all) {
-        Ok(Program { command: Command::Serve(serve) }) => Ok(*serve),
+        Ok(Program { command: ContainerCommand::Serve(serve) }) => Ok(*serve),
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
             Err("the container does not run `jobgate serve`".to_owned())
         }
@@ -56,13 +56,17 @@ pub(in super::super) fn container(deployment: &Value) -> Option<&Value> {
 
 /// The source of a file in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Source {
+pub(in super::super) enum MountedSource {
     ConfigMap,
     Secret,
 }
 
 /// Returns the object behind a file of the container, and the key in it.
-pub(in super::super) fn mounted(deployment: &Value, file: &Path, source: Source) -> Option<(String, String)> {
+pub(in super::super) fn mounted(
+    deployment: &Value,
+    file: &Path,
+    source: MountedSource,
+) -> Option<(String, String)> {
     let mounts = container(deployment)?["volumeMounts"].as_array()?.iter();
     let within = |mount: &Value| Some(file.strip_prefix(mount["mountPath"].as_str()?).ok()?.to_path_buf());
     // Mounts may be nested; the innermost is what the container sees.
@@ -81,8 +85,8 @@ pub(in super::super) fn mounted(deployment: &Value, file: &Path, source: Source)
     let projected = volume.pointer("/projected/sources").and_then(Value::as_array).into_iter().flatten();
     std::iter::once(volume).chain(projected).find_map(|holder| {
         let object = match source {
-            Source::ConfigMap => &holder["configMap"],
-            Source::Secret => &holder["secret"],
+            MountedSource::ConfigMap => &holder["configMap"],
+            MountedSource::Secret => &holder["secret"],
         };
         // In a volume, the name of a Secret is `secretName`.
         let name = object["secretName"].as_str().or_else(|| object["name"].as_str())?;

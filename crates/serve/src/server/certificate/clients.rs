@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use super::{CertificateError, provider, read_chain};
 use crate::server::hot::{self, Files, Follower, HotError};
 use crate::server::metrics::Metrics;
-use crate::server::names::Claims;
+use crate::server::names::CertificateContents;
 
 /// The authorities of accepted client certificates; they may be replaced at any time.
 #[derive(Debug)]
@@ -75,7 +75,8 @@ impl Authorities {
         if self.names.is_empty() {
             return Ok(());
         }
-        let claims = Claims::read(certificate).map_err(|_| rustls::CertificateError::BadEncoding)?;
+        let claims =
+            CertificateContents::read(certificate).map_err(|_| rustls::CertificateError::BadEncoding)?;
         if self.names.iter().any(|name| claims.is_called(name)) {
             return Ok(());
         }

@@ -105,7 +105,7 @@ impl AsyncWrite for Capped {
 
 /// A socket that reports to [`Activity`] what an HTTP/1 connection is doing, and passes on no request whose
 /// end is ambiguous.
-pub(super) struct Observed<IO> {
+pub(super) struct ObservedSocket<IO> {
     io: IO,
     activity: Arc<Activity>,
     metrics: Metrics,
@@ -118,7 +118,7 @@ pub(super) struct Observed<IO> {
     shut_down: bool,
 }
 
-impl<IO: AsyncRead + Arrivals + Unpin> AsyncRead for Observed<IO> {
+impl<IO: AsyncRead + Arrivals + Unpin> AsyncRead for ObservedSocket<IO> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -155,7 +155,7 @@ impl<IO: AsyncRead + Arrivals + Unpin> AsyncRead for Observed<IO> {
     }
 }
 
-impl<IO> Observed<IO> {
+impl<IO> ObservedSocket<IO> {
     /// `discard` is how many bytes are read after a rejection.
     pub(super) fn new(io: IO, activity: Arc<Activity>, metrics: Metrics, discard: usize) -> Self {
         let framing = Framing::default();
@@ -178,7 +178,7 @@ impl<IO> Observed<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Observed<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ObservedSocket<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let count = ready!(Pin::new(&mut self.io).poll_write(cx, bytes))?;
         self.wrote();

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::super::Application;
 use super::super::body::Received;
 use super::super::pool::Portion;
-use super::super::queue::{Bid, Permit, Queue};
+use super::super::queue::{Bid, Permit, ReviewQueue};
 use super::Site;
 use jobgate_core::admission::{Answer, Endpoint, Estimate};
 
@@ -48,7 +48,7 @@ impl<A: Application> Site<A> {
     /// Takes a turn, and waits in line for it in the name of whoever sent the body.
     pub(super) async fn wait(
         &self,
-        queue: &Queue,
+        queue: &ReviewQueue,
         source: IpAddr,
         body: &[u8],
         weight: usize,

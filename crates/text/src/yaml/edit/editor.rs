@@ -4,15 +4,15 @@ use super::{Splice, Withheld, splice};
 use crate::patch::Op;
 use crate::pointer::{Pointer, Token};
 use crate::yaml::document::Document;
-use crate::yaml::locate::{self, Found};
-use crate::yaml::print::Look;
-use crate::yaml::tree::{Kind, Style, Tree};
+use crate::yaml::locate::{self, FoundNode};
+use crate::yaml::print::PrintStyle;
+use crate::yaml::tree::{NodeKind, Style, SyntaxTree};
 
 /// The current text and the operation to apply.
 pub(super) struct Editor<'e> {
     pub(super) text: &'e str,
     pub(super) document: &'e Document,
-    pub(super) tree: &'e Tree,
+    pub(super) tree: &'e SyntaxTree,
     /// The place to name in errors.
     pub(super) pointer: &'e Pointer,
     pub(super) at_line_start: bool,
@@ -52,16 +52,17 @@ impl<'e> Editor<'e> {
         {
             return None;
         }
-        let mapping = self.container(&parent).ok().filter(|at| self.tree.node(*at).kind == Kind::Mapping)?;
+        let mapping =
+            self.container(&parent).ok().filter(|at| self.tree.node(*at).kind == NodeKind::Mapping)?;
         let text = self.document.text();
         let named = |key: &usize| !text.is_merge(*key) && text.key(*key).is_ok_and(|(name, _)| name == **old);
         let mut keys = self.tree.entries(mapping).map(|(key, _)| key).filter(named);
         let (key, None) = (keys.next()?, keys.next()) else { return None };
         let node = self.tree.node(key);
-        if node.kind != Kind::Scalar || node.start != node.content || self.tree.is_shared(key) {
+        if node.kind != NodeKind::Scalar || node.start != node.content || self.tree.is_shared(key) {
             return None;
         }
-        let look = Look { key_quote: self.quote(key), ..self.look(mapping) };
+        let look = PrintStyle { key_quote: self.quote(key), ..self.look(mapping) };
         Some((
             mapping,
             vec![splice(self.span(key), look.key(new, self.tree.node(mapping).style == Style::Flow))],
@@ -70,23 +71,23 @@ impl<'e> Editor<'e> {
 
     fn change(&self, container: usize, last: &Token, op: &Op) -> Splices {
         match (self.tree.node(container).kind, op) {
-            (Kind::Mapping, _) => {
+            (NodeKind::Mapping, _) => {
                 let key = match last {
                     Token::Key(key) => key.to_string(),
                     Token::Index(index) => index.to_string(),
                 };
-                let field = locate::field(self.document.text(), container, &key, Found::default());
+                let field = locate::field(self.document.text(), container, &key, FoundNode::default());
                 match (op, field) {
-                    (Op::Remove(_), Some(Found { via: None, .. })) => self.remove_key(container, &key),
+                    (Op::Remove(_), Some(FoundNode { via: None, .. })) => self.remove_key(container, &key),
                     (Op::Remove(_), _) => Err(self.shared()),
                     (
                         Op::Add(_, value) | Op::Replace(_, value),
-                        Some(Found { via: None, key: Some(key), value: at, .. }),
+                        Some(FoundNode { via: None, key: Some(key), value: at, .. }),
                     ) => self.replace(Some((self.owner(container, at), Some(key))), at, value),
                     (Op::Add(_, value) | Op::Replace(_, value), _) => self.add_key(container, &key, value),
                 }
             }
-            (Kind::Sequence, _) => {
+            (NodeKind::Sequence, _) => {
                 let items: Vec<usize> = self.tree.children(container).collect();
                 let Token::Index(index) = *last else { return Err(self.not_there()) };
                 match op {
@@ -126,7 +127,7 @@ impl<'e> Editor<'e> {
     pub(super) fn container(&self, pointer: &Pointer) -> Result<usize, Withheld> {
         let found = locate::find(self.document.text(), pointer).ok_or_else(|| self.not_there())?;
         if found.via.is_some()
-            || self.tree.node(found.value).kind == Kind::Alias
+            || self.tree.node(found.value).kind == NodeKind::Alias
             || self.tree.is_shared(found.value)
         {
             return Err(self.shared());
@@ -140,7 +141,7 @@ impl<'e> Editor<'e> {
     /// Returns the mapping that has a field: the given one, or one that is merged into it.
     fn owner(&self, mapping: usize, value: usize) -> usize {
         let inside = |at: &usize| {
-            self.tree.node(*at).kind == Kind::Mapping
+            self.tree.node(*at).kind == NodeKind::Mapping
                 && (*at..self.tree.node(*at).next as usize).contains(&value)
         };
         let mut owner = mapping;

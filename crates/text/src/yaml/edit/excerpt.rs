@@ -10,7 +10,7 @@ use crate::patch::Op;
 use crate::pointer::{Pointer, Token};
 use crate::value::Value;
 use crate::yaml::locate;
-use crate::yaml::tree::Kind;
+use crate::yaml::tree::NodeKind;
 
 impl Draft<'_> {
     /// Returns the document with each run of other items of a list replaced by one value; nothing if that
@@ -30,7 +30,7 @@ impl Draft<'_> {
         let (mut kept, mut open) = (BTreeSet::from([*index]), vec![*index]);
         while let Some(index) = open.pop() {
             let at = node(index)?;
-            let inner = (at..tree.node(at).next as usize).filter(|at| tree.node(*at).kind == Kind::Alias);
+            let inner = (at..tree.node(at).next as usize).filter(|at| tree.node(*at).kind == NodeKind::Alias);
             for target in inner.map(|alias| tree.node(alias).target()).filter(|target| inside(*target)) {
                 let (mut low, mut high) = (0, len);
                 while high - low > 1 {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::editor::Splices;
 use super::{Editor, Splice, splice, tail};
 use crate::value::Value;
-use crate::yaml::tree::{Kind, Style};
+use crate::yaml::tree::{NodeKind, Style};
 
 impl Editor<'_> {
     /// Adds a key to a mapping: where [`Editor::above`] says, or as its last.
@@ -185,7 +185,7 @@ impl Editor<'_> {
             if self.is_long(value) {
                 return Some(Above { behind, large: key });
             }
-            if is_mapping || self.tree.node(value).kind == Kind::Scalar {
+            if is_mapping || self.tree.node(value).kind == NodeKind::Scalar {
                 behind = Some((key, value));
             }
         }
@@ -199,9 +199,9 @@ impl Editor<'_> {
         let inner = |at: usize| {
             self.tree
                 .children(at)
-                .filter(|child| matches!(self.tree.node(*child).kind, Kind::Mapping | Kind::Sequence))
+                .filter(|child| matches!(self.tree.node(*child).kind, NodeKind::Mapping | NodeKind::Sequence))
         };
-        node.kind == Kind::Mapping
+        node.kind == NodeKind::Mapping
             && (node.next as usize - at > MANY_NODES
                 || inner(at).any(|inside| inner(inside).any(|inside| inner(inside).next().is_some())))
     }

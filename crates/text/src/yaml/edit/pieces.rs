@@ -6,15 +6,15 @@ use super::{Edit, Splice};
 
 /// A text made of parts of the source and new parts.
 #[derive(Clone, Debug)]
-pub(super) struct Pieces(Vec<Piece>);
+pub(super) struct Pieces(Vec<TextPiece>);
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum TextPiece {
     Kept(Range<usize>),
     New(String),
 }
 
-impl Piece {
+impl TextPiece {
     fn len(&self) -> usize {
         match self {
             Self::Kept(range) => range.len(),
@@ -33,7 +33,7 @@ impl Piece {
 impl Pieces {
     /// Starts with a text of so many bytes.
     pub(super) fn whole(len: usize) -> Self {
-        Self(vec![Piece::Kept(0..len)])
+        Self(vec![TextPiece::Kept(0..len)])
     }
 
     /// Applies splices of the current text, which are sorted and do not overlap.
@@ -43,7 +43,7 @@ impl Pieces {
         // The rest of the current piece, and where it starts in the current text.
         let (mut rest, mut at) = (old.next(), 0);
         // Consumes the pieces before a place.
-        let mut take = |until: usize, mut out: Option<&mut Vec<Piece>>| {
+        let mut take = |until: usize, mut out: Option<&mut Vec<TextPiece>>| {
             while at < until
                 && let Some(piece) = rest.take()
             {
@@ -58,7 +58,7 @@ impl Pieces {
         for Splice { span, text, .. } in splices {
             take(span.start, Some(&mut out));
             take(span.end, None);
-            out.push(Piece::New(text));
+            out.push(TextPiece::New(text));
         }
         take(usize::MAX, Some(&mut out));
         out.retain(|piece| piece.len() > 0);
@@ -72,8 +72,8 @@ impl Pieces {
         let mut pending = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::New(text) => pending.push_str(text),
-                Piece::Kept(kept) => {
+                TextPiece::New(text) => pending.push_str(text),
+                TextPiece::Kept(kept) => {
                     if kept.start > at || !pending.is_empty() {
                         edits.push(Edit { span: at..kept.start, text: std::mem::take(&mut pending) });
                     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::editor::Splices;
 use super::{Editor, Withheld, splice};
 use crate::value::Value;
-use crate::yaml::tree::{Kind, Style};
+use crate::yaml::tree::{NodeKind, Style};
 
 impl Editor<'_> {
     /// Removes all occurrences of a key from a mapping.
@@ -89,11 +89,13 @@ impl Editor<'_> {
     pub(super) fn place(&self, at: usize) -> (usize, Option<usize>) {
         let parent = (0..at).rev().find(|parent| {
             let node = self.tree.node(*parent);
-            matches!(node.kind, Kind::Mapping | Kind::Sequence) && at < node.next as usize
+            matches!(node.kind, NodeKind::Mapping | NodeKind::Sequence) && at < node.next as usize
         });
         let parent = parent.unwrap_or_default();
         let key = match self.tree.node(parent).kind {
-            Kind::Mapping => self.tree.entries(parent).find(|(_, value)| *value == at).map(|(key, _)| key),
+            NodeKind::Mapping => {
+                self.tree.entries(parent).find(|(_, value)| *value == at).map(|(key, _)| key)
+            }
             _ => None,
         };
         (parent, key)

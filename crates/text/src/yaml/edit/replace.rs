@@ -3,8 +3,8 @@
 use super::editor::Splices;
 use super::{Editor, splice};
 use crate::value::Value;
-use crate::yaml::print::{Look, is_inline};
-use crate::yaml::tree::{Kind, Style, Tag};
+use crate::yaml::print::{PrintStyle, is_inline};
+use crate::yaml::tree::{NodeKind, Style, Tag};
 
 impl Editor<'_> {
     /// Replaces a node, whose parent and key are given.
@@ -64,7 +64,7 @@ impl Editor<'_> {
                 let column = self.column(node.content as usize);
                 let outer = parent.map(|parent| self.column(self.tree.node(parent).content as usize));
                 if value.is_object()
-                    && node.kind == Kind::Sequence
+                    && node.kind == NodeKind::Sequence
                     && outer.is_some_and(|outer| outer >= column)
                 {
                     return Err(self.layout());
@@ -102,7 +102,7 @@ impl Editor<'_> {
         &self,
         place: Option<(usize, Option<usize>)>,
         at: usize,
-        look: &Look,
+        look: &PrintStyle,
         value: &Value,
     ) -> Splices {
         let node = self.tree.node(at);

@@ -1,8 +1,8 @@
 //! The style of the surrounding text: quotes, commas, indentation.
 
 use super::Editor;
-use crate::yaml::print::Look;
-use crate::yaml::tree::{Kind, Style};
+use crate::yaml::print::PrintStyle;
+use crate::yaml::tree::{NodeKind, Style};
 
 impl Editor<'_> {
     pub(super) fn quote(&self, at: usize) -> Option<char> {
@@ -14,11 +14,11 @@ impl Editor<'_> {
     }
 
     /// Returns the style of a container's text.
-    pub(super) fn look(&self, container: usize) -> Look {
+    pub(super) fn look(&self, container: usize) -> PrintStyle {
         let json = self.document.is_json();
         let node = self.tree.node(container);
         let mapping = (container..node.next as usize).chain(0..container).find(|at| {
-            self.tree.node(*at).kind == Kind::Mapping && self.tree.node(*at).next as usize > at + 1
+            self.tree.node(*at).kind == NodeKind::Mapping && self.tree.node(*at).next as usize > at + 1
         });
         let key = mapping.map(|mapping| mapping + 1);
         let key_quote = if json { Some('"') } else { key.and_then(|key| self.quote(key)) };
@@ -32,13 +32,13 @@ impl Editor<'_> {
         let flow_mapping = mapping.filter(|at| self.tree.node(*at).style == Style::Flow);
         let colon =
             if quote.is_some() && flow_mapping.is_some_and(|at| tight(at + 1, ':')) { ":" } else { ": " };
-        let first = self.tree.children(container).nth(usize::from(node.kind == Kind::Mapping));
+        let first = self.tree.children(container).nth(usize::from(node.kind == NodeKind::Mapping));
         let comma = match first {
             Some(at) if self.tree.node(at).next < node.next => tight(at, ','),
             _ => colon == ":",
         };
         let (step, indented_lists) = *self.tree.indentation.get_or_init(|| self.indentation());
-        Look {
+        PrintStyle {
             newline: self.newline,
             step,
             indented_lists,
@@ -56,7 +56,7 @@ impl Editor<'_> {
         let mut stack = vec![0];
         while let Some(at) = stack.pop() {
             let node = self.tree.node(at);
-            if node.kind != Kind::Mapping || node.style != Style::Block {
+            if node.kind != NodeKind::Mapping || node.style != Style::Block {
                 continue;
             }
             let column = self.column(node.content as usize);
@@ -65,11 +65,11 @@ impl Editor<'_> {
                 if child.style == Style::Block && self.is_first(child.content as usize) {
                     let deeper = self.column(child.content as usize).saturating_sub(column);
                     match child.kind {
-                        Kind::Sequence => _ = lists.get_or_insert(deeper > 0),
+                        NodeKind::Sequence => _ = lists.get_or_insert(deeper > 0),
                         _ => _ = step.get_or_insert(deeper),
                     }
                 }
-                if child.kind == Kind::Sequence {
+                if child.kind == NodeKind::Sequence {
                     stack.extend(self.tree.children(value));
                 } else {
                     stack.push(value);

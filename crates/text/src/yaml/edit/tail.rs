@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::yaml::document::Document;
-use crate::yaml::tree::{Kind, Style, Tree};
+use crate::yaml::tree::{NodeKind, Style, SyntaxTree};
 
 /// Returns where the block of text is that ends with the text of a document, if clients differ about its last
 /// line break.
@@ -17,7 +17,7 @@ pub(super) fn open_end(text: &str, document: &Document) -> Option<Range<usize>> 
     }
     let tree = &document.tree;
     let node = tree.node(tree.len().checked_sub(1)?);
-    if node.kind != Kind::Scalar || !matches!(node.style, Style::Literal | Style::Folded) {
+    if node.kind != NodeKind::Scalar || !matches!(node.style, Style::Literal | Style::Folded) {
         return None;
     }
     let span = node.content as usize..(node.end as usize).min(text.len());
@@ -38,6 +38,6 @@ pub(super) fn has_more(text: &str, document: &Document) -> bool {
 }
 
 /// Tells whether a node ends where the document does.
-pub(super) fn is_last(tree: &Tree, at: usize) -> bool {
+pub(super) fn is_last(tree: &SyntaxTree, at: usize) -> bool {
     tree.node(at).next as usize == tree.len()
 }

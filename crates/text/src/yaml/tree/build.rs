@@ -2,41 +2,41 @@
 
 use std::ops::Range;
 
-use super::nodes::Nodes;
-use super::{Kind, Node, Style, Tree};
+use super::nodes::NodeStorage;
+use super::{NodeKind, Style, SyntaxNode, SyntaxTree};
 use crate::number::thousands;
 use crate::yaml::error::SyntaxError;
 use crate::yaml::limits::Limits;
 
 /// An open container.
-struct Open {
+struct OpenContainer {
     at: u32,
     children: u32,
 }
 
-/// Builds a [`Tree`].
-pub(in crate::yaml) struct Builder<'t> {
+/// Builds a [`SyntaxTree`].
+pub(in crate::yaml) struct TreeBuilder<'t> {
     source: &'t str,
     pub(super) limits: &'t Limits,
     /// The most nodes.
     most: usize,
-    pub(super) tree: Tree,
-    open: Vec<Open>,
+    pub(super) tree: SyntaxTree,
+    open: Vec<OpenContainer>,
     /// Where the last node ends.
     pub(super) last_end: u32,
 }
 
-impl<'t> Builder<'t> {
+impl<'t> TreeBuilder<'t> {
     /// Offsets fit 32 bits: see [`Limits::document_bytes`].
     pub(in crate::yaml) fn new(source: &'t str, limits: &'t Limits) -> Self {
         // Manifests have about one node per ten bytes.
-        let nodes = Nodes::with_capacity(source.len() / 10);
+        let nodes = NodeStorage::with_capacity(source.len() / 10);
         let most = limits.nodes_in(source.len());
-        let tree = Tree { nodes, ..Tree::default() };
+        let tree = SyntaxTree { nodes, ..SyntaxTree::default() };
         Self { source, limits, most, tree, open: Vec::new(), last_end: 0 }
     }
 
-    fn push(&mut self, node: Node) -> Result<usize, SyntaxError> {
+    fn push(&mut self, node: SyntaxNode) -> Result<usize, SyntaxError> {
         let at = self.tree.nodes.len();
         if at >= self.most {
             let message = format!("the document has more than {} keys and values", thousands(self.most));
@@ -53,30 +53,30 @@ impl<'t> Builder<'t> {
     /// Opens a container whose bracket or first child is at `content`.
     pub(in crate::yaml) fn open(
         &mut self,
-        kind: Kind,
+        kind: NodeKind,
         style: Style,
         content: u32,
     ) -> Result<usize, SyntaxError> {
         if self.open.len() >= self.limits.depth {
             return Err(too_deep(self.limits, content as usize..content as usize + 1));
         }
-        let node = Node::new(kind, style, content..content);
+        let node = SyntaxNode::new(kind, style, content..content);
         let at = self.push(node)?;
-        self.open.push(Open { at: at as u32, children: 0 });
+        self.open.push(OpenContainer { at: at as u32, children: 0 });
         Ok(at)
     }
 
     /// Tells whether a value of a mapping comes next.
     pub(super) fn is_at_value(&self) -> bool {
         self.open.last().is_some_and(|open| {
-            open.children % 2 == 1 && self.tree.nodes.at(open.at as usize).kind == Kind::Mapping
+            open.children % 2 == 1 && self.tree.nodes.at(open.at as usize).kind == NodeKind::Mapping
         })
     }
 
     /// Tells whether a key of a mapping comes next.
     pub(super) fn is_at_key(&self) -> bool {
         self.open.last().is_some_and(|open| {
-            open.children.is_multiple_of(2) && self.tree.nodes.at(open.at as usize).kind == Kind::Mapping
+            open.children.is_multiple_of(2) && self.tree.nodes.at(open.at as usize).kind == NodeKind::Mapping
         })
     }
 
@@ -114,7 +114,13 @@ impl<'t> Builder<'t> {
         };
         let next = self.tree.nodes.len() as u32 + 1;
         let text_len = text.len() as u32;
-        self.push(Node { owned, next, text: start as u32, text_len, ..Node::new(Kind::Scalar, style, span) })
+        self.push(SyntaxNode {
+            owned,
+            next,
+            text: start as u32,
+            text_len,
+            ..SyntaxNode::new(NodeKind::Scalar, style, span)
+        })
     }
 
     /// Returns the innermost open bracket. A pair in a list (`[a: b]`) is a mapping without one.
@@ -130,7 +136,7 @@ impl<'t> Builder<'t> {
     }
 
     /// Returns the tree.
-    pub(in crate::yaml) fn finish(self) -> Tree {
+    pub(in crate::yaml) fn finish(self) -> SyntaxTree {
         self.tree
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use granit_parser::{ErrorKind, ScanError};
 
-use super::build::{Builder, too_deep};
+use super::build::{TreeBuilder, too_deep};
 use super::read::{UNCLOSED_QUOTE, introducer};
 use super::refuse::TAB;
 use crate::lines::character_at;
@@ -16,7 +16,7 @@ pub(super) fn explain(
     error: &ScanError,
     source: &str,
     limits: &Limits,
-    builder: &Builder<'_>,
+    builder: &TreeBuilder<'_>,
 ) -> SyntaxError {
     // The parser may stop inside a character that it takes for a line break.
     let at = character_at(source, error.marker().byte_offset().unwrap_or(source.len()));
@@ -138,7 +138,7 @@ fn plain(kind: &ErrorKind) -> Option<&'static str> {
 }
 
 /// Returns the innermost open bracket if it is on a line above: closing it is then the likely fix.
-fn bracket_above(builder: &Builder<'_>, source: &str, at: usize) -> Option<usize> {
+fn bracket_above(builder: &TreeBuilder<'_>, source: &str, at: usize) -> Option<usize> {
     let bracket = builder.open_bracket(source)?;
     source.get(bracket..at)?.contains(['\n', '\r']).then_some(bracket)
 }

@@ -1,6 +1,6 @@
 //! A list of nodes that does not move when it grows, in 16 bytes for each.
 
-use super::{Kind, Node, Style, Tag};
+use super::{NodeKind, Style, SyntaxNode, Tag};
 
 /// Nodes in a piece; a power of two.
 const PIECE: usize = 4096;
@@ -8,7 +8,7 @@ const PIECE: usize = 4096;
 /// Nodes, in pieces of a fixed size. A vector that grows has its old and its new copy at once, three times what
 /// it holds, and the text of a large document has a node for every second byte.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Nodes {
+pub(super) struct NodeStorage {
     /// All but the last one are full.
     pieces: Vec<Vec<Packed>>,
     /// Of nodes that need more room.
@@ -20,7 +20,7 @@ pub(super) struct Nodes {
 struct Packed {
     start: u32,
     end: u32,
-    /// The node after a container, the target of an alias, or an index of [`Nodes::more`].
+    /// The node after a container, the target of an alias, or an index of [`NodeStorage::more`].
     link: u32,
     /// Kind, style and tag, [`ANCHORED`] and [`MORE`], and in the upper bits the width of tag and anchor.
     bits: u32,
@@ -44,7 +44,7 @@ const MORE: u32 = 1 << 10;
 const WIDTH: u32 = 11;
 const MAX_WIDTH: u32 = u32::MAX >> WIDTH;
 
-const KINDS: [Kind; 4] = [Kind::Mapping, Kind::Sequence, Kind::Scalar, Kind::Alias];
+const KINDS: [NodeKind; 4] = [NodeKind::Mapping, NodeKind::Sequence, NodeKind::Scalar, NodeKind::Alias];
 const STYLES: [Style; 8] = [
     Style::Block,
     Style::Flow,
@@ -78,7 +78,7 @@ const TAGS: [Tag; 16] = {
     tags
 };
 
-impl Nodes {
+impl NodeStorage {
     /// Returns an empty list with room for some nodes.
     pub(super) fn with_capacity(nodes: usize) -> Self {
         Self { pieces: vec![Vec::with_capacity(nodes.min(PIECE))], more: Vec::new() }
@@ -88,7 +88,7 @@ impl Nodes {
         self.pieces.last().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len())
     }
 
-    pub(super) fn push(&mut self, node: &Node) {
+    pub(super) fn push(&mut self, node: &SyntaxNode) {
         let packed = self.pack(self.len(), node, None);
         match self.pieces.last_mut() {
             Some(last) if last.len() < PIECE => last.push(packed),
@@ -102,7 +102,7 @@ impl Nodes {
     }
 
     /// Changes a node.
-    pub(super) fn update(&mut self, at: usize, change: impl FnOnce(&mut Node)) {
+    pub(super) fn update(&mut self, at: usize, change: impl FnOnce(&mut SyntaxNode)) {
         let old = self.pieces[at / PIECE][at % PIECE];
         let mut node = self.unpack(at, old);
         change(&mut node);
@@ -111,26 +111,26 @@ impl Nodes {
     }
 
     /// Returns a node, which is there.
-    pub(super) fn at(&self, at: usize) -> Node {
+    pub(super) fn at(&self, at: usize) -> SyntaxNode {
         self.unpack(at, self.pieces[at / PIECE][at % PIECE])
     }
 
-    pub(super) fn get(&self, at: usize) -> Option<Node> {
+    pub(super) fn get(&self, at: usize) -> Option<SyntaxNode> {
         let packed = self.pieces.get(at / PIECE)?.get(at % PIECE)?;
         Some(self.unpack(at, *packed))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Node> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = SyntaxNode> {
         self.pieces.iter().flatten().enumerate().map(|(at, packed)| self.unpack(at, *packed))
     }
 
     /// Packs a node; `known` is what it already has in `more`.
-    fn pack(&mut self, at: usize, node: &Node, known: Option<u32>) -> Packed {
+    fn pack(&mut self, at: usize, node: &SyntaxNode, known: Option<u32>) -> Packed {
         let width = node.content - node.start;
         let link = match node.kind {
-            Kind::Mapping | Kind::Sequence => node.next,
-            Kind::Alias => node.text,
-            Kind::Scalar => 0,
+            NodeKind::Mapping | NodeKind::Sequence => node.next,
+            NodeKind::Alias => node.text,
+            NodeKind::Scalar => 0,
         };
         let mut bits = node.kind as u32 | (node.style as u32) << STYLE | (node.tag as u32) << TAG;
         if node.anchored {
@@ -140,7 +140,7 @@ impl Nodes {
         if width <= MAX_WIDTH && self.unpack(at, packed).has_text_of(node) {
             return packed;
         }
-        let Node { owned, content, next, text, text_len, .. } = *node;
+        let SyntaxNode { owned, content, next, text, text_len, .. } = *node;
         let more = More { owned, content, next, text, text_len };
         let link = match known {
             Some(known) => {
@@ -155,25 +155,25 @@ impl Nodes {
         Packed { link, bits: bits | MORE, ..packed }
     }
 
-    fn unpack(&self, at: usize, packed: Packed) -> Node {
+    fn unpack(&self, at: usize, packed: Packed) -> SyntaxNode {
         let Packed { start, end, link, bits } = packed;
         let kind = KINDS[(bits & 3) as usize];
         let style = STYLES[(bits >> STYLE & 7) as usize];
-        let mut node = Node {
+        let mut node = SyntaxNode {
             tag: TAGS[(bits >> TAG & 15) as usize],
             anchored: bits & ANCHORED != 0,
             next: at as u32 + 1,
-            ..Node::new(kind, style, start..end)
+            ..SyntaxNode::new(kind, style, start..end)
         };
         if bits & MORE != 0 {
             let More { owned, content, next, text, text_len } = self.more[link as usize];
-            return Node { owned, content, next, text, text_len, ..node };
+            return SyntaxNode { owned, content, next, text, text_len, ..node };
         }
         node.content = start + (bits >> WIDTH);
         match kind {
-            Kind::Mapping | Kind::Sequence => node.next = link,
-            Kind::Alias => node.text = link,
-            Kind::Scalar => {
+            NodeKind::Mapping | NodeKind::Sequence => node.next = link,
+            NodeKind::Alias => node.text = link,
+            NodeKind::Scalar => {
                 // The text is what stands there, without its quotes.
                 let quote = u32::from(matches!(style, Style::Single | Style::Double));
                 node.text = node.content + quote;
@@ -184,12 +184,12 @@ impl Nodes {
     }
 }
 
-impl Node {
+impl SyntaxNode {
     /// Tells whether another node has the same text, or refers to the same node.
     fn has_text_of(&self, other: &Self) -> bool {
         self.text_len == other.text_len
             && (self.text == other.text && self.owned == other.owned
-                || other.kind != Kind::Alias && other.text_len == 0)
+                || other.kind != NodeKind::Alias && other.text_len == 0)
     }
 }
 
@@ -199,10 +199,10 @@ mod tests {
 
     #[test]
     fn nodes_are_where_they_were_put() {
-        let mut nodes = Nodes::default();
+        let mut nodes = NodeStorage::default();
         for at in 0..3 * PIECE as u32 + 1 {
             assert_eq!(nodes.len(), at as usize);
-            nodes.push(&Node::new(Kind::Scalar, Style::Plain, at..at));
+            nodes.push(&SyntaxNode::new(NodeKind::Scalar, Style::Plain, at..at));
         }
         for at in [0, 1, PIECE - 1, PIECE, 2 * PIECE, 3 * PIECE] {
             assert_eq!(nodes.at(at).start as usize, at);
@@ -214,16 +214,25 @@ mod tests {
     }
 
     /// Returns nodes with all that one can have, alone and together.
-    fn samples() -> Vec<Node> {
+    fn samples() -> Vec<SyntaxNode> {
         let mut out = Vec::new();
         for kind in KINDS {
             for style in STYLES {
                 for tag in TAGS {
                     for content in [7, 8, 7 + MAX_WIDTH, 8 + MAX_WIDTH] {
                         for (owned, text, text_len) in [(false, content, 9), (true, 0, 3), (false, 1, 2)] {
-                            let base = Node::new(kind, style, 7..content + 9);
+                            let base = SyntaxNode::new(kind, style, 7..content + 9);
                             let anchored = content > 7;
-                            out.push(Node { tag, anchored, content, owned, next: 0, text, text_len, ..base });
+                            out.push(SyntaxNode {
+                                tag,
+                                anchored,
+                                content,
+                                owned,
+                                next: 0,
+                                text,
+                                text_len,
+                                ..base
+                            });
                         }
                     }
                 }
@@ -234,17 +243,17 @@ mod tests {
 
     #[test]
     fn a_node_comes_back_as_it_was() {
-        let mut nodes = Nodes::default();
+        let mut nodes = NodeStorage::default();
         let mut put = Vec::new();
         for mut node in samples() {
             let at = nodes.len();
             // A scalar and an alias have nothing in them; a container and an alias have no text.
             match node.kind {
-                Kind::Mapping | Kind::Sequence => {
+                NodeKind::Mapping | NodeKind::Sequence => {
                     (node.owned, node.text, node.text_len, node.next) = (false, 0, 0, at as u32 + 5);
                 }
-                Kind::Alias => (node.owned, node.text_len, node.next) = (false, 0, at as u32 + 1),
-                Kind::Scalar => node.next = at as u32 + 1,
+                NodeKind::Alias => (node.owned, node.text_len, node.next) = (false, 0, at as u32 + 1),
+                NodeKind::Scalar => node.next = at as u32 + 1,
             }
             nodes.push(&node);
             put.push(node);

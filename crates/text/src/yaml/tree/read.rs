@@ -9,30 +9,34 @@ use granit_parser::{
     TrySpannedEventReceiver,
 };
 
-use super::build::Builder;
+use super::build::TreeBuilder;
 use super::explain::explain;
 use super::refuse::{check_escapes, check_tabs};
-use super::{Kind, Style, Tag, Tree};
+use super::{NodeKind, Style, SyntaxTree, Tag};
 use crate::meter;
 use crate::yaml::error::SyntaxError;
 use crate::yaml::limits::Limits;
-use crate::yaml::quoted::{Covered, Covers, apostrophes, is_covered};
+use crate::yaml::quoted::{CoveredSource, Covers, apostrophes, is_covered};
 
 /// What an event costs, with the tokens that it is made of.
 const STEPS_PER_EVENT: u64 = 4;
 pub(super) const UNCLOSED_QUOTE: &str = "the quote is never closed";
 
 /// Reads the first YAML document of a text, as Go's decoder does.
-pub(in crate::yaml) fn read(source: &str, directives: bool, limits: &Limits) -> Result<Tree, SyntaxError> {
+pub(in crate::yaml) fn read(
+    source: &str,
+    directives: bool,
+    limits: &Limits,
+) -> Result<SyntaxTree, SyntaxError> {
     let options = granit_parser::options! {
         disallow_directives: !directives,
         emit_anchor_events: true,
         emit_comments: false,
-        // `Builder::open` has the stricter limit: it counts block and flow together.
+        // `TreeBuilder::open` has the stricter limit: it counts block and flow together.
         flow_nesting_limit: limits.depth + 1,
         block_nesting_limit: limits.depth + 1,
     };
-    let mut reader = Reader::new(source, limits, None);
+    let mut reader = EventReader::new(source, limits, None);
     let result = Parser::new_from_str_with_options(source, options.clone()).try_load(&mut reader, false);
     match result {
         Ok(()) => reader.finish(),
@@ -68,11 +72,11 @@ fn read_covered(
     options: Options,
     limits: &Limits,
     refused: SyntaxError,
-) -> Result<Tree, SyntaxError> {
+) -> Result<SyntaxTree, SyntaxError> {
     let covers = Rc::new(Covers::default());
-    let mut reader = Reader::new(source, limits, Some(options.clone()));
-    let result =
-        Parser::with_options(Covered::new(source, Rc::clone(&covers)), options).try_load(&mut reader, false);
+    let mut reader = EventReader::new(source, limits, Some(options.clone()));
+    let result = Parser::with_options(CoveredSource::new(source, Rc::clone(&covers)), options)
+        .try_load(&mut reader, false);
     if let Some(open) = covers.unclosed.get() {
         let line = memchr::memchr2(b'\n', b'\r', &source.as_bytes()[open..]).unwrap_or(source.len() - open);
         return Err(SyntaxError::syntax(UNCLOSED_QUOTE, open..open + line));
@@ -101,7 +105,7 @@ fn quoted(
             Ok((Event::Scalar(text, ..), _)) => return Ok(text.into_owned()),
             Ok(_) => {}
             Err(error) => {
-                let mut error = explain(&error, &alone, limits, &Builder::new(&alone, limits));
+                let mut error = explain(&error, &alone, limits, &TreeBuilder::new(&alone, limits));
                 error.span.end = error.span.end.min(text.len());
                 return Err(error.shifted(span.start));
             }
@@ -122,9 +126,9 @@ fn without(text: &str, places: &[usize]) -> String {
 }
 
 /// Turns the parser's events into nodes.
-struct Reader<'t> {
+struct EventReader<'t> {
     source: &'t str,
-    builder: Builder<'t>,
+    builder: TreeBuilder<'t>,
     /// The nodes of anchors, by the parser's numbers.
     anchors: Vec<u32>,
     /// The node that was added last.
@@ -137,7 +141,7 @@ struct Reader<'t> {
     texts: Vec<Range<usize>>,
 }
 
-impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
+impl<'i> TrySpannedEventReceiver<'i> for EventReader<'_> {
     type Error = SyntaxError;
 
     fn on_event(&mut self, event: Event<'i>, span: Span) -> Result<(), SyntaxError> {
@@ -153,7 +157,7 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
                 self.set_anchor(anchor);
             }
             Event::MappingStart(style, anchor, _) => {
-                self.last = self.builder.open(Kind::Mapping, collection_style(style), start)?;
+                self.last = self.builder.open(NodeKind::Mapping, collection_style(style), start)?;
                 self.widen(tag_start(&span));
                 self.set_anchor(anchor);
             }
@@ -165,7 +169,7 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
                     let from = self.builder.last_end.max(tag_end(&span));
                     content = introducer(self.source, from as usize, start as usize, b"-") as u32;
                 }
-                self.last = self.builder.open(Kind::Sequence, style, content)?;
+                self.last = self.builder.open(NodeKind::Sequence, style, content)?;
                 self.widen(tag_start(&span));
                 self.set_anchor(anchor);
             }
@@ -179,7 +183,7 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
                 self.last = self.builder.scalar(Style::Plain, start..end, "")?;
                 let target = self.anchors.get(id).copied().unwrap_or_default();
                 self.builder.tree.nodes.update(self.last, |node| {
-                    node.kind = Kind::Alias;
+                    node.kind = NodeKind::Alias;
                     (node.text, node.text_len) = (target, 0);
                 });
             }
@@ -189,13 +193,13 @@ impl<'i> TrySpannedEventReceiver<'i> for Reader<'_> {
     }
 }
 
-impl<'t> Reader<'t> {
+impl<'t> EventReader<'t> {
     fn new(source: &'t str, limits: &'t Limits, covered: Option<Options>) -> Self {
-        let builder = Builder::new(source, limits);
+        let builder = TreeBuilder::new(source, limits);
         Self { source, builder, anchors: Vec::new(), last: 0, end: source.len(), covered, texts: Vec::new() }
     }
 
-    fn finish(self) -> Result<Tree, SyntaxError> {
+    fn finish(self) -> Result<SyntaxTree, SyntaxError> {
         let tree = self.builder.finish();
         check_tabs(&self.source[..self.end.min(self.source.len())], &tree)?;
         Ok(tree)

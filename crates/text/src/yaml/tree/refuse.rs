@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::{Style, Tree};
+use super::{Style, SyntaxTree};
 use crate::yaml::error::SyntaxError;
 
 /// Rejects tabs at the start of a line or after a dash, outside brackets and text, also on blank lines and
 /// before comments.
-pub(super) fn check_tabs(source: &str, tree: &Tree) -> Result<(), SyntaxError> {
+pub(super) fn check_tabs(source: &str, tree: &SyntaxTree) -> Result<(), SyntaxError> {
     let bytes = source.as_bytes();
     // The end of text and brackets that start before the tab.
     let mut covered = 0;

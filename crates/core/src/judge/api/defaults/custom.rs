@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::schema::{Id, Schema, Shape};
+use super::super::schema::{Id, Schema, SchemaShape};
 use super::super::stored::{Entries, Stored};
 use super::{each, each_sharing, existing, set};
 use crate::kinds::{EACH, Kind};
@@ -13,7 +13,7 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
         return;
     }
     match (schema.shape(id), value) {
-        (Shape::Object(fields), Stored::Mapping(entries)) => {
+        (SchemaShape::Object(fields), Stored::Mapping(entries)) => {
             for (name, default) in &fields.defaults {
                 // `null` is dropped before defaults are set.
                 if entries.get(name).is_none_or(Stored::is_null) {
@@ -26,7 +26,7 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
                 }
             }
         }
-        (Shape::List(item), Stored::List(items)) => {
+        (SchemaShape::List(item), Stored::List(items)) => {
             let mut shared: Option<Arc<Entries<'a>>> = None;
             for value in items.iter_mut() {
                 let is_empty = value.as_mapping().is_some_and(|entries| is_bare(schema, *item, entries));
@@ -47,7 +47,7 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
                 }
             }
         }
-        (Shape::Map(item), Stored::Mapping(entries)) => {
+        (SchemaShape::Map(item), Stored::Mapping(entries)) => {
             entries.values_mut().for_each(|value| of_schema(schema, *item, value));
         }
         _ => {}
@@ -58,7 +58,7 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
 /// drops.
 fn is_bare(schema: &Schema, id: Id, entries: &Entries<'_>) -> bool {
     let is_known = |name: &str| match schema.shape(id) {
-        Shape::Object(fields) => fields.get(name).is_some(),
+        SchemaShape::Object(fields) => fields.get(name).is_some(),
         _ => true,
     };
     entries.iter().all(|(name, value)| value.is_null() && !is_known(name))

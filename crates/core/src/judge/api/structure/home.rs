@@ -1,18 +1,18 @@
 //! Where an unknown field may belong.
 
-use super::Walk;
-use crate::judge::api::schema::{Fields, Id, Shape};
+use super::StructureWalk;
+use crate::judge::api::schema::{Id, SchemaFields, SchemaShape};
 use crate::kinds::{EACH, Kind};
 use crate::text::meter;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
-impl Walk<'_> {
+impl StructureWalk<'_> {
     /// Returns the nearest mapping of the object that may have a field of this name.
     pub(super) fn home(
         &self,
         (key, value): (&str, &Value),
-        fields: &Fields,
+        fields: &SchemaFields,
         parent: &Pointer,
     ) -> Option<Pointer> {
         if fields.get("limits").is_some() && (key.contains('/') || key == "cpu" || key == "memory") {
@@ -44,32 +44,34 @@ impl Walk<'_> {
     pub(super) fn fits(&self, id: Id, value: &Value) -> bool {
         meter::spend(1);
         match (self.schema.shape(id), value) {
-            (Shape::List(item), Value::Array(items)) => items.iter().all(|value| self.fits(*item, value)),
-            (Shape::Map(item), Value::Object(entries)) => {
+            (SchemaShape::List(item), Value::Array(items)) => {
+                items.iter().all(|value| self.fits(*item, value))
+            }
+            (SchemaShape::Map(item), Value::Object(entries)) => {
                 entries.iter().all(|(_, value)| self.fits(*item, value))
             }
-            (Shape::Object(fields), Value::Object(entries)) => entries
+            (SchemaShape::Object(fields), Value::Object(entries)) => entries
                 .iter()
                 .all(|(key, value)| fields.get(key).is_some_and(|field| self.fits(field, value))),
-            (Shape::List(_) | Shape::Map(_) | Shape::Object(_), _) => value.is_null(),
-            (Shape::Any, _) => true,
+            (SchemaShape::List(_) | SchemaShape::Map(_) | SchemaShape::Object(_), _) => value.is_null(),
+            (SchemaShape::Any, _) => true,
             (_, value) => !value.is_array() && !value.is_object(),
         }
     }
 
     /// Returns the fields of the mapping at a place.
-    fn fields_at(&self, place: &Pointer) -> Option<&'static Fields> {
+    fn fields_at(&self, place: &Pointer) -> Option<&'static SchemaFields> {
         let mut id = self.root;
         for token in place.tokens() {
             meter::spend(1);
             id = match (self.schema.shape(id), token) {
-                (Shape::Object(fields), Token::Key(key)) => fields.get(key)?,
-                (Shape::Map(item), Token::Key(_)) | (Shape::List(item), Token::Index(_)) => *item,
+                (SchemaShape::Object(fields), Token::Key(key)) => fields.get(key)?,
+                (SchemaShape::Map(item), Token::Key(_)) | (SchemaShape::List(item), Token::Index(_)) => *item,
                 _ => return None,
             };
         }
         match self.schema.shape(id) {
-            Shape::Object(fields) => Some(fields),
+            SchemaShape::Object(fields) => Some(fields),
             _ => None,
         }
     }
@@ -90,10 +92,10 @@ impl Walk<'_> {
         parent: &Pointer,
         id: Id,
         at: Pointer,
-        out: &mut Vec<(Pointer, &'static Fields)>,
+        out: &mut Vec<(Pointer, &'static SchemaFields)>,
     ) {
         match self.schema.shape(id) {
-            Shape::Object(fields) => {
+            SchemaShape::Object(fields) => {
                 meter::spend(1);
                 for name in names {
                     if let Some(field) = fields.get(name) {
@@ -102,11 +104,11 @@ impl Walk<'_> {
                 }
                 out.push((at, fields));
             }
-            Shape::List(item) => {
+            SchemaShape::List(item) => {
                 let next = self.one_inside(&at, parent).unwrap_or(&at / 0);
                 self.levels((kind, names), parent, *item, next, out);
             }
-            Shape::Map(item) if kind.roles().is_some_and(|roles| at == Pointer::of(roles)) => {
+            SchemaShape::Map(item) if kind.roles().is_some_and(|roles| at == Pointer::of(roles)) => {
                 if let Some(next) = self.one_inside(&at, parent) {
                     self.levels((kind, names), parent, *item, next, out);
                 }

@@ -16,12 +16,12 @@ fn with_container(extra: Value) -> Value {
 
 /// The findings as `id path: message (help)`.
 fn said(object: &Value) -> Vec<String> {
-    let found = check(object, Reading::Manifest);
+    let found = check(object, ObjectReading::Manifest);
     for finding in &found {
         assert!(finding.pointer.find(object).is_some(), "{finding:?}");
         if let Some(fix) = &finding.fix {
             let patched = crate::text::patch::apply(object, &fix.ops).expect("a fix applies");
-            assert!(check(&patched, Reading::Manifest).len() < found.len(), "{finding:?}");
+            assert!(check(&patched, ObjectReading::Manifest).len() < found.len(), "{finding:?}");
         }
     }
     found
@@ -64,7 +64,7 @@ fn a_field_belongs_to_the_role_around_it_at_a_cost_that_other_roles_do_not_raise
     }
     let steps = |roles: usize| {
         let object = of(roles);
-        meter::run(meter::Bounds::default(), || check(&object, Reading::Manifest)).unwrap().1
+        meter::run(meter::Bounds::default(), || check(&object, ObjectReading::Manifest)).unwrap().1
     };
     let (few, many) = (steps(50), steps(200));
     assert!(few > 50 && many < 5 * few, "{few} steps for 50 roles, {many} for 200");
@@ -226,7 +226,7 @@ fn names_the_field_that_was_meant() {
 #[test]
 fn only_a_misspelled_name_is_replaced() {
     let fixes = |object: &Value| {
-        let found = check(object, Reading::Manifest);
+        let found = check(object, ObjectReading::Manifest);
         assert_eq!(found.len(), 1, "{found:#?}");
         (found[0].help.starts_with("did you mean"), found[0].fix.is_some())
     };
@@ -255,7 +255,7 @@ fn a_field_that_a_release_lacks_is_a_warning_and_a_misspelled_one_an_error() {
         let mut object = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "j"},
                "spec": {"replicatedJobs": [{"name": "w", "template": template}]}});
         object["spec"][field] = json!({"a": 1});
-        let found = check(&object, Reading::Manifest);
+        let found = check(&object, ObjectReading::Manifest);
         let one = found.iter().find(|finding| finding.rule == UNKNOWN_FIELD).unwrap();
         (one.level, one.message.to_string())
     };
@@ -267,7 +267,10 @@ fn a_field_that_a_release_lacks_is_a_warning_and_a_misspelled_one_an_error() {
     );
     assert_eq!(set("failurePolcy").0, Level::Deny);
     // Kubernetes' own fields are all known.
-    assert_eq!(check(&with_container(json!({"colour": "red"})), Reading::Manifest)[0].level, Level::Deny);
+    assert_eq!(
+        check(&with_container(json!({"colour": "red"})), ObjectReading::Manifest)[0].level,
+        Level::Deny
+    );
 }
 
 #[test]
@@ -296,11 +299,13 @@ fn custom_resources_lack_what_their_schema_requires() {
         json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {"Worker": {"image": "i", "replicas": "4"}}}),
     ));
     assert!(found[0].contains("it belongs at `spec.runPolicy`"), "{found:#?}");
-    let moved =
-        check(&object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {}})), Reading::Manifest)
-            .remove(0)
-            .fix
-            .expect("a fix");
+    let moved = check(
+        &object(json!({"activeDeadlineSeconds": 5, "pytorchReplicaSpecs": {}})),
+        ObjectReading::Manifest,
+    )
+    .remove(0)
+    .fix
+    .expect("a fix");
     assert_eq!(
         moved.ops[0],
         Op::Add(Pointer::of(&["spec", "runPolicy"]), json!({"activeDeadlineSeconds": 5}))
@@ -381,7 +386,7 @@ fn metadata_inside_a_custom_resource_has_fewer_fields() {
         ),
         (job(json!({"template": pod})), 0),
     ] {
-        let found = check(&object, Reading::Manifest);
+        let found = check(&object, ObjectReading::Manifest);
         let named = |finding: &&Finding| finding.path.to_string().ends_with(".metadata.creationTimestamp");
         let found: Vec<&Finding> = found.iter().filter(named).collect();
         assert_eq!(found.len(), places, "{found:#?}");
@@ -392,9 +397,9 @@ fn metadata_inside_a_custom_resource_has_fewer_fields() {
             assert_eq!(fix.safety, Safety::Safe);
             crate::text::patch::apply_in_place(&mut fixed, &fix.ops).expect("it applies");
         }
-        assert!(check(&fixed, Reading::Manifest).iter().all(|finding| !named(&finding)));
+        assert!(check(&fixed, ObjectReading::Manifest).iter().all(|finding| !named(&finding)));
         // Where the server drops what it does not know, nothing is lost.
-        let found = check(&object, Reading::Body { strict: false });
+        let found = check(&object, ObjectReading::Body { strict: false });
         assert!(found.iter().all(|finding| !named(&finding)), "{found:#?}");
     }
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use super::part::Part;
+use super::part::ObjectPart;
 use crate::judge::api::stored::Stored;
-use crate::judge::fold::{self, Folded, Items, Problem};
+use crate::judge::fold::{self, FoldableProblem, Folded, Items};
 use crate::k8s::go::quoted;
 use crate::text::hash;
 use crate::text::pointer::Pointer;
@@ -95,7 +95,7 @@ impl Hash for Cause {
     }
 }
 
-impl Problem for Cause {
+impl FoldableProblem for Cause {
     fn path(&self) -> &Pointer {
         &self.path
     }
@@ -121,18 +121,18 @@ impl Problem for Cause {
 }
 
 /// A place that a cause can name.
-pub(super) trait At {
+pub(super) trait CausePlace {
     /// Returns its pointer.
     fn pointer(&self) -> Pointer;
 
     /// Hashes the place without the steps that differ between items, and adds those to `item`; tells whether it
     /// can.
-    fn pattern<'s>(&'s self, _: &mut Vec<fold::Step<'s>>, _: &mut DefaultHasher) -> bool {
+    fn pattern<'s>(&'s self, _: &mut Vec<fold::ItemStep<'s>>, _: &mut DefaultHasher) -> bool {
         false
     }
 }
 
-impl At for Pointer {
+impl CausePlace for Pointer {
     fn pointer(&self) -> Pointer {
         self.clone()
     }
@@ -177,7 +177,7 @@ struct Noted {
     before: usize,
     index: usize,
     /// As what, and for which steps.
-    counted: Vec<(u64, Vec<fold::Step<'static>>)>,
+    counted: Vec<(u64, Vec<fold::ItemStep<'static>>)>,
     /// Whether that is all: nothing was said, and nothing was counted that is elsewhere.
     is_all: bool,
 }
@@ -186,12 +186,12 @@ struct Noted {
 const MOST_NOTED: usize = 64;
 
 impl Noted {
-    fn add(&mut self, as_what: u64, item: &[fold::Step<'_>]) {
-        let index = |step: &fold::Step<'_>| match step {
-            fold::Step::Index(index) => Some(fold::Step::Index(*index)),
-            fold::Step::Key(_) => None,
+    fn add(&mut self, as_what: u64, item: &[fold::ItemStep<'_>]) {
+        let index = |step: &fold::ItemStep<'_>| match step {
+            fold::ItemStep::Index(index) => Some(fold::ItemStep::Index(*index)),
+            fold::ItemStep::Key(_) => None,
         };
-        let is_inside = item.get(self.before).is_none_or(|step| *step == fold::Step::Index(self.index));
+        let is_inside = item.get(self.before).is_none_or(|step| *step == fold::ItemStep::Index(self.index));
         if self.counted.len() == MOST_NOTED {
             self.is_all = false;
         }
@@ -216,7 +216,12 @@ impl Causes {
     }
 
     /// Collects causes in which the server names `to` instead of `from`.
-    pub(super) fn renamed(&mut self, from: &dyn At, to: &dyn At, collect: impl FnOnce(&mut Self)) {
+    pub(super) fn renamed(
+        &mut self,
+        from: &dyn CausePlace,
+        to: &dyn CausePlace,
+        collect: impl FnOnce(&mut Self),
+    ) {
         self.renamed.push((from.pointer(), to.pointer()));
         collect(self);
         self.renamed.pop();
@@ -226,8 +231,8 @@ impl Causes {
     /// is the same, and is not the last such one in a row: there may be hundreds of thousands.
     pub(super) fn of_items<'p, 'v>(
         &mut self,
-        list: &'p Part<'_, 'v>,
-        check: impl FnMut(&Part<'p, 'v>, usize, &mut Self),
+        list: &'p ObjectPart<'_, 'v>,
+        check: impl FnMut(&ObjectPart<'p, 'v>, usize, &mut Self),
     ) {
         self.of(list, list.readable_with_index(), check);
     }
@@ -235,17 +240,17 @@ impl Causes {
     /// As [`Causes::of_items`], of all items: where something is said of several, or of the list.
     pub(super) fn of_all_items<'p, 'v>(
         &mut self,
-        list: &'p Part<'_, 'v>,
-        check: impl FnMut(&Part<'p, 'v>, usize, &mut Self),
+        list: &'p ObjectPart<'_, 'v>,
+        check: impl FnMut(&ObjectPart<'p, 'v>, usize, &mut Self),
     ) {
         self.of(list, list.items().enumerate(), check);
     }
 
     fn of<'p, 'v: 'p>(
         &mut self,
-        list: &Part<'_, 'v>,
-        items: impl Iterator<Item = (usize, Part<'p, 'v>)>,
-        mut check: impl FnMut(&Part<'p, 'v>, usize, &mut Self),
+        list: &ObjectPart<'_, 'v>,
+        items: impl Iterator<Item = (usize, ObjectPart<'p, 'v>)>,
+        mut check: impl FnMut(&ObjectPart<'p, 'v>, usize, &mut Self),
     ) {
         let before = list.differing();
         let (outer, length) = (self.noted.take(), self.len());
@@ -279,17 +284,23 @@ impl Causes {
     fn count_again(&mut self, noted: &mut Noted, index: usize) -> bool {
         for (_, steps) in &mut noted.counted {
             if let Some(step) = steps.get_mut(noted.before) {
-                *step = fold::Step::Index(index);
+                *step = fold::ItemStep::Index(index);
             }
         }
         self.found.repeat_all(&noted.counted)
     }
 
-    fn push(&mut self, reason: Reason, at: &dyn At, value: &str, detail: &str) -> &mut Cause {
+    fn push(&mut self, reason: Reason, at: &dyn CausePlace, value: &str, detail: &str) -> &mut Cause {
         self.push_as(reason, at, value, Detail::Text(detail))
     }
 
-    fn push_as(&mut self, reason: Reason, at: &dyn At, value: &str, detail: Detail<'_>) -> &mut Cause {
+    fn push_as(
+        &mut self,
+        reason: Reason,
+        at: &dyn CausePlace,
+        value: &str,
+        detail: Detail<'_>,
+    ) -> &mut Cause {
         let mut announced = None;
         if self.renamed.is_empty() {
             let (mut item, mut hasher) = (Vec::new(), hash::keyed());
@@ -333,130 +344,130 @@ impl Causes {
         }
     }
 
-    pub(super) fn required(&mut self, at: &dyn At, detail: &str) -> &mut Cause {
+    pub(super) fn required(&mut self, at: &dyn CausePlace, detail: &str) -> &mut Cause {
         self.push(Reason::Required, at, "", detail)
     }
 
-    pub(super) fn forbidden(&mut self, at: &dyn At, detail: &str) -> &mut Cause {
+    pub(super) fn forbidden(&mut self, at: &dyn CausePlace, detail: &str) -> &mut Cause {
         self.push(Reason::Forbidden, at, "", detail)
     }
 
     /// Reports an invalid string or number.
-    pub(super) fn invalid(&mut self, field: &Part<'_, '_>, detail: &str) -> &mut Cause {
+    pub(super) fn invalid(&mut self, field: &ObjectPart<'_, '_>, detail: &str) -> &mut Cause {
         self.push(Reason::Invalid, field, &shown(field), detail)
     }
 
     /// Reports a string in an invalid format.
-    pub(super) fn format(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+    pub(super) fn format(&mut self, field: &ObjectPart<'_, '_>, check: fn(&str) -> Vec<String>) {
         for message in check(field.text()) {
             self.invalid(field, &message);
         }
     }
 
     /// As [`Causes::format`]; an empty string is fine.
-    pub(super) fn format_if_set(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+    pub(super) fn format_if_set(&mut self, field: &ObjectPart<'_, '_>, check: fn(&str) -> Vec<String>) {
         if !field.text().is_empty() {
             self.format(field, check);
         }
     }
 
     /// As [`Causes::format`]; an empty string is missing.
-    pub(super) fn required_format(&mut self, field: &Part<'_, '_>, check: fn(&str) -> Vec<String>) {
+    pub(super) fn required_format(&mut self, field: &ObjectPart<'_, '_>, check: fn(&str) -> Vec<String>) {
         self.required_text(field);
         self.format_if_set(field, check);
     }
 
     /// Reports an empty string as missing.
-    pub(super) fn required_text(&mut self, field: &Part<'_, '_>) {
+    pub(super) fn required_text(&mut self, field: &ObjectPart<'_, '_>) {
         if field.text().is_empty() {
             self.required(field, "");
         }
     }
 
     /// Reports an invalid value, shown as another string.
-    pub(super) fn invalid_text(&mut self, at: &dyn At, text: &str, detail: &str) -> &mut Cause {
+    pub(super) fn invalid_text(&mut self, at: &dyn CausePlace, text: &str, detail: &str) -> &mut Cause {
         self.push(Reason::Invalid, at, &quoted(text), detail)
     }
 
     /// As [`Causes::invalid_text`], for each message.
-    pub(super) fn invalid_texts(&mut self, at: &dyn At, text: &str, messages: Vec<String>) {
+    pub(super) fn invalid_texts(&mut self, at: &dyn CausePlace, text: &str, messages: Vec<String>) {
         for message in messages {
             self.invalid_text(at, text, &message);
         }
     }
 
     /// Reports an invalid list or mapping.
-    pub(super) fn invalid_value(&mut self, field: &Part<'_, '_>, detail: &str) {
+    pub(super) fn invalid_value(&mut self, field: &ObjectPart<'_, '_>, detail: &str) {
         let value = field.value.map_or_else(|| "null".to_owned(), |value| value.to_value().to_string());
         self.push(Reason::Invalid, field, &value, detail);
     }
 
     /// Reports an invalid value, shown in another form.
-    pub(super) fn invalid_shown(&mut self, at: &dyn At, shown: &str, detail: &str) -> &mut Cause {
+    pub(super) fn invalid_shown(&mut self, at: &dyn CausePlace, shown: &str, detail: &str) -> &mut Cause {
         self.push(Reason::Invalid, at, shown, detail)
     }
 
     /// Reports an invalid number, also an unset one, which is zero.
-    pub(super) fn invalid_number(&mut self, at: &dyn At, number: i64, detail: &str) {
+    pub(super) fn invalid_number(&mut self, at: &dyn CausePlace, number: i64, detail: &str) {
         self.push(Reason::Invalid, at, &number.to_string(), detail);
     }
 
     /// Reports an invalid value without showing it.
-    pub(super) fn invalid_bare(&mut self, at: &dyn At, detail: &str) {
+    pub(super) fn invalid_bare(&mut self, at: &dyn CausePlace, detail: &str) {
         self.push(Reason::Invalid, at, "", detail);
     }
 
-    pub(super) fn unsupported(&mut self, at: &dyn At, value: &str, known: &[&str]) -> &mut Cause {
+    pub(super) fn unsupported(&mut self, at: &dyn CausePlace, value: &str, known: &[&str]) -> &mut Cause {
         self.push_as(Reason::NotSupported, at, value, Detail::OneOf(known))
     }
 
     /// Reports a value that is not a known one. Ignores wrong types.
-    pub(super) fn one_of(&mut self, field: &Part<'_, '_>, known: &[&str]) {
+    pub(super) fn one_of(&mut self, field: &ObjectPart<'_, '_>, known: &[&str]) {
         if is_other(field, known) {
             self.unsupported(field, &shown(field), known);
         }
     }
 
     /// As [`Causes::one_of`], where the server names another place.
-    pub(super) fn one_of_at(&mut self, at: &dyn At, field: &Part<'_, '_>, known: &[&str]) {
+    pub(super) fn one_of_at(&mut self, at: &dyn CausePlace, field: &ObjectPart<'_, '_>, known: &[&str]) {
         if is_other(field, known) {
             self.unsupported(at, &shown(field), known).pointer = field.pointer();
         }
     }
 
     /// As [`Causes::invalid`], where the server names another place.
-    pub(super) fn invalid_at(&mut self, at: &dyn At, field: &Part<'_, '_>, detail: &str) {
+    pub(super) fn invalid_at(&mut self, at: &dyn CausePlace, field: &ObjectPart<'_, '_>, detail: &str) {
         self.push(Reason::Invalid, at, &shown(field), detail).pointer = field.pointer();
     }
 
     /// As [`Causes::one_of`]; a field that is unset is fine.
-    pub(super) fn one_of_if_set(&mut self, field: &Part<'_, '_>, known: &[&str]) {
+    pub(super) fn one_of_if_set(&mut self, field: &ObjectPart<'_, '_>, known: &[&str]) {
         if field.is_set() {
             self.one_of(field, known);
         }
     }
 
-    pub(super) fn not_found(&mut self, at: &dyn At, text: &str, detail: &str) {
+    pub(super) fn not_found(&mut self, at: &dyn CausePlace, text: &str, detail: &str) {
         self.push(Reason::NotFound, at, &quoted(text), detail);
     }
 
-    pub(super) fn duplicate(&mut self, at: &dyn At, value: &str) {
+    pub(super) fn duplicate(&mut self, at: &dyn CausePlace, value: &str) {
         self.push(Reason::Duplicate, at, value, "");
     }
 
-    pub(super) fn too_long(&mut self, at: &dyn At, most: usize) {
+    pub(super) fn too_long(&mut self, at: &dyn CausePlace, most: usize) {
         self.push(Reason::TooLong, at, "", &format!("may not be more than {most} bytes"));
     }
 
     /// Reports a list that is too long.
-    pub(super) fn at_most(&mut self, list: &Part<'_, '_>, most: usize) {
+    pub(super) fn at_most(&mut self, list: &ObjectPart<'_, '_>, most: usize) {
         let length = list.items().count();
         if length > most {
             self.push(Reason::TooMany, list, &length.to_string(), &format!("must have at most {most} items"));
         }
     }
 
-    pub(super) fn not_negative(&mut self, field: &Part<'_, '_>) {
+    pub(super) fn not_negative(&mut self, field: &ObjectPart<'_, '_>) {
         if field.number().is_some_and(i64::is_negative) {
             self.invalid(field, "must be greater than or equal to 0");
         }
@@ -464,7 +475,7 @@ impl Causes {
 }
 
 /// Tells whether a value is none of the known ones; wrong types are reported elsewhere.
-fn is_other(field: &Part<'_, '_>, known: &[&str]) -> bool {
+fn is_other(field: &ObjectPart<'_, '_>, known: &[&str]) -> bool {
     match field.value {
         Some(Stored::Text(text)) => !known.contains(&&**text),
         Some(Stored::Bool(_)) | None => true,
@@ -473,7 +484,7 @@ fn is_other(field: &Part<'_, '_>, known: &[&str]) -> bool {
 }
 
 /// Returns a value as the server prints it.
-fn shown(field: &Part<'_, '_>) -> String {
+fn shown(field: &ObjectPart<'_, '_>) -> String {
     match field.value {
         Some(Stored::Text(text)) => quoted(text),
         Some(value) => value.to_value().to_string(),

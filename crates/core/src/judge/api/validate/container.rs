@@ -1,16 +1,16 @@
 //! Containers: fields, ports and restart policy.
 
 use super::cause::Causes;
-use super::part::Part;
+use super::part::ObjectPart;
 use super::pod::Pod;
 use super::security::{profiles, user_ids};
-use super::seen::Seen;
+use super::seen::SeenValues;
 use super::{env, mounts, resources};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
 /// Checks the fields that all containers have.
-pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
+pub(super) fn common(container: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let (name, image) = (container.get("name"), container.get("image"));
     causes.required_format(&name, names::dns_label);
     causes.required_text(&image);
@@ -53,9 +53,9 @@ pub(super) fn common(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
 }
 
 /// Checks the resize policy; `restart` is the restart policy of the pod.
-pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mut Causes) {
+pub(super) fn resize_policy(container: &ObjectPart<'_, '_>, restart: &str, causes: &mut Causes) {
     let list = container.get("resizePolicy");
-    let mut known = Seen::default();
+    let mut known = SeenValues::default();
     causes.of_all_items(&list, |item, _, causes| {
         let (resource, policy) = (item.get("resourceName"), item.get("restartPolicy"));
         if !known.insert(resource.text()) {
@@ -72,14 +72,14 @@ pub(super) fn resize_policy(container: &Part<'_, '_>, restart: &str, causes: &mu
 }
 
 /// `procMount: Unmasked` requires a user namespace.
-pub(super) fn unmasked(pod: &Part<'_, '_>, container: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn unmasked(pod: &ObjectPart<'_, '_>, container: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let mount = container.at(&["securityContext", "procMount"]);
     if mount.text() == "Unmasked" && pod.get("hostUsers").bool() != Some(false) {
         causes.invalid(&mount, "`hostUsers` must be false to use `Unmasked`");
     }
 }
 
-pub(super) fn restart_policy(container: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn restart_policy(container: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let (policy, rules) = (container.get("restartPolicy"), container.get("restartPolicyRules"));
     if policy.is_set() {
         causes.one_of(&policy, &["Always", "Never", "OnFailure"]);
@@ -99,15 +99,15 @@ pub(super) fn restart_policy(container: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn port_number(field: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn port_number(field: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let number = field.number().unwrap_or_default();
     if field.value.is_none_or(|value| value.as_str().is_none()) && !(1..=65535).contains(&number) {
         causes.invalid_number(field, number, "must be between 1 and 65535, inclusive");
     }
 }
 
-fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
-    let mut known = Seen::default();
+fn container_ports(ports: &ObjectPart<'_, '_>, causes: &mut Causes) {
+    let mut known = SeenValues::default();
     causes.of_items(ports, |port, _, causes| {
         let (name, inner, outer) = (port.get("name"), port.get("containerPort"), port.get("hostPort"));
         if !name.text().is_empty() {
@@ -131,7 +131,11 @@ fn container_ports(ports: &Part<'_, '_>, causes: &mut Causes) {
     });
 }
 
-pub(super) fn host_ports(container: &Part<'_, '_>, known: &mut Seen<String>, causes: &mut Causes) {
+pub(super) fn host_ports(
+    container: &ObjectPart<'_, '_>,
+    known: &mut SeenValues<String>,
+    causes: &mut Causes,
+) {
     for port in container.get("ports").readable() {
         let outer = port.get("hostPort");
         let Some(number) = outer.number().filter(|number| *number != 0) else { continue };

@@ -1,20 +1,20 @@
 //! CronJobs: schedule, time zone and Job template.
 
-use super::cause::{At as _, Causes};
+use super::cause::{CausePlace as _, Causes};
 use super::job::job_spec;
 use super::metadata::metadata;
-use super::part::Part;
+use super::part::ObjectPart;
 use crate::k8s::cron::{Schedule, load_location};
 
 /// Checks a `CronJob`. On UPDATE, some invalid values of the old one are allowed.
-pub(super) fn cron_job(object: &Part<'_, '_>, old: Option<&Part<'_, '_>>, causes: &mut Causes) {
+pub(super) fn cron_job(object: &ObjectPart<'_, '_>, old: Option<&ObjectPart<'_, '_>>, causes: &mut Causes) {
     metadata(&object.get("metadata"), causes);
     let spec = object.get("spec");
     let schedule = spec.get("schedule");
     if schedule.text().is_empty() {
         causes.required(&schedule, "");
     } else {
-        let names_zone = |schedule: &Part<'_, '_>| schedule.text().contains("TZ");
+        let names_zone = |schedule: &ObjectPart<'_, '_>| schedule.text().contains("TZ");
         let may_name_zone = old.is_some_and(|old| names_zone(&old.at(&["spec", "schedule"])));
         if let Err(error) = Schedule::parse(schedule.text()) {
             causes.invalid(&schedule, &error.to_string());
@@ -58,7 +58,7 @@ pub(super) fn cron_job(object: &Part<'_, '_>, old: Option<&Part<'_, '_>>, causes
     }
 }
 
-fn time_zone(field: &Part<'_, '_>, causes: &mut Causes) {
+fn time_zone(field: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if !field.is_set() {
         return;
     }

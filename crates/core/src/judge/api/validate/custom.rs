@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::cause::Causes;
-use super::part::Part;
+use super::part::ObjectPart;
 use crate::kinds::{Count, EACH, Kind};
 use crate::text::value::{Map, Value};
 
@@ -33,7 +33,7 @@ const OF_CONTAINER: [(&str, &[&str]); 4] = [
 ];
 
 /// Checks a custom resource.
-pub(super) fn check(kind: Kind, object: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn check(kind: Kind, object: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if let Some(roles) = kind.roles().map(|roles| object.at(roles))
         && object.at(kind.body).is_mapping()
         && !roles.is_set()
@@ -67,10 +67,10 @@ pub(super) fn check(kind: Kind, object: &Part<'_, '_>, causes: &mut Causes) {
 
 /// Calls a function with each mapping around a template, and the key of the last entry above it.
 pub(super) fn each(
-    part: &Part<'_, '_>,
+    part: &ObjectPart<'_, '_>,
     path: &'static [&'static str],
     name: Option<&str>,
-    found: &mut dyn FnMut(Option<&str>, &Part<'_, '_>),
+    found: &mut dyn FnMut(Option<&str>, &ObjectPart<'_, '_>),
 ) {
     let Some(at) = path.iter().position(|key| *key == EACH) else {
         return found(name, &part.at(path));
@@ -84,7 +84,7 @@ pub(super) fn each(
     }
 }
 
-fn pod(pod: &Part<'_, '_>, causes: &mut Causes) {
+fn pod(pod: &ObjectPart<'_, '_>, causes: &mut Causes) {
     for (list, keys) in OF_POD {
         unique(&pod.get(list), keys, causes);
     }
@@ -98,13 +98,13 @@ fn pod(pod: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn unique(list: &Part<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
+fn unique(list: &ObjectPart<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
     // Most lists are missing.
     if list.items().nth(1).is_none() {
         return;
     }
     let mut known: HashSet<String> = HashSet::new();
-    for item in list.items().filter(Part::is_mapping) {
+    for item in list.items().filter(ObjectPart::is_mapping) {
         let field = |key: &'static str| item.get(key).value.map_or(Value::Null, |value| value.to_value());
         // The only key with a default.
         let value = |key: &'static str| {
@@ -127,7 +127,7 @@ mod tests {
     fn said(spec: &Value) -> Vec<String> {
         let object = json!({"spec": spec});
         let mut causes = Causes::default();
-        check(Kind::PY_TORCH_JOB, &Part::root(&Stored::of(&object)), &mut causes);
+        check(Kind::PY_TORCH_JOB, &ObjectPart::root(&Stored::of(&object)), &mut causes);
         causes.into_vec().iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
     }
 

@@ -1,12 +1,12 @@
 //! Environment variables, and references to fields and resources.
 
-use super::cause::{At as _, Causes};
-use super::part::Part;
+use super::cause::{CausePlace as _, Causes};
+use super::part::ObjectPart;
 use super::pod::Pod;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
-pub(super) fn variables(variables: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
+pub(super) fn variables(variables: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     causes.of_items(variables, |variable, _, causes| {
         let (name, source) = (variable.get("name"), variable.get("valueFrom"));
         causes.required_format(&name, names::environment_name);
@@ -17,7 +17,7 @@ pub(super) fn variables(variables: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Ca
     });
 }
 
-fn value_source(variable: &Part<'_, '_>, source: &Part<'_, '_>, causes: &mut Causes) {
+fn value_source(variable: &ObjectPart<'_, '_>, source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let field = source.get("fieldRef");
     if field.is_set() {
         const FIELDS: [&str; 9] = [
@@ -58,7 +58,7 @@ fn value_source(variable: &Part<'_, '_>, source: &Part<'_, '_>, causes: &mut Cau
     causes.invalid_text(source, "", problem);
 }
 
-fn file_key(file: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
+fn file_key(file: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     if !file.is_set() {
         return;
     }
@@ -76,7 +76,7 @@ fn file_key(file: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
 }
 
 /// Checks a reference to a field of the pod.
-pub(super) fn field_ref(field: &Part<'_, '_>, known: &[&str], causes: &mut Causes) {
+pub(super) fn field_ref(field: &ObjectPart<'_, '_>, known: &[&str], causes: &mut Causes) {
     const PODS: [&str; 14] = [
         "metadata.annotations",
         "metadata.labels",
@@ -131,7 +131,7 @@ pub(super) fn field_ref(field: &Part<'_, '_>, known: &[&str], causes: &mut Cause
 }
 
 /// Checks a reference to a request or limit of a container.
-pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &mut Causes) {
+pub(super) fn resource_ref(reference: &ObjectPart<'_, '_>, in_volume: bool, causes: &mut Causes) {
     const KNOWN: [&str; 6] = [
         "limits.cpu",
         "limits.ephemeral-storage",
@@ -185,7 +185,7 @@ pub(super) fn resource_ref(reference: &Part<'_, '_>, in_volume: bool, causes: &m
     }
 }
 
-pub(super) fn variables_from(sources: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn variables_from(sources: &ObjectPart<'_, '_>, causes: &mut Causes) {
     causes.of_all_items(sources, |source, _, causes| {
         let prefix = source.get("prefix");
         causes.format(&prefix, names::environment_name);

@@ -1,9 +1,9 @@
 //! Jobs: counts, limits, completion mode, and generated labels.
 
-use super::cause::{At as _, Causes};
+use super::cause::{CausePlace as _, Causes};
 use super::job_policies::{pod_failure_policy, success_policy};
 use super::metadata::metadata;
-use super::part::Part;
+use super::part::ObjectPart;
 use super::{pod, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
@@ -11,7 +11,7 @@ use crate::k8s::names;
 /// What the server says of what only an Indexed Job has.
 pub(in crate::judge::api) const NOT_INDEXED: &str = "requires indexed completion mode";
 
-pub(super) fn job(object: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn job(object: &ObjectPart<'_, '_>, causes: &mut Causes) {
     metadata(&object.get("metadata"), causes);
     let spec = object.get("spec");
     job_spec(&spec, causes);
@@ -49,7 +49,7 @@ const JOB_NAMES: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 const CONTROLLER_UIDS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 
 /// Checks the selector and labels that the server generates for a new Job.
-pub(super) fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn generated_by_the_server(object: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let spec = object.get("spec");
     if spec.get("manualSelector").is_true() {
         return;
@@ -91,7 +91,7 @@ pub(super) fn generated_by_the_server(object: &Part<'_, '_>, causes: &mut Causes
     }
 }
 
-fn manual_selector(spec: &Part<'_, '_>, causes: &mut Causes) {
+fn manual_selector(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let found = spec.get("selector");
     if !found.is_set() {
         causes.required(&found, "");
@@ -103,7 +103,7 @@ fn manual_selector(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn job_spec(spec: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn job_spec(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     for field in [
         "parallelism",
         "completions",
@@ -153,7 +153,7 @@ pub(super) fn job_spec(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn managed_by(field: &Part<'_, '_>, causes: &mut Causes) {
+fn managed_by(field: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if !field.is_set() {
         return;
     }
@@ -176,7 +176,7 @@ fn managed_by(field: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn indexes(spec: &Part<'_, '_>, causes: &mut Causes) {
+fn indexes(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const MAX_INDEXES: i64 = 100_000;
     /// With more completions than [`MAX_INDEXES`] and a backoff limit per index.
     const MAX_FAILED: i64 = 10_000;

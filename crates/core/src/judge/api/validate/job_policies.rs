@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::cause::Causes;
-use super::part::Part;
-use super::seen::Seen;
+use super::part::ObjectPart;
+use super::seen::SeenValues;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
@@ -12,13 +12,13 @@ use crate::k8s::names;
 pub(in crate::judge::api) const NO_CONTAINER: &str =
     "must be one of the container or initContainer names in the pod template";
 
-pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn pod_failure_policy(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let rules = spec.at(&["podFailurePolicy", "rules"]);
     causes.at_most(&rules, 20);
     let pod = spec.at(&["template", "spec"]);
     let lists = [pod.get("containers"), pod.get("initContainers")];
     let names: HashSet<&str> =
-        lists.iter().flat_map(Part::items).map(|container| container.get("name").text()).collect();
+        lists.iter().flat_map(ObjectPart::items).map(|container| container.get("name").text()).collect();
     causes.of_all_items(&rules, |rule, _, causes| {
         let action = rule.get("action");
         const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
@@ -60,7 +60,7 @@ pub(super) fn pod_failure_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
     });
 }
 
-fn exit_codes(codes: &Part<'_, '_>, containers: &HashSet<&str>, causes: &mut Causes) {
+fn exit_codes(codes: &ObjectPart<'_, '_>, containers: &HashSet<&str>, causes: &mut Causes) {
     let operator = codes.get("operator");
     match operator.text() {
         "" => _ = causes.required(&operator, "valid values: [\"In\" \"NotIn\"]"),
@@ -71,13 +71,13 @@ fn exit_codes(codes: &Part<'_, '_>, containers: &HashSet<&str>, causes: &mut Cau
         causes.invalid(&container, NO_CONTAINER);
     }
     let values = codes.get("values");
-    let numbers: Vec<(Part<'_, '_>, i64)> =
+    let numbers: Vec<(ObjectPart<'_, '_>, i64)> =
         values.items().map(|value| (value, value.number().unwrap_or_default())).collect();
     if numbers.is_empty() {
         causes.invalid_value(&values, "at least one value is required");
     }
     causes.at_most(&values, 255);
-    let mut seen = Seen::default();
+    let mut seen = SeenValues::default();
     for (part, value) in &numbers {
         if operator.text() == "In" && *value == 0 {
             causes.invalid(part, "must not be 0 for the In operator");
@@ -91,7 +91,7 @@ fn exit_codes(codes: &Part<'_, '_>, containers: &HashSet<&str>, causes: &mut Cau
     }
 }
 
-pub(super) fn success_policy(spec: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn success_policy(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let rules = spec.at(&["successPolicy", "rules"]);
     if rules.items().next().is_none() {
         causes.required(&rules, "at least one rules must be specified when the successPolicy is specified");

@@ -1,17 +1,17 @@
 //! Metadata: names, labels, annotations, finalizers and owners.
 
-use super::cause::{At as _, Causes};
-use super::part::Part;
+use super::cause::{CausePlace as _, Causes};
+use super::part::ObjectPart;
 use super::selector;
 use crate::k8s::names;
 
 /// Checks the metadata of a built-in object.
-pub(super) fn metadata(metadata: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn metadata(metadata: &ObjectPart<'_, '_>, causes: &mut Causes) {
     of_any_object(metadata, Finalizers::OfCore, causes);
 }
 
 /// Checks the metadata of a custom resource: by the rules of all objects, without those of the built-in ones.
-pub(super) fn of_custom_resource(metadata: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn of_custom_resource(metadata: &ObjectPart<'_, '_>, causes: &mut Causes) {
     of_any_object(metadata, Finalizers::OfAny, causes);
 }
 
@@ -24,7 +24,7 @@ enum Finalizers {
     OfAny,
 }
 
-fn of_any_object(metadata: &Part<'_, '_>, allowed: Finalizers, causes: &mut Causes) {
+fn of_any_object(metadata: &ObjectPart<'_, '_>, allowed: Finalizers, causes: &mut Causes) {
     let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
     causes.format_if_set(&prefix, names::name_prefix);
     if !name.text().is_empty() {
@@ -46,7 +46,7 @@ fn of_any_object(metadata: &Part<'_, '_>, allowed: Finalizers, causes: &mut Caus
     owners(&metadata.get("ownerReferences"), causes);
 }
 
-fn finalizers(finalizers: &Part<'_, '_>, allowed: Finalizers, causes: &mut Causes) {
+fn finalizers(finalizers: &ObjectPart<'_, '_>, allowed: Finalizers, causes: &mut Causes) {
     const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
     causes.of_all_items(finalizers, |finalizer, _, causes| {
         let messages = names::qualified_name(finalizer.text());
@@ -64,7 +64,7 @@ fn finalizers(finalizers: &Part<'_, '_>, allowed: Finalizers, causes: &mut Cause
     }
 }
 
-fn owners(owners: &Part<'_, '_>, causes: &mut Causes) {
+fn owners(owners: &ObjectPart<'_, '_>, causes: &mut Causes) {
     causes.of_all_items(owners, |owner, _, causes| {
         // The server omits the index.
         for (field, message) in [
@@ -102,7 +102,7 @@ fn version_of(text: &str) -> &str {
     }
 }
 
-pub(super) fn annotations(annotations: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn annotations(annotations: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const MAX_BYTES: usize = 256 * 1024;
     let mut size = 0;
     for (key, value) in annotations.entries() {

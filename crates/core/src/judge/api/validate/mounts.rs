@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::cause::Causes;
-use super::part::Part;
+use super::part::ObjectPart;
 use super::pod::Pod;
-use super::seen::Seen;
+use super::seen::SeenValues;
 use super::volume;
 
-pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
+pub(super) fn mounts(container: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let (list, devices) = (container.get("volumeMounts"), container.get("volumeDevices"));
     let privileged = container.at(&["securityContext", "privileged"]).is_true();
     let devices_with = |field: &'static str| {
@@ -17,7 +17,7 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
         counts
     };
     let (device_names, device_paths) = (devices_with("name"), devices_with("devicePath"));
-    let mut paths = Seen::default();
+    let mut paths = SeenValues::default();
     causes.of_all_items(&list, |mount, _, causes| {
         let (name, path) = (mount.get("name"), mount.get("mountPath"));
         causes.required_text(&name);
@@ -73,7 +73,7 @@ pub(super) fn mounts(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
             });
         }
     });
-    let (mut names, mut places) = (Seen::default(), Seen::default());
+    let (mut names, mut places) = (SeenValues::default(), SeenValues::default());
     causes.of_all_items(&devices, |device, _, causes| {
         let (name, path) = (device.get("name"), device.get("devicePath"));
         if !names.insert(name.text()) {

@@ -3,9 +3,9 @@
 //! (docs/internals/batch-kinds.md#rayjob), and of an `AppWrapper` by its webhook
 //! (docs/internals/batch-kinds.md#appwrapper).
 
-use super::cause::{At as _, Cause, Causes};
+use super::cause::{Cause, CausePlace as _, Causes};
 use super::custom;
-use super::part::Part;
+use super::part::ObjectPart;
 use crate::judge::api::stored::Stored;
 use crate::judge::checks::{APP_WRAPPER_OPERATOR, RAY_OPERATOR, TRAINING_OPERATOR};
 use crate::k8s::go::quoted;
@@ -30,13 +30,15 @@ pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     match kind.map(|kind| kind.api) {
         Some(Api::Custom { operator: Some(Operator::Training { container }), .. }) => {
             if let Some(roles) = kind.and_then(|kind| kind.roles()) {
-                training(&Part::root(object), roles, container, &mut causes);
+                training(&ObjectPart::root(object), roles, container, &mut causes);
             }
         }
-        Some(Api::Custom { operator: Some(Operator::Ray), .. }) => ray(&Part::root(object), &mut causes),
+        Some(Api::Custom { operator: Some(Operator::Ray), .. }) => {
+            ray(&ObjectPart::root(object), &mut causes);
+        }
         Some(Api::Custom { operator: Some(Operator::AppWrapper), .. }) => {
             if let Some(kind) = kind {
-                wrapper(&Part::root(object), kind, &mut causes);
+                wrapper(&ObjectPart::root(object), kind, &mut causes);
             }
         }
         _ => {}
@@ -44,7 +46,7 @@ pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     causes.into_vec()
 }
 
-fn wrapper(object: &Part<'_, '_>, kind: Kind, causes: &mut Causes) {
+fn wrapper(object: &ObjectPart<'_, '_>, kind: Kind, causes: &mut Causes) {
     // A manifest may leave the namespace to `kubectl -n`.
     let own = object.at(&["metadata", "namespace"]);
     let Some(path) = kind.components else { return };
@@ -61,7 +63,7 @@ fn wrapper(object: &Part<'_, '_>, kind: Kind, causes: &mut Causes) {
     });
 }
 
-fn ray(object: &Part<'_, '_>, causes: &mut Causes) {
+fn ray(object: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let spec = object.get("spec");
     let [shutdown, suspend, ttl] =
         ["shutdownAfterJobFinishes", "suspend", "ttlSecondsAfterFinished"].map(|key| spec.get(key));
@@ -98,7 +100,7 @@ fn ray(object: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn training(object: &Part<'_, '_>, roles: Path, container_name: &str, causes: &mut Causes) {
+fn training(object: &ObjectPart<'_, '_>, roles: Path, container_name: &str, causes: &mut Causes) {
     let name = object.at(&["metadata", "name"]);
     if !name.text().is_empty() {
         for message in names::dns_label_1035(name.text()) {

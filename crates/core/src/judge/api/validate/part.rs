@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 
-use super::cause::At;
-use crate::judge::api::place::{Place, Step};
+use super::cause::CausePlace;
+use crate::judge::api::place::{ApiPlace, PlaceStep};
 use crate::judge::api::stored::{Entries, Stored};
 use crate::judge::fold;
 use crate::kinds::whole;
@@ -12,48 +12,52 @@ use crate::text::pointer::Pointer;
 
 /// A place of an object. Most of the hundreds that validation reads do not exist, so it has no pointer yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part<'p, 'v> {
+pub(super) struct ObjectPart<'p, 'v> {
     /// The place.
-    place: Place<'p>,
-    /// The value; nothing if the place does not exist. `null` is a value, but "unset" to [`Part::is_set`].
+    place: ApiPlace<'p>,
+    /// The value; nothing if the place does not exist. `null` is a value, but "unset" to [`ObjectPart::is_set`].
     pub(super) value: Option<&'v Stored<'v>>,
 }
 
-impl<'v> Part<'_, 'v> {
+impl<'v> ObjectPart<'_, 'v> {
     /// Returns the whole of an object.
     pub(super) fn root(object: &'v Stored<'v>) -> Self {
-        Self { place: Place::ROOT, value: Some(object) }
+        Self { place: ApiPlace::ROOT, value: Some(object) }
     }
 
     /// Returns a field.
-    pub(super) fn get(&self, key: &'static str) -> Part<'_, 'v> {
-        Part { place: self.place.step(Step::Field(key)), value: self.value.and_then(|value| value.get(key)) }
+    pub(super) fn get(&self, key: &'static str) -> ObjectPart<'_, 'v> {
+        ObjectPart {
+            place: self.place.step(PlaceStep::Field(key)),
+            value: self.value.and_then(|value| value.get(key)),
+        }
     }
 
     /// Returns the field at the end of a path of keys.
-    pub(super) fn at(&self, keys: &'static [&'static str]) -> Part<'_, 'v> {
+    pub(super) fn at(&self, keys: &'static [&'static str]) -> ObjectPart<'_, 'v> {
         let value = keys.iter().try_fold(self.value, |value, key| Some(value?.get(key))).flatten();
-        Part { place: self.place.step(Step::Fields(keys)), value }
+        ObjectPart { place: self.place.step(PlaceStep::Fields(keys)), value }
     }
 
     /// Returns the items, if it is a list.
-    pub(super) fn items(&self) -> impl Iterator<Item = Part<'_, 'v>> {
+    pub(super) fn items(&self) -> impl Iterator<Item = ObjectPart<'_, 'v>> {
         let items = self.value.and_then(Stored::as_list).unwrap_or_default();
-        items
-            .iter()
-            .enumerate()
-            .map(|(index, value)| Part { place: self.place.step(Step::Index(index)), value: Some(value) })
+        items.iter().enumerate().map(|(index, value)| ObjectPart {
+            place: self.place.step(PlaceStep::Index(index)),
+            value: Some(value),
+        })
     }
 
     /// Returns the items that can be read as mappings, if it is a list: of one of another type, that is all there is
     /// to say.
-    pub(super) fn readable(&self) -> impl Iterator<Item = Part<'_, 'v>> {
+    pub(super) fn readable(&self) -> impl Iterator<Item = ObjectPart<'_, 'v>> {
         self.readable_with_index().map(|(_, item)| item)
     }
 
-    /// As [`Part::readable`], each with its index.
-    pub(super) fn readable_with_index(&self) -> impl Iterator<Item = (usize, Part<'_, 'v>)> {
-        let is_readable = |item: &Part<'_, 'v>| item.is_mapping() || item.value.is_some_and(Stored::is_null);
+    /// As [`ObjectPart::readable`], each with its index.
+    pub(super) fn readable_with_index(&self) -> impl Iterator<Item = (usize, ObjectPart<'_, 'v>)> {
+        let is_readable =
+            |item: &ObjectPart<'_, 'v>| item.is_mapping() || item.value.is_some_and(Stored::is_null);
         self.items().enumerate().filter(move |(_, item)| is_readable(item))
     }
 
@@ -65,12 +69,14 @@ impl<'v> Part<'_, 'v> {
     }
 
     /// Returns the entries, if it is a mapping, whose keys the author chooses.
-    pub(super) fn entries<'s>(&'s self) -> impl Iterator<Item = (&'v str, Part<'s, 'v>)>
+    pub(super) fn entries<'s>(&'s self) -> impl Iterator<Item = (&'v str, ObjectPart<'s, 'v>)>
     where
         'v: 's,
     {
         let entries = self.value.and_then(Stored::as_mapping).into_iter().flat_map(Entries::iter);
-        entries.map(|(key, value)| (key, Part { place: self.place.step(Step::Key(key)), value: Some(value) }))
+        entries.map(|(key, value)| {
+            (key, ObjectPart { place: self.place.step(PlaceStep::Key(key)), value: Some(value) })
+        })
     }
 
     /// Tells whether there is a value other than null.
@@ -114,12 +120,12 @@ impl<'v> Part<'_, 'v> {
     }
 }
 
-impl At for Part<'_, '_> {
+impl CausePlace for ObjectPart<'_, '_> {
     fn pointer(&self) -> Pointer {
         self.place.pointer()
     }
 
-    fn pattern<'s>(&'s self, item: &mut Vec<fold::Step<'s>>, hasher: &mut DefaultHasher) -> bool {
+    fn pattern<'s>(&'s self, item: &mut Vec<fold::ItemStep<'s>>, hasher: &mut DefaultHasher) -> bool {
         self.place.pattern(item, hasher);
         true
     }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cause::Causes;
 use super::container::{common, host_ports, resize_policy, restart_policy, unmasked};
 use super::metadata::annotations;
-use super::part::Part;
+use super::part::ObjectPart;
 use super::probes::probes;
 use super::scheduling::{spread, tolerations};
 use super::security::{host_users, pod_security, user_ids};
-use super::seen::Seen;
+use super::seen::SeenValues;
 use super::system::{host_process, system_options};
 use super::{resources, selector, volume};
 use crate::k8s::go::quoted;
@@ -25,7 +25,7 @@ pub(super) struct Pod<'a> {
     pub(super) grace: Option<i64>,
 }
 
-pub(super) fn template(template: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn template(template: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let metadata = template.get("metadata");
     // The server names these places without `metadata`.
     causes.renamed(&metadata, template, |causes| {
@@ -40,7 +40,7 @@ pub(super) fn template(template: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
+fn pod(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let grace = spec.get("terminationGracePeriodSeconds");
     let volumes = volume::all(&spec.get("volumes"), causes);
     let claims = resource_claims(&spec.get("resourceClaims"), causes);
@@ -82,7 +82,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
     for gate in spec.get("readinessGates").readable() {
         causes.format(&gate.get("conditionType"), names::qualified_name);
     }
-    let mut gates = Seen::default();
+    let mut gates = SeenValues::default();
     causes.of_all_items(&spec.get("schedulingGates"), |gate, _, causes| {
         let name = gate.get("name").text();
         causes.invalid_texts(gate, name, names::qualified_name(name));
@@ -130,7 +130,7 @@ fn pod(spec: &Part<'_, '_>, causes: &mut Causes) {
     dns_config(&config, causes);
 }
 
-fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&'a str> {
+fn resource_claims<'a>(claims: &ObjectPart<'_, 'a>, causes: &mut Causes) -> BTreeSet<&'a str> {
     let mut known = BTreeSet::new();
     causes.of_all_items(claims, |claim, _, causes| {
         let name = claim.get("name");
@@ -161,13 +161,13 @@ fn resource_claims<'a>(claims: &Part<'_, 'a>, causes: &mut Causes) -> BTreeSet<&
     known
 }
 
-fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
+fn containers(spec: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let main = spec.get("containers");
     if main.items().next().is_none() {
         causes.required(&main, "");
     }
-    let mut known = Seen::default();
-    let mut ports = Seen::default();
+    let mut known = SeenValues::default();
+    let mut ports = SeenValues::default();
     causes.of_items(&main, |container, _, causes| {
         common(container, pod, causes);
         unique_name(container, &mut known, causes);
@@ -181,7 +181,7 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
         common(container, pod, causes);
         restart_policy(container, causes);
         unique_name(container, &mut known, causes);
-        host_ports(container, &mut Seen::default(), causes);
+        host_ports(container, &mut SeenValues::default(), causes);
         if container.get("restartPolicy").text() == "Always" {
             probes(container, pod, causes);
             return;
@@ -195,7 +195,7 @@ fn containers(spec: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     });
 }
 
-fn unique_name<'a>(container: &Part<'_, 'a>, known: &mut Seen<&'a str>, causes: &mut Causes) {
+fn unique_name<'a>(container: &ObjectPart<'_, 'a>, known: &mut SeenValues<&'a str>, causes: &mut Causes) {
     let name = container.get("name");
     if known.contains(&name.text()) {
         causes.duplicate(&name, &quoted(name.text()));
@@ -204,7 +204,7 @@ fn unique_name<'a>(container: &Part<'_, 'a>, known: &mut Seen<&'a str>, causes: 
     }
 }
 
-fn host_name(spec: &Part<'_, '_>, causes: &mut Causes) {
+fn host_name(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const MAX_BYTES: usize = 64;
     let name = spec.get("hostnameOverride");
     if !name.is_set() {
@@ -221,7 +221,7 @@ fn host_name(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn dns_config(config: &Part<'_, '_>, causes: &mut Causes) {
+fn dns_config(config: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let (servers, searches) = (config.get("nameservers"), config.get("searches"));
     for (list, most, what) in [(&servers, 3, "nameservers"), (&searches, 32, "search paths")] {
         if list.items().count() > most {

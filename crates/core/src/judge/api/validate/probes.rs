@@ -1,13 +1,13 @@
 //! Probes and lifecycle hooks.
 
-use super::cause::{At as _, Causes};
+use super::cause::{CausePlace as _, Causes};
 use super::container::port_number;
-use super::part::Part;
+use super::part::ObjectPart;
 use super::pod::Pod;
 use crate::judge::api::stored::Stored;
 use crate::k8s::names;
 
-pub(super) fn probes(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
+pub(super) fn probes(container: &ObjectPart<'_, '_>, pod: &Pod<'_>, causes: &mut Causes) {
     let lifecycle = container.get("lifecycle");
     for name in ["postStart", "preStop"] {
         if lifecycle.get(name).is_set() {
@@ -40,7 +40,7 @@ pub(super) fn probes(container: &Part<'_, '_>, pod: &Pod<'_>, causes: &mut Cause
     }
 }
 
-fn handler(handler: &Part<'_, '_>, grace: Option<i64>, causes: &mut Causes) {
+fn handler(handler: &ObjectPart<'_, '_>, grace: Option<i64>, causes: &mut Causes) {
     let kinds = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"].map(|kind| handler.get(kind));
     let mut there = kinds.iter().filter(|kind| kind.is_set());
     if there.next().is_none() {
@@ -82,7 +82,7 @@ fn handler(handler: &Part<'_, '_>, grace: Option<i64>, causes: &mut Causes) {
 }
 
 /// Checks a port that is a number or the name of one.
-fn port(field: &Part<'_, '_>, causes: &mut Causes) {
+fn port(field: &ObjectPart<'_, '_>, causes: &mut Causes) {
     match field.value {
         Some(Stored::Text(_)) => causes.format(field, names::port_name),
         _ => port_number(field, causes),

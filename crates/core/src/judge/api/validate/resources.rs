@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::cause::{At, Causes};
-use super::part::Part;
-use super::seen::Seen;
+use super::cause::{CausePlace, Causes};
+use super::part::ObjectPart;
+use super::seen::SeenValues;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::k8s::quantity::Quantity;
@@ -63,7 +63,7 @@ fn is_standard(name: &str) -> bool {
         || name.starts_with("requests.hugepages-")
 }
 
-fn container_resource_name(name: &str, at: &dyn At, causes: &mut Causes) {
+fn container_resource_name(name: &str, at: &dyn CausePlace, causes: &mut Causes) {
     let messages = names::qualified_name(name);
     for message in &messages {
         causes.invalid_text(at, name, message);
@@ -81,7 +81,7 @@ fn container_resource_name(name: &str, at: &dyn At, causes: &mut Causes) {
 }
 
 /// Checks one quantity of a resource.
-pub(super) fn quantity(name: &str, field: &Part<'_, '_>, quantity: &Quantity, causes: &mut Causes) {
+pub(super) fn quantity(name: &str, field: &ObjectPart<'_, '_>, quantity: &Quantity, causes: &mut Causes) {
     let shown = || quoted(&quantity.canonical());
     if quantity.is_negative() {
         causes.invalid_shown(field, &shown(), "must be greater than or equal to 0");
@@ -107,10 +107,11 @@ pub(super) fn quantity(name: &str, field: &Part<'_, '_>, quantity: &Quantity, ca
 const MOST_LISTED: usize = 64;
 
 /// Checks `resources` of a container.
-pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, causes: &mut Causes) {
+pub(super) fn of_container(resources: &ObjectPart<'_, '_>, claims: &BTreeSet<&str>, causes: &mut Causes) {
     requirements(resources, container_resource_name, causes);
     // With each request, with none, which is all of them, and with any.
-    let (mut seen, mut whole, mut any) = (Seen::default(), Seen::default(), Seen::default());
+    let (mut seen, mut whole, mut any) =
+        (SeenValues::default(), SeenValues::default(), SeenValues::default());
     let mut listed: Option<String> = None;
     for claim in resources.get("claims").items() {
         let (name, request) = (claim.get("name"), claim.get("request"));
@@ -147,7 +148,7 @@ pub(super) fn of_container(resources: &Part<'_, '_>, claims: &BTreeSet<&str>, ca
 }
 
 /// Checks `resources` of a pod spec, which hold only what all its containers share.
-pub(super) fn of_pod(resources: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn of_pod(resources: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if !resources.is_set() {
         return;
     }
@@ -166,8 +167,8 @@ pub(super) fn of_pod(resources: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks what a pod gives its containers against what they ask for.
-pub(super) fn of_pod_and_containers<'a>(spec: &Part<'_, 'a>, causes: &mut Causes) {
-    let read = |field: &Part<'_, '_>| field.value.and_then(|value| value.quantity().ok());
+pub(super) fn of_pod_and_containers<'a>(spec: &ObjectPart<'_, 'a>, causes: &mut Causes) {
+    let read = |field: &ObjectPart<'_, '_>| field.value.and_then(|value| value.quantity().ok());
     let resources = spec.get("resources");
     // What containers have of each resource that the pod names, with their index.
     let of_containers = |list: &'static str| {
@@ -212,9 +213,13 @@ pub(super) fn of_pod_and_containers<'a>(spec: &Part<'_, 'a>, causes: &mut Causes
     }
 }
 
-fn requirements(resources: &Part<'_, '_>, check_name: fn(&str, &dyn At, &mut Causes), causes: &mut Causes) {
+fn requirements(
+    resources: &ObjectPart<'_, '_>,
+    check_name: fn(&str, &dyn CausePlace, &mut Causes),
+    causes: &mut Causes,
+) {
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    let read = |field: &Part<'_, '_>| field.value.and_then(|value| value.quantity().ok());
+    let read = |field: &ObjectPart<'_, '_>| field.value.and_then(|value| value.quantity().ok());
     for (name, field) in limits.entries() {
         check_name(name, &field, causes);
         if let Some(amount) = read(&field) {

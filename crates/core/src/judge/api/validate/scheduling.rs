@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::cause::{At as _, Causes};
-use super::part::Part;
+use super::cause::{CausePlace as _, Causes};
+use super::part::ObjectPart;
 use super::selector;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
-pub(super) fn spread<'a>(constraints: &Part<'_, 'a>, causes: &mut Causes) {
-    let both = |constraint: &Part<'_, 'a>| {
+pub(super) fn spread<'a>(constraints: &ObjectPart<'_, 'a>, causes: &mut Causes) {
+    let both = |constraint: &ObjectPart<'_, 'a>| {
         (constraint.get("topologyKey").text(), constraint.get("whenUnsatisfiable").text())
     };
     // Where the last one of each is.
@@ -48,7 +48,7 @@ pub(super) fn spread<'a>(constraints: &Part<'_, 'a>, causes: &mut Causes) {
     });
 }
 
-pub(super) fn tolerations(tolerations: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn tolerations(tolerations: &ObjectPart<'_, '_>, causes: &mut Causes) {
     causes.of_items(tolerations, |toleration, _, causes| {
         let [key, operator, value, effect] =
             ["key", "operator", "value", "effect"].map(|field| toleration.get(field));

@@ -1,19 +1,19 @@
 //! Security contexts: users, sysctls, seccomp and AppArmor profiles.
 
-use super::cause::{At as _, Causes};
-use super::part::Part;
-use super::seen::Seen;
+use super::cause::{CausePlace as _, Causes};
+use super::part::ObjectPart;
+use super::seen::SeenValues;
 use super::volume;
 use crate::k8s::go::quoted;
 
-pub(super) fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn pod_security(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let security = spec.get("securityContext");
     for group in security.get("supplementalGroups").items() {
         if group.number().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
             causes.invalid(&group, "must be between 0 and 2147483647, inclusive");
         }
     }
-    let mut known = Seen::default();
+    let mut known = SeenValues::default();
     for setting in security.get("sysctls").items() {
         let name = setting.get("name");
         let part = |part: &str| {
@@ -66,7 +66,7 @@ pub(super) fn pod_security(spec: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn host_users(spec: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn host_users(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if spec.get("hostUsers").bool() != Some(false) {
         return;
     }
@@ -78,7 +78,7 @@ pub(super) fn host_users(spec: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks the seccomp and AppArmor profiles of a pod or a container.
-pub(super) fn profiles(security: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn profiles(security: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
     for (field, what) in [("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")] {
         let profile = security.get(field);
@@ -105,7 +105,7 @@ pub(super) fn profiles(security: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn user_ids(security: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn user_ids(security: &ObjectPart<'_, '_>, causes: &mut Causes) {
     for field in ["runAsUser", "runAsGroup", "fsGroup"] {
         let field = security.get(field);
         if field.number().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {

@@ -7,18 +7,18 @@ const FEW: usize = 16;
 
 /// Values that were seen.
 #[derive(Debug)]
-pub(super) struct Seen<T> {
+pub(super) struct SeenValues<T> {
     few: Vec<T>,
     many: BTreeSet<T>,
 }
 
-impl<T> Default for Seen<T> {
+impl<T> Default for SeenValues<T> {
     fn default() -> Self {
         Self { few: Vec::new(), many: BTreeSet::new() }
     }
 }
 
-impl<T: Ord> Seen<T> {
+impl<T: Ord> SeenValues<T> {
     /// Tells whether a value was seen.
     pub(super) fn contains(&self, value: &T) -> bool {
         self.few.contains(value) || self.many.contains(value)
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn few_and_many_behave_alike() {
-        let mut seen = Seen::default();
+        let mut seen = SeenValues::default();
         for value in 0..3 * FEW {
             assert!(
                 !seen.contains(&value) && seen.insert(value) && seen.contains(&value) && !seen.insert(value),

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::cause::{At as _, Causes};
-use super::part::Part;
+use super::cause::{CausePlace as _, Causes};
+use super::part::ObjectPart;
 use crate::judge::api::stored::Stored;
 use crate::k8s::names;
 
 /// Checks a mapping of labels, or a node selector. The server names the mapping, never the label.
-pub(super) fn labels(labels: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn labels(labels: &ObjectPart<'_, '_>, causes: &mut Causes) {
     for (key, value) in labels.entries() {
         for message in names::qualified_name(key) {
             causes.invalid_text(labels, key, &message).pointer = value.pointer();
@@ -20,7 +20,7 @@ pub(super) fn labels(labels: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks a `LabelSelector`.
-pub(super) fn label_selector(selector: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn label_selector(selector: &ObjectPart<'_, '_>, causes: &mut Causes) {
     labels(&selector.get("matchLabels"), causes);
     for expression in selector.get("matchExpressions").readable() {
         requirement(&expression, false, true, causes);
@@ -28,7 +28,7 @@ pub(super) fn label_selector(selector: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks one expression of a selector; those of nodes also know `Gt` and `Lt`.
-fn requirement(expression: &Part<'_, '_>, of_nodes: bool, check_values: bool, causes: &mut Causes) {
+fn requirement(expression: &ObjectPart<'_, '_>, of_nodes: bool, check_values: bool, causes: &mut Causes) {
     let (operator, values, key) =
         (expression.get("operator"), expression.get("values"), expression.get("key"));
     let count = values.items().count();
@@ -56,7 +56,7 @@ fn requirement(expression: &Part<'_, '_>, of_nodes: bool, check_values: bool, ca
 }
 
 /// Checks one term of a node selector.
-pub(super) fn node_term(term: &Part<'_, '_>, required: bool, causes: &mut Causes) {
+pub(super) fn node_term(term: &ObjectPart<'_, '_>, required: bool, causes: &mut Causes) {
     causes.of_items(&term.get("matchExpressions"), |expression, _, causes| {
         requirement(expression, true, required, causes);
     });
@@ -84,12 +84,12 @@ pub(super) fn node_term(term: &Part<'_, '_>, required: bool, causes: &mut Causes
 }
 
 /// Returns a label.
-pub(super) fn label<'v>(labels: &Part<'_, 'v>, key: &str) -> Option<&'v str> {
+pub(super) fn label<'v>(labels: &ObjectPart<'_, 'v>, key: &str) -> Option<&'v str> {
     labels.value?.get(key)?.as_str()
 }
 
 /// Tells whether a selector matches labels.
-pub(super) fn matches<'v>(selector: &Part<'_, '_>, label: impl Fn(&str) -> Option<&'v str>) -> bool {
+pub(super) fn matches<'v>(selector: &ObjectPart<'_, '_>, label: impl Fn(&str) -> Option<&'v str>) -> bool {
     let all = selector
         .get("matchLabels")
         .entries()
@@ -110,7 +110,7 @@ pub(super) fn matches<'v>(selector: &Part<'_, '_>, label: impl Fn(&str) -> Optio
 }
 
 /// Checks the affinities of a pod.
-pub(super) fn affinity(affinity: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn affinity(affinity: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     let node = affinity.get("nodeAffinity");
@@ -138,14 +138,14 @@ pub(super) fn affinity(affinity: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn weight(weight: &Part<'_, '_>, causes: &mut Causes) {
+fn weight(weight: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let number = if weight.is_set() { weight.number() } else { Some(0) };
     if let Some(number) = number.filter(|number| !(1..=100).contains(number)) {
         causes.invalid_number(weight, number, "must be in the range 1-100");
     }
 }
 
-fn pod_term(term: &Part<'_, '_>, causes: &mut Causes) {
+fn pod_term(term: &ObjectPart<'_, '_>, causes: &mut Causes) {
     label_selector(&term.get("labelSelector"), causes);
     label_selector(&term.get("namespaceSelector"), causes);
     for namespace in term.get("namespaces").items() {
@@ -170,7 +170,7 @@ fn pod_term(term: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks `matchLabelKeys` and the like.
-pub(super) fn label_keys(keys: &Part<'_, '_>, selector: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn label_keys(keys: &ObjectPart<'_, '_>, selector: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if keys.items().next().is_some() && !selector.is_set() {
         causes.forbidden(keys, "must not be specified when labelSelector is not set");
         return;

@@ -1,10 +1,10 @@
 //! Fields that depend on the operating system, and Windows host processes.
 
-use super::cause::{At as _, Causes};
-use super::part::Part;
+use super::cause::{CausePlace as _, Causes};
+use super::part::ObjectPart;
 
 /// Checks that fields of the other operating system are not set.
-pub(super) fn system_options(spec: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn system_options(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const POD: [&str; 5] = ["hostUsers", "hostPID", "hostIPC", "shareProcessNamespace", "resources"];
     const POD_SECURITY: [&str; 11] = [
         "appArmorProfile",
@@ -34,7 +34,7 @@ pub(super) fn system_options(spec: &Part<'_, '_>, causes: &mut Causes) {
     let security = spec.get("securityContext");
     match spec.at(&["os", "name"]).text() {
         "linux" => {
-            let mut check = |context: &Part<'_, '_>| {
+            let mut check = |context: &ObjectPart<'_, '_>| {
                 let options = context.get("windowsOptions");
                 if options.is_set() {
                     causes.forbidden(&options, "windows options cannot be set for a linux pod");
@@ -46,7 +46,7 @@ pub(super) fn system_options(spec: &Part<'_, '_>, causes: &mut Causes) {
             }
         }
         "windows" => {
-            let mut forbid = |around: &Part<'_, '_>, fields: &[&'static str]| {
+            let mut forbid = |around: &ObjectPart<'_, '_>, fields: &[&'static str]| {
                 for field in fields.iter().filter(|field| around.get(field).is_set()) {
                     let may = if *field == "resources" { "may not" } else { "cannot" };
                     causes.forbidden(&around.get(field), &format!("{may} be set for a windows pod"));
@@ -63,17 +63,17 @@ pub(super) fn system_options(spec: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Returns the lists of containers that a pod template may have.
-fn lists_of<'s, 'v>(spec: &'s Part<'_, 'v>) -> [Part<'s, 'v>; 2] {
+fn lists_of<'s, 'v>(spec: &'s ObjectPart<'_, 'v>) -> [ObjectPart<'s, 'v>; 2] {
     [spec.get("initContainers"), spec.get("containers")]
 }
 
 /// Checks that all containers of a pod, or none, are Windows host processes in the host network.
-pub(super) fn host_process(spec: &Part<'_, '_>, causes: &mut Causes) {
+pub(super) fn host_process(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const PROCESS: [&str; 3] = ["securityContext", "windowsOptions", "hostProcess"];
     let pod = spec.at(&PROCESS).bool();
     let (mut containers, mut processes) = (0, 0);
     let lists = lists_of(spec);
-    for container in lists.iter().flat_map(Part::items) {
+    for container in lists.iter().flat_map(ObjectPart::items) {
         let own = container.at(&PROCESS);
         if let (Some(pod), Some(value)) = (pod, own.bool())
             && pod != value

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use super::cause::{At as _, Cause, Causes};
-use super::part::Part;
+use super::cause::{Cause, CausePlace as _, Causes};
+use super::part::ObjectPart;
 use crate::judge::api::stored::Stored;
 use crate::kinds::{Api, Kind};
 use crate::text::pointer::{Pointer, Token};
@@ -15,7 +15,7 @@ use crate::text::value::{Map, Value};
 /// Both objects have their [defaults](crate::judge::api::defaults::stored).
 #[must_use]
 pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
-    let (new, before) = (Part::root(object), Part::root(old));
+    let (new, before) = (ObjectPart::root(object), ObjectPart::root(old));
     let Some(kind) = object.kind() else { return Vec::new() };
     match kind.api {
         Api::Job => {
@@ -45,7 +45,7 @@ pub fn validate_update(object: &Stored<'_>, old: &Stored<'_>) -> Vec<Cause> {
     }
 }
 
-fn schema(kind: Kind, object: &Part<'_, '_>) -> Vec<Cause> {
+fn schema(kind: Kind, object: &ObjectPart<'_, '_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     super::custom::check(kind, object, &mut causes);
     causes.into_vec()
@@ -53,7 +53,7 @@ fn schema(kind: Kind, object: &Part<'_, '_>) -> Vec<Cause> {
 
 const IMMUTABLE: &str = "field is immutable";
 
-fn metadata(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+fn metadata(new: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if !old.at(&["metadata", "deletionTimestamp"]).is_set() {
         return;
     }
@@ -72,7 +72,7 @@ fn metadata(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn job(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+fn job(new: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let (spec, before) = (new.get("spec"), old.get("spec"));
     completions(&spec, &before, causes);
     immutable(&spec.get("selector"), &before.get("selector"), causes);
@@ -83,7 +83,7 @@ fn job(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn completions(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+fn completions(spec: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let (new, before) = (spec.get("completions"), old.get("completions"));
     if spec.get("completionMode").text() != "Indexed" {
         immutable(&new, &before, causes);
@@ -92,7 +92,7 @@ fn completions(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn immutable(new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+fn immutable(new: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if new.value != old.value {
         causes.invalid_shown(new, &shown(new.value), IMMUTABLE);
     }
@@ -112,7 +112,7 @@ fn shown(value: Option<&Stored<'_>>) -> String {
 /// The scheduling directives of a pod spec, which may change while the Job is suspended.
 const DIRECTIVES: [&str; 3] = ["nodeSelector", "tolerations", "schedulingGates"];
 
-fn template(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+fn template(spec: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let (new, before) = (spec.get("template"), old.at(&["spec", "template"]));
     if new.value == before.value {
         return;
@@ -131,7 +131,7 @@ fn template(spec: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Tells whether a Job is suspended and has no pods. Since 1.36 it may have run before.
-fn is_idle(job: &Part<'_, '_>) -> bool {
+fn is_idle(job: &ObjectPart<'_, '_>) -> bool {
     let status = job.get("status");
     let says_so = status.get("conditions").items().any(|condition| {
         condition.get("type").text() == "Suspended" && condition.get("status").text() == "True"
@@ -210,7 +210,7 @@ fn difference(new: &Value, old: &Value) -> Option<Pointer> {
     }
 }
 
-fn queue(kind: Kind, new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+fn queue(kind: Kind, new: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const QUEUE: [&str; 2] = ["schedulingPolicy", "queue"];
     let limits = [new, old].map(|object| object.at(kind.limits));
     let [after, before] = limits.each_ref().map(|limits| limits.at(&QUEUE));
@@ -221,7 +221,7 @@ fn queue(kind: Kind, new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes
 
 /// Reports the fields that a schema lets nobody change. A rule that compares with the old value is not evaluated
 /// where there was none, or is none any more.
-fn unchanged(kind: Kind, new: &Part<'_, '_>, old: &Part<'_, '_>, causes: &mut Causes) {
+fn unchanged(kind: Kind, new: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes: &mut Causes) {
     for (path, message) in kind.immutable {
         let (after, before) = (new.at(path), old.at(path));
         if after.is_set() && before.is_set() && after.value != before.value {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::cause::{At, Causes};
-use super::part::Part;
-use super::seen::Seen;
+use super::cause::{CausePlace, Causes};
+use super::part::ObjectPart;
+use super::seen::SeenValues;
 use super::{env, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
@@ -45,7 +45,7 @@ const SOURCES: [(&str, &str); 30] = [
 
 /// Checks the volumes, and returns the names of the sound ones: mounts of any other are not found. The flag
 /// marks those that can be block devices.
-pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&'a str, bool> {
+pub(super) fn all<'a>(volumes: &ObjectPart<'_, 'a>, causes: &mut Causes) -> BTreeMap<&'a str, bool> {
     let mut known = BTreeMap::new();
     causes.of_items(volumes, |volume, _, causes| {
         let before = causes.len();
@@ -65,7 +65,7 @@ pub(super) fn all<'a>(volumes: &Part<'_, 'a>, causes: &mut Causes) -> BTreeMap<&
     known
 }
 
-fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
+fn source(volume: &ObjectPart<'_, '_>, causes: &mut Causes) {
     // Iterate over the fields of the volume, which are few, not over all kinds.
     let set = volume.entries().filter(|(_, source)| source.is_set());
     let mut kinds: Vec<usize> =
@@ -84,7 +84,7 @@ fn source(volume: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Reports missing fields.
-fn need(source: &Part<'_, '_>, fields: &[&'static str], causes: &mut Causes) {
+fn need(source: &ObjectPart<'_, '_>, fields: &[&'static str], causes: &mut Causes) {
     for field in fields {
         let field = source.get(field);
         causes.required_text(&field);
@@ -109,7 +109,7 @@ const NEEDED: [(&str, &[&str]); 14] = [
     ("vsphereVolume", &["volumePath"]),
 ];
 
-fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
+fn of_kind(kind: &str, source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     match kind {
         "emptyDir" => {
             let limit = source.get("sizeLimit");
@@ -206,7 +206,7 @@ fn of_kind(kind: &str, source: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn csi(source: &Part<'_, '_>, causes: &mut Causes) {
+fn csi(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     need(source, &["driver"], causes);
     let driver = source.get("driver");
     if !driver.text().is_empty() {
@@ -221,21 +221,21 @@ fn csi(source: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn need_list(source: &Part<'_, '_>, field: &'static str, causes: &mut Causes) {
+fn need_list(source: &ObjectPart<'_, '_>, field: &'static str, causes: &mut Causes) {
     let list = source.get(field);
     if list.items().next().is_none() {
         causes.required(&list, "");
     }
 }
 
-fn mode(mode: &Part<'_, '_>, causes: &mut Causes) {
+fn mode(mode: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if mode.number().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
         causes.invalid(mode, "must be a number between 0 and 0777 (octal), both inclusive");
     }
 }
 
 /// Checks the keys of a config map or secret that are files.
-fn files(source: &Part<'_, '_>, causes: &mut Causes) {
+fn files(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     mode(&source.get("defaultMode"), causes);
     for item in source.get("items").readable() {
         need(&item, &["key", "path"], causes);
@@ -244,7 +244,7 @@ fn files(source: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn file_path(path: &Part<'_, '_>, causes: &mut Causes) {
+fn file_path(path: &ObjectPart<'_, '_>, causes: &mut Causes) {
     inner_path(path, path, causes);
     if path.text().starts_with("..") && !path.text().starts_with("../") {
         causes.invalid(path, "must not start with '..'");
@@ -252,28 +252,28 @@ fn file_path(path: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks a path inside the volume; the server may name another place than the field.
-pub(super) fn inner_path(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
+pub(super) fn inner_path(path: &ObjectPart<'_, '_>, said: &dyn CausePlace, causes: &mut Causes) {
     if path.text().starts_with('/') {
         causes.invalid_text(said, path.text(), "must be a relative path").pointer = path.pointer();
     }
     no_steps_up(path, said, causes);
 }
 
-fn no_steps_up(path: &Part<'_, '_>, said: &dyn At, causes: &mut Causes) {
+fn no_steps_up(path: &ObjectPart<'_, '_>, said: &dyn CausePlace, causes: &mut Causes) {
     if path.text().split('/').any(|step| step == "..") {
         causes.invalid_text(said, path.text(), "must not contain '..'").pointer = path.pointer();
     }
 }
 
 /// Checks the fields of the pod that are files.
-fn pod_fields(source: &Part<'_, '_>, causes: &mut Causes) {
+fn pod_fields(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     for item in source.get("items").items() {
         // The server omits the item.
         causes.renamed(&item, source, |causes| pod_field_file(&item, causes));
     }
 }
 
-fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
+fn pod_field_file(item: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const FIELDS: [&str; 5] =
         ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     need(item, &["path"], causes);
@@ -296,7 +296,7 @@ fn pod_field_file(item: &Part<'_, '_>, causes: &mut Causes) {
     mode(&item.get("mode"), causes);
 }
 
-fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
+fn projected(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     mode(&source.get("defaultMode"), causes);
     for part in source.get("sources").readable() {
         for kind in ["secret", "configMap"] {
@@ -336,8 +336,8 @@ fn projected(source: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Two sources of a volume must not have the same path. Ignores tokens.
-fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
-    let mut known = Seen::default();
+fn no_path_twice(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
+    let mut known = SeenValues::default();
     for part in source.get("sources").items() {
         for kind in ["secret", "configMap", "downwardAPI"] {
             let files = part.get(kind);
@@ -354,7 +354,7 @@ fn no_path_twice(source: &Part<'_, '_>, causes: &mut Causes) {
 }
 
 /// Checks the data source of a volume.
-fn data_source(source: &Part<'_, '_>, causes: &mut Causes) {
+fn data_source(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if !source.is_set() {
         return;
     }
@@ -371,7 +371,7 @@ fn data_source(source: &Part<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
+fn ephemeral(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let template = source.get("volumeClaimTemplate");
     if !template.is_set() {
@@ -389,7 +389,7 @@ fn ephemeral(source: &Part<'_, '_>, causes: &mut Causes) {
             causes.unsupported(&modes, &quoted(mode.text()), &MODES).pointer = mode.pointer();
         }
     }
-    let alone = |mode: &Part<'_, '_>| mode.text() == "ReadWriteOncePod";
+    let alone = |mode: &ObjectPart<'_, '_>| mode.text() == "ReadWriteOncePod";
     if modes.items().any(|mode| alone(&mode))
         && modes.items().any(|mode| !alone(&mode) && MODES.contains(&mode.text()))
     {
