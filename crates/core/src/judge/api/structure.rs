@@ -18,7 +18,7 @@ use crate::text::patch::Op;
 use crate::text::placeholder::{help as placeholder_help, is_no_image, is_placeholder, is_to_replace};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::suggest;
-use crate::text::value::{Map, Value, json};
+use crate::text::value::Value;
 
 /// Checks an object. One whose schema is unknown has no findings.
 pub(super) fn check(object: &Value, reading: ObjectReading) -> Vec<Finding> {
@@ -329,7 +329,7 @@ impl StructureWalk<'_> {
             self.belongs_at(&home, (key, value), (level, &begin), pointer);
             return;
         }
-        if let Some(inner) = inner(fields, value) {
+        if let Some(inner) = meant::inner(fields, value) {
             self.belongs_without(key, inner, (level, &begin), (parent, pointer));
             return;
         }
@@ -346,59 +346,6 @@ impl StructureWalk<'_> {
         let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), begin, help).at_key();
         if renames {
             finding.fix(Safety::Unsafe, vec![Op::Add(target, value.clone()), Op::Remove(pointer)]);
-        }
-    }
-
-    /// Reports an unknown field that belongs at another place.
-    fn belongs_at(
-        &mut self,
-        home: &Pointer,
-        (key, value): (&str, &Value),
-        (level, begin): (Level, &str),
-        pointer: Pointer,
-    ) {
-        let message = format!("{begin}; it belongs at `{home}`");
-        let target = home.key(key);
-        let is_mapping = |at: &Pointer| at.find(self.object).is_some_and(Value::is_object);
-        let moved = match home.find(self.object) {
-            Some(Value::Object(fields)) if fields.get(key).is_none() => {
-                Some(Op::Add(target.clone(), value.clone()))
-            }
-            None if home.parent().is_some_and(|around| is_mapping(&around)) => {
-                Some(Op::Add(home.clone(), json!({key: value.clone()})))
-            }
-            _ => None,
-        };
-        let help = format!("move it to `{target}`");
-        let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
-        if let Some(moved) = moved {
-            finding.fix(Safety::Unsafe, vec![moved, Op::Remove(pointer)]);
-        }
-    }
-
-    /// Reports an unknown field whose own fields belong in its place: an extra level, or an older API, such as
-    /// `source` of a pod's resource claim, until Kubernetes 1.31.
-    fn belongs_without(
-        &mut self,
-        key: &str,
-        inner: &Map,
-        (level, begin): (Level, &str),
-        (parent, pointer): (&Pointer, Pointer),
-    ) {
-        let message = format!("{begin}; its fields belong directly in `{parent}`");
-        let names = inner.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
-        let help = format!("replace `{}` with {names}", short(key));
-        let around = parent.find(self.object);
-        let free = !parent.is_root()
-            && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
-        let ops = inner
-            .iter()
-            .map(|(name, value)| Op::Add(parent.key(name), value.clone()))
-            .chain([Op::Remove(pointer.clone())]);
-        let ops: Vec<Op> = if free { ops.collect() } else { Vec::new() };
-        let finding = self.report(UNKNOWN_FIELD, level, pointer, message, help).at_key();
-        if !ops.is_empty() {
-            finding.fix(Safety::Unsafe, ops);
         }
     }
 }
@@ -423,17 +370,6 @@ fn bracketed(value: &Value) -> Option<&str> {
     let [inner] = value.as_array()?.as_slice() else { return None };
     let [name] = inner.as_array()?.as_slice() else { return None };
     name.as_str()
-}
-
-/// The most fields of an extra level that are proposed to move up.
-const MAX_MOVED_FIELDS: usize = 3;
-
-/// Returns the fields of a mapping that is an extra level: all of them are fields of the mapping around it.
-fn inner<'v>(fields: &SchemaFields, value: &'v Value) -> Option<&'v Map> {
-    let inner = value.as_object()?;
-    let fits =
-        (1..=MAX_MOVED_FIELDS).contains(&inner.len()) && inner.keys().all(|name| fields.get(name).is_some());
-    fits.then_some(inner)
 }
 
 /// Tells whether one name is a misspelling of the other, or its first words, rather than another word with

@@ -6,8 +6,12 @@ use crate::judge::api::schema::{Id, SchemaFields, SchemaShape};
 use crate::judge::checks::UNKNOWN_FIELD;
 use crate::judge::finding::{Level, Safety};
 use crate::kinds::Kind;
+use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
+use crate::text::value::{Map, Value, json};
+
+/// The most fields of an extra level that are proposed to move up.
+const MAX_MOVED_FIELDS: usize = 3;
 
 impl StructureWalk<'_> {
     /// Returns the level and message for a field of a custom resource that is like no other: a release of the
@@ -48,6 +52,59 @@ impl StructureWalk<'_> {
         }
     }
 
+    /// Reports an unknown field that belongs at another place.
+    pub(super) fn belongs_at(
+        &mut self,
+        home: &Pointer,
+        (key, value): (&str, &Value),
+        (level, begin): (Level, &str),
+        pointer: Pointer,
+    ) {
+        let message = format!("{begin}; it belongs at `{home}`");
+        let target = home.key(key);
+        let is_mapping = |at: &Pointer| at.find(self.object).is_some_and(Value::is_object);
+        let moved = match home.find(self.object) {
+            Some(Value::Object(fields)) if fields.get(key).is_none() => {
+                Some(Op::Add(target.clone(), value.clone()))
+            }
+            None if home.parent().is_some_and(|around| is_mapping(&around)) => {
+                Some(Op::Add(home.clone(), json!({key: value.clone()})))
+            }
+            _ => None,
+        };
+        let help = format!("move it to `{target}`");
+        let finding = self.report(UNKNOWN_FIELD, level, pointer.clone(), message, help).at_key();
+        if let Some(moved) = moved {
+            finding.fix(Safety::Unsafe, vec![moved, Op::Remove(pointer)]);
+        }
+    }
+
+    /// Reports an unknown field whose own fields belong in its place: an extra level, or an older API, such as
+    /// `source` of a pod's resource claim, until Kubernetes 1.31.
+    pub(super) fn belongs_without(
+        &mut self,
+        key: &str,
+        inner: &Map,
+        (level, begin): (Level, &str),
+        (parent, pointer): (&Pointer, Pointer),
+    ) {
+        let message = format!("{begin}; its fields belong directly in `{parent}`");
+        let names = inner.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+        let help = format!("replace `{}` with {names}", short(key));
+        let around = parent.find(self.object);
+        let free = !parent.is_root()
+            && inner.keys().all(|name| around.is_some_and(|around| around.get(name).is_none()));
+        let ops = inner
+            .iter()
+            .map(|(name, value)| Op::Add(parent.key(name), value.clone()))
+            .chain([Op::Remove(pointer.clone())]);
+        let ops: Vec<Op> = if free { ops.collect() } else { Vec::new() };
+        let finding = self.report(UNKNOWN_FIELD, level, pointer, message, help).at_key();
+        if !ops.is_empty() {
+            finding.fix(Safety::Unsafe, ops);
+        }
+    }
+
     /// Tells whether a field may be given the name of a similar one: if the value has its type, and the name is a
     /// misspelling. Text under a longer name has another form: `runtimeEnv` was base64, `runtimeEnvYAML` is YAML.
     pub(super) fn may_be_renamed(
@@ -70,6 +127,14 @@ impl StructureWalk<'_> {
             _ => true,
         }
     }
+}
+
+/// Returns the fields of a mapping that is an extra level: all of them are fields of the mapping around it.
+pub(super) fn inner<'v>(fields: &SchemaFields, value: &'v Value) -> Option<&'v Map> {
+    let inner = value.as_object()?;
+    let fits =
+        (1..=MAX_MOVED_FIELDS).contains(&inner.len()) && inner.keys().all(|name| fields.get(name).is_some());
+    fits.then_some(inner)
 }
 
 /// Returns the help for a value of the wrong type, and the value that was probably meant.

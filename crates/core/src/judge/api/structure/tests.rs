@@ -1,6 +1,6 @@
 use super::*;
 use crate::text::meter;
-use crate::text::value::json;
+use crate::text::value::{Map, json};
 
 fn job(spec: Value) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
