@@ -138,7 +138,7 @@ pub(super) fn event<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<WireEvent<
     })
 }
 
-/// A `ClaimStatus`: why the API server rejected a request.
+/// A `Status`: why the API server rejected a request.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ApiRefusal<'a> {
     #[serde(default, borrow)]
@@ -204,7 +204,7 @@ mod tests {
             matches!(event::<WireClaim<'_>>(line("BOOKMARK", object).as_bytes()), Ok(WireEvent::Bookmark(v)) if v == "9")
         );
         assert!(matches!(
-            event::<WireClaim<'_>>(line("ERROR", r#"{"kind":"ClaimStatus","code":410}"#).as_bytes()),
+            event::<WireClaim<'_>>(line("ERROR", r#"{"kind":"Status","code":410}"#).as_bytes()),
             Ok(WireEvent::Error(410))
         ));
         assert!(event::<WireClaim<'_>>(b"<html>").is_err());
@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn only_a_status_says_not_found() {
         let refusal = |text: &'static str| serde_json::from_str::<ApiRefusal<'_>>(text).unwrap_or_default();
-        assert!(refusal(r#"{"kind":"ClaimStatus","reason":"NotFound","code":404}"#).is_not_found());
-        assert!(!refusal(r#"{"kind":"ClaimStatus","reason":"Forbidden","code":403}"#).is_not_found());
+        assert!(refusal(r#"{"kind":"Status","reason":"NotFound","code":404}"#).is_not_found());
+        assert!(!refusal(r#"{"kind":"Status","reason":"Forbidden","code":403}"#).is_not_found());
         assert!(!refusal("<h1>404</h1>").is_not_found());
     }
 

@@ -19,8 +19,8 @@ pub struct Object<'v> {
 /// Calls a function with the objects of a document in order, until it breaks: the document itself, or the items
 /// of a list of objects, and theirs. They are made one by one, since a list may have one for every three bytes.
 ///
-/// A list is an object with `items` whose kind ends in `ObjectList`. An item without `apiVersion` and `kind` has
-/// those of the list, without the `ObjectList`, as in client-go. Items that are not objects are skipped.
+/// A list is an object with `items` whose kind ends in `List`. An item without `apiVersion` and `kind` has
+/// those of the list, without the `List`, as in client-go. Items that are not objects are skipped.
 pub fn each<'v, B>(document: &'v Value, mut take: impl FnMut(Object<'v>) -> ControlFlow<B>) -> Option<B> {
     take_apart(Pointer::root(), Cow::Borrowed(document), &mut take).break_value()
 }
