@@ -1,10 +1,10 @@
 //! What an UPDATE may be denied for: violations that are new, or worse than before.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
 use super::engine::{Judgement, Which, Wishes};
 use super::finding::{Finding, Level};
-use super::fold::{ItemWalk, Way, each_place};
+use super::fold::{Hashes, ItemWalk, Way, each_place};
 use super::request::Request;
 use super::rule::Ratchet;
 use crate::kinds::{Part, Workload};
@@ -48,11 +48,12 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
     let known = known
         .iter()
         .filter(|finding| finding.level == Level::Deny || same_spec && finding.level == Level::Warn);
-    let mut places: HashSet<(&str, u64)> = HashSet::new();
+    let mut places: BTreeMap<&str, Hashes> = BTreeMap::new();
     for finding in known {
         let items = finding.items.as_deref();
+        let before = places.entry(&*finding.rule).or_default();
         each_place(&finding.path, items, (old, Way::ByName), &mut |place| {
-            places.insert((&*finding.rule, place.hash()));
+            before.insert(place.hash());
         });
     }
     let mut new = Vec::new();
@@ -64,7 +65,8 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
         if has_grown(finding) {
             continue;
         }
-        let is_known = |place: &ItemWalk<'_>| places.contains(&(&*finding.rule, place.hash()));
+        let before = places.get(&*finding.rule);
+        let is_known = |place: &ItemWalk<'_>| before.is_some_and(|places| places.contains(&place.hash()));
         let here = (request.object, Way::ByName);
         let Some(items) = finding.items.as_deref() else {
             let mut known = false;
