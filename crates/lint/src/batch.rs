@@ -33,7 +33,7 @@ fn other_kinds() -> impl Iterator<Item = &'static str> {
 }
 
 /// Tells whether a kind's name suggests batch work.
-pub fn is_kind(name: &str) -> bool {
+pub(crate) fn is_kind(name: &str) -> bool {
     name.contains("Job") || other_kinds().any(|kind| kind == name)
 }
 
@@ -63,7 +63,7 @@ fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> b
 }
 
 /// Tells whether unreadable text names a batch kind or its group, at any place.
-pub fn names_batch(text: &[u8]) -> bool {
+pub(crate) fn names_batch(text: &[u8]) -> bool {
     let text = without_zeros(text);
     let text = String::from_utf8_lossy(&text);
     let is_named = |kind: &str| kind.split(|c: char| !c.is_alphanumeric()).take(MOST_WORDS).any(is_kind);
@@ -77,7 +77,7 @@ fn without_zeros(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Tells whether unreadable text may be a manifest of batch work, from its fields at any place.
-pub fn may_be_manifest(text: &[u8]) -> bool {
+pub(crate) fn may_be_manifest(text: &[u8]) -> bool {
     let text = without_zeros(text);
     let text = String::from_utf8_lossy(&text);
     let mut versions = values(&text, "apiVersion").peekable();

@@ -200,12 +200,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     let (kind, version) = (text("/kind")?, text("/apiVersion")?);
     if kind.ends_with("TrainingRuntime") {
         let span = document.locate(&(&object.at / "kind")).map(|span| span.value)?;
-        let location = Location {
-            file: Arc::clone(&input.path),
-            start: lines.position(span.start),
-            end: lines.position(span.end),
-            span: span.clone(),
-        };
+        let location = Location::at(&input.path, span.clone(), lines);
         let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
         let runtime = Runtime::from_object(&object.value, source)?;
         let key = (kind.to_owned(), name);
@@ -229,12 +224,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     };
     let span =
         found.or_else(|| Some(document.locate(&object.at)?.value)).unwrap_or_else(|| document.span.clone());
-    let location = Location {
-        file: Arc::clone(&input.path),
-        start: lines.position(span.start),
-        end: lines.position(span.end),
-        span: span.clone(),
-    };
+    let location = Location::at(&input.path, span.clone(), lines);
     let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
     if kind == "PersistentVolume" {
         return Some(Read(ClaimsObject::Volume(

@@ -18,7 +18,7 @@ pub struct Patch {
 
 /// Returns lists of patches that may be for batch work, in an object that a cluster renders: a Kustomization
 /// of Flux, or an Application of Argo CD.
-pub fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer> {
+pub(crate) fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();
     let spec = Pointer::of(&["spec"]);

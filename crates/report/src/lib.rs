@@ -50,7 +50,7 @@ use jobgate_core::admission::dry_run::Prediction;
 use jobgate_core::judge::finding::{Finding, Level, Safety};
 use jobgate_core::judge::fold::Named;
 use jobgate_core::judge::rules::RuleSet;
-use jobgate_core::text::lines::Position;
+use jobgate_core::text::lines::{Lines, Position};
 use jobgate_core::text::value::make_room;
 pub use object::ObjectId;
 pub use place::{first_line, span};
@@ -70,6 +70,15 @@ pub struct Location {
     pub start: Position,
     /// Where they end, exclusive.
     pub end: Position,
+}
+
+impl Location {
+    /// Returns the place of some bytes of a file, whose lines are those.
+    #[must_use]
+    pub fn at(file: &Arc<str>, span: Range<usize>, lines: &Lines<'_>) -> Self {
+        let (start, end) = (lines.position(span.start), lines.position(span.end));
+        Self { file: Arc::clone(file), span, start, end }
+    }
 }
 
 /// A further place of a finding, looked up.

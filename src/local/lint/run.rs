@@ -121,8 +121,7 @@ impl LintRun<'_> {
         for claim in self.facts.locations(&input.path).chain(self.claims.locations(&input.path)) {
             let span =
                 shifts.of(claim.span.start, claim.span.start)..shifts.of(claim.span.start, claim.span.end);
-            let (start, end) = (lines.position(span.start), lines.position(span.end));
-            let now = Location { file: Arc::clone(&claim.file), span, start, end };
+            let now = Location::at(&claim.file, span, &lines);
             file.moved.insert((Arc::clone(&claim.file), claim.span.start, claim.span.end), now);
         }
         if self.options.keep_sources && !(file.report.findings.is_empty() && file.moved.is_empty()) {

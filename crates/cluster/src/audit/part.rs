@@ -153,13 +153,7 @@ impl ExcerptText {
     }
 
     fn location(&self, file: &Arc<str>, span: std::ops::Range<usize>) -> Location {
-        let lines = Lines::new(self.source.as_bytes());
-        Location {
-            file: Arc::clone(file),
-            start: lines.position(span.start),
-            end: lines.position(span.end),
-            span,
-        }
+        Location::at(file, span, &Lines::new(self.source.as_bytes()))
     }
 }
 

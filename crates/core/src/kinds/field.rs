@@ -199,7 +199,7 @@ fn text_of(value: Option<&Value>) -> Field<'_, &str> {
 }
 
 /// Tells whether a value is a mapping, or one that is not there.
-fn may_be_read(value: &Value) -> bool {
+pub(super) fn may_be_read(value: &Value) -> bool {
     value.is_object() || value.is_null()
 }
 

@@ -1,6 +1,6 @@
 //! Where the pods of a kind are, how many there are, and when they end: the parts of [`Pods`].
 
-use crate::kinds::field::{Part, Path};
+use crate::kinds::field::{Part, Path, may_be_read};
 use crate::text::meter;
 use crate::text::value::Map;
 
@@ -155,8 +155,7 @@ fn each<'a>(
             let next = to_next.map(|path| path.iter().try_fold(value, |value, key| value.get(key)));
             next.is_none_or(|next| next.is_some_and(|next| next.is_array() || next.is_object()))
         };
-        let is_read = is_empty || value.is_object();
-        if !is_read || !leads_on() || is_empty && visit(Visit::Empty(&around, index)) {
+        if !may_be_read(value) || !leads_on() || is_empty && visit(Visit::Empty(&around, index)) {
             continue;
         }
         let part = Part { pointer: &around.pointer / index, value: Some(value) };
