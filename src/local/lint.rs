@@ -8,7 +8,6 @@
 
 mod after;
 mod answers;
-mod arguments;
 mod chart;
 mod claims;
 mod fixing;

@@ -6,6 +6,7 @@
 
 pub mod against;
 mod answers;
+pub mod attribute;
 pub mod baseline;
 pub mod batch;
 pub mod claims;
@@ -14,6 +15,7 @@ pub mod fix;
 mod input;
 mod judged;
 mod loaded;
+pub mod merge;
 mod near;
 pub mod objects;
 mod options;

@@ -6,21 +6,20 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::arguments::RunArguments;
 use super::fixing::Unwritten;
 use super::input::Unreadable;
 use super::kustomization::Kustomizations;
 use super::options::Options;
 use super::place::whole_file;
 use super::rendering::RenderingOutcome;
-use super::run::{FileResult, LintRun, Moved};
+use super::run::{FileResult, LintRun};
 use super::{after, chart, claims, source};
-use crate::judge::checks::UNRENDERED_TEMPLATE;
 use crate::judge::policy::Policy;
 use crate::local::paths::normal;
 use crate::report::{Reason, Report, Unjudged, unjudged_order};
 use jobgate_lint::Input;
 use jobgate_lint::claims::Claims;
+use jobgate_lint::merge::{Moved, RunArguments, has_kind, move_related, once_a_chart};
 
 /// The results of a run.
 #[derive(Debug, Default)]
@@ -75,7 +74,7 @@ pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
             Ok(mut file) => {
                 // For a patch without a kind, the patched object decides.
                 file.report.unjudged.retain(|unjudged| match &unjudged.reason {
-                    Reason::Patch(by) => says_kind(unjudged) || kustomizations.patches_batch(by, &taking),
+                    Reason::Patch(by) => has_kind(unjudged) || kustomizations.patches_batch(by, &taking),
                     _ => true,
                 });
                 merged.arguments.take(input, &file.report);
@@ -153,16 +152,6 @@ fn with_batch(inputs: &[Input], files: &[Result<FileResult, Unreadable>]) -> BTr
         .collect()
 }
 
-/// Moves the further places of findings to where fixes of other files have put them.
-fn move_related(report: &mut Report, moved: &Moved) {
-    let related = report.findings.iter_mut().flat_map(|located| &mut located.related);
-    for location in related.filter_map(|related| related.location.as_mut()) {
-        if let Some(now) = moved.get(&(Arc::clone(&location.file), location.span.start, location.span.end)) {
-            *location = now.clone();
-        }
-    }
-}
-
 /// Adds the texts of files that only further places of findings are in.
 fn add_sources_of_related(report: &mut Report, run: &LintRun<'_>) {
     let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
@@ -171,34 +160,4 @@ fn add_sources_of_related(report: &mut Report, run: &LintRun<'_>) {
     let missing: BTreeSet<Arc<str>> = files.filter(|file| !here.contains(file)).collect();
     let texts = missing.into_iter().filter_map(|path| Some((Arc::clone(&path), run.claim_text(&path)?)));
     report.sources.extend(texts.collect::<Vec<_>>());
-}
-
-/// Keeps one entry per chart, at its first template. Returns the directories of the charts.
-fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
-    let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
-    let mut again: BTreeSet<Arc<str>> = BTreeSet::new();
-    report.unjudged.retain_mut(|unjudged| {
-        let Reason::Chart(dir) = &unjudged.reason else { return true };
-        let first = known.insert(Arc::clone(dir));
-        if let Some(location) = unjudged.location.as_ref().filter(|_| !first) {
-            again.insert(Arc::clone(&location.file));
-        }
-        // It is about the whole chart.
-        unjudged.document = None;
-        first
-    });
-    if !again.is_empty() {
-        report.findings.retain(|located| {
-            located.finding.rule != UNRENDERED_TEMPLATE || !again.contains(&located.location.file)
-        });
-        let named: BTreeSet<&Arc<str>> =
-            report.findings.iter().map(|located| &located.location.file).collect();
-        report.sources.retain(|file, _| !again.contains(file) || named.contains(file));
-    }
-    known
-}
-
-/// Tells whether something that was not judged has a kind.
-fn says_kind(unjudged: &Unjudged) -> bool {
-    unjudged.object.as_ref().is_some_and(|object| !object.kind.is_empty())
 }

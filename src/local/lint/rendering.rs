@@ -4,12 +4,9 @@
 //! What is rendered from a file takes the place of what the file says by itself: a base lacks what an overlay
 //! adds. A finding that both have is the file's, which knows its place exactly and how to fix it.
 
-mod attribution;
 mod explain;
 mod harmless;
 mod judged;
-mod outline;
-mod place;
 mod plan;
 mod without;
 
@@ -20,19 +17,20 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::kustomization::{self, Kustomizations, Taking};
-use super::options::Rendering;
+use super::options::{MAX_FILE_SIZE, Rendering};
 use super::place::{order, whole_file};
 use super::run::{FileResult, LintRun};
+use super::source;
 use crate::judge::checks::{DUPLICATE_KEY, SYNTAX, UNRENDERED_TEMPLATE};
 use crate::local::files::Tree;
-use crate::local::paths::{normal, seen};
+use crate::local::paths::{normal, seen, shown};
 use crate::local::render::Renderer;
 use crate::report::{Holdings, NotRendered, Reason, Report, Unjudged};
-use attribution::Attribution;
 use explain::MissingTools;
 use harmless::harmless;
 use jobgate_lint::Input;
-use judged::{FindingKey, JudgedRendering, judged, key};
+use jobgate_lint::attribute::{AttributionOptions, FindingKey, attribute, key};
+use judged::{JudgedRendering, judged};
 use plan::RenderJob;
 
 /// How often the components of kustomizations that cannot be rendered are tried.
@@ -145,11 +143,21 @@ impl RenderingOutcome {
             .filter_map(|input| Some((seen(input.content.file()?), Arc::clone(&input.path))))
             .collect();
         let plain = outcome.keys(inputs, files);
-        let mut attribution = Attribution::new(rendering, run.options, &names, &plain);
-        for judged in done {
-            attribution.take(judged);
-        }
-        let (report, kept) = attribution.end();
+        let open = |path: &Path| {
+            let text = source::load(&Input::named(path), MAX_FILE_SIZE).ok()?.ok()?;
+            Some((names.get(path).cloned().unwrap_or_else(|| shown(path).into()), text))
+        };
+        let (report, kept) = attribute(
+            done.into_iter().map(|judged| judged.manifest),
+            &AttributionOptions {
+                open: &open,
+                limits: &run.options.limits(),
+                plain: &plain,
+                is_excluded: &|file| rendering.exclusions.has(Path::new(file), false),
+                fix: run.options.fix.map(|fixing| fixing.most),
+                keep_sources: run.options.keep_sources,
+            },
+        );
         let (charts, kustomizations) = (outcome.report.charts, outcome.report.kustomizations);
         outcome.report = Report { charts, kustomizations, ..report };
         outcome.kept = kept;
@@ -160,7 +168,7 @@ impl RenderingOutcome {
     fn cover_files(&mut self, done: &[JudgedRendering]) {
         let mut charts: BTreeSet<&Path> = BTreeSet::new();
         for judged in done {
-            let report = &judged.file.report;
+            let report = &judged.manifest.report;
             if report.objects > 0 || !report.findings.is_empty() || !report.unjudged.is_empty() {
                 self.spoken.insert(normal(judged.of.file()));
             }
@@ -171,7 +179,7 @@ impl RenderingOutcome {
                         self.without.insert(normal(judged.of.file()), judged.without.clone());
                     }
                     self.charts.insert(normal(dir));
-                    let templates = judged.origins.iter().flatten().cloned();
+                    let templates = judged.manifest.origins.iter().flatten().cloned();
                     self.covered.extend(templates.map(|file| (file, Cover::Template)));
                 }
                 RenderJob::Kustomization(tree) => {

@@ -1,6 +1,5 @@
 //! One file of a run: read, judged and fixed.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use crate::text::lines::Lines;
 use crate::text::number::bytes;
 use crate::text::yaml::{self, Edit};
 use jobgate_lint::claims::{Claims, Scope};
+use jobgate_lint::merge::Moved;
 use jobgate_lint::shifts::{Shifts, start};
 use jobgate_lint::{FileJudgement, Input, Loaded, Reached, Subject};
 
@@ -36,9 +36,6 @@ pub(super) struct LintRun<'a> {
     pub(super) alone: Option<Loaded>,
     pub(super) options: &'a Options<'a>,
 }
-
-/// The new places of claims that fixes have moved, by file and old span.
-pub(super) type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
 
 /// The results of one file.
 #[derive(Default)]

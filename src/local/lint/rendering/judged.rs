@@ -6,49 +6,25 @@ use std::sync::Arc;
 
 use super::plan::{self, RenderJob};
 use super::without;
-use crate::judge::finding::Level;
-use crate::judge::rule::RuleId;
 use crate::local::lint::claims;
 use crate::local::lint::kustomization::{self, Absent};
 use crate::local::lint::options::Options;
-use crate::local::lint::run::{FileResult, LintRun};
+use crate::local::lint::run::LintRun;
 use crate::local::paths::{seen, shown};
 use crate::local::render::{Origin, Renderer, of_chart};
-use crate::report::{Kustomized, Located, NotRendered, Render, Rendered, helm_again, helm_dependencies};
+use crate::report::{Kustomized, NotRendered, Render, Rendered, helm_again, helm_dependencies};
 use crate::text::yaml::{self, Chunk};
 use jobgate_lint::Input;
 use jobgate_lint::Loaded;
+use jobgate_lint::attribute::RenderedManifest;
 use jobgate_lint::document::helm_source;
-
-/// What a finding of a file and one of its rendering have in common: the file, the document, the rule, the
-/// level, which depends on the path, and the field.
-pub(super) type FindingKey = (Arc<str>, usize, RuleId, Level, String);
 
 /// A rendering that was judged.
 pub(super) struct JudgedRendering {
     pub(super) of: RenderJob,
-    pub(super) input: Input,
-    pub(super) text: Loaded,
-    pub(super) chunks: Vec<Option<Chunk>>,
-    /// The file of each document.
-    pub(super) origins: Vec<Option<PathBuf>>,
-    /// Whether the renderer reported source files.
-    pub(super) has_origins: bool,
-    /// The chart that a document comes from, where it is packed.
-    pub(super) packed: BTreeMap<usize, String>,
+    pub(super) manifest: RenderedManifest,
     /// The dependencies that the chart was rendered without.
     pub(super) without: Vec<String>,
-    pub(super) file: FileResult,
-}
-
-pub(super) fn key(located: &Located) -> FindingKey {
-    (
-        Arc::clone(&located.location.file),
-        located.document,
-        located.finding.rule.clone(),
-        located.finding.level,
-        located.finding.path.to_string(),
-    )
 }
 
 /// Renders and judges.
@@ -127,17 +103,23 @@ pub(super) fn judged(
     let options = Options { fix: None, keep_sources: false, ..*run.options };
     let (file, _) = run.documents(&input, &text, &options, Some(&own));
     let has_origins = origins.iter().any(Option::is_some);
-    Ok(JudgedRendering {
-        of: job.clone(),
-        input,
+    let patches = match job {
+        RenderJob::Chart { .. } => Vec::new(),
+        RenderJob::Kustomization(tree) if has_origins => tree.patches.iter().cloned().collect(),
+        RenderJob::Kustomization(tree) => tree.files.iter().cloned().collect(),
+    };
+    let manifest = RenderedManifest {
+        path: input.path,
         text,
         chunks,
+        report: file.report,
+        root: path.to_owned(),
+        is_chart: matches!(job, RenderJob::Chart { .. }),
         origins,
-        has_origins,
         packed,
-        without: lacking,
-        file,
-    })
+        patches,
+    };
+    Ok(JudgedRendering { of: job.clone(), manifest, without: lacking })
 }
 
 /// Returns the template of each document, and the dependency of those whose template is packed.

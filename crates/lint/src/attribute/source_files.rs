@@ -6,16 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::outline::Outline;
-use crate::judge::finding::Part;
-use crate::local::lint::options::MAX_FILE_SIZE;
-use crate::local::lint::source;
-use crate::local::paths;
-use crate::report::span;
-use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
-use crate::text::yaml::{self, Document, Limits};
-use jobgate_lint::Input;
-use jobgate_lint::Loaded;
+use crate::Loaded;
+use jobgate_core::judge::finding::Part;
+use jobgate_core::text::pointer::{Pointer, Token};
+use jobgate_core::text::value::Value;
+use jobgate_core::text::yaml::{self, Document, Limits};
+use jobgate_report::span;
 
 /// How many objects of one kind are compared where no name is alike.
 const MOST_ALIKE: usize = 256;
@@ -54,20 +50,25 @@ pub(super) struct Home {
     pub(super) section: usize,
 }
 
-/// The files that were looked at, each read once.
-#[derive(Debug, Default)]
-pub(super) struct SourceFiles {
+/// Opens a file that something is rendered from: its path as reports show it, and its text.
+pub type OpenSource<'a> = dyn Fn(&Path) -> Option<(Arc<str>, Loaded)> + 'a;
+
+/// The files that were looked at, each opened once.
+pub(super) struct SourceFiles<'a> {
+    open: &'a OpenSource<'a>,
     known: BTreeMap<PathBuf, Option<SourceFile>>,
 }
 
-impl SourceFiles {
-    /// Returns a file. `names` are the paths of the linted files as they are shown.
-    pub(super) fn read(&mut self, path: &Path, names: &BTreeMap<PathBuf, Arc<str>>) -> Option<&SourceFile> {
-        let known = self.known.entry(path.to_owned()).or_insert_with(|| {
-            let shown = names.get(path).cloned().unwrap_or_else(|| paths::shown(path).into());
-            SourceFile::read(path, shown)
-        });
-        known.as_ref()
+impl<'a> SourceFiles<'a> {
+    pub(super) fn new(open: &'a OpenSource<'a>) -> Self {
+        Self { open, known: BTreeMap::new() }
+    }
+
+    /// Opens a file, or returns what was read of it before.
+    pub(super) fn read(&mut self, path: &Path) -> Option<&SourceFile> {
+        let open = self.open;
+        let read = || open(path).map(|(shown, text)| SourceFile::new(shown, text));
+        self.known.entry(path.to_owned()).or_insert_with(read).as_ref()
     }
 
     /// Returns a file that was read.
@@ -82,8 +83,7 @@ impl SourceFiles {
 }
 
 impl SourceFile {
-    fn read(path: &Path, shown: Arc<str>) -> Option<Self> {
-        let text = source::load(&Input::named(path), MAX_FILE_SIZE).ok()?.ok()?;
+    fn new(shown: Arc<str>, text: Loaded) -> Self {
         let limits = Limits::default();
         let mut file = Self {
             path: shown,
@@ -108,7 +108,7 @@ impl SourceFile {
             }
             file.sections.push(section);
         }
-        Some(file)
+        file
     }
 
     /// Returns the document that an object is rendered from, if that is certain.
@@ -180,7 +180,7 @@ impl SourceFile {
 
     /// Returns the first line with anything on it.
     pub(super) fn first(&self) -> Range<usize> {
-        crate::report::first_line(self.text.bytes(), 0..self.text.bytes().len())
+        jobgate_report::first_line(self.text.bytes(), 0..self.text.bytes().len())
     }
 }
 
@@ -272,7 +272,7 @@ fn item<'v>(index: usize, rendered: Option<&Value>, list: &'v [Value]) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::value::json;
+    use jobgate_core::text::value::json;
 
     #[test]
     fn names_are_alike_where_one_is_in_the_other() {

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::text::pointer::{Pointer, Token};
-use crate::text::value::Value;
+use jobgate_core::text::pointer::{Pointer, Token};
+use jobgate_core::text::value::Value;
 
 /// The keys and list items of a text, and where they are.
 #[derive(Debug)]
@@ -213,7 +213,7 @@ fn key(line: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::value::json;
+    use jobgate_core::text::value::json;
 
     const TEMPLATE: &str = "\
 {{- if .Values.on }}

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::place::nothing_in;
-use crate::local::paths::shown;
-use crate::report::{Report, Unjudged};
-use jobgate_lint::Input;
+use crate::place::nothing_in;
+use crate::{Input, shown};
+use jobgate_report::{Report, Unjudged};
 
 /// The arguments of a run, and whether the report mentions anything in them.
-#[derive(Default)]
-pub(super) struct RunArguments {
+#[derive(Debug, Default)]
+pub struct RunArguments {
     /// Directories.
     roots: BTreeMap<Arc<str>, bool>,
     /// Named files.
@@ -19,7 +18,8 @@ pub(super) struct RunArguments {
 }
 
 impl RunArguments {
-    pub(super) fn take(&mut self, input: &Input, file: &Report) {
+    /// Notes a file, and whether its report says anything.
+    pub fn take(&mut self, input: &Input, file: &Report) {
         let speaks = file.objects > 0 || !file.findings.is_empty() || !file.unjudged.is_empty();
         match &input.root {
             Some(root) => *self.roots.entry(Arc::clone(root)).or_default() |= speaks,
@@ -29,14 +29,14 @@ impl RunArguments {
     }
 
     /// Marks the directory of a file that is reported elsewhere.
-    pub(super) fn speak(&mut self, input: &Input) {
+    pub fn speak(&mut self, input: &Input) {
         if let Some(root) = &input.root {
             self.roots.insert(Arc::clone(root), true);
         }
     }
 
     /// Marks the directories of files that were not judged.
-    pub(super) fn speak_of(&mut self, inputs: &[Input], unjudged: &[Unjudged]) {
+    pub fn speak_of(&mut self, inputs: &[Input], unjudged: &[Unjudged]) {
         let files: BTreeSet<&str> =
             unjudged.iter().filter_map(|unjudged| Some(&*unjudged.location.as_ref()?.file)).collect();
         inputs
@@ -47,7 +47,8 @@ impl RunArguments {
 
     /// Returns the directories that the report does not mention. Named files are returned only if the report
     /// is empty: the files of a commit, or of a glob, need not all be manifests.
-    pub(super) fn silent(self, said: usize) -> Vec<Unjudged> {
+    #[must_use]
+    pub fn silent(self, said: usize) -> Vec<Unjudged> {
         let roots = self.roots.into_iter().filter(|(_, speaks)| !speaks).map(|(root, _)| root);
         let files = self.files.into_iter().filter(|_| said == 0);
         roots.chain(files).map(|path| nothing_in(&path)).collect()

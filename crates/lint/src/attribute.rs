@@ -1,30 +1,105 @@
-//! The report of renderings, at the places of the files that they come from.
+//! The findings of a rendered manifest, at the places of the files that it is rendered from.
+
+mod outline;
+mod source_files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::judged::{FindingKey, JudgedRendering};
-use super::place::{Home, SourceFiles};
-use super::plan::RenderJob;
-use crate::judge::finding::{Part, Place};
-use crate::local::lint::fixing::Fixing;
-use crate::local::lint::options::{Options, Rendering};
-use crate::report::{Located, Location, ObjectId, Reason, Report, Unjudged};
-use crate::text::lines::{Lines, Position};
-use crate::text::pointer::Pointer;
-use crate::text::value::Value;
-use crate::text::yaml;
+pub use source_files::OpenSource;
+use source_files::{Home, SourceFiles};
 
-/// Maps findings of rendered manifests to the files that they come from, and reports each once.
-pub(super) struct Attribution<'a> {
-    rendering: &'a Rendering,
-    options: &'a Options<'a>,
-    names: &'a BTreeMap<PathBuf, Arc<str>>,
-    /// What the files say by themselves.
-    plain: &'a BTreeSet<FindingKey>,
-    files: SourceFiles,
+use crate::Loaded;
+use jobgate_core::judge::finding::{Level, Part, Place, Safety};
+use jobgate_core::judge::rule::RuleId;
+use jobgate_core::text::lines::{Lines, Position};
+use jobgate_core::text::pointer::Pointer;
+use jobgate_core::text::value::Value;
+use jobgate_core::text::yaml::{self, Chunk, Limits};
+use jobgate_report::{Located, Location, ObjectId, Reason, Report, Unjudged};
+
+/// What a finding of a file and one of its rendering have in common: the file, the document, the rule, the
+/// level, which depends on the path, and the field.
+pub type FindingKey = (Arc<str>, usize, RuleId, Level, String);
+
+/// Returns the key of a finding at its place.
+#[must_use]
+pub fn key(located: &Located) -> FindingKey {
+    (
+        Arc::clone(&located.location.file),
+        located.document,
+        located.finding.rule.clone(),
+        located.finding.level,
+        located.finding.path.to_string(),
+    )
+}
+
+/// A manifest that was rendered from files and judged as a text.
+#[derive(Debug)]
+pub struct RenderedManifest {
+    /// The name that places in the rendered text have.
+    pub path: Arc<str>,
+    /// The rendered text.
+    pub text: Loaded,
+    /// Its documents, as far as they can be read.
+    pub chunks: Vec<Option<Chunk>>,
+    /// The findings, at places in the rendered text.
+    pub report: Report,
+    /// The file that makes the directory a chart or a kustomization.
+    pub root: PathBuf,
+    /// Whether it is a chart's: its templates are not read as YAML, so the nearest line counts.
+    pub is_chart: bool,
+    /// The file that each document comes from.
+    pub origins: Vec<Option<PathBuf>>,
+    /// The chart that a document comes from, where it is packed.
+    pub packed: BTreeMap<usize, String>,
+    /// The patches; where the renderer does not say where documents come from, all files.
+    pub patches: Vec<PathBuf>,
+}
+
+impl RenderedManifest {
+    /// Tells whether the renderer reported source files.
+    fn has_origins(&self) -> bool {
+        self.origins.iter().any(Option::is_some)
+    }
+}
+
+/// How findings of rendered manifests are attributed.
+pub struct AttributionOptions<'a> {
+    /// Opens the files that something is rendered from.
+    pub open: &'a OpenSource<'a>,
+    /// The bounds of a rendered document.
+    pub limits: &'a Limits,
+    /// What the files say by themselves: it is not said again.
+    pub plain: &'a BTreeSet<FindingKey>,
+    /// Tells whether nothing is reported in a file, by its path as reports show it.
+    pub is_excluded: &'a dyn Fn(&str) -> bool,
+    /// The least safe fixes that are made; nothing where none is. No fix is made in a rendered manifest.
+    pub fix: Option<Safety>,
+    /// Whether the report keeps the text of files with findings.
+    pub keep_sources: bool,
+}
+
+/// Maps findings of rendered manifests to the files that they come from, and reports each once. Returns the report, and
+/// which findings of `plain` the rendered manifests have, too.
+#[must_use]
+pub fn attribute(
+    manifests: impl IntoIterator<Item = RenderedManifest>,
+    options: &AttributionOptions<'_>,
+) -> (Report, BTreeSet<FindingKey>) {
+    let mut attribution = Attribution::new(options);
+    for manifest in manifests {
+        attribution.take(manifest);
+    }
+    attribution.end()
+}
+
+/// What was attributed so far.
+struct Attribution<'a> {
+    options: &'a AttributionOptions<'a>,
+    files: SourceFiles<'a>,
     report: Report,
     kept: BTreeSet<FindingKey>,
     /// The documents of the rendering that others refer to.
@@ -54,18 +129,10 @@ impl Default for RenderedDocument {
 type Patches = BTreeMap<(String, String), Vec<Home>>;
 
 impl<'a> Attribution<'a> {
-    pub(super) fn new(
-        rendering: &'a Rendering,
-        options: &'a Options<'a>,
-        names: &'a BTreeMap<PathBuf, Arc<str>>,
-        plain: &'a BTreeSet<FindingKey>,
-    ) -> Self {
+    fn new(options: &'a AttributionOptions<'a>) -> Self {
         Self {
-            rendering,
             options,
-            names,
-            plain,
-            files: SourceFiles::default(),
+            files: SourceFiles::new(options.open),
             report: Report::default(),
             kept: BTreeSet::new(),
             others: BTreeMap::new(),
@@ -75,9 +142,9 @@ impl<'a> Attribution<'a> {
     }
 
     /// Takes in a rendering.
-    pub(super) fn take(&mut self, mut judged: JudgedRendering) {
-        let report = std::mem::take(&mut judged.file.report);
-        self.files.read(judged.of.file(), self.names);
+    fn take(&mut self, mut judged: RenderedManifest) {
+        let report = std::mem::take(&mut judged.report);
+        self.files.read(&judged.root);
         let patches = self.patches(&judged);
         self.report.objects += report.objects;
         self.report.suppressed += report.suppressed;
@@ -104,7 +171,7 @@ impl<'a> Attribution<'a> {
     }
 
     /// Returns the report, and the findings that are those of files.
-    pub(super) fn end(mut self) -> (Report, BTreeSet<FindingKey>) {
+    fn end(mut self) -> (Report, BTreeSet<FindingKey>) {
         let lines: BTreeMap<&str, Lines<'_>> =
             self.files.all().map(|file| (&*file.path, Lines::new(file.text.bytes()))).collect();
         let settle = |location: &mut Location| {
@@ -135,7 +202,7 @@ impl<'a> Attribution<'a> {
         &mut self,
         mut located: Located,
         source: &RenderedDocument,
-        judged: &JudgedRendering,
+        judged: &RenderedManifest,
         patches: &Patches,
     ) {
         let path = located.finding.path.to_string();
@@ -149,7 +216,7 @@ impl<'a> Attribution<'a> {
                 located.finding.level,
                 path.clone(),
             );
-            if self.plain.contains(&key) {
+            if self.options.plain.contains(&key) {
                 self.kept.insert(key);
                 is_of_file = true;
             }
@@ -177,7 +244,7 @@ impl<'a> Attribution<'a> {
                     *location = self.place(source, pointer, *part, judged).0;
                 }
                 // A claim that is rendered, too.
-                (Place::Elsewhere { .. }, Some(location)) if location.file == judged.input.path => {
+                (Place::Elsewhere { .. }, Some(location)) if location.file == judged.path => {
                     let at = location.span.start;
                     let after = judged
                         .chunks
@@ -194,8 +261,8 @@ impl<'a> Attribution<'a> {
         }
         (located.location, located.document) = (location, document);
         let fix = located.finding.fix.as_ref();
-        let is_asked = |fixing: &Fixing<'_>| fix.is_some_and(|fix| fix.safety <= fixing.most);
-        if self.options.fix.as_ref().is_some_and(is_asked) {
+        let is_asked = |most: Safety| fix.is_some_and(|fix| fix.safety <= most);
+        if self.options.fix.is_some_and(is_asked) {
             located.withheld = Some("it is rendered, so change the file by hand".into());
             self.report.withheld += 1;
         }
@@ -203,7 +270,7 @@ impl<'a> Attribution<'a> {
         self.report.findings.push(located);
     }
 
-    fn not_judged(&mut self, unjudged: Unjudged, source: &RenderedDocument, judged: &JudgedRendering) {
+    fn not_judged(&mut self, unjudged: Unjudged, source: &RenderedDocument, judged: &RenderedManifest) {
         let (location, document) = self.place(source, &Pointer::root(), Part::Key, judged);
         let once = (Arc::clone(&location.file), location.span.start, unjudged.reason.clone());
         if !self.is_excluded(&location.file) && self.unjudged.insert(once) {
@@ -216,7 +283,7 @@ impl<'a> Attribution<'a> {
     }
 
     fn is_excluded(&self, file: &str) -> bool {
-        self.rendering.exclusions.has(Path::new(file), false)
+        (self.options.is_excluded)(file)
     }
 
     /// Looks up what a document of a rendering comes from.
@@ -224,25 +291,24 @@ impl<'a> Attribution<'a> {
         &mut self,
         source: &mut RenderedDocument,
         nth: usize,
-        judged: &JudgedRendering,
+        judged: &RenderedManifest,
         patches: &Patches,
     ) {
         if source.nth == nth {
             return;
         }
-        let limits = self.options.limits();
         let text = judged.text.bytes();
         let chunk = judged.chunks.get(nth).and_then(Option::as_ref);
-        let value = chunk.and_then(|chunk| yaml::parse(text, chunk, &limits).ok());
+        let value = chunk.and_then(|chunk| yaml::parse(text, chunk, self.options.limits).ok());
         let value = value.map_or(Value::Null, |document| document.value);
         let file = judged.origins.get(nth).cloned().flatten();
         let mut homes = Vec::new();
         let ObjectId { kind, name, .. } = ObjectId::of(&value);
         let name = name.unwrap_or_default();
-        if !judged.has_origins {
+        if !judged.has_origins() {
             homes = patches.get(&(kind, name)).cloned().unwrap_or_default();
         } else if let Some(path) = &file
-            && let Some(read) = self.files.read(path, self.names)
+            && let Some(read) = self.files.read(path)
             && let Some(section) = read.section_of(&kind, &name)
         {
             // Patches name what they patch as it is written.
@@ -253,13 +319,11 @@ impl<'a> Attribution<'a> {
         *source = RenderedDocument { nth, value, file, homes };
     }
 
-    /// Returns the documents of patches; where the tool does not say where documents come from, those of all
-    /// files.
-    fn patches(&mut self, judged: &JudgedRendering) -> Patches {
-        let RenderJob::Kustomization(tree) = &judged.of else { return Patches::new() };
+    /// Returns the documents of patches.
+    fn patches(&mut self, judged: &RenderedManifest) -> Patches {
         let mut patches = Patches::new();
-        for path in if judged.has_origins { &tree.patches } else { &tree.files } {
-            let Some(file) = self.files.read(path, self.names) else { continue };
+        for path in &judged.patches {
+            let Some(file) = self.files.read(path) else { continue };
             for (object, section) in file.named() {
                 patches.entry(object.clone()).or_default().push(Home { file: path.clone(), section });
             }
@@ -274,7 +338,7 @@ impl<'a> Attribution<'a> {
         source: &RenderedDocument,
         pointer: &Pointer,
         part: Part,
-        judged: &JudgedRendering,
+        judged: &RenderedManifest,
     ) -> (Location, usize) {
         let mut nearest = None;
         for home in &source.homes {
@@ -285,17 +349,17 @@ impl<'a> Attribution<'a> {
             }
             nearest.get_or_insert((&file.path, span, home.section));
         }
-        if let (RenderJob::Chart { .. }, Some((path, span, section))) = (&judged.of, nearest) {
+        if let Some((path, span, section)) = nearest.filter(|_| judged.is_chart) {
             return (at(path, span), section);
         }
         // What no file says is the kustomization's doing; what cannot be told apart is somewhere in its file.
         let somewhere = source.file.as_ref().filter(|_| source.homes.is_empty());
         let file = somewhere.and_then(|path| self.files.get(path));
-        if let Some(file) = file.or_else(|| self.files.get(judged.of.file())) {
+        if let Some(file) = file.or_else(|| self.files.get(&judged.root)) {
             let packed = judged.packed.get(&source.nth).and_then(|name| file.dependency(name));
             return (at(&file.path, packed.unwrap_or_else(|| file.first())), 0);
         }
-        (at(&judged.input.path, 0..0), 0)
+        (at(&judged.path, 0..0), 0)
     }
 }
 
