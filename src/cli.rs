@@ -42,7 +42,7 @@ use crate::policies::BUILTINS;
 use crate::report::clean;
 use crate::text::suggest::closest;
 
-/// How a command ends.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// No findings: 0.
@@ -63,12 +63,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A file to read: one that the user has named, or one that a configuration names that was only found.
+/// A file to read, named by the user, or by a configuration that was found.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// Its path.
     pub path: PathBuf,
-    /// Where it must be, if nobody has named it.
+    /// The tree that it must be in, if the user did not name it.
     pub within: Option<Tree>,
 }
 
@@ -91,7 +91,7 @@ fn policy_named(name: &str) -> anyhow::Result<Policy> {
     policy_at(name, |name| PathBuf::from(name), |path| files::named(path, MAX_SETTINGS_BYTES))
 }
 
-/// Reads a policy: a built-in one by its name, or the file at the place of a path.
+/// Reads a policy: a built-in one by its name, or a file by its path.
 fn policy_at(
     name: &str,
     place: impl FnOnce(&str) -> PathBuf,
@@ -106,7 +106,7 @@ fn policy_at(
         Ok(source) => source,
         Err(error) => {
             let failed = format!("read the policy {shown}");
-            // Without a directory or an ending it is meant as a name.
+            // Without a directory or an extension, it was meant as a name.
             let names = BUILTINS.map(|builtin| builtin.name);
             let meant =
                 closest(name, names).filter(|_| error.is_missing() && !name.contains(['/', '\\', '.']));
@@ -125,7 +125,7 @@ pub fn today() -> Date {
     Timestamp::now().to_zoned(TimeZone::UTC).date()
 }
 
-/// Reads files of facts. Where nobody has named them, all of them are in one directory.
+/// Reads files of facts. All of them must be in `within`, if the user did not name them.
 fn facts(paths: &[PathBuf], within: Option<&Tree>, options: &Options<'_>) -> anyhow::Result<Claims> {
     let files = collect(paths, |path| drained(path, options.max_file_size));
     if let Some(error) = files.unreadable.into_iter().next() {

@@ -9,9 +9,9 @@
 //!                                                                                          └─> jobgate_lint: places and byte edits of the source file
 //! ```
 //!
-//! [`judge::engine::evaluate`] is the middle of it and is pure. `jobgate lint`, `jobgate dry-run` and
-//! `jobgate serve` are adapters around it. Each folder is a layer, and imports point down only;
-//! `tests/integration/layers.rs` has the table and checks it.
+//! [`judge::engine::evaluate`] is the core, and is pure. `jobgate lint`, `jobgate dry-run` and `jobgate serve` are
+//! adapters around it. Each folder is a layer, and imports only point down; `tests/integration/layers.rs` has the table
+//! and checks it.
 
 pub mod cli;
 pub mod local;

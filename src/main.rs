@@ -11,8 +11,8 @@ use jobgate::cli::args::{Cli, Color, Command, Policy};
 use jobgate::cli::{self, Exit};
 use mimalloc::MiMalloc;
 
-/// Reviews and documents are trees of small values, made and dropped: a sixth of a review's time is saved,
-/// and threads do not wait for each other.
+/// Reviews and documents are trees of small values, allocated and dropped: this allocator saves a sixth of a review's
+/// time, and threads do not wait for each other.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -21,9 +21,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 #[cfg(unix)]
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
-/// Starts the program again so that it gives memory back at once, where it reads what strangers wrote. By default the
-/// allocator waits a second, and then for a thread that has something to do with it; so the memory of a peak stays, and
-/// each thread makes a peak of its own: twice the memory under an attack. Returns why it could not be started again.
+/// Starts the program again so that the allocator returns memory at once, where it reads untrusted input. By default
+/// the allocator waits a second, and then for a thread that needs it; so the memory of a peak stays, and each thread
+/// has a peak of its own: twice the memory under an attack. Returns the error if it could not be started again.
 #[cfg(unix)]
 fn give_memory_back() -> Option<io::Error> {
     use std::os::unix::process::CommandExt as _;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             return u8::try_from(error.exit_code()).map_or(Exit::Failed.into(), ExitCode::from);
         }
     };
-    // The others go on all the same, and so does a server, which is there for longer.
+    // If that fails, all go on, but only a server reports it, since it runs for longer.
     #[cfg(unix)]
     match &args.command {
         Command::Lint(_) | Command::Lsp(_) | Command::DryRun(_) | Command::Review(_) => {

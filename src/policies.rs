@@ -1,11 +1,11 @@
-//! The policies that come with the program.
+//! The built-in policies.
 
 use crate::judge::policy::Policy;
 
 /// A built-in policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// Its name, by which a command line may ask for it.
+    /// Its name on the command line.
     pub name: &'static str,
     /// One line: what it is for.
     pub summary: &'static str,
@@ -19,7 +19,7 @@ const DEFAULT: Builtin = Builtin {
     source: include_str!("../policies/default.yaml"),
 };
 
-/// All of them, the default first.
+/// All built-in policies, the default first.
 pub const BUILTINS: [Builtin; 4] = [
     DEFAULT,
     Builtin {

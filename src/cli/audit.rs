@@ -18,14 +18,14 @@ use crate::report::{Format, Report, clean, plural};
 use crate::text::lines::cut;
 use crate::text::value::Value;
 
-/// How long the API server may take for its first answer.
+/// Timeout for the first answer of the API server.
 pub(super) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the command. `color` is whether the report may be coloured.
 ///
 /// # Errors
-/// The policy is not valid, the API server cannot be reached, or the report cannot be written. What cannot be
-/// listed is no error: the rest is judged, and [`Exit::Failed`] is returned.
+/// The policy is not valid, the API server cannot be reached, or the report cannot be written. What cannot be listed is
+/// not an error: the rest is judged, and [`Exit::Failed`] is returned.
 pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     let reporting = &args.reporting;
     let settings = RunSettings::of_audit(args)?;
@@ -68,7 +68,7 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
 
 type Publishing = Result<Published, Unpublished>;
 
-/// Says what was written into the cluster. Returns whether everything was that should be.
+/// Reports what was written into the cluster. Returns whether everything was that should be.
 fn say_published(published: Option<Publishing>, quiet: bool) -> io::Result<bool> {
     let published = match published {
         None => return Ok(true),
@@ -94,7 +94,7 @@ fn say_published(published: Option<Publishing>, quiet: bool) -> io::Result<bool>
 
 /// Maximum size of an answer of `/version`: usually a few hundred bytes.
 const MAX_VERSION_BYTES: usize = 64 << 10;
-/// Bytes that are quoted of an answer that is not from an API server.
+/// Maximum bytes that are quoted from an answer that is not from an API server.
 const MAX_QUOTED_BYTES: usize = 80;
 
 /// Fails if there is no answer in time, if the credentials are not accepted, or if the answer is not from an

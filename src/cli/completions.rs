@@ -20,8 +20,8 @@ pub fn run(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(script.as_bytes())
 }
 
-/// Offers files, too, where a policy is a file or a name: the generator offers either names or files. Bash
-/// offers files by itself if no name fits.
+/// Also offers files where a policy is a file or a name: the generator offers either names or files. Bash offers files
+/// by itself if no name fits.
 fn with_files(shell: Shell, script: &str) -> String {
     let names = format!("({})", BUILTINS.map(|builtin| builtin.name).join(" "));
     let either = format!(r#":_alternative "policies\:built-in policy\:{names}" "files\:file\:_files"'"#);

@@ -1,10 +1,9 @@
-//! The configuration file of a project: what `jobgate lint`, `dry-run` and `audit` do without being told.
+//! The configuration file of a project: defaults for `jobgate lint`, `dry-run` and `audit`.
 //!
-//! It is found, read strictly, and put below the arguments, which win. Paths in it are relative to its
-//! directory.
+//! It is found, read strictly, and overridden by the arguments. Paths in it are relative to its directory.
 //!
-//! One that is found is a stranger's: whoever lints a repository has not read its `jobgate.yaml`. It says nothing of
-//! files outside its directory, turns no network on and lets nobody wait for long. One that the user names may.
+//! A configuration that was found is not trusted: whoever lints a repository has not read its `jobgate.yaml`. It cannot
+//! name files outside its directory, turn on the network or let anybody wait for long. One that the user names can.
 
 mod read;
 mod schema;
@@ -35,9 +34,9 @@ pub const KIND: &str = "Configuration";
 pub const FILE: &str = "jobgate.yaml";
 /// The environment variable that names another file.
 const VARIABLE: &str = "JOBGATE_CONFIG";
-/// What a repository has in its root: the search ends there.
+/// An entry in the root of a repository, where the search ends.
 const REPOSITORY: &str = ".git";
-/// The longest that one rendering may take, and all of them, where nobody has named the configuration.
+/// Maximum time for one rendering, and for all of them, if the user did not name the configuration.
 const LONGEST: Duration = Duration::from_secs(60);
 const LONGEST_OF_ALL: Duration = Duration::from_secs(600);
 
@@ -50,22 +49,22 @@ pub struct At<T> {
     pub position: Position,
 }
 
-/// What a file says.
+/// The contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// The path of the file, as it is shown.
     pub path: String,
     /// Its directory, as seen from the current one.
     directory: PathBuf,
-    /// All that it may name, where it was found and not named.
+    /// The tree that its paths must be in, if it was found and not named.
     within: Option<Tree>,
     /// The policy: a name or a path.
     pub policy: Option<At<String>>,
-    /// What is judged if no argument names a path.
+    /// The paths to judge if no argument names one.
     paths: Vec<String>,
-    /// Patterns of what is skipped.
+    /// Patterns of paths to skip.
     exclude: Vec<String>,
-    /// What holds for some paths instead; later ones win.
+    /// Settings for some paths; later ones win.
     pub overrides: Vec<Override>,
     /// The namespace of manifests without one.
     pub namespace: Option<String>,
@@ -75,7 +74,7 @@ pub struct Configuration {
     facts: Vec<String>,
     /// The rules and checks that are used, as ids and globs; empty for all.
     pub select: Vec<String>,
-    /// Those of them that are not.
+    /// Those of them that are not used.
     pub ignore: Vec<String>,
     /// How charts and kustomizations are rendered.
     pub render: Option<Render>,
@@ -92,7 +91,7 @@ pub struct Render {
     values: Vec<ChartValues>,
     /// How long one rendering may take.
     pub timeout: Option<Duration>,
-    /// Whether what is not here is fetched.
+    /// Whether what is missing locally is fetched.
     pub network: bool,
     /// The directories whose rendering may fail.
     allow_failures: Vec<String>,
@@ -184,7 +183,7 @@ impl Configuration {
         if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
     }
 
-    /// Makes it one that nobody has named.
+    /// Marks it as found and not named.
     fn found(self) -> Self {
         Self { within: Some(Tree::of([&*self.directory])), ..self }
     }
@@ -192,12 +191,12 @@ impl Configuration {
     /// Returns a path that a key names.
     ///
     /// # Errors
-    /// It leads out of the directory of a configuration that nobody has named, or to something that may never end.
+    /// It leads out of the directory of a configuration that was found, or to something that may never end.
     fn own(&self, key: &str, path: &str) -> anyhow::Result<PathBuf> {
         let at = self.at(path);
         let Some(tree) = &self.within else { return Ok(at) };
         let named = || format!("{}: `{key}` names {}", self.path, path_text(&at));
-        // Of what is not there, or is a pattern, the directory counts.
+        // For a missing path or a pattern, the nearest existing directory counts.
         if !at
             .ancestors()
             .find(|at| at.as_os_str().is_empty() || at.exists())
@@ -215,12 +214,12 @@ impl Configuration {
         paths.iter().map(|path| self.own(key, path)).collect()
     }
 
-    /// Returns what to do about something that only a named configuration may say.
+    /// Returns the help for a setting that only a named configuration may have.
     fn help(&self) -> String {
         format!("`--config {}` allows it", self.path)
     }
 
-    /// Returns what is judged if no argument names a path.
+    /// Returns the paths to judge if no argument names one.
     ///
     /// # Errors
     /// A path leads out of the directory.
@@ -246,13 +245,13 @@ impl Configuration {
         self.baseline.as_ref().map(own).transpose()
     }
 
-    /// Returns all that it may name, where it was found and not named.
+    /// Returns the tree that its paths must be in, if it was found and not named.
     #[must_use]
     pub fn within(&self) -> Option<&Tree> {
         self.within.as_ref()
     }
 
-    /// Returns what it says and is not done, since nobody has named it.
+    /// Returns messages about settings that are ignored because it was found and not named.
     #[must_use]
     pub fn not_done(&self) -> Vec<String> {
         let Some(render) = self.render.as_ref().filter(|_| self.within.is_some()) else { return Vec::new() };
@@ -270,10 +269,10 @@ impl Configuration {
         said
     }
 
-    /// Returns the patterns of what is skipped.
+    /// Returns the patterns of paths to skip.
     ///
     /// # Errors
-    /// None of those of a file that was read.
+    /// None, if the configuration was read from a file.
     pub fn exclude(&self, current: &Path) -> anyhow::Result<Patterns> {
         Ok(Patterns::new(&self.directory, current, self.exclude.iter().map(String::as_str))?)
     }
@@ -281,7 +280,7 @@ impl Configuration {
     /// Returns the patterns of an override.
     ///
     /// # Errors
-    /// None of those of a file that was read.
+    /// None, if the configuration was read from a file.
     pub fn patterns(&self, over: &Override, current: &Path) -> anyhow::Result<Patterns> {
         Ok(Patterns::new(&self.directory, current, over.paths.iter().map(String::as_str))?)
     }
@@ -342,7 +341,7 @@ fn find(start: &Path) -> anyhow::Result<Option<(PathBuf, String)>> {
     for directory in start.ancestors().filter(|directory| directory.is_dir()) {
         let path = directory.join(FILE);
         if path.is_file() {
-            // It may be a link to that of the whole repository, and to nothing else.
+            // It may be a link to the one of the whole repository, but not out of the repository.
             let source = Tree::of([root_of(directory)])
                 .read(&path, MAX_SETTINGS_BYTES)
                 .and_then(files::text)
@@ -363,7 +362,7 @@ fn root_of(directory: &Path) -> &Path {
     directory.ancestors().find(|above| above.join(REPOSITORY).exists()).unwrap_or(directory)
 }
 
-/// Tells whether a file is of something else: it may be a manifest that installs Jobgate.
+/// Tells whether a file is not a configuration: it may be a manifest that installs Jobgate.
 fn is_foreign(source: &str) -> bool {
     let mut documents = yaml::documents(source.as_bytes()).flatten().filter(|read| !read.value.is_null());
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);

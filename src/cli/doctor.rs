@@ -19,8 +19,8 @@ use crate::serve::doctor::{self, Status};
 /// Runs the command.
 ///
 /// # Errors
-/// The API server cannot be reached, a name is not valid, or `out` cannot be written. What cannot be read in
-/// the cluster is no error: the checks report it.
+/// The API server cannot be reached, a name is not valid, or `out` cannot be written. What cannot be read in the
+/// cluster is not an error: the checks report it.
 pub fn run(args: &Doctor, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let place = Place {
         namespace: args.namespace.clone(),

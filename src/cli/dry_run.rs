@@ -1,4 +1,4 @@
-//! `jobgate dry-run`: files in, what an API server with the webhook would answer to them out.
+//! `jobgate dry-run`: predicts how an API server with the webhook would answer files.
 
 #[cfg(feature = "serve")]
 use std::cell::Cell;
@@ -33,14 +33,14 @@ use crate::text::{patch, yaml};
 /// Runs the command. `color` is whether the report may be coloured.
 ///
 /// # Errors
-/// The policy, a file of facts or of existing objects is not valid, or the output cannot be written. Files
-/// that cannot be read are no error, as in `jobgate lint`.
+/// The policy, a file of facts or of existing objects is not valid, or the output cannot be written. Files that cannot
+/// be read are not an error, as in `jobgate lint`.
 pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     let judging = &args.judging;
     let reporting = &judging.reporting;
     #[allow(unused_mut, reason = "a cluster changes it, where there is one")]
     let mut settings = RunSettings::of_dry_run(judging)?;
-    // What is read from a cluster is what the files name: of what is rendered it would be missing.
+    // Only what the files name is read from a cluster; what renderings name would be missing.
     #[cfg(feature = "serve")]
     if args.cluster {
         settings.render = None;
@@ -150,7 +150,7 @@ impl DryRunConnection {
     /// unknown, and returned as not judged.
     ///
     /// # Errors
-    /// The API server cannot be reached, or goes away: whoever asks for its word must not get ours alone.
+    /// The API server cannot be reached, or goes away: whoever asks for its answer must not get ours alone.
     fn read(
         self,
         files: &[lint::Input],
@@ -183,7 +183,7 @@ impl DryRunConnection {
         };
         let mut found = self.runtime.block_on(cluster::snapshot(client, wanted, progress));
         if has_runtimes && !found.broken {
-            // Only the runtimes say which claims their pods use.
+            // Only the runtimes have the claims that their pods use.
             let more = lint::mentioned(files, options, facts, Some(&found.claims)).claims;
             let more: Vec<Wanted> = more.difference(&claims).cloned().map(by_name).collect();
             found.add(self.runtime.block_on(cluster::snapshot(client, more, || {})));
@@ -208,7 +208,7 @@ impl DryRunConnection {
     }
 }
 
-/// A reader may close the pipe: `jobgate dry-run | head` is no failure.
+/// Ignores a closed pipe: `jobgate dry-run | head` is not a failure.
 fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -216,9 +216,9 @@ fn unless_closed(written: io::Result<()>) -> anyhow::Result<()> {
     }
 }
 
-/// Above this many changed files, only some of the changes are shown.
+/// Maximum number of changed files for which all changes are shown.
 const MANY_DIFFS: usize = 10;
-/// How many.
+/// Number of files whose changes are shown if there are more.
 const SHOWN_DIFFS: usize = 3;
 
 /// Writes a line for each object, the findings, what is filled in, and a summary.

@@ -13,7 +13,7 @@ use crate::judge::checks;
 use crate::judge::rules::RuleSet;
 use crate::text::suggest::closest;
 
-/// Characters in a line where the terminal has more: comfortable to read, and fits beside an editor.
+/// Maximum characters of a line: comfortable to read, and fits beside an editor.
 const WIDTH: usize = 100;
 
 /// Writes the page of a rule, check or topic, or the list of all, with ANSI styles, which `out` removes if it has no

@@ -20,10 +20,10 @@ use crate::report::{Reason, Rendered, clean, counts, plural};
 const GENTLE: &str = "audit";
 /// The policy for one in which it would not.
 const DEFAULT: &str = "default";
-/// How many directories, charts and kustomizations are named.
+/// Maximum directories, charts and kustomizations to name.
 const NAMED: usize = 5;
 
-/// What there is in a repository.
+/// What a repository contains.
 #[derive(Debug, Default)]
 struct RepositoryInventory {
     files: usize,
@@ -39,7 +39,7 @@ struct RepositoryInventory {
     rendered: (usize, usize),
     /// Other things that were not judged.
     others: usize,
-    /// What would be found, in words.
+    /// The findings, in words.
     found: String,
     denied: usize,
     fixable: usize,
@@ -115,7 +115,7 @@ impl RepositoryInventory {
                     };
                     all.insert(not.dir.to_string());
                 }
-                // One that is patched is listed itself.
+                // A patched object is listed itself.
                 Reason::Patch(_) | Reason::Nothing => {}
                 reason if reason.is_error() => {}
                 _ => inventory.others += 1,
@@ -186,7 +186,7 @@ impl RepositoryInventory {
     }
 }
 
-/// Writes names with their numbers, the largest first.
+/// Lists names with their counts, the largest first.
 fn listed(all: &BTreeMap<String, usize>) -> String {
     let mut all: Vec<_> = all.iter().collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -29,8 +29,8 @@ use crate::report::{self, Report, clean_lines, plural};
 /// Runs the command. `color` is whether standard output may be coloured.
 ///
 /// # Errors
-/// The policy or a file of facts is not valid, or the report cannot be written. Files that cannot be linted
-/// or written are no error: the others are, and [`Exit::Failed`] is returned.
+/// The policy or a file of facts is not valid, or the report cannot be written. Files that cannot be linted or written
+/// are not an error: the others are processed, and [`Exit::Failed`] is returned.
 pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     let settings = RunSettings::of_lint(args)?;
     let known = settings.baseline.as_ref().map(|file| read_baseline(file, &settings)).transpose()?;
@@ -112,7 +112,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Writes what would be fixed, and says what is left.
+/// Writes what would be fixed, and reports what is left.
 fn say_diff(diffs: &Diffs, report: &Report, reporting: &Reporting, color: bool) -> anyhow::Result<()> {
     let file = reporting.output_file.as_deref();
     let color = color && file.is_none();
@@ -127,7 +127,7 @@ fn say_diff(diffs: &Diffs, report: &Report, reporting: &Reporting, color: bool) 
     Ok(())
 }
 
-/// Says what became of a baseline: of the one that was to be written, and of the one that was read.
+/// Reports on the baselines: the one to write, and the one that was read.
 fn say_baseline(
     report: &Report,
     written: Option<(&Path, bool)>,
@@ -169,7 +169,7 @@ pub(super) fn read_baseline(file: &Source, settings: &RunSettings) -> anyhow::Re
     let read = || format!("read the baseline {}", path_text(path));
     let text = file.read(MAX_BASELINE_BYTES).with_context(read)?;
     let mut baseline = Baseline::parse(&text).with_context(read)?;
-    // Findings of rules that are not used are neither there nor resolved.
+    // Findings of unused rules are neither present nor resolved.
     if let Some(selection) = &settings.selection {
         baseline.retain(|rule| selection.has(rule));
     }
@@ -188,8 +188,8 @@ fn lift(baseline: &Baseline, inputs: &Inputs, linted: &mut Linted, root: &Root) 
     baseline.lift(&mut linted.report, read, root);
 }
 
-/// Writes a baseline of all findings, which then are baselined. Returns whether it did: it does not if it
-/// would be incomplete.
+/// Writes a baseline of all findings, which are then baselined. Returns `false`, and writes nothing, if it would be
+/// incomplete.
 fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::Result<bool> {
     if !(inputs.unreadable.is_empty() && linted.unreadable.is_empty()) {
         return Ok(false);

@@ -48,10 +48,10 @@ use super::args::Lsp;
 
 /// The kind of the action that fixes a whole file.
 const FIX_ALL: &str = "source.fixAll.jobgate";
-/// The patterns of the files that may matter to others.
+/// The glob pattern of files that may affect others.
 const WATCHED: &str = "**/{*.yaml,*.yml,*.json,Kustomization}";
 
-/// Serves an editor until it says `exit`.
+/// Serves an editor until it sends `exit`.
 ///
 /// # Errors
 /// Standard input or output cannot be used.
@@ -67,12 +67,12 @@ pub fn run(args: &Lsp) -> anyhow::Result<Exit> {
     let thread = thread::Builder::new().name("worker".to_owned()).spawn(move || worker.run(&tasks))?;
     let mut server = LspServer { client, documents, output, sender, has_shut_down: false };
     let exit = server.serve(&mut input)?;
-    // It has nobody left to tell, so what it is doing is not waited for.
+    // Nobody is left to receive its output, so its current work is not waited for.
     drop(thread);
     Ok(exit)
 }
 
-/// Waits for the request that comes first.
+/// Waits for `initialize`, which comes first.
 fn first(input: &mut impl io::BufRead, output: &MessageOutput) -> io::Result<Option<(RequestId, Value)>> {
     loop {
         match wire::read(input)? {
@@ -106,8 +106,7 @@ struct Client {
 }
 
 impl Client {
-    /// Reads the parameters of `initialize`, as far as they matter: an editor that says something else in
-    /// another form is no worse for it.
+    /// Reads the relevant parameters of `initialize`, and tolerates unknown forms of all others.
     fn of(params: &Value) -> Self {
         let capability = |pointer: &str| params.pointer(&format!("/capabilities{pointer}"));
         let is_set = |pointer: &str| capability(pointer).and_then(Value::as_bool).unwrap_or_default();
@@ -168,7 +167,7 @@ impl LspServer {
                 Ok(WireRead::Message(Message::Notification(notification)))
                     if notification.method == "exit" =>
                 {
-                    // The protocol has 1 for an end without `shutdown`.
+                    // The protocol requires exit code 1 without a previous `shutdown`.
                     return Ok(if self.has_shut_down { Exit::Clean } else { Exit::Findings });
                 }
                 Ok(WireRead::Message(Message::Notification(notification))) => self.notified(notification)?,
@@ -271,7 +270,7 @@ impl LspServer {
                     self.documents.cancel(id);
                 }
             }
-            // Others may be ignored, says the protocol.
+            // The protocol allows servers to ignore others.
             _ => {}
         }
         Ok(())
@@ -299,7 +298,7 @@ impl LspServer {
     }
 }
 
-/// Returns the request to watch the files that matter to others.
+/// Returns the request to watch the files that may affect others.
 fn watch() -> Request {
     let watchers = json!({"watchers": [{"globPattern": WATCHED}]});
     let registration =

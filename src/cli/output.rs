@@ -16,7 +16,7 @@ pub(super) fn to(
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(stream);
     match text(&mut out).and_then(|()| out.flush()) {
-        // A reader may close the pipe: `jobgate lint | head` is no failure.
+        // A reader may close the pipe: `jobgate lint | head` is not a failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("write the report"),
     }
@@ -43,8 +43,8 @@ fn failed(file: &Path) -> String {
     format!("write the report to {}", path_text(file))
 }
 
-/// Tells whether a file has no earlier text that could be lost: a pipe or a device. `/dev/stdout` may be a file,
-/// but replacing it would take it from whoever else writes to it. A link elsewhere is none of them.
+/// Tells whether a file has no earlier text that could be lost: a pipe or a device. `/dev/stdout` may be a file, but
+/// replacing it would take it from whoever else writes to it. A link elsewhere is neither.
 fn is_stream(file: &Path) -> bool {
     let is_device =
         |metadata: fs::Metadata| !metadata.is_file() && !metadata.is_dir() && !metadata.is_symlink();

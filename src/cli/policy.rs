@@ -41,7 +41,7 @@ pub fn check(paths: &[PathBuf], today: Option<Date>, out: &mut dyn Write) -> io:
             Err(errors) => {
                 let plain = errors.snippets(false);
                 let cleaned = clean_lines(&plain);
-                // Colours are for what has nothing to clean.
+                // Colours are only for text with nothing to clean.
                 let snippets = if cleaned == plain { errors.snippets(true) } else { cleaned.into_owned() };
                 write!(out, "{snippets}")?;
                 writeln!(out, "{shown}: {}", plural(errors.count(), "error"))?;

@@ -1,4 +1,4 @@
-//! `jobgate policy test`: judges the cases of a policy, and shows what is not as they expect.
+//! `jobgate policy test`: judges the cases of a policy, and shows how they differ from their expectations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -19,16 +19,16 @@ use crate::local::replace::{self, NotReplaced};
 use crate::report::{clean, plural};
 use crate::text::number::thousands;
 
-/// What became of one case.
+/// The outcome of one case.
 enum PolicyTestOutcome {
     Passed,
-    /// It is not as it expects: the files that differ, and the findings that are not expected.
+    /// It does not meet its expectations: the files that differ, and the unexpected findings.
     Failed(Vec<Difference>, Vec<String>),
     /// It tests nothing.
     Broken(Vec<Problem>),
 }
 
-/// A policy, and how it is shown.
+/// A policy, and its name for display.
 struct Chosen {
     policy: Policy,
     shown: String,
@@ -36,7 +36,7 @@ struct Chosen {
 
 /// Runs the command. `color` is whether `out` may have colours.
 ///
-/// Ends with [`Exit::Findings`] where a case is not as it expects, and with [`Exit::Failed`] where one cannot
+/// Ends with [`Exit::Findings`] where a case does not meet its expectations, and with [`Exit::Failed`] where one cannot
 /// be read, tests nothing, or cannot be written.
 ///
 /// # Errors
@@ -116,7 +116,7 @@ struct Policies {
 }
 
 impl Policies {
-    /// Reads the policies. What is wrong with one goes to `problems`: its cases are not run.
+    /// Reads the policies. Errors in one go to `problems`: its cases are not run.
     fn of(args: &PolicyTest, cases: &[Paths], problems: &mut Vec<Problem>) -> anyhow::Result<Self> {
         let mut policies = Self { by_path: BTreeMap::new(), by_folder: BTreeMap::new() };
         let current = std::env::current_dir().context("find the current directory")?;
@@ -206,7 +206,7 @@ fn show(color: bool, differences: &[Difference], told: &[String], out: &mut dyn 
     writeln!(out)
 }
 
-/// Returns what a case expected and, once it is updated, does not: a policy that finds less may be a mistake.
+/// Returns the expectations that an update removes from a case: a policy that finds less may be a mistake.
 fn no_longer_expected(difference: &Difference) -> Vec<String> {
     let expectations = |text: &Option<Vec<u8>>| -> Vec<String> {
         let text = String::from_utf8_lossy(text.as_deref().unwrap_or_default());
@@ -233,7 +233,7 @@ fn update(differences: &[Difference]) -> Result<(), Problem> {
             help: None,
         };
         match (&difference.old, &difference.new) {
-            // A walk has found it: nobody has named it.
+            // It was found by a walk, and not named by the user.
             (Some(_), _) if path.is_symlink() => return Err(failed(NotReplaced::Link.to_string())),
             (Some(old), Some(new)) => {
                 replace::replace(path, old, new).map_err(|error| failed(error.to_string()))?;

@@ -44,16 +44,16 @@ pub fn command(args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Clean)
 }
 
-/// What is said to a person who may not know what the program waits for.
+/// A hint for a person who may not know what the program waits for.
 const AWAITED: &str = "an AdmissionReview from standard input; `jobgate review --from job.yaml` makes one";
 
-/// Says what is read from standard input, if a person is to type it.
+/// Announces what is read from standard input, if it is a terminal.
 fn say_what_is_read(what: &str) -> io::Result<()> {
     if io::stdin().is_terminal() { say(&format!("reading {what}")) } else { Ok(()) }
 }
 
-/// Returns the reviews of a text: JSON values one after the other. What is no such thing is one review, so that
-/// the webhook says what is wrong with it.
+/// Splits a text into reviews: JSON values one after the other. Anything else is one review, so that the webhook
+/// reports what is wrong with it.
 fn apart(body: &[u8]) -> Vec<&[u8]> {
     let values: Result<Vec<&RawValue>, _> = serde_json::Deserializer::from_slice(body).into_iter().collect();
     match values {
@@ -62,7 +62,7 @@ fn apart(body: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// Writes the reviews that an API server sends for the manifests of a file, one a line.
+/// Writes the reviews that an API server sends for the manifests of a file, one per line.
 fn make(from: &Path, args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let namespace = args.namespace.as_deref().unwrap_or("default");
     let options = Options { namespace, ..Options::default() };
@@ -109,7 +109,7 @@ fn make(from: &Path, args: &Review, out: &mut dyn Write) -> anyhow::Result<Exit>
     Ok(Exit::Clean)
 }
 
-/// Answers one review and says what was not judged.
+/// Answers one review and reports what was not judged.
 fn answer(
     body: &[u8],
     endpoint: Endpoint,

@@ -1,7 +1,7 @@
-//! Standard error: everything that goes there goes through here.
+//! Standard error: everything that goes there goes through this module.
 //!
-//! What a person reads there has names and texts of whoever made the files. They must not steer a terminal, hide
-//! from its reader, or give commands to a CI runner, which reads what a step prints.
+//! Messages include untrusted names and texts from files. They must not control a terminal, hide from their reader, or
+//! give commands to a CI runner, which reads what a step prints.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
@@ -15,7 +15,7 @@ pub(super) fn stream() -> io::Stderr {
     io::stderr()
 }
 
-/// Tells whether a person sees standard error at once.
+/// Tells whether standard error is a terminal.
 pub(super) fn is_seen() -> bool {
     stream().is_terminal()
 }
@@ -32,13 +32,13 @@ pub(super) fn tell(text: &str) -> io::Result<()> {
 
 /// Writes an error with its causes.
 pub fn fail(error: &anyhow::Error) {
-    // There is nowhere left to report that this fails to.
+    // If this fails, there is nowhere left to report it.
     let _ = writeln!(stream().lock(), "jobgate: {}", in_full(error));
 }
 
-/// Writes what is wrong with the arguments, which may be names of files that somebody else has made.
+/// Writes an error in the arguments, which may be untrusted names of files.
 ///
-/// Only help, and what is wrong with arguments that have nothing to clean, keeps its colours.
+/// Only help, and errors with nothing to clean, keep their colours.
 pub fn refuse(error: &clap::Error) {
     let plain = error.render().to_string();
     let cleaned = clean_lines(&plain);
@@ -54,7 +54,7 @@ pub fn panicked(panic: &PanicHookInfo<'_>) {
     let _ = say(&panic.to_string().replace(":\n", ": "));
 }
 
-/// Returns an error with its causes, clean. Errors in settings are one a line.
+/// Returns an error with its causes, clean. Errors in settings are one per line.
 pub(super) fn in_full(error: &anyhow::Error) -> String {
     let one = |cause: &(dyn std::error::Error + 'static)| {
         let text = cause.to_string();

@@ -30,7 +30,7 @@ use crate::serve::webhook::Webhook;
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 /// The file with the namespace of the pod.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// How long a thread waits for another long review before it ends, and with it the memory that it keeps.
+/// How long a thread waits for another long review before it ends and frees its memory.
 const IDLE_THREAD: Duration = Duration::from_secs(1);
 /// How often the size of the claim cache is written into the metrics.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);

@@ -23,10 +23,10 @@ use crate::report::{self, Report};
 /// The built-in policy of a run without another.
 const DEFAULT_POLICY: &str = "default";
 
-/// The most columns of a terminal that are used.
+/// Maximum columns of a terminal to use.
 const WIDEST: usize = 140;
 
-/// What a run judges, and by what.
+/// What a run judges, and by which settings.
 #[derive(Debug)]
 pub(super) struct RunSettings {
     /// The policy, without the rules that are not used.
@@ -49,14 +49,14 @@ pub(super) struct RunSettings {
     pub(super) baseline: Option<Source>,
     /// The files of facts.
     pub(super) facts: Vec<PathBuf>,
-    /// Where they must be, if only a configuration names them that was found.
+    /// The tree that they must be in, if only a configuration that was found names them.
     pub(super) facts_within: Option<Tree>,
-    /// How charts and kustomizations are rendered; nothing if they are not.
+    /// How charts and kustomizations are rendered; `None` if they are not.
     pub(super) render: Option<Rendering>,
     fail_on: FailOn,
     /// The configuration's file, as it is shown.
     configuration: Option<String>,
-    /// What it says and is not done.
+    /// Messages about its settings that are ignored.
     not_done: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl RunSettings {
         } else if args.baseline.is_some() {
             settings.baseline = args.baseline.clone().map(|path| Source { path, within: None });
         }
-        // What is rendered from files as they would be is not known.
+        // What the files would render to with the changes is not known.
         settings.render = settings.render.filter(|_| !args.diff);
         Ok(settings)
     }
@@ -172,7 +172,7 @@ impl RunSettings {
         for (file, over) in
             configuration.into_iter().flat_map(|file| file.overrides.iter().map(move |over| (file, over)))
         {
-            // An argument is for all paths.
+            // An argument applies to all paths.
             let policy = over.policy.as_ref().filter(|_| reporting.policy.is_none());
             let whole = policy.map(|named| file.read_policy(named)).transpose()?;
             is_other |= whole.as_ref().is_some_and(|policy| policy.hash != default.hash);
@@ -219,13 +219,13 @@ impl RunSettings {
         })
     }
 
-    /// Adds to a report where the settings come from.
+    /// Adds the origin of the settings, and the number of excluded files, to a report.
     pub(super) fn sign(&self, report: &mut Report, excluded: usize) {
         report.excluded = excluded;
         report.configuration.clone_from(&self.configuration);
     }
 
-    /// Says where the settings come from, if the report is in a format that does not, and what of them is not done.
+    /// Announces the origin of the settings, if the format of the report lacks it, and the settings that are ignored.
     pub(super) fn announce(&self, reporting: &Reporting) -> io::Result<()> {
         for warning in &self.not_done {
             say(&format!("warning: {warning}"))?;
@@ -238,7 +238,7 @@ impl RunSettings {
         }
     }
 
-    /// Returns how the report is written.
+    /// Returns the options for writing the report.
     pub(super) fn options(&self, reporting: &Reporting, color: bool) -> report::Options {
         let default = report::Options::default();
         let columns = if reporting.output_file.is_none() { columns() } else { None };
@@ -274,7 +274,7 @@ impl RunSettings {
         })
     }
 
-    /// Returns how the run ends; `complete` is whether everything could be read and written.
+    /// Returns the outcome of the run; `complete` is whether everything could be read and written.
     pub(super) fn exit(&self, reporting: &Reporting, report: &Report, complete: bool) -> Exit {
         let level = self.fail_on.into();
         let found = report.findings.iter().any(|located| located.finding.level >= level)

@@ -1,9 +1,9 @@
-//! Pages on what people write again and again, and on what is wrong with it.
+//! Pages on common patterns, and on what is wrong with them.
 
 /// A topic.
 #[derive(Debug)]
 pub struct Topic {
-    /// Its name, as `jobgate explain` takes it.
+    /// Its name, the argument of `jobgate explain`.
     pub id: &'static str,
     /// The page, in Markdown.
     source: &'static str,
@@ -26,7 +26,7 @@ pub static TOPICS: &[Topic] = topics! {
 };
 
 impl Topic {
-    /// Returns what it is about, in one line.
+    /// Returns its title.
     #[must_use]
     pub fn title(&self) -> &'static str {
         self.source.lines().next().unwrap_or_default().trim_start_matches("# ")

@@ -10,8 +10,8 @@
 //! directory ──files──> paths of a case ──Case::read──> Case ──judge──> Judged ──differences──> files to write
 //! ```
 //!
-//! What differs is a list of files as they would be if the case were right: a report shows it as a diff, and
-//! an update writes it.
+//! The differences are files as they would be if the case were right: a report shows them as a diff, and an update
+//! writes them.
 
 mod expectations;
 mod files;
@@ -33,7 +33,7 @@ use crate::report::clean;
 use crate::text::lines::{Lines, Position};
 use crate::text::yaml::Edit;
 
-/// Something that is wrong with a case itself, so that it tests nothing.
+/// An error in the case itself, which then tests nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {message}{}", clean(.path), place(.position.as_ref()), more(.help.as_deref()))]
 pub struct Problem {
@@ -77,25 +77,25 @@ pub struct Case {
     pub policy: Option<Policy>,
 }
 
-/// One file that is not as the case should have it.
+/// A file that differs from what it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The file.
     pub path: PathBuf,
-    /// Its text; nothing if there is no such file.
+    /// Its text; `None` if there is no such file.
     pub old: Option<Vec<u8>>,
-    /// What the text should be; nothing if there should be no such file.
+    /// What the text should be; `None` if there should be no such file.
     pub new: Option<Vec<u8>>,
-    /// Whether only the lines differ, as they do in the case: a report need not say it again.
+    /// Whether it differs only in the expected lines, like the case itself, so that a report need not repeat it.
     pub follows: bool,
     /// What a missing file is compared with: the case.
     base: Vec<u8>,
 }
 
-/// Which of the files beside a case must be there.
+/// The files beside a case that must exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// `<case>.fixed.yaml`, if there is something to fix; the others are compared where they are there.
+    /// `<case>.fixed.yaml`, if there is something to fix; the others are compared if they exist.
     Fixed,
     /// `<case>.unsafe.yaml`, too, if unsafe fixes change more.
     Unsafe,
@@ -135,7 +135,7 @@ impl Case {
         }
     }
 
-    /// Returns what is wrong with a case that says of nothing whether it is found.
+    /// Returns the problem of a case without any expectations.
     #[must_use]
     pub fn asserts_nothing(&self) -> Option<Problem> {
         self.expectations.is_empty().then(|| Problem {
@@ -175,7 +175,7 @@ impl Case {
         judge::judge(self, &policy, beside)
     }
 
-    /// Returns the files that are not as they should be: the case without its lines, and those beside it.
+    /// Returns the files that are not as they should be: the case, for its lines, and the files beside it.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ impl Case {
                 base: Vec::new(),
             });
         }
-        // What a file beside it shows is the case as it should be.
+        // A file beside the case repeats it, with the lines that the case should have.
         let moved = |text: &[u8]| {
             let lines = Expectations::read(text, "").unwrap_or_default();
             fix::apply(text, &lines.edits(text, &judged.lines))
@@ -222,7 +222,7 @@ impl Case {
 }
 
 impl Difference {
-    /// Returns the difference as a unified diff of the file, in which nothing steers a terminal.
+    /// Returns the difference as a unified diff of the file, with nothing in it that controls a terminal.
     #[must_use]
     pub fn diff(&self) -> String {
         let (old, new) = (self.old.as_ref().unwrap_or(&self.base), self.new.as_deref().unwrap_or_default());
@@ -241,7 +241,7 @@ impl Difference {
         clean(&shown(&self.path)).into_owned()
     }
 
-    /// Returns what is the matter with the file, where a diff does not say it.
+    /// Returns a note about the file, if a diff does not show the problem.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let path = self.shown();
@@ -253,7 +253,7 @@ impl Difference {
     }
 }
 
-/// The most lines of a diff that are shown.
+/// Maximum lines of a diff to show.
 const MAX_DIFF_LINES: usize = 200;
 
 /// Returns the edit from one text to another: the lines between those that are the same.
@@ -311,7 +311,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Problem> {
     Ok(text)
 }
 
-/// What is wrong with a pipe, a device or a directory in the place of a file.
+/// The message about a pipe, a device or a directory in place of a file.
 const NO_FILE: &str = "this is not a regular file";
 
 /// Returns a path as reports show it.
@@ -319,7 +319,7 @@ fn shown(path: &Path) -> String {
     Input::named(path).path.to_string()
 }
 
-/// Returns the rule whose file has a name.
+/// Returns the rule with this file name or id.
 fn rule_of(file: &str) -> Option<RuleId> {
     let rules = RuleSet::built_in();
     rules.iter().find(|rule| rule.file() == file || rule.id == *file).map(|rule| rule.id.clone())

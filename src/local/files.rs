@@ -1,5 +1,5 @@
-//! Files that somebody else may have made: opened without waiting for anybody, never through a link that leads
-//! out of a tree, and read up to a limit.
+//! Files from untrusted sources: opened without waiting for anybody, never through a link that leads out of a tree, and
+//! read up to a limit.
 //!
 //! What the user names may be a pipe. What a tree or its configuration names must be a regular file inside it:
 //! a link to `/dev/zero` never ends, a pipe never answers, and a file of another user is none of its business.
@@ -13,21 +13,21 @@ use std::time::Duration;
 
 use super::spot::DirectoryEntry;
 
-/// The most bytes of a policy, of a configuration, and of a file of values for a chart. A policy has to fit into
-/// a ConfigMap, which is as large.
+/// Maximum bytes of a policy, of a configuration, and of a file of values for a chart. A policy has to fit into a
+/// ConfigMap, which has the same limit.
 pub const MAX_SETTINGS_BYTES: u64 = 1 << 20;
-/// The most bytes of a baseline: several hundred thousand findings.
+/// Maximum bytes of a baseline: several hundred thousand findings.
 pub const MAX_BASELINE_BYTES: u64 = 64 << 20;
-/// How long a pipe that the user names may take.
+/// Timeout of a pipe that the user names.
 pub const PIPE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Where version control keeps its own files, which are no part of a tree.
+/// The directories of version control, which are not part of a tree.
 pub(super) const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Barred {
-    /// It is elsewhere, or a link leads there.
+    /// It is outside of the tree, or a link leads there.
     #[error("it is outside the directory")]
     Outside,
     /// It is a pipe, a device, a directory or the like.
@@ -36,13 +36,13 @@ pub enum Barred {
     /// It has more bytes than the limit.
     #[error("it is larger than the limit of {}", crate::text::number::bytes(*.0))]
     TooLarge(u64),
-    /// Nobody has ended it in time.
+    /// It did not end in time.
     #[error("it does not end within {} seconds", .0.as_secs())]
     Slow(Duration),
     /// It is not UTF-8.
     #[error("it is not UTF-8")]
     NoText,
-    /// The system rejects.
+    /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -64,7 +64,7 @@ impl From<Barred> for io::Error {
     }
 }
 
-/// Opens a regular file, also through a link. Nothing is waited for: neither the writer of a pipe nor a device.
+/// Opens a regular file, also through a link. It waits for nothing: neither the writer of a pipe nor a device.
 ///
 /// # Errors
 /// It cannot be opened, or is something else.
@@ -77,14 +77,14 @@ pub fn open(path: &Path) -> Result<File, Barred> {
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
         options.custom_flags(flags.bits().cast_signed());
     }
-    // To open some devices does something, so they are not.
+    // Opening some devices has effects, so they are not opened.
     if !fs::metadata(path)?.is_file() {
         return Err(Barred::NoFile);
     }
     regular(options.open(path)?)
 }
 
-/// Returns a file that is a regular one.
+/// Returns a file if it is a regular one.
 pub(super) fn regular(file: File) -> Result<File, Barred> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(Barred::NoFile) }
 }
@@ -109,8 +109,7 @@ pub fn named(path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
     if bytes.len() as u64 > limit { Err(Barred::TooLarge(limit)) } else { Ok(bytes) }
 }
 
-/// Reads what the user names like [`named`], but where it is too large, the first byte beyond the limit is the
-/// last one that is returned.
+/// Reads what the user names like [`named`], but cuts what is too large after the first byte beyond the limit.
 ///
 /// # Errors
 /// It cannot be read, or takes too long.
@@ -127,7 +126,7 @@ fn drained_within(path: &Path, limit: u64, time: Duration) -> Result<Vec<u8>, Ba
     if fs::metadata(path)?.is_file() {
         return read(path);
     }
-    // Only another thread can stop to wait for whoever has the other end. It ends with the process.
+    // Only another thread can stop waiting for whoever has the other end. It ends with the process.
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
     let read = move || _ = sender.send(read(&path));
@@ -143,7 +142,7 @@ pub fn text(bytes: Vec<u8>) -> Result<String, Barred> {
     String::from_utf8(bytes).map_err(|_| Barred::NoText)
 }
 
-/// One or several directories, with all that is in them: what a run was given, or what a configuration is for.
+/// One or several directories with their contents: those that a run was given, or that a configuration is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// Absolute, without links.
@@ -151,7 +150,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Returns the tree of directories. One that is not there has nothing in it.
+    /// Returns the tree of directories. A missing one has no contents.
     #[must_use]
     pub fn of<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Self {
         let real = |directory: &Path| {
@@ -196,7 +195,7 @@ impl Tree {
         })
     }
 
-    /// Returns where a file of the tree is. No link is left on the way there, so none can be put there later.
+    /// Returns the entry of a file of the tree. Its path has no links, so none can be put there later.
     pub(super) fn spot(&self, path: &Path) -> Result<DirectoryEntry, Barred> {
         let real = fs::canonicalize(path)?;
         let (root, below) = self.below(&real).ok_or(Barred::Outside)?;
@@ -209,7 +208,7 @@ impl Tree {
     /// It is elsewhere, not a regular file, larger than the limit, or cannot be read.
     pub fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
         let spot = self.spot(path)?;
-        // To open some devices does something, so they are not.
+        // Opening some devices has effects, so they are not opened.
         if !fs::metadata(path)?.is_file() {
             return Err(Barred::NoFile);
         }

@@ -20,7 +20,7 @@ pub fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// Returns a path in the form that it has as seen from the current directory: `../here/a` is `a`.
+/// Returns a path as seen from the current directory: `../here/a` is `a`.
 pub(super) fn seen(path: &Path) -> PathBuf {
     let path = normal(path);
     if !path.starts_with("..") {
@@ -38,7 +38,7 @@ fn seen_from(here: &Path, path: &Path) -> PathBuf {
     std::iter::repeat_n(Component::ParentDir, ups - back).chain(down.into_iter().skip(back)).collect()
 }
 
-/// Returns the directory above one, also where that is above the current directory.
+/// Returns the parent of a directory, even above the current directory.
 pub(super) fn parent(directory: &Path) -> Option<PathBuf> {
     match directory.components().next_back() {
         None | Some(Component::ParentDir) => Some(directory.join("..")),

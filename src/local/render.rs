@@ -34,8 +34,8 @@ struct Kustomize {
 }
 
 impl Tools {
-    /// Finds them in the directories of a `PATH`. Relative ones do not count: what is linted must not say
-    /// what is run.
+    /// Finds them in the directories of a `PATH`. Relative ones are ignored: linted files must not decide which program
+    /// is run.
     #[must_use]
     pub fn find(path: &OsStr) -> Self {
         let program = |name: &str| {
@@ -79,7 +79,7 @@ fn is_program(file: &Path) -> bool {
     file.is_file()
 }
 
-/// Why something was not rendered, in words that follow a colon.
+/// The reason why something was not rendered, in words that follow a colon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRendered(pub String);
 
@@ -89,16 +89,16 @@ impl fmt::Display for NotRendered {
     }
 }
 
-/// What a kustomization renders to.
+/// The output of a kustomization.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// The manifests.
     pub text: Vec<u8>,
-    /// Where each document comes from; empty where the tool does not say.
+    /// Where each document comes from; empty if the tool does not report it.
     pub origins: Vec<Option<Origin>>,
 }
 
-/// Renders, as often as it is asked to.
+/// Renders charts and kustomizations, within the time limits.
 #[derive(Debug)]
 pub struct Renderer<'a> {
     tools: &'a Tools,
@@ -110,20 +110,20 @@ pub struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    /// The time limits are that of one rendering and that of all, whose time begins now. `most` is how many bytes a
-    /// rendering may have.
+    /// The time limits are that of one rendering and that of all, whose time begins now. `most` is the maximum number
+    /// of bytes of a rendering.
     #[must_use]
     pub fn new(tools: &'a Tools, [timeout, timeout_of_all]: [Duration; 2], most: u64, network: bool) -> Self {
         Self { tools, timeout, timeout_of_all, most, network, started: Instant::now() }
     }
 
-    /// Tells whether what is not here is fetched.
+    /// Tells whether what is missing locally is fetched.
     #[must_use]
     pub fn uses_network(&self) -> bool {
         self.network
     }
 
-    /// Returns what a chart renders to with files of values.
+    /// Returns the output of a chart with files of values.
     ///
     /// # Errors
     /// There is no tool, it fails, or it exceeds a limit.
@@ -136,7 +136,7 @@ impl<'a> Renderer<'a> {
         let Some(program) = &self.tools.helm else {
             return Err(NotRendered("there is no `helm` on the PATH".to_owned()));
         };
-        // An absolute path is never taken for an option, or for the name of a remote chart.
+        // An absolute path is never mistaken for an option, or for the name of a remote chart.
         let mut arguments: Vec<OsString> = ["template", RELEASE].map(OsString::from).into();
         arguments.push(absolute(directory)?.into());
         for file in values {
@@ -151,7 +151,7 @@ impl<'a> Renderer<'a> {
         text.map_err(|failure| NotRendered(failure.says("helm template", self.timeout)))
     }
 
-    /// Returns what a kustomization in a directory renders to.
+    /// Returns the output of a kustomization in a directory.
     ///
     /// # Errors
     /// As for a chart.
@@ -166,7 +166,7 @@ impl<'a> Renderer<'a> {
             self.call(&kustomize.program, &arguments, scratch)
         };
         let said = |failure: &Failure| NotRendered(failure.says(kustomize.name, self.timeout));
-        // Only the outermost kustomization says whether origins are noted, so one is put around it.
+        // Only the outermost kustomization can turn on origin annotations, so a wrapper does.
         let scratch_folder = scratch()?;
         let around = absolute(scratch_folder.path())?;
         if let Some(inner) = relative(&around, &directory) {
@@ -177,7 +177,7 @@ impl<'a> Renderer<'a> {
                     let (text, origins) = without_origins(&text, &around);
                     return Ok(Built { text, origins });
                 }
-                // The tool may be too old to note origins. If not, its message then names no scratch folder.
+                // The tool may be too old for origins. If it is not, its next message does not name the scratch folder.
                 Err(Failure::Tool(_)) => {}
                 Err(failure) => return Err(said(&failure)),
             }
@@ -221,13 +221,12 @@ fn absolute(path: &Path) -> Result<PathBuf, NotRendered> {
     fs::canonicalize(path).map_err(|error| NotRendered(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Returns a directory as seen from another, as a quoted string; both are absolute. kustomize takes no
-/// absolute paths.
+/// Returns a directory as seen from another, as a quoted string; both are absolute. kustomize rejects absolute paths.
 fn relative(from: &Path, to: &Path) -> Option<String> {
     let common = from.components().zip(to.components()).take_while(|(from, to)| from == to).count();
     let ups = std::iter::repeat_n(Some(".."), from.components().count() - common);
     let down = to.components().skip(common).map(|part| part.as_os_str().to_str());
-    // With `/` on every system, as all kustomizations have it.
+    // With `/` on every system, as in all kustomizations.
     let path = ups.chain(down).collect::<Option<Vec<_>>>()?.join("/");
     serde_json::to_string(&path).ok()
 }

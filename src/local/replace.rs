@@ -1,4 +1,4 @@
-//! Puts a new text in the place of a file, all of it or nothing, and never through a link that was not named.
+//! Replaces the text of a file, completely or not at all, and never through a link that was not named.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -8,7 +8,7 @@ use super::files::{self, Barred, Tree};
 use super::paths::normal;
 use super::spot::DirectoryEntry;
 
-/// Why a file was not replaced. It is as it was.
+/// Why a file was not replaced. It is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReplaced {
     /// The text on the disk is no longer the one that the new text was made from.
@@ -20,13 +20,13 @@ pub enum NotReplaced {
     /// It is a link, which whoever made the directory may have put there.
     #[error("it is a link, and nothing is written through one; name the file that it leads to")]
     Link,
-    /// A directory on the way is a link out of the one that the path begins in.
+    /// A directory on the way is a link that leads out of the one that the path begins in.
     #[error("a link on its way leads out of the directory; name the directory that it leads to")]
     LeadsOut,
     /// It may not be written.
     #[error("the file is read-only")]
     ReadOnly,
-    /// The system rejects.
+    /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -61,8 +61,8 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     replace_at(&DirectoryEntry::beneath(directory, Path::new(name))?, old, new)
 }
 
-/// Replaces a file of a tree that nobody has named, like [`replace`]. Where a link leads out of the tree nothing
-/// is written.
+/// Replaces a file of a tree that the user did not name, like [`replace`]. If a link leads out of the tree, nothing is
+/// written.
 ///
 /// # Errors
 ///
@@ -74,26 +74,26 @@ pub fn replace_in(tree: &Tree, path: &Path, old: &[u8], new: &[u8]) -> Result<()
 fn replace_at(spot: &DirectoryEntry, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     let file = files::regular(spot.open()?)?;
     let permissions = file.metadata()?.permissions();
-    // Renaming needs only the directory's permissions; the file's count, too.
+    // Renaming needs only the directory's permissions, but the file's matter, too.
     if permissions.readonly() {
         return Err(NotReplaced::ReadOnly);
     }
     spot.try_write()?;
     write(spot, Some(permissions), new, || {
-        // As late as can be: an editor may have written it meanwhile.
+        // As late as possible: an editor may have written it meanwhile.
         let [is_old, is_new] = holds(files::regular(spot.open()?)?, [old, new])?;
         if is_new || is_old { Ok(!is_new) } else { Err(NotReplaced::Changed) }
     })
 }
 
-/// Writes a text beside a file and puts it in its place, unless `is_due` says that this is not to be done.
+/// Writes a text to a new file beside another and renames it to that, unless `is_due` returns `false`.
 fn write(
     spot: &DirectoryEntry,
     permissions: Option<fs::Permissions>,
     text: &[u8],
     is_due: impl FnOnce() -> Result<bool, NotReplaced>,
 ) -> Result<(), NotReplaced> {
-    // Nobody else reads the text of a file that only some may read.
+    // The new text of a file that only some may read is hidden from everybody else.
     let (name, beside) = spot.beside(permissions.is_some())?;
     let written = fill(beside, permissions, text).map_err(NotReplaced::from).and_then(|()| is_due());
     let taken = match written {
@@ -111,7 +111,7 @@ fn write(
     taken
 }
 
-/// Writes a new file, and closes it: some systems rename none that is open.
+/// Writes a new file, and closes it: some systems cannot rename an open one.
 fn fill(mut file: File, permissions: Option<fs::Permissions>, text: &[u8]) -> io::Result<()> {
     file.write_all(text)?;
     if let Some(permissions) = permissions {
@@ -181,10 +181,10 @@ fn there(path: &Path) -> Result<Option<fs::Permissions>, NotReplaced> {
     }
 }
 
-/// Returns where a new file goes.
+/// Returns the entry of a new file.
 ///
-/// The directories of an absolute path are the user's. Those of a path that begins in the current directory, or
-/// above it, may be a stranger's links: none of them leads out of there.
+/// The directories of an absolute path outside of the current directory are trusted. Those of a path that begins in the
+/// current directory, or above it, may be somebody else's links: none of them may lead out of there.
 fn output(path: &Path) -> Result<DirectoryEntry, NotReplaced> {
     let name = path.file_name().ok_or(NotReplaced::NoFile)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

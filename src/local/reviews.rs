@@ -1,4 +1,4 @@
-//! The reviews that an API server sends for manifests, for those who have no API server at hand.
+//! The reviews that an API server sends for manifests, for use without an API server.
 
 use super::lint::{Against, FactsError, Input, Options, objects_of};
 use crate::admission;
@@ -10,12 +10,11 @@ use crate::text::value::Value;
 pub struct Sent {
     /// The object.
     pub object: ObjectId,
-    /// Its review; nothing for a kind that Jobgate does not judge, of which no review is sent.
+    /// Its review; `None` for a kind that Jobgate does not judge, for which no review is sent.
     pub review: Option<Value>,
 }
 
-/// Returns the objects of a file with their reviews, in order. Those that are in `old` are updated, all others
-/// created.
+/// Returns the objects of a file with their reviews, in order. Those in `old` are updated, all others created.
 ///
 /// # Errors
 /// The file cannot be read, or is not YAML or JSON.

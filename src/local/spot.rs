@@ -1,5 +1,5 @@
-//! A name in a directory that is held open, so that what is looked at is what is written: nobody can put a link
-//! in between.
+//! A name in a directory that is held open, so that the file that is checked is the one that is written: nobody can put
+//! a link in between.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::hash::BuildHasher as _;
 use std::io;
 use std::path::Path;
 
-/// How the names of unfinished files start.
+/// The prefix of the names of unfinished files.
 const PREFIX: &str = ".jobgate-";
 
 /// A name in a directory.
@@ -30,7 +30,7 @@ impl DirectoryEntry {
     pub(super) fn beneath(root: &Path, below: &Path) -> io::Result<Self> {
         use rustix::fs::{Mode, OFlags, open, openat};
         let name = below.file_name().ok_or_else(unnamed)?.to_owned();
-        // Where a system can, a directory that cannot be read is good enough.
+        // Where the system supports it, the directory need not be readable.
         #[cfg(target_os = "linux")]
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         #[cfg(not(target_os = "linux"))]
@@ -58,7 +58,7 @@ impl DirectoryEntry {
         Ok(openat(&self.directory, &self.name, flags, Mode::empty())?.into())
     }
 
-    /// Makes an empty file beside it, which nobody else has, and returns its name.
+    /// Creates an empty file beside it with a new name, and returns both.
     pub(super) fn beside(&self, is_private: bool) -> io::Result<(OsString, File)> {
         use rustix::fs::{Mode, OFlags, openat};
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -68,7 +68,7 @@ impl DirectoryEntry {
         fresh(|name| Ok(openat(&self.directory, name, flags, mode)?.into()))
     }
 
-    /// Puts a file beside it in its place: a link there is replaced, not followed.
+    /// Renames a file beside it to its name: a link there is replaced, not followed.
     pub(super) fn take(&self, beside: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.directory, beside, &self.directory, &self.name)?)
     }
@@ -78,7 +78,7 @@ impl DirectoryEntry {
         let _ = rustix::fs::unlinkat(&self.directory, beside, rustix::fs::AtFlags::empty());
     }
 
-    /// Brings a new name to the disk; where a system cannot do that, the rename is no less whole.
+    /// Syncs a new name to the disk; where a system cannot do that, the rename is atomic all the same.
     pub(super) fn sync(&self) {
         use rustix::fs::{Mode, OFlags, openat};
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -126,7 +126,7 @@ impl DirectoryEntry {
     pub(super) fn sync(&self) {}
 }
 
-/// Makes a file of a name that is free.
+/// Creates a file with an unused name.
 fn fresh(make: impl Fn(&OsStr) -> io::Result<File>) -> io::Result<(OsString, File)> {
     const TRIES: usize = 64;
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);

@@ -1,16 +1,16 @@
-//! Manifests to start from: the template of a kind, filled in with what is asked for.
+//! Manifests to start from: the template of a kind, filled in with the requested values.
 //!
-//! A kind's template (`crates/core/src/kinds/<kind>.starter.yaml`) is YAML with marks. `{{name}}` stands for a value. A
-//! line `{?multi,!spot}text` stands where all conditions hold; a line `{!multi}text` is an error where they
-//! do. `{{>part}}` on a line of its own stands for a part, which is one of `PARTS` or comes behind a line
-//! `{{=part}}` at the end of the template.
+//! A kind's template (`crates/core/src/kinds/<kind>.starter.yaml`) is YAML with marks. `{{name}}` becomes a value. A
+//! line `{?multi,!spot}text` is kept if all conditions hold; a line `{!multi}text` is an error if they do. `{{>part}}`
+//! on a line of its own becomes a part, which is one of `PARTS` or follows a line `{{=part}}` at the end of the
+//! template.
 
 use crate::judge::spot;
 use crate::k8s::cron::Schedule;
 use crate::k8s::names;
 use crate::kinds::{Kind, accelerator};
 
-/// What a manifest is asked to have.
+/// The requested values of a manifest.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The object's name.
@@ -64,7 +64,7 @@ impl Spot {
 /// Why there is no such manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A value that cannot be that of its field.
+    /// A value that is not valid for its field.
     #[error("{what} `{value}` is not valid: {why}")]
     Invalid {
         /// What it is.
@@ -74,7 +74,7 @@ pub enum Refused {
         /// What is wrong with it.
         why: String,
     },
-    /// The kind does not have what is asked for.
+    /// The kind does not support what was requested.
     #[error("{0}")]
     Kind(String),
 }
@@ -128,7 +128,7 @@ pub fn kinds() -> impl Iterator<Item = Kind> {
 /// Makes a manifest.
 ///
 /// # Errors
-/// A value is not valid, or the kind does not have what is asked for.
+/// A value is not valid, or the kind does not support what was requested.
 pub fn manifest(kind: Kind, asked: &Asked) -> Result<String, Refused> {
     asked.check()?;
     let template = kind.starter.unwrap_or_default();
@@ -178,7 +178,7 @@ impl Filling<'_> {
         all.filter(|(part, _)| *part == name).map(|(_, text)| text).next().unwrap_or_default()
     }
 
-    /// Tells whether all conditions hold: names with commas, `!` in front for their opposite.
+    /// Tells whether all conditions hold: names separated by commas, negated by a leading `!`.
     fn hold(&self, conditions: &str) -> bool {
         conditions.split(',').filter(|condition| !condition.is_empty()).all(|condition| {
             let (name, wanted) = match condition.strip_prefix('!') {
@@ -292,7 +292,7 @@ impl Asked {
     }
 }
 
-/// The longest name that leaves room for what controllers add to it.
+/// Maximum bytes of a name, which leaves room for what controllers add to it.
 const MAX_NAME_BYTES: usize = 40;
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ struct Made {
     contents: String,
 }
 
-/// How it ends.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GenerateOutcome {
     /// All files are up to date, maybe because they have been written.
@@ -63,7 +63,7 @@ fn pages_with_tables(root: &Path) -> anyhow::Result<Vec<Made>> {
     Ok(pages)
 }
 
-/// Returns a page with another table in the place of the one that has its first line.
+/// Replaces the table of a page that has the same first line.
 fn with_table(page: &str, table: &str) -> Option<String> {
     let head = table.lines().next()?;
     let start = page.find(&format!("\n{head}\n"))? + 1;

@@ -1,4 +1,4 @@
-//! `cargo xtask`: what only developers of Jobgate run.
+//! `cargo xtask`: tasks for the developers of Jobgate.
 
 mod deploy;
 mod generate;
@@ -38,7 +38,7 @@ fn root() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
-/// Ends as `jobgate` does: with 1 for what it found, with 2 if it could not run.
+/// Exits like `jobgate`: with 1 for stale files, with 2 if it could not run.
 fn main() -> ExitCode {
     let XtaskArguments { task: XtaskCommand::Generate { check } } = XtaskArguments::parse();
     match generate::run(root(), check, &mut io::stdout()) {

@@ -48,7 +48,7 @@ pub(crate) fn index_file() -> String {
     out
 }
 
-/// Returns the page of the kinds, as a Markdown file: what their definitions say.
+/// Returns the page of the kinds, as a Markdown file, from their definitions.
 pub(crate) fn kinds_file() -> String {
     let mut out =
         "<!-- Made by `cargo xtask generate` from crates/core/src/kinds. Edit that. -->\n\n# Kinds\n\n\
@@ -112,7 +112,7 @@ fn about(kind: Kind) -> Vec<String> {
     lines
 }
 
-/// What ends a run, and what becomes of its pods and of itself.
+/// Describes what ends a run, and what happens to its pods and to the object.
 fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
     let path = |path: &[&str]| path.join(".");
     let limits = path(kind.limits);
@@ -169,7 +169,7 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
     }
 }
 
-/// What is done when a pod ends.
+/// Describes what happens when a pod ends.
 fn about_restarts(kind: Kind, lines: &mut Vec<String>) {
     for pods in kind.pods {
         let template = format!("`{}.{}`", pods.at.join("."), pods.template);

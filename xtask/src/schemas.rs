@@ -1,5 +1,5 @@
-//! The schemas of the built-in kinds, made from the types of k8s-openapi, with what the shapes of the product
-//! need of them.
+//! The schemas of the built-in kinds, generated from the types of k8s-openapi, and reduced to what the shapes of the
+//! product need.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const KEYWORDS: [&str; 8] = [
     "x-kubernetes-int-or-string",
 ];
 
-/// Returns the file with a schema by the name of each definition, a definition a line.
+/// Returns the file with a schema by the name of each definition, one definition per line.
 pub(crate) fn built_in() -> String {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     generator.subschema_for::<Job>();
@@ -61,8 +61,8 @@ fn reduced(schema: &Value) -> Value {
         .into()
 }
 
-/// Returns the required fields but for the names of references: required by the descriptions, and with a
-/// default in the schemas that API servers have.
+/// Returns the required fields except for the names of references: these are required by the descriptions, but have a
+/// default in the schemas of API servers.
 fn required(schema: &Map<String, Value>, names: &Value) -> Value {
     let has_default = |name: &Value| {
         let field = schema.get("properties")?.get(name.as_str()?)?;

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 const NAMES: [(&str, u8); 4] =
     [("ReadWriteOnce", 1), ("ReadOnlyMany", 2), ("ReadWriteMany", 4), ("ReadWriteOncePod", 8)];
 
-/// Any mode that this program does not know.
+/// The bit of every mode that this program does not know.
 const OTHER: u8 = 1 << 7;
 
 /// A set of access modes.
@@ -18,13 +18,13 @@ const OTHER: u8 = 1 << 7;
 pub(super) struct Modes(u8);
 
 impl Modes {
-    /// Tells whether the set is empty.
+    /// Returns whether the set is empty.
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns the names of the modes; nothing if there is none or one is unknown, so that no rule judges by
-    /// it.
+    /// Returns the names of the modes; `None` if there are none or one is unknown, so that no rule relies on
+    /// them.
     pub(super) fn names(self) -> Option<Vec<String>> {
         if self.is_empty() || self.0 & OTHER != 0 {
             return None;
@@ -32,8 +32,8 @@ impl Modes {
         Some(NAMES.iter().filter(|(_, bit)| self.0 & bit != 0).map(|(name, _)| (*name).to_owned()).collect())
     }
 
-    /// Returns whether a claim with these modes can be a reason for a denial: it may not be mounted by any
-    /// number of nodes.
+    /// Returns whether a claim with these modes can cause a denial: all of them are known, and none is
+    /// `ReadWriteMany`.
     pub(super) fn can_deny(self) -> bool {
         !self.is_empty() && self.0 & (OTHER | bit("ReadWriteMany")) == 0
     }

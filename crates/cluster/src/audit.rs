@@ -2,14 +2,15 @@
 //! enforcement before enabling it.
 //!
 //! ```text
-//! claims ──> CronJobs ──> Jobs ──> PyTorchJobs       each a list in pages; a page is judged and forgotten before the next one comes
+//! claims ──> CronJobs ──> Jobs ──> PyTorchJobs       each a list in pages; a page is judged and dropped before the next is fetched
 //!                           └─> engine::evaluate ──> findings, and counts by namespace
 //! ```
 //!
 //! Nothing is written, and the webhook is not called: each object is judged as the webhook would judge its
-//! creation now. Two things that the webhook knows are not in a stored object, and are inferred: who made it
-//! (a Job that names a listed CronJob as its controller was made by the CronJob controller, unless `kubectl
-//! create job --from` is recorded), and whether it would be created again (a finished one would not).
+//! creation now. Two facts that the webhook knows are missing from a stored object, and are inferred: who
+//! made it (a Job that names a listed CronJob as its controller was made by the CronJob controller, unless
+//! `kubectl create job --from` is recorded), and whether it would be created again (a finished one would
+//! not).
 
 mod filled;
 mod judge;
@@ -45,17 +46,17 @@ use jobgate_report::{Impact, Located, Report, Unjudged, unjudged_order};
 /// What to audit, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The namespaces; if empty, all except the system's.
+    /// The namespaces to audit; if empty, all except the system's.
     pub namespaces: BTreeSet<String>,
-    /// A label selector, as the API server reads it.
+    /// A label selector in the API server's syntax.
     pub selector: Option<String>,
     /// Whether finished Jobs and PyTorchJobs are judged, too.
     pub include_finished: bool,
-    /// Whether the report keeps the text of every object with findings, and not only of examples.
+    /// Whether the report keeps the text of every object with findings rather than only of examples.
     pub keep_all_sources: bool,
-    /// The rules and checks that are used, of those of the policy; nothing for all.
+    /// The subset of the policy's rules and checks to use; `None` for all.
     pub selection: Option<Selection>,
-    /// Today, for exemptions that end; without it they never do.
+    /// Today's date, for exemptions that expire; without it, none does.
     pub today: Option<Date>,
 }
 
@@ -77,7 +78,7 @@ impl Progress {
 const MAX_PAGE_BYTES: usize = 32 << 20;
 /// How long one page may take: the API server's own limit for a request.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a list is restarted that has expired while it was read.
+/// Maximum restarts of a list that expires while it is read.
 const MAX_RESTARTS: u32 = 3;
 /// Pauses before a page is read again from an overloaded API server.
 const RETRY_PAUSES: [Duration; 3] =
@@ -123,7 +124,7 @@ pub async fn audit(
     kinds.sort_by_key(|kind| std::cmp::Reverse(generations(*kind)));
     let (mut served, mut unserved): (Vec<Kind>, Vec<Kind>) = (Vec::new(), Vec::new());
     for kind in kinds {
-        // Objects in no namespace are not those of some namespaces.
+        // Cluster-scoped objects belong to none of the given namespaces.
         if kind.cluster_scoped && !namespaces.is_empty() {
             continue;
         }
@@ -147,7 +148,7 @@ pub async fn audit(
     let (stuck, notices) = terminating::stuck(&connection.client, candidates, jiff::Timestamp::now()).await;
     impact.terminating = stuck;
     impact.notices.extend(notices);
-    // Another version of it may be served.
+    // Another version of the kind may be served.
     unserved.retain(|kind| !served.iter().any(|other| other.is_same(*kind)));
     impact.unserved = unserved.into_iter().map(Kind::title).collect();
     impact.unserved.dedup();
@@ -208,13 +209,13 @@ struct AuditPageMetadata {
     next: String,
 }
 
-/// Lists the objects of a kind, in one namespace or in all, and judges them.
 /// Returns how many generations of children the controllers of a kind may create.
 fn generations(kind: Kind) -> usize {
     let below = kind.children.iter().filter_map(|children| Kind::named(children.group, children.name));
     below.map(|child| 1 + generations(child)).max().unwrap_or(0)
 }
 
+/// Lists the objects of a kind, in one namespace or in all, and judges them.
 async fn list(
     connection: &Connection,
     kind: Kind,
@@ -238,7 +239,7 @@ async fn list(
     let mut restarts = 0;
     loop {
         let body = match fetch_with_retries(&mut pages).await {
-            // The earlier pages are of another state of the cluster: their findings would be repeated or
+            // The earlier pages show an older state of the cluster: their findings would be repeated or
             // outdated.
             Err(Failure::Expired) if restarts < MAX_RESTARTS => {
                 restarts += 1;

@@ -1,4 +1,5 @@
-//! Stops asking an API server that does not answer: waiting does most of the harm of a slow dependency.
+//! Stops requests to an API server that does not answer: most of the harm of a slow dependency comes from
+//! waiting.
 
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl Breaker {
         };
     }
 
-    /// Tells whether it is open or half open.
+    /// Returns whether it is open or half open.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.state, BreakerState::Closed(_))
     }

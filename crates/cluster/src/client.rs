@@ -32,7 +32,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Explains an error in the kubeconfig at `path`, or in the one of the environment.
+    /// Explains an error in the kubeconfig at `path`, or else in the one from the environment.
     fn kubeconfig(path: Option<&Path>, context: Option<&str>, error: &KubeconfigError) -> Self {
         let home = || {
             std::env::home_dir().map_or_else(
@@ -130,7 +130,7 @@ pub fn is_own(connection: &Connection) -> bool {
 /// the service account.
 ///
 /// # Errors
-/// The kubeconfig cannot be read, has no such context, or asks for something that cannot be done.
+/// The kubeconfig cannot be read, has no such context, or needs something that fails.
 pub async fn connection(path: Option<&Path>, context: Option<&str>) -> Result<Connection, ClientError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match path {

@@ -13,17 +13,17 @@ use jobgate_report::Unjudged;
 
 /// How long one answer may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Up to this number, namespaces are read by name; more with one list.
+/// Up to this number, namespaces are read by name; more are read with one list.
 const MAX_READ_BY_NAME: usize = 8;
 /// Maximum size of an answer. All webhook configurations of a large cluster are some MiB.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
-/// The two kinds of configurations, and what does not happen without them.
+/// The two kinds of configurations, and what does not happen to objects that they exclude.
 const KINDS: [(&str, &str); 2] = [
     ("validatingwebhookconfigurations", "denied or warned about"),
     ("mutatingwebhookconfigurations", "filled in"),
 ];
 
-/// Returns the namespaces that Jobgate's webhooks are not called for, and what could not be read. A cluster
+/// Returns the namespaces for which Jobgate's webhooks are not called, and what could not be read. A cluster
 /// without Jobgate excludes nothing: the user wants to know what it would do.
 pub async fn excluded(client: &Client, namespaces: &BTreeSet<String>) -> Vec<Unjudged> {
     if namespaces.is_empty() {
@@ -112,7 +112,7 @@ mod tests {
     use jobgate_core::kinds::registration::{Target, configurations};
     use jobgate_core::text::value::json;
 
-    /// Asks an API server that a script stands for about some namespaces.
+    /// Queries a scripted API server about some namespaces.
     fn ask(
         answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
         namespaces: &[&str],

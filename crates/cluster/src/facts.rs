@@ -1,11 +1,11 @@
-//! What the cluster knows of the claims and runtimes of one object.
+//! The cluster's facts about the claims and runtimes of one object.
 
 use std::collections::BTreeMap;
 
 use super::stats::Why;
 use jobgate_core::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, WantedClaim, WantedParent};
 
-/// Names in a warning about claims that could not be looked up.
+/// Maximum number of names in a warning about claims that could not be looked up.
 const MAX_NAMES_IN_WARNING: usize = 3;
 
 /// The facts about the claims of one object.
@@ -22,7 +22,7 @@ pub struct ClaimFacts {
 impl ClaimFacts {
     /// Records an unknown claim.
     pub(super) fn note(&mut self, claim: &WantedClaim, why: Why) {
-        // Other claims cause no denial, and with look-ups off the operator knows.
+        // Other claims cause no denial; with look-ups off, the operator already knows.
         if !claim.shared || why.explain().is_none() {
             return;
         }
@@ -52,7 +52,7 @@ impl ClaimFacts {
         }
     }
 
-    /// Adds what is known of runtimes and parents.
+    /// Adds the facts about runtimes and parents.
     pub fn know(&mut self, others: Self) {
         self.table.runtimes.extend(others.table.runtimes);
         self.table.parents.extend(others.table.parents);

@@ -24,33 +24,33 @@ pub enum Failure {
     /// No answer came.
     #[error("reach the API server")]
     Transport(#[source] kube::Error),
-    /// An error.
+    /// The API server answered with an error status.
     #[error("the API server answered {0}")]
     Status(StatusCode),
-    /// The account may not.
+    /// The account lacks the permission.
     #[error("the API server forbids it")]
     Forbidden,
     /// There is no such object.
     #[error("the object does not exist")]
     NotFound,
-    /// The server has forgotten the version that was asked for.
+    /// The server no longer has the requested version.
     #[error("the requested version is too old")]
     Expired,
-    /// What came is no JSON, or not the expected one.
+    /// The answer is not JSON, or not of the expected form.
     #[error("parse the answer")]
     Garbage(#[from] serde_json::Error),
-    /// What came is another object.
+    /// The answer is not the requested object.
     #[error("the answer is not the requested object")]
     Foreign,
-    /// What came is too large.
+    /// The answer is too large.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
-    /// Nothing came in time.
+    /// No answer came in time.
     #[error("the API server did not answer in time")]
     Silence,
 }
 
-/// The form of an answer: whole objects.
+/// The `Accept` header for whole objects.
 pub const JSON: &str = "application/json";
 
 /// Sends a GET and returns a successful answer.
@@ -58,13 +58,13 @@ pub async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure
     get_as(client, uri, JSON).await
 }
 
-/// Sends a GET and returns a successful answer in this form.
+/// Sends a GET with this `Accept` header and returns a successful answer.
 pub async fn get_as(client: &Client, uri: String, accept: &'static str) -> Result<Response<Body>, Failure> {
     let request = Request::get(uri).header(http::header::ACCEPT, accept).body(Body::empty());
     send(client, request).await
 }
 
-/// Sends a GET and returns the JSON of a successful answer of at most `max_bytes`, which came in time.
+/// Sends a GET and returns the JSON of a successful answer of at most `max_bytes` that came within `limit`.
 pub async fn value(
     client: &Client,
     uri: String,
@@ -92,7 +92,7 @@ pub async fn send(client: &Client, request: http::Result<Request<Body>>) -> Resu
         StatusCode::GONE => Err(Failure::Expired),
         StatusCode::NOT_FOUND => {
             let body = read(response, MAX_OBJECT_BYTES).await?;
-            // Where nothing serves the path at all, the answer is no `Status` but a line of text.
+            // If nothing serves the path at all, the answer is a line of text, not a `Status`.
             let refusal: ApiRefusal<'_> = serde_json::from_slice(&body).unwrap_or_default();
             Err(if refusal.is_not_found() { Failure::NotFound } else { Failure::Foreign })
         }
@@ -115,11 +115,11 @@ pub async fn read(response: Response<Body>, most: usize) -> Result<Bytes, Failur
     Ok(bytes.freeze())
 }
 
-/// The lines of a body that goes on.
+/// The lines of a streamed body.
 pub struct Lines {
     body: Body,
     buffer: BytesMut,
-    /// Up to here the buffer holds no line end.
+    /// There is no line end in the buffer before this position.
     searched: usize,
 }
 
@@ -130,8 +130,8 @@ impl Lines {
         Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0 }
     }
 
-    /// Returns the next line without its end; nothing at the end of the body, where half a line is dropped.
-    /// May be cancelled without loss.
+    /// Returns the next line without its end; `None` at the end of the body, where an incomplete line is
+    /// dropped. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -156,7 +156,7 @@ impl Lines {
     }
 }
 
-/// Writes a value into a query, every byte that could mean something else escaped.
+/// Percent-encodes a value for a query: every byte that could have another meaning is escaped.
 pub fn escaped(value: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(value.len());

@@ -22,17 +22,17 @@ use jobgate_core::kinds::Kind;
 pub struct Inventory {
     cache: Cache<Modes>,
     complete: bool,
-    /// Each kind of runtime; those that could not be listed are not in it.
+    /// The runtimes by kind; those that could not be listed are missing.
     runtimes: Vec<(Kind, Cache<RuntimeSpec>)>,
 }
 
 impl Inventory {
     /// Lists the claims and runtimes of some namespaces, or of all if none is given.
     ///
-    /// What is in a list that fails is unknown; the failures are returned, too, with the resource and the
-    /// namespace (empty for all).
+    /// Objects of a list that fails are unknown; the failures are returned as well, with the kind of runtime
+    /// (`None` for claims) and the namespace (empty for all).
     pub(crate) async fn take(client: &Client, namespaces: &[String]) -> (Self, Vec<FailedList>) {
-        // It is used once, so it does not age.
+        // It is used only once, so it never becomes stale.
         let cache = Cache::new(Duration::MAX);
         let mut failures = Vec::new();
         let everywhere = [String::new()];
@@ -81,10 +81,10 @@ impl Inventory {
     }
 }
 
-/// A list that failed: of the claims, or of the runtimes of a kind, in a namespace or all.
+/// A failed list: of claims (`None`) or of a kind of runtime, in one namespace or in all (empty).
 pub(crate) type FailedList = (Option<Kind>, String, Failure);
 
-/// Lists what is at a path; nothing more goes into the cache above a weight.
+/// Lists the objects at a path into the cache, until its weight exceeds `most`.
 async fn list<R: Resource>(
     client: &Client,
     path: &str,
@@ -95,7 +95,7 @@ async fn list<R: Resource>(
     let mut restarts = 0;
     loop {
         let body = match pages.fetch().await {
-            // What was read already is replaced: the cache is a map.
+            // Entries that were already read are replaced: the cache is a map.
             Err(Failure::Expired) if restarts < 3 => {
                 restarts += 1;
                 pages.restart();
@@ -116,7 +116,7 @@ async fn list<R: Resource>(
 
 impl Facts for Inventory {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
-        // The pods of an object in no namespace run in any.
+        // The pods of a cluster-scoped object may run in any namespace.
         if namespace.is_empty() {
             return Fact::Unknown;
         }

@@ -1,4 +1,4 @@
-//! What the cluster knows about the claims and the training runtimes that a workload names.
+//! The cluster's facts about the claims and the training runtimes that a workload names.
 //!
 //! ```text
 //!            hit, and the watch is open              found, absent, unknown
@@ -13,18 +13,18 @@
 //! as it may have been created again. If anything fails, the answer is "unknown", in time: it never denies
 //! anything, and the author gets a warning.
 //!
-//! Runtimes are looked up in the same way before claims, as they decide which claims are used. A cluster need
-//! not have their kinds: then they are listed again after minutes, and nothing else is different.
+//! Runtimes are looked up in the same way before claims, as they decide which claims are used. A cluster may
+//! lack their kinds: then they are listed again after some minutes, with no other difference.
 //!
-//! A third look-up is that of the parent that the controlling owner reference of an object names, if the account
-//! that made the object is trusted with children ([`trust`](jobgate_core::judge::trust)). Only an API server's own
-//! answer counts: an operator makes a child right after its parent, when no watch knows the parent yet. Answers
-//! are kept by uid for seconds, so the thousand Jobs of a set cost one request, and what somebody asks about
-//! another uid says nothing of this one.
+//! The third look-up is for the parent in the controlling owner reference of an object, if the account that
+//! made the object is trusted with children ([`trust`](jobgate_core::judge::trust)). Only an API server's own
+//! answer counts: an operator makes a child right after its parent, when no watch knows the parent yet.
+//! Answers are kept by uid for seconds, so the thousand Jobs of a set cost one request, and a look-up of
+//! another uid does not affect this one.
 //!
 //! The cache is not kube's reflector, which keeps whole objects, hides the bookmarks that distinguish a quiet
-//! cluster from a dead watch, and logs every rejection. A list, a watch and a byte for each claim are enough
-//! here.
+//! cluster from a dead watch, and logs every rejection. Here, a list, a watch and one byte for each claim are
+//! enough.
 
 mod access;
 pub mod audit;
@@ -110,8 +110,9 @@ impl fmt::Display for Mode {
 pub struct Settings {
     /// How long all look-ups of one review may take together, within the review's own deadline.
     pub budget: Duration,
-    /// Claims that the API server is asked for in one review, the most important first. Others that are not
-    /// in the cache are unknown, and the author gets a warning. Answers from memory do not count.
+    /// Maximum number of claims requested from the API server in one review, the most important first. Others
+    /// that are not in the cache are unknown, and the author gets a warning. Answers from memory do not
+    /// count.
     pub requests_per_review: usize,
     /// Concurrent requests.
     pub parallel: usize,
@@ -120,17 +121,17 @@ pub struct Settings {
     /// Requests that may be sent at once after a quiet time. Half of them are reserved for claims that may
     /// cause a denial.
     pub request_burst: u32,
-    /// The same for parents, which have a limit of their own: one review names one parent at most, so an API
-    /// server that creates so many objects can be asked as often.
+    /// The same for parents, which have a separate limit: a review names at most one parent, so an API server
+    /// that creates that many objects can also answer that many requests.
     pub parents_per_second: u32,
-    /// The same for parents.
+    /// `request_burst` for parents.
     pub parent_burst: u32,
     /// How long an answer that an object exists is used.
     pub known_for: Duration,
     /// How long an answer that an object does not exist is used.
     pub absent_for: Duration,
-    /// How long an answer is used that was requested because the watch is not open: no longer than the two
-    /// reviews of one request are apart.
+    /// How long to use an answer that was requested because the watch is not open: no longer than the time
+    /// between the two reviews of one request.
     pub confirmed_for: Duration,
     /// Failures in a row that open the circuit breaker.
     pub failures: u32,
@@ -161,7 +162,7 @@ pub struct Settings {
     pub startup_wait: Duration,
     /// With more claims than this, the cache is not used and each claim is read by itself.
     pub max_claims: usize,
-    /// With more bytes of runtimes than this, of one kind, the cache is not used likewise.
+    /// With more bytes than this of runtimes of one kind, their cache is not used either.
     pub max_runtime_bytes: usize,
 }
 
@@ -302,8 +303,8 @@ impl Claims {
         }))
     }
 
-    /// Sets the observer of every look-up: the source of the answer (`cache`, `live`, or `none` if no one was
-    /// asked) and the answer (`found`, `absent`, or [`Why::as_str`]). Only the first observer counts.
+    /// Sets the observer of every look-up: the source of the answer (`cache`, `live`, or `none` without a
+    /// request) and the answer (`found`, `absent`, or [`Why::as_str`]). Only the first observer counts.
     pub fn observe(&self, observer: impl Fn(&'static str, &'static str) + Send + Sync + 'static) {
         let _ = self.0.observer.set(Box::new(observer));
     }
@@ -390,14 +391,14 @@ const CACHE: &str = "cache";
 const LIVE: &str = "live";
 const NOBODY: &str = "none";
 
-/// Claims that are looked up in memory at once: about a tenth of a millisecond.
+/// Claims looked up in memory before other tasks run: about a tenth of a millisecond.
 const LOOKUPS_BETWEEN_YIELDS: usize = 256;
 
 /// What is known about a claim without a request.
 enum AtHand {
     /// This answer, from that source.
     Answer(&'static str, Looked<Modes>),
-    /// Nothing: the API server must be asked.
+    /// Nothing: a request is needed.
     Ask(LookupReason),
 }
 
@@ -467,7 +468,7 @@ impl ClaimsInner {
         (Fact::Unknown, why.as_str())
     }
 }
-/// Writes an error and what caused it.
+/// Formats an error with its causes.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

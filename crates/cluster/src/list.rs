@@ -54,7 +54,7 @@ impl<'c> Pages<'c> {
         }
     }
 
-    /// Goes on to the next page, and returns whether there is one.
+    /// Advances to the next page, and returns whether there is one.
     pub fn turn(&mut self, next: &str) -> bool {
         next.clone_into(&mut self.next);
         !next.is_empty()

@@ -19,21 +19,21 @@ use super::rate::Rate;
 use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::{Counts, Why};
 
-/// Which object is read.
+/// The key of the object to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LookupKey {
     /// Its namespace, which may be empty.
     pub(super) namespace: String,
     /// Its name.
     pub(super) name: String,
-    /// Its uid, if only this object will do and not another one of its name; otherwise empty.
+    /// Its uid, if another object with the same name must not match; otherwise empty.
     pub(super) uid: String,
-    /// The version of the API that is asked for first; empty for the usual one.
+    /// The API version to try first; empty for the usual one.
     pub(super) version: String,
 }
 
 impl LookupKey {
-    /// Returns the key of whatever has the name.
+    /// Returns the key of any object with this name.
     pub(super) fn named(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..Self::default() }
     }
@@ -44,7 +44,7 @@ impl LookupKey {
 pub(super) enum Looked<T> {
     /// The object exists.
     Found(T),
-    /// It does not exist, says the API server.
+    /// The API server answered that it does not exist.
     Absent,
     /// It is unknown.
     Unknown(Why),
@@ -79,7 +79,7 @@ struct LiveInner<R: Resource> {
 
 /// The limits for every request, of any resource.
 pub(super) struct Gate {
-    /// What is looked up, in log lines.
+    /// The name of the resource in log lines.
     what: &'static str,
     breaker: Breaker,
     rate: Rate,
@@ -122,7 +122,7 @@ impl<R: Resource> Live<R> {
         }))
     }
 
-    /// Returns a recent answer of the API server, if it is recent enough.
+    /// Returns the remembered answer of the API server, if it is recent enough.
     pub(super) fn remembered(&self, key: &LookupKey, question: LookupReason) -> Option<Looked<R::Kept>> {
         let settings = &self.0.settings;
         let asked = self.0.asked();
@@ -134,8 +134,8 @@ impl<R: Resource> Live<R> {
         (at.elapsed() < life).then(|| answer.clone())
     }
 
-    /// Reads an object; concurrent calls for the same one share one request. Both parts of the key must be
-    /// valid names, but for an empty namespace.
+    /// Reads an object; concurrent calls for the same one share one request. The namespace and the name in
+    /// the key must be valid names; the namespace may be empty.
     pub(super) async fn look(
         &self,
         key: &LookupKey,
@@ -151,7 +151,7 @@ impl<R: Resource> Live<R> {
                     if let Err(why) = self.0.admit(question) {
                         return Looked::Unknown(why);
                     }
-                    // A separate task: other callers want the answer, too, and the first may go away.
+                    // A separate task: other callers wait for the answer, too, and the first may go away.
                     let task = tokio::spawn(LiveInner::fly(Arc::clone(&self.0), key.clone()));
                     let flight =
                         task.map(|ended| ended.unwrap_or(Looked::Unknown(Why::Unavailable))).boxed().shared();
@@ -170,7 +170,7 @@ impl<R: Resource> Live<R> {
 }
 
 impl Settings {
-    /// Returns how long an answer is used; nothing if it is not remembered.
+    /// Returns how long an answer is used; `None` if it is not remembered.
     fn life<T>(&self, looked: &Looked<T>) -> Option<Duration> {
         match looked {
             Looked::Found(_) | Looked::Unknown(Why::Forbidden) => Some(self.known_for),
@@ -273,7 +273,7 @@ impl<R: Resource> LiveInner<R> {
             }
         }
         let response = match response {
-            // A cluster without the kind has no object of it, and says so in plain text.
+            // A cluster without the kind has no object of it, and answers in plain text.
             Err(Failure::Foreign) if self.place.kind.is_some() => return Err(Failure::NotFound),
             response => response?,
         };
@@ -283,7 +283,7 @@ impl<R: Resource> LiveInner<R> {
         if metadata.name != key.name || metadata.namespace != key.namespace {
             return Err(Failure::Foreign);
         }
-        // Another object of the name is not the one that is asked for.
+        // Another object with the same name is not the requested one.
         if !key.uid.is_empty() && metadata.uid != key.uid {
             return Err(Failure::NotFound);
         }

@@ -19,11 +19,11 @@ use super::wire::{self, ListPage, Metadata, WireEvent};
 /// Maximum size of a page.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// How long a kind that the cluster does not serve, or does not let be read, is left alone: then nothing is
-/// in the cache, and each object is read by itself.
+/// Pause before the next list of a kind that the cluster does not serve or forbids reading. Meanwhile, the
+/// cache is empty and each object is read individually.
 const UNSERVED: Duration = Duration::from_secs(600);
 
-/// A watch that ends after this time has worked, even without events: the protocol has such ends.
+/// A watch that ends after this time has worked, even without events: the protocol allows this.
 pub const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 /// Fills the cache forever; returns only if there are too many objects for it.
@@ -68,7 +68,7 @@ struct Mirror<R: Resource> {
     cache: Arc<Cache<R::Kept>>,
     counts: Arc<Counts>,
     pause: Pause,
-    /// Number of lists, to know the entries of the last one.
+    /// Number of the current list, which marks its entries.
     round: u32,
     /// The last attempt failed, and this was logged.
     failing: bool,
@@ -77,7 +77,7 @@ struct Mirror<R: Resource> {
 }
 
 impl<R: Resource> Mirror<R> {
-    /// Reads all pages; returns the version to watch from, or nothing if there are too many objects.
+    /// Reads all pages; returns the version to watch from, or `None` if there are too many objects.
     async fn list(&mut self) -> Result<Option<String>, Failure> {
         self.round = self.round.wrapping_add(1);
         let began = Instant::now();
@@ -116,14 +116,14 @@ impl<R: Resource> Mirror<R> {
         self.cache.weight() > self.place.most
     }
 
-    /// Tells whether a failure says that the cluster does not serve the kind, which it need not, or lets
-    /// nobody read it.
+    /// Returns whether a failure means that the cluster does not serve the kind, which is optional, or
+    /// forbids reading it.
     fn is_unserved(&self, failure: &Failure) -> bool {
         self.place.kind.is_some()
             && matches!(failure, Failure::NotFound | Failure::Foreign | Failure::Forbidden)
     }
 
-    /// Waits long before the next attempt.
+    /// Empties the cache, and waits for a long time before the next attempt.
     async fn unserved(&mut self, failure: &Failure) {
         self.cache.forget();
         if matches!(failure, Failure::Forbidden) {
@@ -132,12 +132,12 @@ impl<R: Resource> Mirror<R> {
         sleep(UNSERVED.mul_f64(0.5 + 0.5 * chance())).await;
     }
 
-    /// Watches from a version until the watch ends; returns the version to go on from, or nothing if a new
+    /// Watches from a version until the watch ends; returns the version to continue from, or `None` if a new
     /// list is needed.
     async fn watch(&mut self, mut version: String) -> Option<String> {
         let began = Instant::now();
         let outcome = self.follow(&mut version).await;
-        // Until the next watch is open, nothing is denied by the cache alone.
+        // Until the next watch is open, the cache alone denies nothing.
         self.cache.closed();
         match outcome {
             Ok(()) => {
@@ -152,7 +152,7 @@ impl<R: Resource> Mirror<R> {
                 sleep(self.settings.relist_spread.mul_f64(chance())).await;
                 None
             }
-            // The kind was taken away, as the next list will show.
+            // The kind was removed, as the next list will show.
             Err(failure) if self.is_unserved(&failure) && !matches!(failure, Failure::Forbidden) => {
                 self.pause.wait().await;
                 None
@@ -206,7 +206,7 @@ impl<R: Resource> Mirror<R> {
             *version = match wire::event::<R::Object<'_>>(&line)? {
                 WireEvent::There(object) => {
                     self.put(&object);
-                    // The loop around starts from the cache.
+                    // The loop in `run` then gives up the cache.
                     if self.is_full() {
                         return Ok(());
                     }
@@ -228,7 +228,7 @@ impl<R: Resource> Mirror<R> {
             }
             self.heard();
         }
-        // A watch that ends at once is none: something on the way to the API server may have answered.
+        // A watch that ends at once does not count: something on the way to the API server may have answered.
         if lasts {
             self.heard();
         }
@@ -296,12 +296,12 @@ impl Pause {
         Self { first, most, next: first }
     }
 
-    /// Makes the next one the first.
+    /// Resets the next pause to the first one.
     pub fn reset(&mut self) {
         self.next = self.first;
     }
 
-    /// Makes the next one the longest.
+    /// Sets the next pause to the longest one.
     pub fn longest(&mut self) {
         self.next = self.most;
     }

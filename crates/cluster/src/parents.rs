@@ -1,4 +1,4 @@
-//! The look-up of the parent that an object names as its controller.
+//! The look-up of an object's parent, which it names as its controller.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,9 +12,9 @@ use super::{ClaimFacts, Claims, Settings, fetch};
 use jobgate_core::judge::facts::{Fact, WantedParent};
 use jobgate_core::kinds::Kind;
 
-/// The longest uid that is looked for, in bytes; those of an API server have 36.
+/// Maximum length of a uid to look for, in bytes; those of an API server have 36.
 const LONGEST_UID: usize = 128;
-/// The longest version that is asked for: `v1alpha1` has 8 bytes.
+/// Maximum length of a version to request, in bytes: `v1alpha1` has 8.
 const LONGEST_VERSION: usize = 32;
 
 /// The parents of one kind.
@@ -41,7 +41,7 @@ impl ParentLookup {
 
     async fn look(&self, wanted: &WantedParent, until: Instant) -> Looked<()> {
         let WantedParent { version, namespace, name, uid, .. } = wanted;
-        // No object has such a name, and none of it must become part of a path.
+        // No object has such a name, and it must not become part of a path.
         let exists =
             fetch::is_name(namespace) && fetch::is_name(name) && !uid.is_empty() && uid.len() <= LONGEST_UID;
         if !exists {
@@ -59,7 +59,8 @@ impl ParentLookup {
 }
 
 impl Claims {
-    /// Returns whether the parent exists; likewise as [`Claims::facts`]. Unknown without look-ups.
+    /// Returns whether the parent exists, with the same time limit as [`Claims::facts`]. Unknown without
+    /// look-ups.
     pub async fn parent(&self, wanted: &WantedParent, deadline: Instant) -> ClaimFacts {
         let until = self.until(deadline);
         let looked = match self.0.parents.iter().find(|parents| parents.kind.is_same(wanted.kind)) {

@@ -20,18 +20,18 @@ use jobgate_core::text::value::Value;
 use jobgate_report::Report;
 use jobgate_report::policy_report::{LABEL, NAME, OPEN_REPORTS, POLICY_REPORTS, PolicyReports, documents};
 
-/// Who owns the fields of the reports.
+/// The field manager of the reports.
 const FIELD_MANAGER: &str = "jobgate-audit";
 /// How long the API server may take for one request: its own limit.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most bytes of an answer: a report, or a page of names.
+/// Maximum size of an answer: a report, or a page of names.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
-/// How many names are read at a time.
+/// Names on one page of a list.
 const PAGE: u32 = 500;
-/// How many reports may fail before the rest is not tried.
+/// Maximum number of failed reports before the rest are skipped.
 const MAX_PROBLEMS: usize = 10;
 
-/// What was written.
+/// The result of publishing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Published {
     /// The API, as `group/version`.
@@ -57,13 +57,13 @@ pub enum Unpublished {
     /// It is unknown whether the cluster has one.
     #[error("find out which reports the cluster serves: {0}")]
     Discovery(String),
-    /// The audit is not of everything.
+    /// The audit could not read everything.
     #[error("something could not be read, so nothing was published: reports would lack findings")]
     Incomplete,
 }
 
-/// Writes the report of an audit into the cluster. `namespaces` are those that were audited, or none for all:
-/// reports of others are left alone.
+/// Writes the report of an audit into the cluster. `namespaces` are the audited ones, empty for all; reports
+/// of other namespaces are left alone.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ pub async fn publish(
             return Ok(published);
         }
         let namespace = document["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        // Objects in no namespace are judged only in an audit of all namespaces.
+        // Cluster-scoped objects are judged only in an audit of all namespaces.
         if namespace.is_empty() && !namespaces.is_empty() {
             continue;
         }
@@ -96,7 +96,7 @@ pub async fn publish(
                 published.problems.push(explain("write", api, &list, &namespace, &failure));
             }
         }
-        // One that could not be written is not one to delete.
+        // A report that could not be written must not be deleted.
         written.insert(namespace);
     }
     prune(client, api, namespaces, &written, &mut published).await;
@@ -122,7 +122,7 @@ async fn served(client: &Client) -> Result<&'static PolicyReports, Unpublished> 
     Err(Unpublished::NotServed)
 }
 
-/// Returns the path of the reports of a namespace; an empty one means those about objects in none.
+/// Returns the path of the reports of a namespace; an empty one means those about cluster-scoped objects.
 fn path(api: &PolicyReports, namespace: &str) -> String {
     let PolicyReports { group, version, .. } = api;
     match namespace {
@@ -147,7 +147,7 @@ async fn apply(
     answered(client, request).await.map(drop)
 }
 
-/// Asks for the metadata of an object alone, where the API server can do that.
+/// The `Accept` header for only the metadata of an object, if the API server supports that.
 const NAMES_OF_ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The same for a list.
 const NAMES: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -205,7 +205,7 @@ async fn prune(
 struct ReportList {
     #[serde(default)]
     metadata: ListMetadata,
-    /// Null in the answer of a real API server that has none.
+    /// A real API server answers `null` if there are none.
     #[serde(default)]
     items: Option<Vec<ReportItem>>,
 }
@@ -228,7 +228,7 @@ struct ItemMetadata {
     namespace: String,
 }
 
-/// Returns the namespaces of the reports that are there and Jobgate's own.
+/// Returns the namespaces of Jobgate's existing reports.
 async fn names(client: &Client, path: &str) -> Result<Vec<String>, Failure> {
     let selector = fetch::escaped(&format!("{}={}", LABEL.0, LABEL.1));
     let (mut found, mut next) = (Vec::new(), String::new());
@@ -249,7 +249,7 @@ async fn names(client: &Client, path: &str) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// Explains a request for reports of a list that failed, and its remedy.
+/// Explains a failed request for reports, and its remedy.
 fn explain(verb: &str, api: &PolicyReports, list: &str, namespace: &str, failure: &Failure) -> String {
     let resource = if list.ends_with(api.cluster.1) { api.cluster.1 } else { api.namespaced.1 };
     let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace `{namespace}`") };

@@ -15,15 +15,15 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Makes a full bucket of `burst` tokens, into which `per_second` new ones go.
+    /// Makes a full bucket of `burst` tokens, refilled with `per_second` tokens a second.
     pub(super) fn new(per_second: u32, burst: u32) -> Self {
         let burst = f64::from(burst);
         Self { per_second: f64::from(per_second), burst, tokens: burst, at: None }
     }
 
     /// Takes a token, if there is one. Half of the bucket is reserved for urgent requests, which may cause a
-    /// denial: questions about claims that do not exist, of which anyone can ask any number, must not use
-    /// them up.
+    /// denial: look-ups of claims that do not exist, which anyone can cause in any number, must not use up
+    /// the tokens.
     pub(super) fn take(&mut self, now: Instant, urgent: bool) -> bool {
         let elapsed = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         self.tokens = elapsed.as_secs_f64().mul_add(self.per_second, self.tokens).min(self.burst);

@@ -1,4 +1,4 @@
-//! What is looked up, and what is kept of it.
+//! The resources that are looked up, and the part of each object that is kept.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::wire::{self, Metadata};
 use super::{Settings, runtimes};
 use jobgate_core::kinds::Kind;
 
-/// A sort of object that is looked up.
+/// A resource that is looked up.
 pub(super) trait Resource: Send + Sync + 'static {
     /// The relevant fields of an object, as it comes from the API server.
     type Object<'a>: Deserialize<'a> + NamedObject;
-    /// What is kept of it.
+    /// The part of an object that is kept.
     type Kept: Weigh + Clone + PartialEq + Debug + Send + Sync + 'static;
-    /// The form in which a single one is asked for.
+    /// The `Accept` header for a single object.
     const ACCEPT: &'static str = fetch::JSON;
 
     fn keep(object: &Self::Object<'_>) -> Self::Kept;
@@ -47,25 +47,25 @@ impl NamedObject for wire::WireIdentity<'_> {
     }
 }
 
-/// What counts towards the limit of a cache.
+/// A value with a weight, which counts towards the limit of a cache.
 pub(super) trait Weigh {
     fn weight(&self) -> usize;
 }
 
-/// Where the objects of one resource are, and how many of them are kept.
+/// The location of the objects of one resource, and the limits on keeping them.
 #[derive(Clone, Debug)]
 pub(super) struct ResourcePlace {
-    /// The path of those of all namespaces.
+    /// The path of the list for all namespaces.
     pub(super) list: String,
-    /// The kind, if it is one that a cluster need not have.
+    /// The kind, if it is one that a cluster may lack.
     pub(super) kind: Option<Kind>,
     /// The resource, as in a role.
     pub(super) resource: &'static str,
-    /// What people call them.
+    /// Their human-readable name.
     pub(super) name: &'static str,
-    /// The greatest weight of a cache.
+    /// Maximum weight of a cache.
     pub(super) most: usize,
-    /// How many single answers are remembered.
+    /// Maximum number of remembered answers about single objects.
     pub(super) answers: usize,
     /// Concurrent requests.
     pub(super) parallel: usize,
@@ -76,13 +76,13 @@ pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 
 /// Maximum number of remembered answers about claims, so that memory stays bounded.
 const MAX_CLAIM_ANSWERS: usize = 4096;
-/// The same of parents of one kind, each some hundred bytes.
+/// The same for parents of one kind, each some hundred bytes.
 const MAX_PARENT_ANSWERS: usize = 4096;
-/// The same of runtimes, each of which may have [`MAX_RUNTIME_BYTES`].
+/// The same for runtimes, each of which may have [`MAX_RUNTIME_BYTES`].
 const MAX_RUNTIME_ANSWERS: usize = 64;
 /// Concurrent requests for runtimes: few, as each answer may be as large as an object can be.
 const PARALLEL_RUNTIMES: usize = 4;
-/// The largest spec of a runtime that is kept; what is larger is unknown. Those that people write have a few
+/// Maximum size of a runtime's spec that is kept; a larger one is unknown. Hand-written ones have a few
 /// thousand bytes.
 const MAX_RUNTIME_BYTES: usize = 64 << 10;
 
@@ -123,8 +123,9 @@ impl ResourcePlace {
         }
     }
 
-    /// Returns the paths at which one object may be, the likeliest first: the next one is for a server that does
-    /// not serve the one before. Both parts of the key's name are valid names, or the namespace is empty.
+    /// Returns the paths at which one object may be, the likeliest first: each further one is for a server
+    /// that does not serve the previous one. The namespace and the name in the key are valid names, or the
+    /// namespace is empty.
     pub(super) fn paths(&self, key: &LookupKey) -> Vec<String> {
         let LookupKey { namespace, name, version, .. } = key;
         let Some(kind) = self.kind else {
@@ -138,7 +139,7 @@ impl ResourcePlace {
     }
 }
 
-/// Claims, of which the access modes are kept.
+/// Claims; their access modes are kept.
 #[derive(Debug)]
 pub(super) enum ClaimResource {}
 
@@ -157,11 +158,12 @@ impl Weigh for Modes {
     }
 }
 
-/// Training runtimes, of which the spec is kept.
+/// Training runtimes; their spec is kept.
 #[derive(Debug)]
 pub(super) enum RuntimeResource {}
 
-/// The spec of a runtime as text, a tenth of what it takes as values; nothing if it is too large.
+/// The spec of a runtime as text, which takes a tenth of the memory of parsed values; `None` if it is too
+/// large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuntimeSpec(pub(super) Option<Arc<str>>);
 
@@ -184,14 +186,14 @@ impl Weigh for RuntimeSpec {
     }
 }
 
-/// Parents, of which nothing is kept but that they are there.
+/// Parents; only their existence is kept.
 #[derive(Debug)]
 pub(super) enum ParentResource {}
 
 impl Resource for ParentResource {
     type Object<'a> = wire::WireIdentity<'a>;
     type Kept = ();
-    /// Metadata without the rest. A server that cannot do that sends the whole object.
+    /// Only the metadata. A server that does not support this sends the whole object.
     const ACCEPT: &'static str =
         "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 

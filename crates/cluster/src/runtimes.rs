@@ -1,4 +1,4 @@
-//! The look-up of training runtimes, and where an API server has them.
+//! The look-up of training runtimes, and their paths in an API server.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +30,7 @@ pub(super) fn of_namespace(kind: Kind, namespace: &str) -> String {
     format!("{}/namespaces/{namespace}/{}", in_version(kind, kind.version), kind.resource)
 }
 
-/// Returns the path of one object in a version. Its namespace does not matter if its kind has none.
+/// Returns the path of one object in a version. The namespace is ignored for cluster-scoped kinds.
 pub(super) fn path(kind: Kind, version: &str, namespace: &str, name: &str) -> String {
     let (version, resource) = (in_version(kind, version), kind.resource);
     if kind.cluster_scoped {
@@ -39,7 +39,7 @@ pub(super) fn path(kind: Kind, version: &str, namespace: &str, name: &str) -> St
     format!("{version}/namespaces/{namespace}/{resource}/{name}")
 }
 
-/// Returns a runtime of which the spec was kept.
+/// Parses a runtime from its kept spec.
 pub(super) fn read(kind: Kind, spec: &RuntimeSpec) -> Fact<Runtime> {
     let Some(spec) = spec.0.as_ref().and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
         return Fact::Unknown;
@@ -64,7 +64,7 @@ impl RuntimeLookup {
         gate: Arc<Mutex<Gate>>,
     ) -> Self {
         let place = ResourcePlace::of_runtimes(kind, settings);
-        // The metrics are those of claims.
+        // Separate counts, as the metrics are about claims only.
         let counts = Arc::<Counts>::default();
         let cache = (mode == Mode::Cache).then(|| {
             Mirrored::start::<resource::RuntimeResource>(
@@ -100,13 +100,13 @@ impl RuntimeLookup {
 }
 
 impl Claims {
-    /// Returns when the look-ups of a review must have ended that has this deadline.
+    /// Returns the time by which the look-ups of a review with this deadline must end.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Instant {
         deadline.min(Instant::now() + self.0.settings.budget)
     }
 
-    /// Returns the facts about runtimes; likewise as [`Claims::facts`].
+    /// Returns the facts about runtimes, with the same time limit as [`Claims::facts`].
     pub async fn runtimes(&self, wanted: &[WantedRuntime], deadline: Instant) -> ClaimFacts {
         let until = self.until(deadline);
         let looked = wanted.iter().map(|wanted| async move {

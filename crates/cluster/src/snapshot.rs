@@ -31,7 +31,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// Tells whether a cluster need not serve the kind.
+    /// Returns whether the kind is optional in a cluster.
     fn is_of_custom_kind(&self) -> bool {
         match self {
             Self::Object(kind, ..) => !kind.is_built_in(),
@@ -41,7 +41,7 @@ impl Wanted {
     }
 }
 
-/// What was found.
+/// The objects that were found.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Claims and runtimes; those that could not be read are unknown.
@@ -50,7 +50,7 @@ pub struct Snapshot {
     pub objects: Vec<Value>,
     /// Namespaces that do not exist; none without permission to read them.
     pub absent_namespaces: Vec<String>,
-    /// What could not be read, and why, each once: for people.
+    /// Human-readable reasons why something could not be read, without duplicates.
     pub problems: Vec<String>,
     /// Whether the API server stopped answering: the rest was not read.
     pub broken: bool,
@@ -83,7 +83,7 @@ pub async fn snapshot(client: &Client, wanted: Vec<Wanted>, progress: impl Fn())
 }
 
 impl Snapshot {
-    /// Adds what was read later.
+    /// Adds a later snapshot.
     pub fn add(&mut self, later: Self) {
         let Self { claims, objects, absent_namespaces, problems, broken } = later;
         self.claims.claims.extend(claims.claims);
@@ -164,12 +164,12 @@ async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
         }
         Wanted::Namespace(namespace) => (format!("/api/v1/namespaces/{namespace}"), vec![namespace]),
     };
-    // What is no name exists in no cluster, and must not get into the path of a request.
+    // An invalid name exists in no cluster, and must not become part of a path.
     if !names.into_iter().all(|name| fetch::is_name(name)) {
         return Err(Failure::NotFound);
     }
     let response = match fetch::get(client, path).await {
-        // A cluster without the kind has no object of it, and says so in plain text.
+        // A cluster without the kind has no object of it, and answers in plain text.
         Err(Failure::Foreign | Failure::Garbage(_)) if wanted.is_of_custom_kind() => {
             return Err(Failure::NotFound);
         }

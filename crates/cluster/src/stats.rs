@@ -20,7 +20,7 @@ pub enum Why {
     Garbage,
     /// The last look-ups failed, so this one was not tried.
     BreakerOpen,
-    /// One object names more claims than the API server is asked for.
+    /// One object names more claims than are requested from the API server.
     TooMany,
     /// The rate limit of all reviews together was reached.
     RateLimited,
@@ -105,7 +105,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Returns how many claims were not known for the reason.
+    /// Returns the number of claims that were unknown for this reason.
     #[must_use]
     pub fn unknown_for(&self, why: Why) -> u64 {
         self.unknown[why as usize]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::resource::Weigh;
 
-/// What is kept of an object.
+/// The kept part of an object.
 #[derive(Clone, Debug)]
 struct CacheEntry<T> {
     kept: T,
@@ -49,7 +49,7 @@ pub(super) struct Cache<T> {
     open_from: AtomicU64,
     born: Instant,
     stale_after: Duration,
-    /// Too much for it: the cache is empty and every object is read from the API server.
+    /// There were too many objects: the cache stays empty and every object is read from the API server.
     given_up: AtomicBool,
     settled: Notify,
 }
@@ -73,7 +73,8 @@ impl<T: Clone + Weigh> Cache<T> {
         }
     }
 
-    /// Returns what is kept of an object, if it is in the cache. [`Cache::standing`] says how reliable that is.
+    /// Returns the kept part of an object, if it is in the cache. See [`Cache::standing`] for how reliable
+    /// that is.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<T> {
         self.read().by_key.get(&*key(namespace, name)).map(|entry| entry.kept.clone())
     }

@@ -70,7 +70,7 @@ pub(super) struct WireRuntime<'a> {
     pub(super) spec: Option<&'a RawValue>,
 }
 
-/// An object of which nothing but its identity is relevant.
+/// An object of which only the identity is relevant.
 #[derive(Debug, Deserialize)]
 pub(super) struct WireIdentity<'a> {
     #[serde(borrow)]
@@ -119,7 +119,7 @@ pub(super) enum WireEvent<T> {
     Error(u16),
 }
 
-/// Reads one line of a watch.
+/// Parses one line of a watch.
 pub(super) fn event<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<WireEvent<T>, serde_json::Error> {
     #[derive(Deserialize)]
     struct BookmarkObject<'a> {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The two endpoints do not trust one another. `/mutate` fills values in and denies only what the API server
-//! would reject before `/validate` is asked; `/validate` judges the object as it came out of all mutating
-//! webhooks. Warnings are `/validate`'s too: others may still fix what `/mutate` sees.
+//! would reject before `/validate` is called; `/validate` judges the object as it came out of all mutating
+//! webhooks. It also gives the warnings: other webhooks may still fix what `/mutate` sees.
 //!
 //! No answer may break a request that would have passed without us, other than a deliberate denial: whatever
 //! goes wrong here is a [`Fault`], which is counted, and the request is allowed.
@@ -53,11 +53,11 @@ use crate::kinds::Kind;
 use respond::Reply;
 use review::Texts;
 
-/// The warning about an update of an object that cannot be read as it was.
+/// The warning about an update whose old object cannot be read.
 const JUDGED_AS_NEW: &str =
     "jobgate could not read the old object and judged the new one as if it were created";
 
-/// Stands where no object is yet.
+/// A placeholder for an object that is not known yet.
 static NOTHING: Value = Value::Null;
 
 /// Which of the two webhooks is called.
@@ -89,10 +89,10 @@ impl Endpoint {
     }
 }
 
-/// Why a request is none of Jobgate's business.
+/// Why Jobgate passes a request without judging it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pass {
-    /// DELETE, CONNECT, or an operation of the future.
+    /// DELETE, CONNECT, or a future operation.
     Operation,
     /// `status`, `scale`, or another subresource.
     Subresource,
@@ -103,7 +103,7 @@ pub enum Pass {
 /// How a request was answered, in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// Admitted without a word.
+    /// Admitted without warnings.
     #[default]
     Allowed,
     /// Admitted with a patch, and perhaps warnings.
@@ -114,7 +114,7 @@ pub enum Outcome {
     Denied,
     /// Admitted with a warning because of a fault of Jobgate.
     Faulted,
-    /// Malformed, or not judged, by a fault of the sender.
+    /// Malformed, or not judged because of a fault of the sender.
     Malformed,
 }
 
@@ -133,7 +133,7 @@ impl Outcome {
     }
 }
 
-/// What logs and metrics have of an answer. It has no content of the object.
+/// The data about an answer for logs and metrics, without content of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// The request's uid; empty where none was readable.
@@ -144,19 +144,19 @@ pub struct Meta {
     pub namespace: String,
     /// The name; empty if it is generated.
     pub name: String,
-    /// What was asked for, in the API's word; empty where it is nothing that is judged.
+    /// The operation, in the API's word; empty if it is not judged.
     pub operation: &'static str,
-    /// Who asked for it.
+    /// The user of the request.
     pub user: String,
-    /// Whether nothing is stored, whatever the answer is.
+    /// Whether it is a dry run, which stores nothing.
     pub dry_run: bool,
     /// How it was answered.
     pub outcome: Outcome,
-    /// How many findings there are of each rule and level: an object may have too many to list. Of `/mutate` those
-    /// that it fills in, or all of an object that it denies: `/validate` has the others.
+    /// The number of findings by rule and level: an object may have too many to list. `/mutate` counts those that it
+    /// fills in, or all if it denies the object; `/validate` counts all.
     pub findings: BTreeMap<(RuleId, Level), usize>,
-    /// Whether `/validate` finds something to fill in: somebody took away what `/mutate` had filled in, or it was not
-    /// asked, or sent no patch.
+    /// Whether `/validate` finds something to fill in: somebody removed what `/mutate` had filled in, or `/mutate` was
+    /// not called or sent no patch.
     pub is_unfilled: bool,
     /// How many warnings were sent.
     pub warnings: usize,
@@ -179,7 +179,7 @@ pub struct Answer {
     pub meta: Meta,
 }
 
-/// Answers one review. Facts are to be at hand already: see [`Review::claims`].
+/// Answers one review. Facts must have been looked up before: see [`Review::claims`].
 #[must_use]
 pub fn answer(
     endpoint: Endpoint,
@@ -194,7 +194,7 @@ pub fn answer(
     }
 }
 
-/// Answers a review that was read already.
+/// Answers a review that has already been read.
 #[must_use]
 pub fn judge(
     endpoint: Endpoint,
@@ -273,7 +273,7 @@ pub fn judge(
     finish(head, reply, meta)
 }
 
-/// What was decided of an object, and the objects that it was decided from.
+/// The decision about an object, and the objects that it is based on.
 struct Decided {
     verdict: Verdict,
     is_denied: bool,
@@ -293,12 +293,12 @@ fn decided(
         let verdict = judged(Which::All, &object, old.as_ref());
         return Decided { is_denied: denies(&verdict), verdict, object, old };
     }
-    // A patch must not lead to a denial, so what would be denied is to be known.
+    // A patch must not lead to a denial, so denials must be known.
     let mut verdict = judged(Which::Binding, &object, old.as_ref());
     let mut is_denied = denies(&verdict);
     if !is_denied && !verdict.restore.is_empty() {
-        // What was passed over may differ, and then a restored part does not undo the change. A review is
-        // weighed for one copy of its objects.
+        // Skipped fields may differ, and then restoring does not undo the change. The objects are dropped
+        // first: the weight of a review allows for one copy.
         (object, old) = (Value::Null, None);
         match texts.and_then(|texts| texts.whole()) {
             Some((new, before)) => {
@@ -353,7 +353,7 @@ pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
 /// that was judged at its creation may be too heavy only together with what replaces it.
 #[must_use]
 pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer {
-    // As a review is read, whatever its bytes.
+    // Any bytes are accepted, as when a review is read.
     let text = envelope::legible(body);
     let body = &*text;
     let head = review::head_of_prefix(body);
@@ -386,7 +386,7 @@ fn allow(head: &Head<'_>, fault: Fault) -> Answer {
     finish(head, Reply::default(), Meta { fault: Some(fault), ..Meta::of(head) })
 }
 
-/// Answers a body that is no review: by its uid, where it has one.
+/// Answers a body that is not a review, by its uid if it has one.
 fn reject(malformed: &Malformed<'_>) -> Answer {
     if !malformed.head.uid.is_empty() {
         return allow(&malformed.head, Fault::Malformed);
@@ -410,15 +410,15 @@ fn too_heavy(operation: Operation) -> &'static str {
     }
 }
 
-/// Admits an update that leaves the spec of an object that is not read as it is.
+/// Admits an update of an object that is not read, and whose spec does not change.
 fn keep_spec(policy: &Policy, head: &Head<'_>) -> Answer {
     let skipped = Some(Skipped::SameSpec);
     let audit = respond::audit(policy, &Verdict { skipped, ..Verdict::default() });
     finish(head, Reply { audit, ..Reply::default() }, Meta { skipped, ..Meta::of(head) })
 }
 
-/// Answers for an object that is beyond a limit and was not read: `/validate` denies it, or warns of it where
-/// the policy denies nothing, as it does with whatever else is wrong.
+/// Answers for an object that is beyond a limit and was not read: `/validate` denies it, or warns if the policy
+/// denies nothing, as with any other problem.
 fn unread(endpoint: Endpoint, policy: &Policy, head: &Head<'_>, problem: &str) -> Answer {
     let mut reply = Reply::default();
     match endpoint {
@@ -429,7 +429,7 @@ fn unread(endpoint: Endpoint, policy: &Policy, head: &Head<'_>, problem: &str) -
     finish(head, reply, Meta::of(head))
 }
 
-/// Makes the answer of a decision.
+/// Builds the answer of a decision.
 fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
     if let Some(fault) = meta.fault {
         reply.warnings.insert(0, fault.warning().to_owned());
@@ -446,7 +446,7 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
     meta.patch_ops = reply.patch.len();
     meta.warnings = reply.warnings.len();
     // A webhook may be called twice for one request, and the API server drops annotations that differ between
-    // the calls, so `verdict` does not tell a patch from none.
+    // the calls, so `verdict` is the same with a patch and without.
     reply.audit.insert("verdict", if reply.denial.is_some() { "denied" } else { "allowed" }.to_owned());
     if !reply.patch.is_empty() {
         let places: Vec<String> = reply.patch.iter().map(|op| op.pointer().to_json_pointer()).collect();
@@ -456,7 +456,7 @@ fn finish(head: &Head<'_>, mut reply: Reply, mut meta: Meta) -> Answer {
 }
 
 impl Meta {
-    /// Counts findings: what `/mutate` fills in, or all of what it denies; and all of `/validate`.
+    /// Counts findings: for `/mutate` those that it fills in, or all if it denies; for `/validate` all.
     fn count(&mut self, endpoint: Endpoint, is_denied: bool, verdict: &Verdict) {
         let counts = |finding: &&Finding| endpoint == Endpoint::Validate || is_denied || finding.fills;
         for finding in verdict.findings.iter().filter(counts) {
@@ -587,7 +587,7 @@ mod tests {
     #[test]
     fn a_review_that_is_too_large_is_denied_by_its_first_bytes() {
         let body = review("v1", "CREATE", "admin", &job(&json!({})), &Value::Null);
-        // The API server writes the uid before the object; so does nobody's map that is sorted by key.
+        // The API server writes the uid before the object, unlike a map that is sorted by key.
         let body = body.replace("\"request\":{", "\"request\":{\"uid\":\"u\",");
         let prefix = &body.as_bytes()[..body.find("\"object\"").expect("an object")];
         let answer = refuse_oversized(prefix, 32 << 20);
@@ -782,7 +782,7 @@ mod tests {
         );
         let body = review("v1", "UPDATE", "admin", &new, &old);
         let policy = Policy::builtin("default").expect("the default policy");
-        // As it comes, and from a body that is not UTF-8, of which no text is kept.
+        // As it is, and from a body that is not UTF-8, of which no text is kept.
         let mut broken = body.replace("train", "tr?in").into_bytes();
         broken.iter_mut().filter(|byte| **byte == b'?').for_each(|byte| *byte = 0xFF);
         for body in [body.into_bytes(), broken] {
@@ -886,7 +886,7 @@ mod tests {
             (&json!(true), Outcome::Warned),
             "it is fixed"
         );
-        // A CronJob is filled on UPDATE, but not over what nobody has read.
+        // A CronJob is filled on UPDATE, but not over an old object that cannot be read.
         let of = |job: &Value| json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "n"}, "spec": {"jobTemplate": {"spec": job["spec"]}}});
         merge(&mut new["spec"], &json!({"ttlSecondsAfterFinished": null}));
         let readable = job(&json!({}));

@@ -5,8 +5,8 @@
 //!            kinds        judge::rules                           judge::engine   admission
 //! ```
 //!
-//! [`judge::engine::evaluate`] is the middle of it. A part of jobgate without promises of its own: any release may change
-//! its API.
+//! [`judge::engine::evaluate`] is the centre of it. An internal part of jobgate with no stability promise: any
+//! release may change its API.
 //!
 //! [jobgate]: https://github.com/jobgate/jobgate
 

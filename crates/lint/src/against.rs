@@ -1,11 +1,11 @@
-//! Objects that exist, by what tells them apart.
+//! Existing objects, by kind, namespace and name.
 
 use std::collections::BTreeMap;
 
 use jobgate_core::kinds::Kind;
 use jobgate_core::text::value::Value;
 
-/// What tells objects apart in a cluster.
+/// The identity of an object in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// The kind.
@@ -26,14 +26,14 @@ impl ObjectKey {
     }
 }
 
-/// Objects that exist, or existed: of a cluster, or an earlier version of the manifests.
+/// Current or former objects: those of a cluster, or of an earlier version of the manifests.
 #[derive(Clone, Debug, Default)]
 pub struct Against {
     objects: BTreeMap<ObjectKey, Value>,
 }
 
 impl Against {
-    /// Adds an object, unless one of its name is there already.
+    /// Adds an object, unless there is already one with its key.
     pub fn add(&mut self, object: Value, namespace: &str) {
         if let Some(key) = ObjectKey::of(&object, namespace) {
             self.objects.entry(key).or_insert(object);

@@ -1,4 +1,4 @@
-//! What the webhook would answer ([`jobgate_core::admission::dry_run`]), with what is known of the cluster.
+//! Predictions of the webhook's answers ([`jobgate_core::admission::dry_run`]), from what is known about the cluster.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -30,11 +30,11 @@ impl DryRun<'_> {
     }
 }
 
-/// A claim in the cluster, or else in the files: a missing claim may be created with the workload.
+/// Facts from the cluster, or else from the files: a missing claim may be created with the workload.
 pub struct Layered<'a> {
-    /// What the cluster says.
+    /// Facts from the cluster.
     pub cluster: Option<&'a FactTable>,
-    /// What the files say.
+    /// Facts from the files.
     pub files: &'a dyn Facts,
 }
 
@@ -50,7 +50,7 @@ impl Facts for Layered<'_> {
 
     fn volume(&self, namespace: &str, name: &str) -> Volume {
         match self.cluster.map(|cluster| cluster.claim(namespace, name)) {
-            // The claim is there, and so is its volume: its access modes are the volume's.
+            // The claim exists, and so does its volume: its access modes are the volume's.
             Some(Fact::Known(_)) => Volume::OfCluster,
             _ => self.files.volume(namespace, name),
         }
@@ -61,14 +61,14 @@ impl Facts for Layered<'_> {
         match (there, self.files.runtime(kind, namespace, name)) {
             (Fact::Known(runtime), _) => Fact::Known(runtime),
             (there, Fact::Unknown) => there,
-            // A cluster that was asked need not have what a release brings.
+            // A cluster that was queried need not have what a release ships.
             (Fact::Absent, Fact::Known(Runtime { source: Source::Release(_), .. })) => Fact::Absent,
             (_, file) => file,
         }
     }
 }
 
-/// Claims, with unknown ones as if only one pod could mount them.
+/// Facts in which only one pod can mount an unknown claim.
 pub(crate) struct Worst<'a> {
     known: Layered<'a>,
     made_up: RefCell<BTreeSet<String>>,

@@ -1,4 +1,4 @@
-//! The findings of a rendered manifest, at the places of the files that it is rendered from.
+//! Attributes findings of rendered manifests to places in their source files.
 
 mod outline;
 mod source_files;
@@ -20,8 +20,8 @@ use jobgate_core::text::value::Value;
 use jobgate_core::text::yaml::{self, Chunk, Limits};
 use jobgate_report::{Located, Location, ObjectId, Reason, Report, Unjudged};
 
-/// What a finding of a file and one of its rendering have in common: the file, the document, the rule, the
-/// level, which depends on the path, and the field.
+/// The key that a finding of a file shares with the same finding of its rendering: the file, the document, the rule,
+/// the level (which depends on the path) and the field.
 pub type FindingKey = (Arc<str>, usize, RuleId, Level, String);
 
 /// Returns the key of a finding at its place.
@@ -39,13 +39,13 @@ pub fn key(located: &Located) -> FindingKey {
 /// A manifest that was rendered from files and judged as a text.
 #[derive(Debug)]
 pub struct RenderedManifest {
-    /// The name that places in the rendered text have.
+    /// The file name in locations within the rendered text.
     pub path: Arc<str>,
     /// The rendered text.
     pub text: Loaded,
-    /// Its documents, as far as they can be read.
+    /// Its documents, as far as they are readable.
     pub chunks: Vec<Option<Chunk>>,
-    /// The findings, at places in the rendered text.
+    /// The findings, with locations in the rendered text.
     pub report: Report,
     /// The file that makes the directory a chart or a kustomization.
     pub root: PathBuf,
@@ -55,7 +55,7 @@ pub struct RenderedManifest {
     pub origins: Vec<Option<PathBuf>>,
     /// The chart that a document comes from, where it is packed.
     pub packed: BTreeMap<usize, String>,
-    /// The patches; where the renderer does not say where documents come from, all files.
+    /// The patches; all files if the renderer does not report where documents come from.
     pub patches: Vec<PathBuf>,
 }
 
@@ -72,18 +72,18 @@ pub struct AttributionOptions<'a> {
     pub open: &'a OpenSource<'a>,
     /// The bounds of a rendered document.
     pub limits: &'a Limits,
-    /// What the files say by themselves: it is not said again.
+    /// Findings of the files as they are, which are not repeated.
     pub plain: &'a BTreeSet<FindingKey>,
-    /// Tells whether nothing is reported in a file, by its path as reports show it.
+    /// Tells whether a file is excluded from the report, by its path as reports show it.
     pub is_excluded: &'a dyn Fn(&str) -> bool,
-    /// The least safe fixes that are made; nothing where none is. No fix is made in a rendered manifest.
+    /// The least safe kind of fix to apply; `None` to apply none. Rendered manifests are never fixed.
     pub fix: Option<Safety>,
     /// Whether the report keeps the text of files with findings.
     pub keep_sources: bool,
 }
 
 /// Maps findings of rendered manifests to the files that they come from, and reports each once. Returns the report, and
-/// which findings of `plain` the rendered manifests have, too.
+/// the findings of `plain` that the rendered manifests have, too.
 #[must_use]
 pub fn attribute(
     manifests: impl IntoIterator<Item = RenderedManifest>,
@@ -96,7 +96,7 @@ pub fn attribute(
     attribution.end()
 }
 
-/// What was attributed so far.
+/// The findings attributed so far.
 struct Attribution<'a> {
     options: &'a AttributionOptions<'a>,
     files: SourceFiles<'a>,
@@ -108,14 +108,14 @@ struct Attribution<'a> {
     unjudged: BTreeSet<(Arc<str>, usize, Reason)>,
 }
 
-/// A document of a rendering, and what it comes from.
+/// A rendered document and its source.
 struct RenderedDocument {
-    /// Its number; none before one is looked up.
+    /// Its number; `usize::MAX` before the first lookup.
     nth: usize,
     value: Value,
     /// The file, where it is known.
     file: Option<PathBuf>,
-    /// The document in it, and in the patches of the object.
+    /// The documents that it comes from: in that file, and in patches of the object.
     homes: Vec<Home>,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Attribution<'a> {
         }
     }
 
-    /// Takes in a rendering.
+    /// Adds a rendered manifest.
     fn take(&mut self, mut judged: RenderedManifest) {
         let report = std::mem::take(&mut judged.report);
         self.files.read(&judged.root);
@@ -170,7 +170,7 @@ impl<'a> Attribution<'a> {
         }
     }
 
-    /// Returns the report, and the findings that are those of files.
+    /// Returns the report, and the findings that the files have, too.
     fn end(mut self) -> (Report, BTreeSet<FindingKey>) {
         let lines: BTreeMap<&str, Lines<'_>> =
             self.files.all().map(|file| (&*file.path, Lines::new(file.text.bytes()))).collect();
@@ -183,7 +183,7 @@ impl<'a> Attribution<'a> {
         let Report { findings, unjudged, answers, .. } = &mut self.report;
         for located in &mut *findings {
             settle(&mut located.location);
-            // Those of other files have their lines.
+            // Locations in other files already have lines.
             let related = located.related.iter_mut().filter_map(|related| related.location.as_mut());
             related.filter(|location| location.start.line == 0).for_each(&settle);
         }
@@ -243,7 +243,7 @@ impl<'a> Attribution<'a> {
                 (Place::Here(pointer, part), Some(location)) => {
                     *location = self.place(source, pointer, *part, judged).0;
                 }
-                // A claim that is rendered, too.
+                // A claim that is also rendered.
                 (Place::Elsewhere { .. }, Some(location)) if location.file == judged.path => {
                     let at = location.span.start;
                     let after = judged
@@ -286,7 +286,7 @@ impl<'a> Attribution<'a> {
         (self.options.is_excluded)(file)
     }
 
-    /// Looks up what a document of a rendering comes from.
+    /// Looks up the source of a rendered document.
     fn look_up(
         &mut self,
         source: &mut RenderedDocument,
@@ -311,7 +311,7 @@ impl<'a> Attribution<'a> {
             && let Some(read) = self.files.read(path)
             && let Some(section) = read.section_of(&kind, &name)
         {
-            // Patches name what they patch as it is written.
+            // Patches refer to the name before rendering.
             let named = patches.get(&(kind, read.name_of(section).to_owned()));
             homes.push(Home { file: path.clone(), section });
             homes.extend(named.into_iter().flatten().cloned());
@@ -319,7 +319,7 @@ impl<'a> Attribution<'a> {
         *source = RenderedDocument { nth, value, file, homes };
     }
 
-    /// Returns the documents of patches.
+    /// Returns the documents of the patches.
     fn patches(&mut self, judged: &RenderedManifest) -> Patches {
         let mut patches = Patches::new();
         for path in &judged.patches {
@@ -331,8 +331,8 @@ impl<'a> Attribution<'a> {
         patches
     }
 
-    /// Returns where a place of a document is in the files, and the number of the document there. Lines and
-    /// columns come later.
+    /// Returns the location of a place of a document in the source files, and the number of the document there. Lines
+    /// and columns are filled in later.
     fn place(
         &self,
         source: &RenderedDocument,
@@ -352,7 +352,7 @@ impl<'a> Attribution<'a> {
         if let Some((path, span, section)) = nearest.filter(|_| judged.is_chart) {
             return (at(path, span), section);
         }
-        // What no file says is the kustomization's doing; what cannot be told apart is somewhere in its file.
+        // The kustomization adds fields that are in none of the files; an ambiguous document is somewhere in its file.
         let somewhere = source.file.as_ref().filter(|_| source.homes.is_empty());
         let file = somewhere.and_then(|path| self.files.get(path));
         if let Some(file) = file.or_else(|| self.files.get(&judged.root)) {
@@ -363,7 +363,7 @@ impl<'a> Attribution<'a> {
     }
 }
 
-/// Returns a place whose line and column are not known yet.
+/// Returns a location without its line and column.
 fn at(file: &Arc<str>, span: Range<usize>) -> Location {
     let nowhere = Position { line: 0, column: 0 };
     Location { file: Arc::clone(file), span, start: nowhere, end: nowhere }

@@ -20,16 +20,16 @@ use jobgate_report::{Identity, Name, Report};
 /// The version of the file.
 const VERSION: u64 = 1;
 
-/// What the rule of something that was not judged starts with.
+/// The prefix of the rule in entries for what was not judged.
 const NOT_JUDGED: &str = "not-judged/";
 
-/// The baselined findings, with their numbers.
+/// The baselined findings, with their counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     known: BTreeMap<BaselinePlace, NonZeroUsize>,
 }
 
-/// An identity in a file. The order is that of the baseline's file.
+/// An identity in a file. The order is that of the baseline file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BaselinePlace {
     file: String,
@@ -41,10 +41,10 @@ struct BaselinePlace {
 /// Why a baseline cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    /// It is not JSON of the shape that `--write-baseline` writes. The position is part of the cause's words.
+    /// It is not JSON of the shape that `--write-baseline` writes. The cause's message includes the position.
     #[error("it is not a baseline of `--write-baseline`")]
     Shape(#[source] serde_json::Error),
-    /// Another program, or another version of this one, has made it.
+    /// It was written by another program, or by another version of this one.
     #[error("it has version {0}, but Jobgate reads version {VERSION}; regenerate it with `--write-baseline`")]
     Version(u64),
 }
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for KnownFindings {
                 let mut known = BTreeMap::new();
                 while let Some(BaselineEntry { file, object, path, rule, count }) = entries.next_element()? {
                     let twice = format!("`{rule}` of `{file}`, `{path}`, is listed twice; remove one");
-                    // As a merge of two branches leaves it.
+                    // A merge of two branches may leave duplicates.
                     if known.insert(BaselinePlace { file, object, path, rule }, count).is_some() {
                         return Err(A::Error::custom(twice));
                     }
@@ -106,7 +106,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Returns the root of a baseline's file, for a run in a directory. `exists` tells whether a file is there.
+    /// Returns the root of a baseline file, for a run in a directory. `exists` tells whether a file exists.
     #[must_use]
     pub fn new(baseline: &Path, current: &Path, exists: fn(&Path) -> bool) -> Self {
         let baseline = clean(&current.join(baseline));
@@ -127,13 +127,13 @@ impl Root {
         up.chain(down).collect::<Vec<_>>().join("/")
     }
 
-    /// Tells whether a file that a baseline names is there.
+    /// Tells whether a file that a baseline names exists.
     fn has(&self, name: &str) -> bool {
         name == crate::STDIN || (self.exists)(&self.base.join(name))
     }
 }
 
-/// Takes `.` and `..` out of an absolute path.
+/// Removes `.` and `..` from an absolute path.
 fn clean(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -180,7 +180,7 @@ impl Baseline {
         struct BaselineVersion {
             version: u64,
         }
-        // What another version has is not to be called wrong here.
+        // Check the version first: the shape of another version is not an error here.
         if let Ok(BaselineVersion { version }) = serde_json::from_str(text)
             && version != VERSION
         {
@@ -190,12 +190,13 @@ impl Baseline {
         Ok(Self { known: document.findings.0 })
     }
 
-    /// Forgets the findings of some rules and checks, by id. What was not judged is of none of them.
+    /// Keeps only the findings of some rules and checks, by id. Entries for what was not judged belong to no rule, and
+    /// stay.
     pub fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.known.retain(|place, _| place.rule.starts_with(NOT_JUDGED) || is_kept(&place.rule));
     }
 
-    /// Returns how many findings it knows.
+    /// Returns the number of baselined findings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.values().map(|count| count.get()).sum()
@@ -255,7 +256,7 @@ impl Baseline {
         let before = report.unjudged.len();
         report.unjudged.retain(|_| !is_known.next().unwrap_or_default());
         report.baselined_unjudged += before - report.unjudged.len();
-        // A run that looks at a part of the files does not see where the rest has gone.
+        // A run over some of the files cannot see where the other entries went.
         let whole = self.known.keys().all(|place| read.contains(&place.file) || !root.has(&place.file));
         report.resolved += left
             .iter()
@@ -265,8 +266,8 @@ impl Baseline {
     }
 }
 
-/// Returns the keys of a report's findings, and then of what was not judged; nothing where a baseline has
-/// none.
+/// Returns the keys of a report's findings, followed by those of what was not judged; `None` where a baseline has no
+/// entry.
 fn places(report: &Report, names: &mut FileNames<'_>) -> Vec<Option<BaselinePlace>> {
     let mut places = Vec::with_capacity(report.findings.len() + report.unjudged.len());
     for located in &report.findings {
@@ -279,7 +280,7 @@ fn places(report: &Report, names: &mut FileNames<'_>) -> Vec<Option<BaselinePlac
     places
 }
 
-/// Uses up one of what is left.
+/// Takes one from a remaining count, if there is one.
 fn take(left: Option<&mut usize>) -> bool {
     match left {
         Some(count) if *count > 0 => {
@@ -290,7 +291,7 @@ fn take(left: Option<&mut usize>) -> bool {
     }
 }
 
-/// Tells whether something holds for each item of a finding about many, and asks about each.
+/// Tells whether a predicate holds for each item of a finding about many; calls it for every item.
 fn of_all(place: &BaselinePlace, items: &Named, holds: &mut dyn FnMut(&BaselinePlace) -> bool) -> bool {
     let mut all = true;
     let mut at = place.clone();
@@ -335,7 +336,7 @@ impl fmt::Display for Baseline {
     }
 }
 
-/// The names of files, each made once.
+/// File names in the baseline; the last one is cached.
 struct FileNames<'r> {
     root: &'r Root,
     last: Option<(std::sync::Arc<str>, String)>,

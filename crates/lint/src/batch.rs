@@ -1,4 +1,4 @@
-//! Whether what the linter does not judge may hold batch work: files beside the inputs, patches, templates.
+//! Detects possible batch work in what the linter does not judge: files beside the inputs, patches, templates.
 
 use std::borrow::Cow;
 
@@ -11,15 +11,15 @@ use jobgate_core::text::lines::character_at;
 use jobgate_core::text::value::Value;
 use jobgate_core::text::yaml::{self, Limits};
 
-/// The words that are in the names of most batch kinds, and in those of their fields.
+/// Words in the names of most batch kinds and of their fields.
 const WORDS: [&str; 2] = ["Job", "job"];
 /// Kubernetes kinds that are not batch work whatever their `restartPolicy`; a Pod belongs to its creator.
 const RESTARTING: [&str; 7] =
     ["DaemonSet", "Deployment", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"];
 
-/// How much of a value is looked at, in bytes.
+/// Maximum bytes of a value to inspect.
 const MOST_OF_VALUE: usize = 128;
-/// How many words of it: a template may have one kind or another.
+/// Maximum words of a value to inspect: a template may have one kind or another.
 const MOST_WORDS: usize = 8;
 
 /// Tells whether a text may be about batch work: about a judged or another known kind.
@@ -37,13 +37,13 @@ pub(crate) fn is_kind(name: &str) -> bool {
     name.contains("Job") || other_kinds().any(|kind| kind == name)
 }
 
-/// Tells whether some object in a file is batch work. A file that cannot be read may hold any.
+/// Tells whether any object in a file is batch work. An unreadable file may contain any.
 pub fn is_in(text: &[u8], limits: &Limits) -> bool {
     let may_be = mentions(text) || Finder::new("ontainers").find(text).is_some();
     may_be && some_object(text, limits, |object| Kind::of(object).is_some() || is_batch(object))
 }
 
-/// Tells whether a patch may be for batch work: unless it names other kinds.
+/// Tells whether a patch may apply to batch work: unless it names other kinds.
 pub fn is_patched_by(text: &[u8], limits: &Limits) -> bool {
     some_object(text, limits, |object| object.get("kind").and_then(Value::as_str).is_none_or(is_kind))
 }
@@ -56,7 +56,7 @@ fn is_batch(object: &Value) -> bool {
 
 fn some_object(text: &[u8], limits: &Limits, test: impl Fn(&Value) -> bool) -> bool {
     yaml::split(text, limits).any(|chunk| match chunk.and_then(|chunk| yaml::parse(text, &chunk, limits)) {
-        // A list that is no list of objects is a patch of operations.
+        // A sequence at the top is a patch of operations, not a list of objects.
         Ok(document) => document.value.is_array() || objects::any(&document.value, &test),
         Err(_) => true,
     })
@@ -71,7 +71,7 @@ pub(crate) fn names_batch(text: &[u8]) -> bool {
         || values(&text, "apiVersion").any(|version| is_batch_group(group(version)))
 }
 
-/// Returns text without the zero bytes that UTF-16 has for each second one of the words here.
+/// Returns text without zero bytes, so that the words here are also found in UTF-16.
 fn without_zeros(text: &[u8]) -> Cow<'_, [u8]> {
     if text.contains(&0) { text.iter().copied().filter(|byte| *byte != 0).collect() } else { text.into() }
 }
@@ -88,7 +88,7 @@ pub(crate) fn may_be_manifest(text: &[u8]) -> bool {
         || versions.any(|version| is_batch_group(group(version)))
 }
 
-/// Returns what a text has behind a key, wherever that is: with quotes or without, in a flow or on a line.
+/// Returns the values of a key anywhere in a text: with quotes or without, in a flow or on a line.
 fn values<'t>(text: &'t str, key: &'t str) -> impl Iterator<Item = &'t str> {
     memmem::find_iter(text.as_bytes(), key).filter_map(move |at| {
         let is_part = text[..at]
@@ -98,7 +98,7 @@ fn values<'t>(text: &'t str, key: &'t str) -> impl Iterator<Item = &'t str> {
             .trim_start_matches(' ')
             .strip_prefix(':')
             .filter(|_| !is_part)?;
-        // A line may be the whole text, and have the key any number of times.
+        // One line may be the whole text, with the key any number of times.
         let rest = &rest[..character_at(rest, rest.len().min(MOST_OF_VALUE))];
         let end = memchr::memchr3(b'\n', b',', b'}', rest.as_bytes()).unwrap_or(rest.len());
         let line = &rest[..end];
@@ -112,8 +112,8 @@ fn group(version: &str) -> &str {
 
 /// Tells whether a text template may render batch work: unless each of its documents has another kind.
 ///
-/// `of_chart` means that Helm renders it to manifests. Other tools have templates, too: fields without a
-/// version and a kind are no manifest.
+/// `of_chart` means that Helm renders it to manifests. Other tools have templates, too: fields without a version and a
+/// kind are not a manifest.
 pub fn is_in_template(text: &[u8], of_chart: bool) -> bool {
     let text = String::from_utf8_lossy(text);
     let text = on_one_line(&without_comments(&text));
@@ -139,22 +139,22 @@ struct TemplateSection {
     has_fields: bool,
     /// Whether something is printed where a document may begin.
     prints: bool,
-    /// Its own kinds: some are for one condition, some for another.
+    /// Its own kinds: there may be several under different conditions.
     kinds: Vec<String>,
     version: Option<String>,
-    /// Whether some pods in it end, or ask for accelerators.
+    /// Whether some of its pods run to completion or request accelerators.
     ends: bool,
-    /// Whether its own kind is batch work, or could be.
+    /// Whether its own kind is batch work, or may be.
     has_batch: bool,
-    /// Whether an object inside of it has a kind of batch work, and whether one has such a version.
+    /// Whether a nested object has a batch kind, and whether one has the version of one.
     inside: (bool, bool),
-    /// Whether a value is still to come on the next line.
+    /// Whether the value of a key is expected on the next line.
     is_open: bool,
     /// Whether a list without indentation continues.
     is_list: bool,
-    /// The indentation of a key behind which there is a block of text.
+    /// The indentation of a key with a block scalar, while it is open.
     text: Option<usize>,
-    /// Whether it is one flow, as JSON is.
+    /// Whether it is a single flow, such as JSON.
     is_flow: bool,
 }
 
@@ -214,13 +214,13 @@ impl TemplateSection {
             && (self.has_batch || self.prints || is_unknown || is_inside || self.ends && !self.restarts())
     }
 
-    /// Tells whether its kinds are those whose pods restart.
+    /// Tells whether the pods of all its kinds restart.
     fn restarts(&self) -> bool {
         let version = self.version.as_deref().filter(|version| !version.contains("{{"));
         let restarts = |kind: &String| {
             RESTARTING.contains(&kind.as_str()) || version.is_some_and(|version| is_no_batch(version, kind))
         };
-        // Without a kind it is no manifest, or was found to be unknown.
+        // Without a kind it is not a manifest, or was already found to be unknown.
         self.kinds.iter().all(restarts)
     }
 }
@@ -240,7 +240,7 @@ fn asks_for(line: &str, resource: &str) -> bool {
     })
 }
 
-/// Tells whether a line opens a block of text.
+/// Tells whether a line opens a block scalar.
 fn is_block(line: &str) -> bool {
     let mut words = line.split(" #").next().unwrap_or_default().split_whitespace().rev();
     let is_header = |word: &str| {
@@ -250,7 +250,7 @@ fn is_block(line: &str) -> bool {
     words.next().is_some_and(is_header) && words.next().is_some_and(|word| word.ends_with(':') || word == "-")
 }
 
-/// Tells whether a line has nothing but actions.
+/// Tells whether a line consists only of actions.
 fn only_actions(line: &str) -> bool {
     line.starts_with("{{") && actions(line).all(|part| part.trim().is_empty() || part.starts_with("{{"))
         || line.starts_with("{%") && line.ends_with("%}")
@@ -292,7 +292,7 @@ fn without_control(line: &str) -> Cow<'_, str> {
     for part in actions(line) {
         match part {
             part if !is_control(part) => out.push_str(part),
-            // It separates words.
+            // A removed action still separates words.
             _ if !out.is_empty() => out.push(' '),
             _ => {}
         }
@@ -310,7 +310,7 @@ fn is_control(action: &str) -> bool {
     }
     let Some(inner) = inner("{{", "}}") else { return false };
     let word = inner.split([' ', '(']).next().unwrap_or_default();
-    // To name a variable alone is to print it.
+    // A variable alone is printed.
     let sets = inner.strip_prefix('$').is_some_and(|rest| {
         let rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').trim_start();
         rest.starts_with(":=") || rest.starts_with('=')
@@ -336,7 +336,7 @@ fn on_one_line(text: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Returns a template's text without its comments, which may go over many lines.
+/// Returns a template's text without its comments, which may span lines.
 fn without_comments(text: &str) -> Cow<'_, str> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(at) = rest.find("/*") {
@@ -346,7 +346,7 @@ fn without_comments(text: &str) -> Cow<'_, str> {
             rest = &rest[at + 2..];
             continue;
         };
-        // One that has no end keeps any that is behind it from having one.
+        // If a comment is not closed, no later one is closed either.
         let Some(end) = rest[at..].find("*/") else { break };
         out.push_str(before);
         rest = &rest[at + end..];

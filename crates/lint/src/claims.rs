@@ -1,4 +1,4 @@
-//! Claims in the linted files and the `--facts` files, and which of them a workload means.
+//! Claims in the linted files and the `--facts` files, and how workloads refer to them.
 //!
 //! A claim that is not in the files may still exist.
 
@@ -49,7 +49,7 @@ struct ClaimEntry {
     location: Location,
 }
 
-/// What a file says of a claim, a volume or a runtime.
+/// A claim, a volume or a runtime that was read from a file.
 #[derive(Clone, Debug)]
 pub struct Read(ClaimsObject);
 
@@ -69,18 +69,18 @@ enum ClaimsObject {
 /// The kind of a claim.
 pub const CLAIM: &str = "PersistentVolumeClaim";
 
-/// What the kinds contain: `PersistentVolume`, `PersistentVolumeClaim`, `TrainingRuntime` and
+/// Finders for the words in the names of the kinds `PersistentVolume`, `PersistentVolumeClaim`, `TrainingRuntime` and
 /// `ClusterTrainingRuntime`.
 pub static KINDS: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| ["PersistentVolume", "TrainingRuntime"].map(Finder::new));
 
-/// Tells whether a text may have one of them.
+/// Tells whether a text may contain one of these kinds.
 fn is_mentioned(text: &[u8]) -> bool {
     KINDS.iter().any(|kind| kind.find(text).is_some())
 }
 
 impl Claims {
-    /// Takes in what files say.
+    /// Adds what was read from files.
     pub fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
         for read in entries {
             let (location, input) = match read.0 {
@@ -111,7 +111,7 @@ impl Claims {
         self.by_file.get(path).map(|file| &*file.input)
     }
 
-    /// Returns the files with the object that a reference means: the nearest, or else all of that name.
+    /// Returns the files with a referenced object: the nearest, or else all with that name.
     pub fn files_of(&self, kind: &str, namespace: &str, name: &str, from: &Arc<str>) -> Vec<&Input> {
         let files: BTreeSet<&Arc<str>> = if kind == CLAIM {
             let Some(entries) = self.by_name.get(name) else { return Vec::new() };
@@ -139,7 +139,7 @@ impl Claims {
         self.by_file.get(path).into_iter().flat_map(|file| file.places.values())
     }
 
-    /// Returns the volumes of a name: those in `--facts`, or else the nearest in the linted files.
+    /// Returns the volumes of a name.
     fn volumes(&self, name: &str) -> Vec<&Volume> {
         self.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.of(""))
     }
@@ -182,7 +182,7 @@ pub fn in_text(input: &Input, source: &[u8], limits: &Limits) -> Vec<Read> {
     documents.flat_map(|document| entries(&input, &lines, &document)).collect()
 }
 
-/// Returns the claims of a document, by name.
+/// Returns the claims, volumes and runtimes of a document.
 #[must_use]
 pub fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<Read> {
     let mut found = Vec::new();
@@ -243,7 +243,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     )))
 }
 
-/// The claims without a file, as for a review.
+/// Looks claims up without a file that refers to them, as for a review.
 impl Facts for Claims {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
         agreed(&self.stated(namespace, name))
@@ -268,7 +268,7 @@ fn namespace_of<'n>(kind: &str, namespace: &'n str) -> &'n str {
 /// The kind of runtime that has no namespace.
 const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
 
-/// Returns the runtime that all candidates are alike to; unknown if they differ.
+/// Returns the runtime that all candidates agree on; unknown if they differ.
 fn one_of(candidates: Vec<&Runtime>) -> Fact<Runtime> {
     match candidates.as_slice() {
         [first, rest @ ..] if rest.iter().all(|other| other.agrees(first)[0]) => {
@@ -278,14 +278,14 @@ fn one_of(candidates: Vec<&Runtime>) -> Fact<Runtime> {
     }
 }
 
-/// The claims as one file sees them.
+/// The claims visible to one file.
 #[derive(Debug)]
 pub struct Scope<'a> {
     /// The file.
     pub file: &'a Input,
-    /// From `--facts`: these win.
+    /// From `--facts`; these take precedence.
     pub facts: &'a Claims,
-    /// From what is rendered together with the file's text: these come next.
+    /// From the rendering of the file's text; these come next.
     pub own: Option<&'a Claims>,
     /// From the linted files.
     pub linted: &'a Claims,
@@ -323,12 +323,12 @@ impl Facts for Scope<'_> {
                 let key = (kind.to_owned(), name.to_owned());
                 let near = |entries: &'_ Near<Runtime>| {
                     let near = entries.nearest(&self.file.path, namespace_of(kind, namespace));
-                    // A cluster has one of that name, wherever its file is.
+                    // A cluster has only one of that name, wherever its file is.
                     let is_of_cluster = near.is_empty() && kind == CLUSTER_RUNTIME;
                     one_of(if is_of_cluster { entries.of("") } else { near })
                 };
                 let found = self.linted.runtimes.get(&key).map(near);
-                // Files that have one of the name say more of the cluster than a release does.
+                // Files with one of that name are better evidence about the cluster than a release.
                 found.or_else(|| shipped::runtime(kind, name)).unwrap_or(Fact::Unknown)
             }
             known => known,
@@ -342,7 +342,7 @@ impl<'a> Scope<'a> {
         self.own.filter(|own| !own.stated(namespace, name).is_empty())
     }
 
-    /// Returns what those of the linted claims of a name say that are nearest.
+    /// Returns the nearest of the linted claims of a name.
     fn nearest(&self, namespace: &str, name: &str) -> Vec<&ClaimEntry> {
         self.linted
             .by_name
@@ -350,8 +350,7 @@ impl<'a> Scope<'a> {
             .map_or_else(Vec::new, |entries| entries.nearest(&self.file.path, namespace))
     }
 
-    /// Returns what is said of the volumes of a name: what is stated, or else what the nearest of the linted
-    /// say.
+    /// Returns the volumes of a name: from `--facts`, or else from the rendering, or else the nearest linted ones.
     fn volumes(&self, name: &str) -> Vec<&Volume> {
         let stated = self.facts.volumes(name);
         if !stated.is_empty() {
@@ -373,7 +372,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns the volume behind claims that may all be meant; unknown if they differ.
+/// Returns the volume of the candidate claims; unknown if they differ.
 fn volume<'e, 'v>(
     claims: impl IntoIterator<Item = &'e ClaimEntry>,
     seen: impl Fn(&str) -> Vec<&'v Volume>,
@@ -391,7 +390,7 @@ fn volume<'e, 'v>(
     }
 }
 
-/// Returns what claims that may all be meant say, if they say the same.
+/// Returns the claim that all candidates agree on; unknown if they differ.
 fn agreed(entries: &[&ClaimEntry]) -> Fact<Claim> {
     match entries {
         [first, rest @ ..]

@@ -28,39 +28,39 @@ use crate::shifts::fixes;
 use crate::subject::{Role, Subject};
 use object::DocumentView;
 
-/// How often a document is fixed: a fix may reveal a finding of another rule, or wait for a fix of the same
-/// place.
+/// Maximum number of rounds in which a document is fixed: a fix may reveal a finding of another rule, or wait for a fix
+/// of the same place.
 const MAX_ROUNDS: usize = 8;
-/// A text of so many bytes may have an object, a finding or something that is not judged for each of them...
+/// A text may have one object, finding or unjudged item per this many bytes...
 const BYTES_FOR_EACH: usize = 32;
-/// ... and a short one so many in all. A finding takes about a kilobyte, so that there is a bound on what the
-/// findings of a file take. Of all manifests in use none has half of them.
+/// ... a short one at least this many in all. A finding takes about a kilobyte, so this bounds the memory that the
+/// findings of a file take. Of all manifests in use, none has half as many.
 const MOST_IN_SHORT: usize = 4096;
-/// ... and a long one.
+/// ... and a long one at most this many.
 const MOST: usize = 1 << 18;
-/// How many documents of a file that cannot be read are reported one by one.
+/// Maximum number of unreadable documents of a file that are reported one by one.
 const MOST_BROKEN: usize = 256;
 const CONTENT_AFTER_END: &str = "kubectl ignores everything after `...` until the next `---`";
 const TEMPLATE_AFTER_SEPARATOR: &str = "an unrendered template after `---`";
 
-/// What the documents of a file share.
+/// The context that the documents of a file share.
 pub(crate) struct DocumentContext<'a> {
     scope: &'a Scope<'a>,
     options: &'a LintOptions<'a>,
     subject: &'a Subject<'a>,
     source: &'a [u8],
     lines: Lines<'a>,
-    /// Whether the file is a template of a chart that nobody has named.
+    /// Whether the file is a chart template that the user did not name.
     is_template: bool,
 }
 
-/// Returns how much there may be in a text of some bytes: objects, findings and what is not judged.
+/// Returns the maximum number of objects, findings and unjudged items in a text of this many bytes.
 pub(crate) fn most(bytes: usize) -> usize {
     (bytes / BYTES_FOR_EACH).clamp(MOST_IN_SHORT, MOST)
 }
 
-/// Makes room for what is found in the rest of a text, which mostly resembles its start: to double would take twice
-/// the memory. So many bytes of it are done, with all that was found before and `found` more.
+/// Reserves room for the findings in the rest of a text, which mostly resembles its start: doubling would take twice
+/// the memory. `done` bytes of it are judged, with the findings so far and `found` more.
 pub(crate) fn make_room(findings: &mut Vec<Located>, found: usize, done: usize, bytes: usize) {
     let all = findings.len() + found;
     let rest = bytes.saturating_sub(done).checked_div(done / 64).unwrap_or_default();
@@ -68,7 +68,7 @@ pub(crate) fn make_room(findings: &mut Vec<Located>, found: usize, done: usize, 
     findings.reserve_exact(found + more.min(most(bytes)));
 }
 
-/// Returns the finding about a text in which there is more.
+/// Returns the finding about a text that exceeds this maximum.
 pub(crate) fn too_much(most: usize) -> Finding {
     let message = format!(
         "there are more than {} objects and findings, so from here on nothing was checked",
@@ -124,7 +124,7 @@ impl Broken {
         self.first.iter().any(|(kind, _)| *kind == SyntaxErrorKind::Template)
     }
 
-    /// Adds the errors of the documents behind.
+    /// Adds the errors of later documents.
     pub(crate) fn append(&mut self, other: Self) {
         for (kind, located) in other.first {
             self.push(kind, located);
@@ -256,7 +256,7 @@ impl<'a> DocumentContext<'a> {
             Value::Array(items) if self.subject.patch.is_some() && !is_list_of_manifests(&document.value) => {
                 view.json_patch(items);
             }
-            // A directory may also have playbooks and package lists.
+            // A directory may also contain playbooks and package lists.
             other if self.subject.input.named => view.not_an_object(other),
             other if is_list_of_manifests(other) && batch::names_batch(self.text(document)) => {
                 view.not_an_object(other);
@@ -264,16 +264,16 @@ impl<'a> DocumentContext<'a> {
             _ => view.inside_list(),
         }
         if !view.fills.is_empty() {
-            // The patch also has what cannot be written into the file.
+            // The patch also includes what cannot be written into the file.
             judged.edits = yaml::edit(self.source, document, &view.fills).unwrap_or_default();
         }
-        // In place: a list may have as many findings as fit into memory once.
+        // Sorts in place: the findings of a list may fit into memory only once.
         judged.report.findings.sort_unstable_by(order);
         judged
     }
 
-    /// Returns why a document is not fixed, if it may be a template: its text is not what is applied, and what
-    /// the template writes there may be the value that seems to be missing.
+    /// Returns the reason not to fix a document that may be a template: its text is not what is applied, and the
+    /// template may write the value that seems to be missing.
     fn not_to_fix(&self, document: &Document) -> Option<&'static str> {
         if self.is_template {
             return Some("it is a template of a chart; name the file on the command line to change it");
@@ -336,7 +336,7 @@ impl<'a> DocumentContext<'a> {
         if fixed > 0 {
             found.report.fixed = fixed;
             found.edits = draft.edits();
-            // The places are those in the draft, which starts where the document did.
+            // The places are in the draft, which starts where the document did.
             found
                 .report
                 .findings
@@ -376,7 +376,7 @@ impl<'a> DocumentContext<'a> {
         Located::new(self.location(span), document, finding)
     }
 
-    /// Returns the finding about a file whose documents before one have too much in them.
+    /// Returns the finding about a file that reached the maximum before this document.
     pub(crate) fn too_much(&self, document: usize, start: usize, most: usize) -> Located {
         self.located(document, too_much(most), first_line(self.source, start..self.source.len()))
     }

@@ -1,5 +1,4 @@
-//! From the changes that findings propose to edits of the file. Pure: whoever calls decides what becomes of
-//! the text.
+//! Turns the changes that findings propose into edits of the file. Pure: the caller decides what to do with the text.
 //!
 //! ```text
 //! fixes ──Joined──> operations ──Draft::make──> edits ──apply──> text
@@ -7,9 +6,9 @@
 //!             └──────────┴─> what clashes, or does not read as meant: withheld, with the reason
 //! ```
 //!
-//! No fix holds another one back. All are tried at once, which takes one reading of the result. Where that
-//! fails, those of each item of a list are tried in an excerpt that has little else in it, and there halves
-//! of them, down to the bad ones.
+//! A bad fix does not hold back others. First, all are tried at once, which takes one parse of the result. If that
+//! fails, the fixes of each list item are tried in an excerpt with little else in it, and there by halves, down to the
+//! bad ones.
 
 mod diff;
 
@@ -25,8 +24,8 @@ use jobgate_core::text::pointer::{Pointer, Token};
 use jobgate_core::text::value::Value;
 use jobgate_core::text::yaml::{Draft, Edit, Withheld};
 
-/// Applies as many fixes to a draft as fit together; of two that clash, the first. All were made for the
-/// original document. Returns the draft and the fixes that were withheld, by index, in order.
+/// Applies as many fixes to a draft as are compatible; of two that clash, the first. All must be made for the original
+/// document. Returns the draft and the fixes that were withheld, by index, in order.
 #[must_use]
 pub fn make<'d>(draft: Draft<'d>, fixes: &[&Fix]) -> (Draft<'d>, Vec<(usize, Withheld)>) {
     let (mut joined, mut open, mut withheld) = (Joined::default(), Vec::new(), Vec::new());
@@ -48,13 +47,13 @@ pub fn make<'d>(draft: Draft<'d>, fixes: &[&Fix]) -> (Draft<'d>, Vec<(usize, Wit
 struct Making<'f, 'd> {
     /// The document that they were made for.
     start: Draft<'d>,
-    /// The operations of each.
+    /// The operations of each fix.
     fixes: Vec<Cow<'f, [Op]>>,
     withheld: Vec<(usize, Withheld)>,
 }
 
 impl<'d> Making<'_, 'd> {
-    /// Makes fixes, all at once if that can be.
+    /// Applies fixes, all at once if possible.
     fn all(&mut self, ops: &[Op], mut open: Vec<usize>) -> Draft<'d> {
         if open.is_empty() {
             return self.start.clone();
@@ -63,7 +62,7 @@ impl<'d> Making<'_, 'd> {
             return draft;
         }
         let count = open.len();
-        // A fix that its surroundings rule out is withheld without parsing.
+        // A fix that its surroundings rule out is withheld without another parse.
         open.retain(|index| match self.start.try_out(&self.joined(&[*index])) {
             Ok(()) => true,
             Err(why) => {
@@ -124,12 +123,12 @@ impl<'d> Making<'_, 'd> {
                 self.withheld.extend(withheld);
                 if rest.is_empty() { draft } else { self.halves(draft, &rest) }
             }
-            // They do not go together after all.
+            // They are not compatible after all.
             Err(_) => self.halves(self.start.clone(), open),
         }
     }
 
-    /// Makes some fixes on top of others: all together, or each half of them by itself.
+    /// Applies fixes on top of others: all together, or else each half by itself.
     fn halves(&mut self, draft: Draft<'d>, open: &[usize]) -> Draft<'d> {
         let ops = self.on_top(&draft, self.joined(open));
         match (draft.make(&ops), open) {
@@ -181,7 +180,7 @@ impl<'d> Making<'_, 'd> {
     }
 }
 
-/// Returns the first list item below a depth that all operations are inside of.
+/// Returns the first list item below a depth that contains all operations.
 fn item(ops: &[Op], depth: usize) -> Option<Pointer> {
     let first = ops.first()?.pointer();
     let item =

@@ -1,4 +1,4 @@
-//! Texts to lint: which file each is of, and how a run has come to it.
+//! Texts to lint: the file of each, and how the run reached it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,19 +17,19 @@ pub struct Input {
     pub named: bool,
     /// The directory argument that it is in; nothing for a named file.
     pub root: Option<Arc<str>>,
-    /// How a walk has come to it.
+    /// How the run reached it.
     pub reached: Reached,
 }
 
-/// How a run has come to a file.
+/// How a run reached a file.
 #[derive(Clone, Debug, Default)]
 pub enum Reached {
-    /// The user has named it, or it is no file.
+    /// Named by the user, or not a file.
     #[default]
     Named,
-    /// A walk has found it in what the user has named: directories, absolute and without links.
+    /// Found by a walk of these directories that the user named; absolute, without links.
     Inside(Arc<[PathBuf]>),
-    /// A walk has found a link to it, which leads out of all that the user has named.
+    /// Found by a walk through a link that leads outside of everything that the user named.
     Outside,
 }
 
@@ -38,14 +38,14 @@ pub enum Reached {
 pub enum Content {
     /// In a file, which is read later.
     File(PathBuf),
-    /// In an editor, in place of that of a file.
+    /// In an editor, overriding the text of this file.
     Open(PathBuf, Arc<String>),
     /// In memory: from standard input or a pipe, which can be read only once, or from a test.
     Bytes(Arc<[u8]>),
 }
 
 impl Content {
-    /// Returns the file that the text is of.
+    /// Returns the file of the text.
     #[must_use]
     pub fn file(&self) -> Option<&PathBuf> {
         match self {
@@ -88,7 +88,7 @@ pub fn shown(path: &Path) -> Arc<str> {
     path_text(path).into()
 }
 
-/// Returns the text of a path, with `/` on every system: reports, baselines and links say the same everywhere.
+/// Returns the text of a path, with `/` on every system: reports, baselines and links are the same everywhere.
 #[must_use]
 pub fn path_text(path: &Path) -> String {
     let text = path.to_string_lossy();

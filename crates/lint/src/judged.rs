@@ -1,4 +1,4 @@
-//! The documents of one text: split, judged, and put together.
+//! Splits a text into documents, judges them, and merges the results.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use crate::place::{self, unjudged};
 use crate::subject::{Role, Subject};
 use crate::{batch, fix};
 
-/// How many documents a thread judges at a time.
+/// Number of documents that a thread judges at a time.
 const DOCUMENTS_PER_BATCH: usize = 32;
 
-/// How many documents are judged before their findings move into the report.
+/// Number of documents to judge before their findings move into the report.
 const DOCUMENTS_PER_WAVE: usize = 64 * DOCUMENTS_PER_BATCH;
 
 /// The size in bytes from which the documents of a file are judged by several threads.
 const MIN_PARALLEL_BYTES: usize = 256 << 10;
 
-/// What became of the text of a file.
+/// The result of judging the text of a file.
 #[derive(Debug, Default)]
 pub struct FileJudgement {
-    /// What was found. Findings are placed as if only the edits of their own document were made.
+    /// The report. Findings are placed as if only the edits of their own document were made.
     pub report: Report,
     /// In a dry run, Jobgate's fills as a unified diff.
     pub diff: Option<String>,
@@ -34,7 +34,7 @@ pub struct FileJudgement {
     pub edits: Vec<Edit>,
 }
 
-/// Judges the documents of a text. Those of a large one are spread over the current rayon pool; what is found does not
+/// Judges the documents of a text. Those of a large one are spread over the current rayon pool; the result does not
 /// depend on the number of threads.
 #[must_use]
 pub fn judge(
@@ -60,7 +60,7 @@ pub fn judge(
     let mut report = Report { files: 1, ..Report::default() };
     let (mut broken, mut edits) = (Broken::default(), Vec::new());
     let (mut seen, most) = (0, document::most(loaded.bytes().len()));
-    // They are split as they are judged: there may be one for every four bytes.
+    // They are split lazily: there may be one for every four bytes.
     let mut chunks = yaml::split(loaded.bytes(), limits).peekable();
     while let Some(next) = chunks.peek() {
         if report.weight() > most {
@@ -83,7 +83,7 @@ pub fn judge(
         seen += wave.len();
         let found: usize = batches.iter().map(|batch| batch.report.findings.len()).sum();
         let done = wave.last().and_then(|chunk| chunk.as_ref().ok()).map_or(0, |chunk| chunk.span.end);
-        // Those of a file's only document are moved, not copied.
+        // The findings of a file's only batch are moved, not copied.
         let is_all = batches.len() == 1 && report.findings.is_empty() && chunks.peek().is_none();
         if !is_all && report.findings.capacity() - report.findings.len() < found {
             document::make_room(&mut report.findings, found, done, loaded.bytes().len());
@@ -140,7 +140,7 @@ fn say_broken(subject: &Subject<'_>, text: &[u8], broken: &mut Broken, report: &
     });
     let last = broken.last.take().filter(|_| speak && !(speak_of_template && first.is_some()));
     if let Some(mut located) = last {
-        // It stands for those before it.
+        // It represents those before it.
         let (count, why) = (plural(broken.more, "document"), &located.finding.message);
         let message = format!("{count} cannot be read, the last one here: {why}");
         located.finding.message = message.into();
@@ -157,7 +157,7 @@ fn say_broken(subject: &Subject<'_>, text: &[u8], broken: &mut Broken, report: &
         };
         report.unjudged.push(unjudged(located, reason));
     }
-    // What names no batch kind is not what this linter is for: it is said, and no more.
+    // A text that names no batch kind is not this linter's concern: it counts as not judged, without a finding.
     if !is_ours && !batch::names_batch(text) {
         broken.first.clear();
     }

@@ -1,8 +1,8 @@
-//! The linter: the text of a manifest in, findings and edits out. It opens no file and starts no process.
+//! The linter: from the text of a manifest to findings and edits. It opens no file and starts no process.
 //!
-//! [`judge`] splits a text into documents, judges each object of them as the webhook would, and says where in the text
-//! each finding is. With fixes, it returns the edits that make them. What one file says of claims, volumes and runtimes
-//! is in [`claims`]; whoever calls reads it from all files before.
+//! [`judge`] splits a text into documents, judges each object of them as the webhook would, and locates each finding in
+//! the text. With fixes, it returns the edits that apply them. [`claims`] reads the claims, volumes and runtimes of a
+//! file; the caller collects them from all files first.
 
 pub mod against;
 mod answers;

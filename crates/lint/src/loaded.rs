@@ -13,7 +13,7 @@ enum Bytes {
 }
 
 impl Loaded {
-    /// Takes bytes, which are not copied.
+    /// Wraps bytes without copying them.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(match String::from_utf8(bytes) {
@@ -22,7 +22,7 @@ impl Loaded {
         })
     }
 
-    /// Takes a text that others hold, too.
+    /// Wraps a shared text.
     #[must_use]
     pub fn shared(text: Arc<String>) -> Self {
         Self(Bytes::Text(text))

@@ -1,4 +1,4 @@
-//! Reports on files that are judged together, as one.
+//! Merges reports on files that are judged together.
 
 mod arguments;
 
@@ -13,7 +13,7 @@ use jobgate_report::{Location, Reason, Report, Unjudged};
 /// The new places of claims that fixes have moved, by file and old span.
 pub type Moved = BTreeMap<(Arc<str>, usize, usize), Location>;
 
-/// Moves the further places of findings to where fixes of other files have put them.
+/// Moves the related places of findings to where fixes of other files have moved them.
 pub fn move_related(report: &mut Report, moved: &Moved) {
     let related = report.findings.iter_mut().flat_map(|located| &mut located.related);
     for location in related.filter_map(|related| related.location.as_mut()) {
@@ -48,7 +48,7 @@ pub fn once_a_chart(report: &mut Report) -> BTreeSet<Arc<str>> {
     known
 }
 
-/// Tells whether something that was not judged has a kind.
+/// Tells whether an unjudged item has a kind.
 #[must_use]
 pub fn has_kind(unjudged: &Unjudged) -> bool {
     unjudged.object.as_ref().is_some_and(|object| !object.kind.is_empty())

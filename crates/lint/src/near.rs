@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// An object that a name may refer to.
 pub(crate) trait Said {
-    /// Tells, for each thing that decides, whether two say the same of it.
+    /// Tells, for each of two criteria, whether two objects agree on it.
     fn agrees(&self, other: &Self) -> [bool; 2];
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Near<T> {
     places: BTreeMap<NearPlace, Namespaces>,
 }
 
-/// Files that are equally far away.
+/// Files at the same distance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum NearPlace {
     Anywhere,
@@ -34,7 +34,7 @@ struct Namespaces {
     by_name: BTreeMap<String, Few>,
 }
 
-/// The first object and the first one that differs from it.
+/// The first object, and for each criterion the first one that differs from it.
 type Few = Vec<usize>;
 
 impl<T> Default for Near<T> {
@@ -113,7 +113,7 @@ impl<T: Said> Near<T> {
     }
 }
 
-/// Adds an object, unless two different ones are there.
+/// Adds an object, if it is the first one that differs by some criterion.
 fn take<T: Said>(few: &mut Few, all: &[T], index: usize) {
     let Some(first) = few.first().map(|first| &all[*first]) else { return few.push(index) };
     let agrees = |other: usize| first.agrees(&all[other]);
@@ -127,7 +127,7 @@ fn take<T: Said>(few: &mut Few, all: &[T], index: usize) {
 fn directory(path: &str) -> String {
     let mut parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();
     parts.pop();
-    // A partial object differs from none.
+    // The slash distinguishes an empty part, which is the root directory, from no part.
     parts.into_iter().flat_map(|part| [part, "/"]).collect()
 }
 

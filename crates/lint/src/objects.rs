@@ -1,4 +1,4 @@
-//! The objects of a document, as kubectl takes lists apart, and those of an OpenShift `Template`.
+//! The objects of a document, with lists flattened as by kubectl, and those of an OpenShift `Template`.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -12,12 +12,12 @@ use jobgate_core::text::yaml::{self, Document, Limits};
 pub struct Object<'v> {
     /// Its place: the root of the document, or an item of a list.
     pub at: Pointer,
-    /// The object; a copy only where it has taken its kind from the list.
+    /// The object; a copy only if it has inherited the kind of its list.
     pub value: Cow<'v, Value>,
 }
 
-/// Calls a function with the objects of a document in order, until it breaks: the document itself, or the items
-/// of a list of objects, and theirs. They are made one by one, since a list may have one for every three bytes.
+/// Calls a function with the objects of a document in order, until it breaks: the document itself, or the items of a
+/// list of objects, and theirs. They are produced one by one, since a list may have one for every three bytes.
 ///
 /// A list is an object with `items` whose kind ends in `List`. An item without `apiVersion` and `kind` has
 /// those of the list, without the `List`, as in client-go. Items that are not objects are skipped.
@@ -35,7 +35,7 @@ pub fn objects(document: &Value) -> Vec<Object<'_>> {
     found
 }
 
-/// Tells whether some object of a document is one that is looked for.
+/// Tells whether a predicate holds for any object of a document.
 pub fn any(document: &Value, is_one: impl Fn(&Value) -> bool) -> bool {
     let look = |object: Object<'_>| {
         if is_one(&object.value) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -43,7 +43,7 @@ pub fn any(document: &Value, is_one: impl Fn(&Value) -> bool) -> bool {
     each(document, look).is_some()
 }
 
-/// Returns the first document of a file that is not empty, as after a licence comment and a separator.
+/// Returns the first document of a file that is not empty, such as one after a licence comment and a separator.
 pub fn first(text: &[u8], limits: &Limits) -> Option<Document> {
     let mut documents = yaml::split(text, limits).map(|chunk| yaml::parse(text, &chunk?, limits));
     documents.find(|document| document.as_ref().map_or(true, |document| !document.is_empty()))?.ok()
@@ -65,7 +65,7 @@ fn take_apart<'v, B>(
             }
         }
         Cow::Owned(Value::Object(fields)) if list(&fields).is_some() => {
-            // A list in a list of lists that took its kind from there.
+            // A list in a list of lists that has inherited its kind.
             let Some(ObjectList { field, items, version, kind }) = list(&fields) else {
                 return ControlFlow::Continue(());
             };
@@ -80,7 +80,7 @@ fn take_apart<'v, B>(
     ControlFlow::Continue(())
 }
 
-/// Returns an item with the version and kind that it takes from its list.
+/// Returns an item with the version and kind that it inherits from its list.
 fn inheriting<'v>(item: &'v Value, version: &Value, kind: &str) -> Cow<'v, Value> {
     let says_nothing = |key: &str| item.get(key).is_none_or(Value::is_null);
     if kind.is_empty() || !item.is_object() || !says_nothing("kind") || !says_nothing("apiVersion") {
@@ -102,7 +102,7 @@ struct ObjectList<'v> {
     kind: &'v str,
 }
 
-/// Returns the list that an object is.
+/// Returns an object as a list, if it is one.
 fn list(fields: &Map) -> Option<ObjectList<'_>> {
     let kind = fields.get("kind")?.as_str()?;
     let version = fields.get("apiVersion").unwrap_or(&Value::Null);
@@ -110,7 +110,7 @@ fn list(fields: &Map) -> Option<ObjectList<'_>> {
         let items = fields.get(field)?.as_array()?;
         Some(ObjectList { field, items, version, kind })
     };
-    // It was once a core kind. `oc process` puts values in the place of its parameters.
+    // `Template` was once a core kind. `oc process` replaces its parameters by values.
     let of_openshift = version
         .as_str()
         .is_some_and(|version| version == "v1" || version.strip_prefix("template.openshift.io/").is_some());

@@ -1,4 +1,4 @@
-//! How the text of a file is judged.
+//! Options for judging the text of a file.
 
 use jiff::civil::Date;
 use jobgate_core::judge::facts::FactTable;
@@ -9,7 +9,7 @@ use jobgate_core::text::yaml::Limits;
 
 use crate::against::Against;
 
-/// How the text of one file is judged.
+/// Options for judging the text of one file.
 #[derive(Clone, Copy, Debug)]
 pub struct LintOptions<'a> {
     /// The policy.
@@ -24,19 +24,19 @@ pub struct LintOptions<'a> {
     pub keep_sources: bool,
     /// Whether findings keep the operations of their fixes.
     pub keep_fixes: bool,
-    /// Whether findings about many items keep the names of all of them, which a baseline asks for.
+    /// Whether findings about many items keep the names of all of them, as a baseline needs.
     pub keep_items: bool,
-    /// How to predict the webhook's answers, instead of a plain lint.
+    /// Options for predicting the webhook's answers, instead of a plain lint.
     pub dry_run: Option<DryRun<'a>>,
-    /// The least safe fixes that are made; nothing where none is.
+    /// The least safe kind of fix to apply; `None` to apply none.
     pub fix: Option<Safety>,
-    /// The rules and checks that are used, of those of the policy; nothing for all.
+    /// The selected rules and checks of the policy; `None` for all.
     pub selection: Option<&'a Selection>,
-    /// The policy with the rules that are not used as well, to count what they would find; nothing if there are none.
+    /// The policy including the rules that are not used, to count what they would find; `None` if there are none.
     pub whole: Option<&'a Policy>,
-    /// The policy to count the errors by that are none by that of the run; nothing if it is the same.
+    /// The policy by which to count errors that are not errors by the policy of the run; `None` if it is the same.
     pub reference: Option<&'a Policy>,
-    /// Today, for exemptions that end. Without it they do not.
+    /// Today's date, for exemptions that expire. Without it they do not.
     pub today: Option<Date>,
 }
 
@@ -53,7 +53,7 @@ impl LintOptions<'_> {
 pub struct DryRun<'a> {
     /// Whether unknown fields are rejected, kubectl's default.
     pub strict: bool,
-    /// Objects that exist.
+    /// Existing objects.
     pub against: &'a Against,
     /// Claims in the cluster, if they were looked up.
     pub cluster: Option<&'a FactTable>,

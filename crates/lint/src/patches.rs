@@ -49,9 +49,9 @@ pub(crate) fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer
 pub struct Listed<'a> {
     /// The file that it is in.
     pub file: Option<&'a str>,
-    /// Its text, where it is in the list itself.
+    /// Its text, if it is inline.
     pub text: Option<&'a str>,
-    /// What it patches.
+    /// The selector of the objects to patch.
     pub target: Option<&'a Value>,
 }
 
@@ -65,7 +65,7 @@ pub fn patches_of(fields: &Map) -> impl Iterator<Item = Listed<'_>> {
             target: item.get("target").filter(|target| target.is_object()),
         }
     });
-    // An item may be the patch itself, which is no file.
+    // An item may be an inline patch instead of a file.
     let merged = list(fields, "patchesStrategicMerge").iter().filter_map(Value::as_str).map(|item| {
         let is_text = item.contains('\n');
         Listed { file: (!is_text).then_some(item), text: is_text.then_some(item), target: None }
@@ -82,7 +82,7 @@ pub fn may_be_batch(target: &Value) -> bool {
     }
 }
 
-/// Tells whether a regular expression may be of a kind of batch work.
+/// Tells whether a regular expression may match a batch kind.
 fn may_be_kind(kind: &str) -> bool {
     let mut names = kind
         .split(['|', '(', ')', '^', '$'])
@@ -91,7 +91,7 @@ fn may_be_kind(kind: &str) -> bool {
     names.any(|name| batch::is_kind(name) || !name.chars().all(char::is_alphanumeric))
 }
 
-/// Returns the list in a field; an empty one where there is none.
+/// Returns the list in a field; empty if there is none.
 pub fn list<'a>(fields: &'a Map, key: &str) -> &'a [Value] {
     fields.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! Where findings are in a file, and how edits move them.
+//! Places of findings in a file, and how edits move them.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub fn first_of(file: Arc<str>) -> Location {
     Location { file, span: 0..0, start, end: start }
 }
 
-/// Returns the document of a finding as not judged.
+/// Returns an entry for the document of a finding, as not judged.
 pub fn unjudged(located: &Located, reason: Reason) -> Unjudged {
     Unjudged {
         location: Some(located.location.clone()),
@@ -50,12 +50,12 @@ pub fn unjudged(located: &Located, reason: Reason) -> Unjudged {
     }
 }
 
-/// Returns a whole file as not judged.
+/// Returns an entry for a whole file, as not judged.
 pub fn whole_file(path: Arc<str>, reason: Reason) -> Unjudged {
     Unjudged { location: Some(first_of(path)), document: None, object: None, reason }
 }
 
-/// Returns a path as one with nothing to judge.
+/// Returns an entry for a path with nothing to judge.
 #[must_use]
 pub fn nothing_in(path: &str) -> Unjudged {
     whole_file(path.into(), Reason::Nothing)

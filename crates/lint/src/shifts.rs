@@ -1,4 +1,4 @@
-//! How edits move places, and which fixes are made.
+//! How edits move places, and which fixes to apply.
 
 use jobgate_core::judge::finding::{Fix, Safety};
 use jobgate_core::text::yaml::{Chunk, Edit, SyntaxError};
@@ -41,7 +41,7 @@ impl Shifts {
         place.saturating_add_signed(shift)
     }
 
-    /// Tells whether the edited file falls into the same documents as before.
+    /// Tells whether the edited file splits into the same documents as before.
     pub fn keep(&self, old: &[Chunked], new: &[Chunked]) -> bool {
         let next = old.iter().skip(1).map(start).chain([usize::MAX]);
         old.len() == new.len()
@@ -55,7 +55,7 @@ impl Shifts {
     }
 }
 
-/// A document of a file, or why there is no telling where it ends.
+/// A document of a file, or the error that hides its end.
 pub type Chunked = Result<Chunk, SyntaxError>;
 
 /// Returns where a document starts.

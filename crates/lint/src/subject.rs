@@ -1,4 +1,4 @@
-//! A file as it is judged: what is known of it beside its text.
+//! A file to judge, with what is known about it besides its text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::sync::Arc;
 use crate::input::Input;
 use crate::patches::Patch;
 
-/// What Helm makes of a file of a chart.
+/// The role of a file in a Helm chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Manifests.
+    /// Helm renders it to manifests.
     Template,
-    /// Nothing: it does not read hidden files.
+    /// Helm does not use it: it does not read hidden files.
     PassedOver,
-    /// Something else, or nothing.
+    /// Helm uses it for something else, or not at all.
     Other,
 }
 
-/// A file, and what is known of it beside its text.
+/// A file, and what is known about it besides its text.
 pub struct Subject<'a> {
     /// The file.
     pub input: &'a Input,
@@ -27,8 +27,7 @@ pub struct Subject<'a> {
     pub is_kustomization: bool,
     /// Whether it is the file that makes a directory a chart.
     pub is_chart: bool,
-    /// Finds the directory of the chart that the file is in, and what the file is to it. It is called where the text
-    /// may be a template.
+    /// Finds the directory of the file's chart, and the file's role in it. Called where the text may be a template.
     pub chart: &'a (dyn Fn() -> Option<(Arc<str>, Role)> + Sync),
 }
 

@@ -1,7 +1,7 @@
-//! Documents that cannot be read yet, as people type them: what can be said of the rest of one.
+//! Recovery of documents that are not readable yet, because somebody is typing in them.
 //!
-//! The line that breaks it is repaired, or left out. Every other byte stays where it is. What is found in the
-//! rest is shown only where it cannot be about that line.
+//! The line that breaks a document is repaired, or left out. Every other byte stays in place. A finding in the rest is
+//! shown only if it cannot be about that line.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,12 +18,11 @@ use jobgate_core::text::pointer::Token;
 use jobgate_core::text::yaml::{self, Chunk, Limits, SyntaxErrorKind};
 use jobgate_report::Located;
 
-/// How many lines of an unfinished document are left out to read the rest.
+/// Maximum lines of an unfinished document that are left out to read the rest.
 const MAX_LEFT_OUT: usize = 3;
-/// How often one is read again to find them: first without the value of a line, then without all of it.
+/// Maximum rounds to find them: first without the value of a line, then without all of it.
 const MAX_ROUNDS: usize = 4;
-/// How many unfinished documents of a file are read: each costs some copies of the text, and people type in
-/// one.
+/// Maximum unfinished documents of a file to read: each costs some copies of the text, and people type in one.
 const MAX_BROKEN: usize = 3;
 /// Larger files are not read a second time for the rest of their unfinished documents.
 const MAX_BYTES: usize = 1 << 20;
@@ -42,25 +41,24 @@ struct Rest {
     left_out: Vec<LeftOutLine>,
 }
 
-/// A line that was left out, or a part of it.
+/// A line that was left out, in whole or in part.
 struct LeftOutLine {
     line: Range<usize>,
     how: How,
     /// The key of the line as it is typed; empty if it has none.
     name: String,
-    /// Whether the key has its colon, so that it will not become a longer one.
+    /// Whether the key has its colon, so that it is complete.
     is_whole: bool,
 }
 
-/// What of a line is left, from the most to the least.
+/// What remains of a line, from most to least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum How {
     /// All of it, indented with spaces.
     Spaces,
     /// Its key, and the dashes before it.
     Key,
-    /// A key that nothing has in place of a word that may become one: there is no room for the colon behind
-    /// it.
+    /// A placeholder key, for a word that may become a key: there is no room for a colon after it.
     Word,
     /// Nothing.
     Nothing,
@@ -81,7 +79,7 @@ pub fn of_input(input: &Input, broken: &[usize], limits: &Limits) -> Option<Reco
     if broken.is_empty() || text.len() as u64 > limits.document_bytes as u64 {
         return None;
     }
-    // Each document of the file is looked up in them.
+    // Limited, since each document of the file is looked up in them.
     recovered(text, broken.get(..MAX_BROKEN).unwrap_or(broken), limits)
 }
 
@@ -111,7 +109,7 @@ fn rest_of(text: &str, chunk: &Chunk, limits: &Limits) -> Option<(String, Vec<Le
             return None;
         }
         let lines = suspects(&draft, error.span.start, &chunk.span);
-        // One line is what people type, so all ways are tried first that leave out one.
+        // People type in one line, so all ways of leaving out a single line are tried first.
         let mut ways: Vec<(How, &Range<usize>)> = Vec::new();
         for line in &lines {
             let last = left_out.iter().find(|other| other.line == *line).map(|other| other.how);
@@ -127,7 +125,7 @@ fn rest_of(text: &str, chunk: &Chunk, limits: &Limits) -> Option<(String, Vec<Le
             let tried = without(&draft, line, how)?;
             let parsed = parse(&tried).err();
             let is_read = parsed.is_none();
-            // Without success, the line of the error goes first.
+            // If no way succeeds, the line of the error is left out first.
             let is_first = next.is_none() && lines.first() == Some(line);
             if is_read || is_first {
                 let (name, is_whole) = name(&text[line.clone()]);
@@ -153,8 +151,8 @@ fn rest_of(text: &str, chunk: &Chunk, limits: &Limits) -> Option<(String, Vec<Le
     None
 }
 
-/// Returns the lines that may be the cause of an error: its line, and the one above, since the parser may
-/// notice only behind it.
+/// Returns the lines that may cause an error: its line, and the one above, since the parser may notice an error only
+/// after its line.
 fn suspects(text: &str, offset: usize, within: &Range<usize>) -> Vec<Range<usize>> {
     let here = line_of(text, offset.min(text.len()));
     let before = above(text, &here);
@@ -165,7 +163,7 @@ fn suspects(text: &str, offset: usize, within: &Range<usize>) -> Vec<Range<usize
 }
 
 impl Recovered {
-    /// Returns the file with this text, of which only its documents have to be judged.
+    /// Returns the file with this text, reduced to the documents that have to be judged.
     pub fn input(&self, input: &Input, limits: &Limits) -> Input {
         let content = match &input.content {
             Content::Open(path, _) => Content::Open(path.clone(), Arc::new(self.alone(limits))),
@@ -174,7 +172,7 @@ impl Recovered {
         Input { content, ..input.clone() }
     }
 
-    /// Returns the text without its other documents, which were judged.
+    /// Returns the text without the other documents, which are already judged.
     fn alone(&self, limits: &Limits) -> String {
         let mut bytes = self.text.clone().into_bytes();
         let mut count = 0;
@@ -186,12 +184,13 @@ impl Recovered {
                 others.for_each(|byte| *byte = b' ');
             }
         }
-        // In a stream of JSON nothing else separates them.
+        // Without them, a stream of JSON may have no other separators.
         let is_same = yaml::split(&bytes, limits).count() == count;
         String::from_utf8(bytes).ok().filter(|_| is_same).unwrap_or_else(|| self.text.clone())
     }
 
-    /// Adds the findings in the rest of its documents to those of the file, whose errors then say so.
+    /// Adds the findings in the rest of its documents to those of the file, and mentions the recovery in its syntax
+    /// errors.
     pub fn add(&self, findings: &mut Vec<Located>, rest: Vec<Located>) {
         for rest in &self.documents {
             let errors = findings.iter_mut().filter(|located| located.document == rest.index);
@@ -202,7 +201,7 @@ impl Recovered {
         let lines: Vec<_> = self.documents.iter().map(|rest| (rest, self.fields(rest))).collect();
         let said = rest.into_iter().filter_map(|mut located| {
             let (rest, fields) = lines.iter().find(|(rest, _)| rest.index == located.document)?;
-            // There are no fixes: they would be for another text.
+            // No fixes: they would be for another text.
             located.finding.fix = None;
             let span = &located.location.span;
             let is_there =
@@ -217,7 +216,7 @@ impl Recovered {
         findings.sort_by(order);
     }
 
-    /// Says which lines were left out.
+    /// Returns a note that names the lines left out.
     fn checked_without(&self, rest: &Rest) -> String {
         let lines = Lines::new(self.text.as_bytes());
         let number = |left_out: &LeftOutLine| lines.position(left_out.line.start).line.to_string();
@@ -243,12 +242,12 @@ impl Recovered {
 }
 
 impl Rest {
-    /// Tells whether a rule or check can be sure of what it finds.
+    /// Tells whether the findings of a rule or check are reliable.
     fn is_sure(&self, rule: &str) -> bool {
-        // With a key at its place, what is around it is as it was.
+        // While the key is in place, everything around it is unchanged.
         let has_keys = matches!(self.left_out.as_slice(), [one] if matches!(one.how, How::Key | How::Word));
         match rule {
-            // The document is rejected in any case, and it has no kind while somebody types that.
+            // The document is rejected in any case, and it has no kind while that is being typed.
             SYNTAX | API_SERVER | APP_WRAPPER_OPERATOR | RAY_OPERATOR | TRAINING_OPERATOR | KNOWN_KIND => {
                 false
             }
@@ -258,7 +257,7 @@ impl Rest {
     }
 }
 
-/// The field that a line sets which was left out.
+/// The field that a left-out line sets.
 struct LeftOutField<'t> {
     name: String,
     is_whole: bool,
@@ -266,7 +265,7 @@ struct LeftOutField<'t> {
 }
 
 impl LeftOutField<'_> {
-    /// Tells whether a finding about a field may be about this one: if it has its name, or is around it.
+    /// Tells whether a finding about a field may be about this one: it has the same name, or contains it.
     fn may_be_about(&self, path: &[&Token]) -> bool {
         let is_named = |token: &&Token| match token {
             Token::Key(key) if self.is_whole => **key == *self.name,
@@ -309,7 +308,7 @@ fn below(text: &str, line: &Range<usize>) -> Option<Range<usize>> {
     (behind.len() > length).then(|| line_of(text, line.end + length))
 }
 
-/// Returns where the content of a line starts, behind its dashes.
+/// Returns where the content of a line starts, after its dashes.
 fn column(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t', '-']).len()
 }
@@ -322,7 +321,7 @@ fn without(text: &str, line: &Range<usize>, how: How) -> Option<String> {
     Some(out)
 }
 
-/// Returns what is left of a line, of the same length; nothing if there is no such way.
+/// Returns the remainder of a line, padded to the same length; `None` if this way does not apply.
 fn left(text: &str, line: &Range<usize>, how: How) -> Option<String> {
     let content = &text[line.clone()];
     let blank = |length: usize| " ".repeat(length);
@@ -334,7 +333,7 @@ fn left(text: &str, line: &Range<usize>, how: How) -> Option<String> {
             let is_plain = !value.trim().is_empty() && value.trim().chars().all(is_word);
             let has_deeper =
                 || below(text, line).is_some_and(|below| column(&text[below]) > indentation.len());
-            // There is nothing wrong with it: the line below has too many spaces.
+            // This line is fine: the one below is indented too far.
             if is_blank(value) || (is_plain && has_deeper()) {
                 return None;
             }
@@ -343,7 +342,7 @@ fn left(text: &str, line: &Range<usize>, how: How) -> Option<String> {
         How::Word => {
             let word = rest.trim_end();
             let is_key = word.len() > 1 && word.chars().all(is_word);
-            // Between a key and what is in it, somebody types a key next to that one.
+            // A word between a key and its content is a sibling of that key.
             let is_between = || {
                 above(text, line).map(|above| &text[above]).is_some_and(|above| {
                     column(above) == indentation.len() && above.trim_end().ends_with(':')
@@ -355,7 +354,7 @@ fn left(text: &str, line: &Range<usize>, how: How) -> Option<String> {
             let key = "_".repeat(word.len() - 1);
             Some(format!("{indentation}{key}:{}", blank(rest.len() - word.len())))
         }
-        // The rest of an item is still one.
+        // An item without its content is still an item.
         How::Nothing if content.trim_start().starts_with("- ") => {
             let dash = content.find('-').unwrap_or_default() + 1;
             Some(content[..dash].replace('\t', " ") + &blank(content.len() - dash))
@@ -364,7 +363,7 @@ fn left(text: &str, line: &Range<usize>, how: How) -> Option<String> {
     }
 }
 
-/// Returns the word that a line begins with, and whether it is a key.
+/// Returns the first word of a line, and whether it is a key.
 fn name(content: &str) -> (String, bool) {
     let quotes = ['"', '\''];
     let rest = content.trim_start_matches([' ', '\t', '-']).trim_start_matches(quotes);
@@ -376,7 +375,7 @@ fn is_word(char: char) -> bool {
     char.is_ascii_alphanumeric() || "-_./".contains(char)
 }
 
-/// Splits what follows the dashes of a line at the colon behind its key.
+/// Splits what follows the dashes of a line at the colon after its key.
 fn key(text: &str) -> Option<(&str, &str)> {
     let key = match text.split_once(": ") {
         Some((key, _)) => key,
@@ -390,7 +389,7 @@ fn key(text: &str) -> Option<(&str, &str)> {
 /// Returns the steps to the key of a line, from the indentation of the lines above.
 fn place<'t>(text: &'t str, line: &Range<usize>) -> Vec<KeyStep<'t>> {
     let mut steps = Vec::new();
-    // Where the mapping or list around starts, and whether it is a list, whose items before are counted.
+    // The column of the enclosing mapping or list, and whether it is a list, whose previous items are counted.
     let (mut level, mut in_list) = (usize::MAX, false);
     for line in text[..line.end].split(['\n', '\r']).rev() {
         meter::spend(1);

@@ -1,4 +1,4 @@
-//! One line a finding, as gcc and ruff print them, then the summary line.
+//! One line per finding, as gcc and ruff print them, then the summary line.
 
 use std::io;
 
@@ -34,7 +34,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         let place = paint(PLACE, &unjudged.place());
         let colon = if place.is_empty() { "" } else { ": " };
         let name = unjudged.name();
-        // A message about a path names it.
+        // The message about a path already names it.
         let name = match unjudged.object.is_some() {
             true => format!("{}: ", clean(&name)),
             false => String::new(),
@@ -48,7 +48,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     writeln!(out, "{}", paint(summary::style(report, options), &summary::line(report)))
 }
 
-/// Returns the colour of a level, that of the report for people.
+/// Returns the colour of a level, as in the human format.
 pub(super) fn style(level: Level) -> Style {
     let color = match level {
         Level::Deny => AnsiColor::BrightRed,

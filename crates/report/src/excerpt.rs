@@ -1,4 +1,4 @@
-//! The few lines of source that a finding is shown with, cut and cleaned so that any manifest can be printed.
+//! Source lines around a finding, cut and cleaned so that any manifest can be printed.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use super::text::clean_into;
 use super::{Location, Report};
 use jobgate_core::text::lines::character_at;
 
-/// Bytes of a long line that are kept in front of and behind a place.
+/// Bytes of a long line that are kept before and after a place.
 const BEFORE: usize = 240;
 const BEHIND: usize = 480;
-/// Bytes of a line between its first and its last place that are kept.
+/// Bytes of a line that are kept between its first and its last place.
 const WIDEST: usize = 2048;
-/// Places more lines apart than this are shown apart.
+/// Places that are more lines apart than this have separate excerpts.
 const APART: usize = 60;
 
 /// A place to be marked.
@@ -32,9 +32,9 @@ pub(super) struct SourceExcerpt<'s, 'r> {
     pub(super) location: &'r Location,
     /// The number of the first line.
     pub(super) line: usize,
-    /// The lines, fit to be printed; empty where the source is not at hand.
+    /// The lines, ready to be printed; empty if the source is not available.
     pub(super) text: String,
-    /// What to mark: bytes of `text`, none of them behind its line's end.
+    /// The ranges of `text` to mark, none of them beyond the end of its line.
     pub(super) marks: Vec<(Range<usize>, &'s ExcerptSpot<'r>)>,
 }
 
@@ -108,7 +108,7 @@ fn push_line<'s, 'r>(
     cuts.extend([from, to]);
     cuts.sort_unstable();
     cuts.dedup();
-    // Where each cut came to lie in the text.
+    // The offset of each cut in the text.
     let mut places = Vec::with_capacity(cuts.len());
     for (nth, &cut) in cuts.iter().enumerate() {
         places.push(out.text.len());
@@ -140,7 +140,7 @@ fn line_end(source: &str, offset: usize, most: usize) -> usize {
     memchr::memchr2(b'\n', b'\r', &source.as_bytes()[offset..to]).map_or(to, |at| offset + at)
 }
 
-/// Returns where the line behind the line break at `end` starts.
+/// Returns the start of the line after the line break at `end`.
 fn next_line(source: &str, end: usize) -> usize {
     let rest = &source[end..];
     end + if rest.starts_with("\r\n") { 2 } else { usize::from(rest.starts_with(['\n', '\r'])) }

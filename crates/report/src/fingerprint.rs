@@ -13,7 +13,7 @@ pub(super) fn of(located: &Located) -> String {
     hex(&digest(located, &[]))
 }
 
-/// Hands out names of which no two in a report are equal.
+/// Generates names that are unique in a report.
 #[derive(Debug, Default)]
 pub(super) struct Unique {
     seen: BTreeMap<[u8; 32], usize>,
@@ -25,7 +25,7 @@ impl Unique {
         self.unique(digest(located, &[&located.location.file]))
     }
 
-    /// Returns a name for something that was not judged, which no finding has.
+    /// Returns a name for an unjudged item, which no finding has.
     pub(super) fn of_unjudged(&mut self, unjudged: &Unjudged, location: &Location) -> String {
         let mut hash = Sha256::new();
         for part in ["not-judged", unjudged.reason.word(), &unjudged.name(), &location.file] {

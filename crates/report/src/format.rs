@@ -1,6 +1,6 @@
-//! The forms of a report, as people name them.
+//! The formats of a report, and their names.
 
-/// The forms that a report can take.
+/// The formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// For people: source lines, what is wrong with them, and what to do.
@@ -28,7 +28,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them, in the order in which they are listed to people.
+    /// All formats, in the order in which they are listed.
     pub const ALL: [Self; 11] = [
         Self::Human,
         Self::Concise,
@@ -43,7 +43,7 @@ impl Format {
         Self::PolicyReport,
     ];
 
-    /// Returns the word on the command line, and one line: what it is.
+    /// Returns the name on the command line, and a description of one line.
     #[must_use]
     pub fn describe(self) -> (&'static str, &'static str) {
         match self {
@@ -67,7 +67,8 @@ impl Format {
         }
     }
 
-    /// Tells whether the format reads [`Report::sources`](crate::Report::sources), for excerpts or for columns in other units.
+    /// Tells whether the format reads [`Report::sources`](crate::Report::sources), for excerpts or for columns in other
+    /// units.
     #[must_use]
     pub fn reads_sources(self) -> bool {
         matches!(self, Self::Human | Self::Sarif | Self::Html)

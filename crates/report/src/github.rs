@@ -9,7 +9,7 @@ use super::text::{clean, repository_path};
 use super::{Located, Options, Report, Unjudged, summary};
 use jobgate_core::judge::finding::Level;
 
-/// Writes one command a line, and the summary as a last line that is none.
+/// Writes one command per line, and the summary as a plain last line.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let mut findings: Vec<_> = report.findings.iter().collect();
     findings.sort_by_key(|located| std::cmp::Reverse(located.finding.level));
@@ -22,7 +22,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     if options.quiet { Ok(()) } else { writeln!(out, "{}", summary::line(report)) }
 }
 
-/// Writes a notice for something that was not judged, or an error if that fails the run.
+/// Writes a notice for an unjudged item, or an error if that fails the run.
 fn not_judged(unjudged: &Unjudged, fails: bool, out: &mut dyn io::Write) -> io::Result<()> {
     write!(out, "::{} ", if fails || unjudged.reason.is_error() { "error" } else { "notice" })?;
     if let Some(location) = &unjudged.location {
@@ -83,7 +83,7 @@ fn message(text: &str) -> String {
     clean(&text).into_owned()
 }
 
-/// Escapes a text for a property, where `:` and `,` mean something too.
+/// Escapes a text for a property, where `:` and `,` are special, too.
 fn property(text: &str) -> String {
     message(text).replace(':', "%3A").replace(',', "%2C")
 }

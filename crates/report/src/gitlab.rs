@@ -33,7 +33,7 @@ struct Range {
     end: usize,
 }
 
-/// Writes the report, one finding a line.
+/// Writes the report, one finding per line.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let mut unique = Unique::default();
     out.write_all(b"[")?;

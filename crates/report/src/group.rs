@@ -1,4 +1,4 @@
-//! The findings of each file, the worst file first, for formats that may have to stop; and by directory.
+//! Findings by file, the worst file first, for formats that may be cut off; and by directory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use jobgate_core::judge::finding::Safety;
 
 /// The findings of one file, or of one object of a cluster.
 pub(super) struct FindingGroup<'r> {
-    /// The file or object, fit to be shown.
+    /// The file or object, ready for display.
     pub(super) name: String,
     /// Its findings, in the order of the report.
     pub(super) findings: &'r [Located],
@@ -34,18 +34,18 @@ pub(super) fn groups(report: &Report) -> Vec<FindingGroup<'_>> {
     groups
 }
 
-/// Returns how many findings `jobgate lint` would fix, safely and only when asked for unsafe fixes.
+/// Returns how many findings `jobgate lint` would fix: safely, and with unsafe fixes.
 pub(super) fn fixable(report: &Report) -> (usize, usize) {
     let count =
         |safety| report.findings.iter().filter(|located| report.fix_of(located) == Some(safety)).count();
     (count(Safety::Safe), count(Safety::Unsafe))
 }
 
-/// Fewer files with findings need no summary by directory.
+/// Minimum number of files with findings for a summary by directory.
 const MANY_FILES: usize = 20;
 
-/// Returns the findings by directory, most first: by the directories below the one that all files are in.
-/// Nothing where there are few files, or one directory.
+/// Returns the findings by directory, most first. The directories are those below the common one of all files. Empty if
+/// there are few files, or only one directory.
 pub(super) fn by_directory(report: &Report) -> Vec<(String, Vec<&Located>)> {
     if report.impact.is_some() {
         return Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn by_directory(report: &Report) -> Vec<(String, Vec<&Located>)> {
     if files.len() < MANY_FILES {
         return Vec::new();
     }
-    // Of sorted paths the first and the last have in common what all have.
+    // The first and the last of sorted paths share the prefix that all share.
     let paths: BTreeSet<String> = files.iter().map(|file| repository_path(file).to_owned()).collect();
     let (Some(first), Some(last)) = (paths.first(), paths.last()) else { return Vec::new() };
     let same = first.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();

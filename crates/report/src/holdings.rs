@@ -1,4 +1,4 @@
-//! What the jobs of a report hold of accelerators, by namespace and team.
+//! Accelerators that the jobs of a report hold, by namespace and team.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,37 +13,37 @@ use jobgate_core::judge::rule::Holding;
 use jobgate_core::kinds::{Held, Workload};
 use jobgate_core::text::value::Value;
 
-/// How many rows are shown without `--full`.
+/// Maximum rows without `--full`.
 const ROWS: usize = 5;
 
-/// What the jobs of each namespace and team hold.
+/// Accelerators that the jobs of each namespace and team hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holdings(BTreeMap<(String, String), JobShare>);
 
-/// What some jobs hold.
+/// Accelerators that some jobs hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct JobShare {
     jobs: usize,
-    /// What has no time limit.
+    /// Those without a time limit.
     unbounded: Held,
-    /// What has one.
+    /// Those with a time limit.
     bounded: Held,
-    /// The hours of that.
+    /// The hours of the latter.
     hours: u64,
 }
 
-/// What the jobs of one namespace and team hold.
+/// Accelerators that the jobs of one namespace and team hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder<'h> {
     /// The namespace; may be empty.
     pub(super) namespace: &'h str,
     /// The team; may be empty.
     pub(super) team: &'h str,
-    /// The jobs that hold something.
+    /// The number of jobs that hold any.
     pub(super) jobs: usize,
-    /// What has no time limit.
+    /// Accelerators without a time limit.
     pub(super) unbounded: Held,
-    /// The hours of what has one.
+    /// The hours of those with a time limit.
     pub(super) hours: u64,
 }
 
@@ -57,7 +57,7 @@ impl JobShare {
 }
 
 impl Holdings {
-    /// Adds what an object holds; in a namespace that may be empty.
+    /// Adds the accelerators that an object holds. `namespace` may be empty.
     pub fn add(&mut self, object: &Value, namespace: &str, policy: &Policy) {
         let Some((holding, settings)) = policy.bases().find_map(|(rule, base)| Some((rule.holding?, base)))
         else {
@@ -92,7 +92,7 @@ impl Holdings {
         self.0.is_empty()
     }
 
-    /// Returns who holds what: most first.
+    /// Returns the holders, those with most first.
     pub(super) fn holders<'h>(&'h self) -> Vec<Holder<'h>> {
         let mut shares: Vec<_> = self.0.iter().collect();
         shares.sort_by_key(|(_, share)| Reverse((share.unbounded.total(), share.bounded.total())));
@@ -106,14 +106,14 @@ impl Holdings {
         shares.into_iter().map(holder).collect()
     }
 
-    /// Returns what all hold, in words, if it is anything.
+    /// Returns the total in words, if there is any.
     pub(super) fn in_short(&self) -> Option<String> {
         let mut all = JobShare::default();
         self.0.values().for_each(|share| all.add(*share));
         (all.jobs > 0).then(|| said(&all))
     }
 
-    /// Writes the sum, and who holds most of it.
+    /// Writes the total, and the largest holders.
     pub(super) fn write(&self, full: bool, out: &mut dyn io::Write) -> io::Result<()> {
         let Some(all) = self.in_short() else { return Ok(()) };
         writeln!(out, "accelerators: {all}")?;
@@ -122,7 +122,7 @@ impl Holdings {
         }
         let mut rows: Vec<_> = self.0.iter().collect();
         rows.sort_by_key(|(_, share)| Reverse((share.unbounded.total(), share.bounded.total())));
-        // To say that one more is there takes the line that would show it.
+        // A line about one more row takes as much space as the row.
         let shown = if full || rows.len() <= ROWS + 1 { rows.len() } else { ROWS };
         for ((namespace, team), share) in &rows[..shown] {
             let who = match (&**namespace, &**team) {
@@ -140,7 +140,7 @@ impl Holdings {
     }
 }
 
-/// Returns what jobs hold, in words.
+/// Returns a share in words.
 fn said(share: &JobShare) -> String {
     let JobShare { jobs, bounded, unbounded, hours } = share;
     let hours = usize::try_from(*hours).unwrap_or(usize::MAX);

@@ -24,16 +24,16 @@ use jobgate_core::text::lines::cut;
 pub(super) const STYLE: &str = include_str!("html/style.css");
 pub(super) const SCRIPT: &str = include_str!("html/filter.js");
 
-/// Bytes of findings without `--full`, and of source lines in them: a page that is sent round stays small.
+/// Maximum bytes of findings without `--full`, and of source lines in them, so that the page can be sent round.
 const FINDINGS: usize = 4_850_000;
 const EXCERPTS: usize = 1_500_000;
-/// Bytes of one text of a manifest.
+/// Maximum bytes of one text from a manifest.
 const TEXT: usize = 1000;
-/// Rows of a table, and items of a list, without `--full`.
+/// Maximum rows of a table, and items of a list, without `--full`.
 const ROWS: usize = 200;
-/// Namespaces to choose from.
+/// Maximum namespaces to choose from.
 const NAMESPACES: usize = 500;
-/// Further places of a finding.
+/// Maximum related places of a finding.
 const RELATED: usize = 10;
 
 /// Writes the page.
@@ -58,7 +58,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     writeln!(out, "<script>{SCRIPT}</script>\n</body>\n</html>")
 }
 
-/// Returns the source by which a policy allows a text.
+/// Returns the source expression by which a Content-Security-Policy allows a text.
 pub(super) fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
@@ -117,7 +117,7 @@ fn head(report: &Report, options: &Options) -> String {
     html + "</ul>\n"
 }
 
-/// Returns a table, or nothing where it has no rows; cells are HTML.
+/// Returns a table, or an empty string if it has no rows; cells are HTML.
 fn table(title: &str, heads: &[&str], rows: Vec<Vec<String>>, most: usize) -> String {
     if rows.is_empty() {
         return String::new();
@@ -260,13 +260,14 @@ fn namespace(located: &Located) -> &str {
     located.object.as_ref().and_then(|object| object.namespace.as_deref()).unwrap_or_default()
 }
 
-/// Returns the start of the findings of an object.
+/// Returns the opening HTML for the findings of an object.
 fn object(located: &Located) -> String {
     let name = located.object.as_ref().map(|object| format!("<h3>{}</h3>\n", text(&object.to_string())));
     format!("<section data-n=\"{}\">{}", text(namespace(located)), name.unwrap_or_default())
 }
 
-/// Returns a finding. Thousands of them are on a page, so its script and style find their way without marks.
+/// Returns a finding as HTML. A page has thousands of them, so its script and style rely on structure, not on extra
+/// markup.
 fn article(report: &Report, located: &Located, source: &str) -> String {
     let finding = &located.finding;
     let level = finding.level.word();
@@ -310,7 +311,7 @@ fn article(report: &Report, located: &Located, source: &str) -> String {
     html + "</article>\n"
 }
 
-/// Tells whether a further place is shown among the source lines of a finding.
+/// Tells whether a related place is shown among the source lines of a finding.
 fn is_near(report: &Report, located: &Located, related: &Related) -> bool {
     let here = &located.location.file;
     let is_here = related.location.as_ref().is_some_and(|location| location.file == *here);
@@ -349,7 +350,7 @@ fn lines(report: &Report, excerpt: &SourceExcerpt<'_, '_>, html: &mut String) {
             if let Some(label) = spot.label.as_ref().filter(|label| !label.is_empty()) {
                 let _ = write!(labels, "  <i>← {}</i>", sentence(label));
             }
-            // Of places inside each other the first is marked.
+            // Of nested places, only the first is marked.
             if range.start >= at && range.end <= end && !range.is_empty() {
                 let (before, inside) = (&excerpt.text[at..range.start], &excerpt.text[range.clone()]);
                 let _ = write!(marked, "{}<mark>{}</mark>", escaped(before), escaped(inside));
@@ -403,12 +404,12 @@ fn unjudged(report: &Report, options: &Options, most: usize) -> String {
     html
 }
 
-/// Returns a text that anybody may have written, for an element or an attribute.
+/// Escapes untrusted text for an element or an attribute.
 fn text(text: &str) -> String {
     escaped(&cut(&clean(text), TEXT, "…"))
 }
 
-/// Returns a sentence of which anybody may have written parts; what is between backticks is code.
+/// Escapes untrusted text; backticks become `<code>`.
 fn sentence(text: &str) -> String {
     let text = clean(text);
     let text = cut(&text, TEXT, "…");

@@ -1,4 +1,4 @@
-//! The report for people: findings by object, with source lines.
+//! The human format: findings by object, with source lines.
 //!
 //! More than [`MANY`] findings are grouped by rule, with one shown in full and some more listed.
 
@@ -17,23 +17,23 @@ use jobgate_core::judge::rules::RuleSet;
 
 const HEADING: Style = Style::new().bold().underline();
 
-/// Above this many findings they are grouped by rule.
+/// More findings than this are grouped by rule.
 const MANY: usize = 40;
-/// How many groups have an example; those with fewer or lesser findings come last.
+/// Maximum groups with an example; those with fewer or lesser findings come last.
 const SHOWN: usize = 8;
-/// Characters of a message that is named in a list.
+/// Maximum characters of a message in a list.
 const MESSAGE: usize = 100;
-/// How many findings of a group are named besides the one that is shown.
+/// Maximum findings of a group that are named besides the example.
 const NAMED: usize = 10;
-/// How many directories the summary names.
+/// Maximum directories in the summary.
 const DIRECTORIES: usize = 5;
-/// About how many lines a grouped report may take.
+/// Approximate maximum lines of a grouped report.
 const ROOM: usize = 110;
-/// About how many lines a group takes besides the findings it names.
+/// Approximate lines of a group besides the findings it names.
 const GROUP: usize = 11;
-/// Text is not wrapped to fewer columns than these.
+/// Minimum columns to which text is wrapped.
 const NARROWEST: usize = 24;
-/// What a line begins with that continues the one above.
+/// The indentation of a continuation line.
 const INDENT: &str = "  ";
 
 /// Writes the report.
@@ -167,7 +167,7 @@ impl<'r> Writer<'r, '_> {
         if findings.is_empty() {
             return Ok(());
         }
-        // To say "and 1 more" takes the line that would name it.
+        // A line "and 1 more" takes as much space as naming it.
         let (shown, rest) = findings.split_at(if findings.len() <= most + 1 { findings.len() } else { most });
         let mixed = shown.iter().any(|located| located.finding.level != shown[0].finding.level);
         let in_files = self.report.impact.is_none();
@@ -202,7 +202,7 @@ impl<'r> Writer<'r, '_> {
         writeln!(self.out)
     }
 
-    /// Writes one finding, and the empty line behind it.
+    /// Writes one finding, and the empty line after it.
     fn finding(&mut self, located: &'r Located, shown: bool) -> io::Result<()> {
         let finding = &located.finding;
         let mark = match finding.level {
@@ -234,7 +234,7 @@ impl<'r> Writer<'r, '_> {
                 None => notes.push(text),
             }
         }
-        // Notes begin behind the line numbers, ` = ` and their name.
+        // Notes begin after the line numbers, ` = ` and their name.
         let last_line = spots.iter().map(|spot| spot.location.end.line).max().unwrap_or_default();
         let indent = last_line.to_string().len() + 3;
         let columns = self.columns;
@@ -302,7 +302,7 @@ impl<'r> Writer<'r, '_> {
     fn unjudged(&mut self) -> io::Result<()> {
         let mut groups: BTreeMap<&Reason, Vec<&Unjudged>> = BTreeMap::new();
         let mut first: BTreeMap<&'static str, &Reason> = BTreeMap::new();
-        // One path with nothing in it is in the summary.
+        // A single path with nothing to judge is in the summary.
         let alone =
             self.report.unjudged.iter().filter(|unjudged| unjudged.reason == Reason::Nothing).count() == 1;
         // Errors on standard error and findings are not repeated.
@@ -316,7 +316,7 @@ impl<'r> Writer<'r, '_> {
         for (reason, group) in groups {
             let heading = self.paint(HEADING, &format!("not judged: {}", reason.heading()));
             writeln!(self.out, "{heading}")?;
-            // To say "and 1 more" takes the line that would name it.
+            // A line "and 1 more" takes as much space as naming it.
             let most = if self.full || group.len() <= NAMED + 1 { group.len() } else { NAMED };
             let (shown, rest) = group.split_at(most);
             let places: Vec<String> = shown.iter().map(|unjudged| unjudged.place()).collect();
@@ -390,7 +390,7 @@ impl<'r> Writer<'r, '_> {
         let rules = summary::by_rule(self.report);
         let Some((most, _)) = rules.first() else { return Ok(()) };
         if rules.len() > 1 && self.report.impact.is_none() && !options.statistics {
-            // No line ends between a rule and its number.
+            // No line breaks between a rule and its number.
             let hits =
                 rules.iter().map(|(rule, findings)| format!("{rule}\u{a0}{}", thousands(findings.len())));
             let line = format!("by rule: {}", hits.collect::<Vec<_>>().join(", "));

@@ -10,7 +10,7 @@ use super::{Located, ObjectId, Reason, Unjudged};
 pub struct Identity {
     /// Id of the rule or check.
     pub rule: String,
-    /// The object; nothing where the document could not be read, and only the file tells.
+    /// The object; `None` if the document could not be read, which leaves only the file.
     pub object: Option<Name>,
     /// The field as Kubernetes writes it, with the items of lists by their names where they have any.
     pub path: String,
@@ -40,8 +40,8 @@ impl Identity {
         Self { rule: located.finding.rule.to_string(), object, path }
     }
 
-    /// Returns the identity of something that was not judged; nothing if it is about the run: its arguments,
-    /// unreadable files, a cluster.
+    /// Returns the identity of an unjudged item; `None` if it is about the run: its arguments, unreadable files, a
+    /// cluster.
     #[must_use]
     pub fn of_unjudged(unjudged: &Unjudged) -> Option<Self> {
         // A baseline may accept a rendering that fails.

@@ -17,25 +17,25 @@ use jobgate_core::judge::verdict::Verdict;
 use jobgate_core::text::pointer::Pointer;
 use jobgate_core::text::value::Value;
 
-/// How many rows a table has without `--full`.
+/// Maximum rows of a table without `--full`.
 const ROWS: usize = 15;
 
-/// What enforcing a policy would do.
+/// The effect of enforcing a policy.
 #[derive(Clone, Debug, Default)]
 pub struct Impact {
     /// The address of the API server.
     pub server: String,
     /// The policy's name.
     pub policy: String,
-    /// What would be done, by namespace.
+    /// The number of objects by answer, for each namespace.
     pub namespaces: BTreeMap<String, Tally>,
-    /// What was not judged.
+    /// The number of objects that were not judged.
     pub left_out: LeftOut,
-    /// The objects that have values which their authors did not write, by `kind/namespace/name`.
+    /// The objects with values that their authors did not write, by `kind/namespace/name`.
     pub filled: BTreeMap<std::sync::Arc<str>, Vec<Filled>>,
-    /// What could not be read, a line each; the report knows nothing of it.
+    /// What could not be read, one line each; not part of the report.
     pub problems: Vec<String>,
-    /// What makes the report say less than the webhook would, a line each.
+    /// Limitations of the report compared with the webhook, one line each.
     pub notices: Vec<String>,
     /// Finished objects that do not release their accelerators, by `kind/namespace/name`.
     pub holding: BTreeSet<std::sync::Arc<str>>,
@@ -52,7 +52,7 @@ pub struct Stuck {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// How many of its pods are terminating, as its status says.
+    /// The number of its terminating pods, from its status.
     pub terminating: i64,
     /// Since when, at least.
     #[serde(serialize_with = "as_text")]
@@ -68,7 +68,7 @@ pub struct StuckPod {
     pub name: String,
     /// The node that it is on.
     pub node: String,
-    /// When its deletion was asked for.
+    /// When its deletion was requested.
     #[serde(serialize_with = "as_text")]
     pub since: Timestamp,
 }
@@ -105,7 +105,7 @@ fn as_path<S: serde::Serializer>(pointer: &Pointer, serializer: S) -> Result<S::
     serializer.serialize_str(&pointer.to_path())
 }
 
-/// How many objects would get which answer.
+/// The number of objects by answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Objects that were judged.
@@ -116,11 +116,11 @@ pub struct Tally {
     pub patched: usize,
     /// Those that would be admitted with a warning, patched or not.
     pub warned: usize,
-    /// Those that would be admitted as they are, without a word.
+    /// Those that would be admitted as they are, without a warning.
     pub unchanged: usize,
 }
 
-/// How many objects were not judged, and why.
+/// The number of objects that were not judged, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// They have finished and will not be created again.
@@ -150,7 +150,7 @@ impl Tally {
         }
     }
 
-    /// Orders by what hurts most.
+    /// Returns a sort key: the most affected first.
     fn weight(&self) -> impl Ord + use<> {
         std::cmp::Reverse((self.denied, self.patched, self.warned, self.objects))
     }
@@ -382,7 +382,7 @@ fn table<const N: usize>(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let all = rows.len();
-    // To say that one more is there takes the line that would show it.
+    // A line about one more row takes as much space as the row.
     if !full && all > ROWS + 1 {
         rows.truncate(ROWS);
     }

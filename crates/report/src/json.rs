@@ -17,10 +17,10 @@ use jobgate_core::text::patch;
 /// The version of the document.
 const VERSION: u32 = 1;
 
-/// How many findings are formatted before they are written: enough for all threads, and little memory.
+/// Number of findings to format before they are written: enough for all threads, and little memory.
 const WINDOW: usize = 4096;
 
-/// The document. Its lists are read from the report as they are written: it never is in memory as a whole.
+/// The document. Its lists are serialized directly from the report: it is never in memory as a whole.
 #[derive(Serialize)]
 struct JsonDocument<'r> {
     version: u32,
@@ -253,7 +253,7 @@ impl Formatter for LineBreakFormatter {
     }
 }
 
-/// Writes the document, one finding a line.
+/// Writes the document, one finding per line.
 pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
     let document = JsonDocument {
         version: VERSION,

@@ -15,7 +15,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     let fail_on = options.fail_on;
     let mut junit = quick_junit::Report::new("jobgate");
     if report.findings.is_empty() && report.unjudged.is_empty() {
-        // Readers of these files take one without any case for a run that broke.
+        // Readers of these files treat one without cases as a broken run.
         let mut suite = TestSuite::new("jobgate");
         suite.add_test_case(TestCase::new(summary::line(report), TestCaseStatus::success()));
         junit.add_test_suite(suite);
@@ -25,7 +25,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         suite.add_test_cases(findings.iter().map(|located| case(report, located, fail_on)));
         junit.add_test_suite(suite);
     }
-    // In a suite of their own: what a tool follows in the suites of files are findings.
+    // In a suite of their own: in the suites of files, tools track findings.
     let said: Vec<_> = report.said(options).collect();
     if !said.is_empty() {
         let mut suite = TestSuite::new("not judged");

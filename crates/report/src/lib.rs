@@ -64,7 +64,7 @@ pub use unjudged::{helm, helm_again, helm_dependencies, order as unjudged_order}
 pub struct Location {
     /// The path, as the user gave it; `-` for standard input.
     pub file: Arc<str>,
-    /// The bytes.
+    /// The byte range.
     pub span: Range<usize>,
     /// Where they start.
     pub start: Position,
@@ -73,7 +73,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Returns the place of some bytes of a file, whose lines are those.
+    /// Returns the location of a byte range in a file with these lines.
     #[must_use]
     pub fn at(file: &Arc<str>, span: Range<usize>, lines: &Lines<'_>) -> Self {
         let (start, end) = (lines.position(span.start), lines.position(span.end));
@@ -81,14 +81,14 @@ impl Location {
     }
 }
 
-/// A further place of a finding, looked up.
+/// A related place of a finding, looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Related {
-    /// Where; nothing for an object of a cluster.
+    /// Its location; `None` for an object of a cluster.
     pub location: Option<Location>,
-    /// The other object, where it is another (`PersistentVolumeClaim team-a/checkpoints`).
+    /// The other object, if it is in another one (`PersistentVolumeClaim team-a/checkpoints`).
     pub object: Option<String>,
-    /// What is there.
+    /// The text of its label.
     pub text: Cow<'static, str>,
 }
 
@@ -103,7 +103,7 @@ pub struct Located {
     pub object: Option<Arc<ObjectId>>,
     /// The finding.
     pub finding: Finding,
-    /// Its further places, in the order of `finding.labels`.
+    /// Its related places, in the order of `finding.labels`.
     pub related: Vec<Related>,
     /// Why `--fix` did not apply its fix.
     pub withheld: Option<Box<str>>,
@@ -148,7 +148,7 @@ pub struct Answered {
     pub operator_refuses: bool,
 }
 
-/// Everything a run has to say.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Files read.
@@ -157,7 +157,7 @@ pub struct Report {
     pub documents: usize,
     /// Objects among those that Jobgate judges.
     pub objects: usize,
-    /// Further places that the findings of a file name.
+    /// Related places of the findings.
     pub further: usize,
     /// Renderings of charts, and of kustomizations, that were judged: one for each set of values.
     pub charts: usize,
@@ -167,20 +167,19 @@ pub struct Report {
     pub suppressed: usize,
     /// Findings of rules and checks that the user does not use.
     pub ignored: usize,
-    /// Errors by the policy that is used without another, which are none by that of the run.
+    /// Errors by the default policy that are not errors by the policy of the run.
     pub lowered: usize,
     /// Findings suppressed by a baseline.
     pub baselined: usize,
-    /// What was not judged and a baseline knows; it is not among `unjudged`.
+    /// Unjudged items suppressed by a baseline; they are not among `unjudged`.
     pub baselined_unjudged: usize,
     /// Files and directories that were excluded by the user.
     pub excluded: usize,
     /// Findings that a baseline knows and that are no longer there.
     pub resolved: usize,
-    /// Findings that were fixed; they are not among `findings`, which are those of the files as they are
-    /// then.
+    /// Findings that were fixed; they are not among `findings`, which describe the files after the fixes.
     pub fixed: usize,
-    /// Files that were changed for it.
+    /// Files that the fixes changed.
     pub changed: usize,
     /// Findings whose fixes could not be made.
     pub withheld: usize,
@@ -188,35 +187,34 @@ pub struct Report {
     pub findings: Vec<Located>,
     /// What was not judged, and why, sorted by file, offset, reason.
     pub unjudged: Vec<Unjudged>,
-    /// What would become of each object, in order; nothing where nobody asked.
+    /// The predicted answer for each object, in order; empty unless requested.
     pub answers: Vec<Answered>,
-    /// What the objects hold of accelerators.
+    /// Accelerators that the objects hold.
     pub holdings: Holdings,
     /// The text of every file that a finding points into, by path.
     pub sources: BTreeMap<Arc<str>, Arc<String>>,
     /// The file with the settings of the run, where there is one.
     pub configuration: Option<String>,
-    /// What a policy would do to a cluster, where the report is of an audit. Its objects stand in no file:
-    /// the paths and places of its locations are good for telling them apart and for excerpts, and no format
-    /// shows them.
+    /// The effect of a policy on a cluster, for the report of an audit. Audited objects have no file: their locations
+    /// are synthetic, serve only for comparison and for excerpts, and are never printed.
     pub impact: Option<Impact>,
 }
 
 impl Report {
-    /// Returns how much is kept about objects: what each takes has a bound.
+    /// Returns the number of entries about objects, each of which has a bounded size.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.objects + self.findings.len() + self.further + self.unjudged.len()
     }
 
-    /// Adds a finding. Of many, there is not room for as many more.
+    /// Adds a finding. A long list does not double its capacity.
     pub fn keep(&mut self, located: Located) {
         self.further += located.related.len();
         make_room(&mut self.findings);
         self.findings.push(located);
     }
 
-    /// Takes in the report of what comes behind it.
+    /// Appends the report of what follows.
     pub fn append(&mut self, mut other: Self) {
         self.files += other.files;
         self.documents += other.documents;
@@ -242,8 +240,8 @@ impl Report {
         self.sources.extend(other.sources);
     }
 
-    /// Returns where a finding stands, for people: the place in the file, or the field of the object where
-    /// there is no file.
+    /// Returns the place of a finding for display: the place in the file, or the field of the object if there is no
+    /// file.
     fn place(&self, located: &Located) -> String {
         match (&self.impact, &located.object) {
             (Some(_), Some(object)) if located.finding.path.is_root() => {
@@ -266,13 +264,13 @@ impl Report {
         fix.map(|fix| fix.safety)
     }
 
-    /// Returns what was not judged and no finding says, or all of it where it fails the run.
+    /// Returns the skipped items that no finding mentions; all of them where they fail the run.
     fn said(&self, options: &Options) -> impl Iterator<Item = &Unjudged> {
         let all = options.fail_on_unjudged;
         self.unjudged.iter().filter(move |unjudged| all || !unjudged.reason.is_found())
     }
 
-    /// Tells whether something was judged, and all that was found was.
+    /// Tells whether anything was judged, and nothing that was found was left out.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.unjudged.is_empty()
@@ -286,7 +284,7 @@ impl Report {
         self.unjudged.iter().any(|unjudged| unjudged.reason.is_error())
     }
 
-    /// Returns what was not judged, in a few words; nothing where all was.
+    /// Returns a short summary of what was not judged; `None` if everything was.
     #[must_use]
     pub fn unjudged_in_short(&self) -> Option<String> {
         unjudged::in_short(self)
@@ -306,18 +304,18 @@ impl fmt::Display for Location {
     }
 }
 
-/// Where the pages of the rules stand.
+/// The address of the pages of the rules.
 pub const DOCS: &str = "https://github.com/jobgate/jobgate/blob/main/docs/rules";
 
-/// What a format may need.
+/// Options for writing a report.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether to colour; only the formats for terminals do: human and concise.
     pub color: bool,
     /// The columns that source lines of the human format may fill.
     pub width: usize,
-    /// The columns of the terminal, at which the text of the human format is wrapped; nothing where it is
-    /// not written to a terminal.
+    /// The columns of the terminal, at which the text of the human format is wrapped; `None` if it is not written to a
+    /// terminal.
     pub columns: Option<usize>,
     /// Whether every finding is shown in full, however many there are; for the formats that people read.
     pub full: bool,
@@ -326,11 +324,11 @@ pub struct Options {
     /// Whether only the number of findings of each rule is written. Only formats that
     /// [have statistics](Format::has_statistics) do.
     pub statistics: bool,
-    /// The least level that fails the run.
+    /// The lowest level that fails the run.
     pub fail_on: Level,
-    /// Whether something that was not judged fails the run, too.
+    /// Whether an unjudged item fails the run, too.
     pub fail_on_unjudged: bool,
-    /// The rules of the run's policy, for what the formats say of them.
+    /// The rules of the run's policy, for their descriptions in the formats.
     pub rules: RuleSet,
 }
 
@@ -350,7 +348,7 @@ impl Default for Options {
     }
 }
 
-/// Writes the findings for people, without the summary of the run.
+/// Writes the findings in the human format, without the summary of the run.
 ///
 /// # Errors
 ///
@@ -359,7 +357,7 @@ pub fn write_findings(report: &Report, options: &Options, out: &mut dyn io::Writ
     human::write_findings(report, options, out)
 }
 
-/// Writes for people what was not judged.
+/// Writes what was not judged, in the human format.
 ///
 /// # Errors
 ///
@@ -368,7 +366,7 @@ pub fn write_unjudged(report: &Report, options: &Options, out: &mut dyn io::Writ
     human::write_unjudged(report, options, out)
 }
 
-/// Writes for people what would become of each object, a line each.
+/// Writes the predicted answers in the human format, one line per object.
 ///
 /// # Errors
 ///
@@ -377,13 +375,13 @@ pub fn write_verdicts(report: &Report, options: &Options, out: &mut dyn io::Writ
     verdict::write(report, options, out)
 }
 
-/// Returns how many objects would end in which way, in words.
+/// Returns the number of objects by predicted answer, in words.
 #[must_use]
 pub fn verdicts(report: &Report) -> String {
     verdict::in_short(report)
 }
 
-/// Writes for people how many findings of each rule there are.
+/// Writes the number of findings of each rule, in the human format.
 ///
 /// # Errors
 ///
@@ -392,7 +390,7 @@ pub fn write_statistics(report: &Report, out: &mut dyn io::Write) -> io::Result<
     statistics::write(report, out)
 }
 
-/// Writes for people where the settings of the run come from, if they come from a file.
+/// Writes the file with the settings of the run, if there is one, in the human format.
 ///
 /// # Errors
 ///

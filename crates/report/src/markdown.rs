@@ -1,7 +1,7 @@
 //! Markdown for a comment of a pull request or the summary of a CI job.
 //!
-//! The text has a largest size, which GitHub would otherwise enforce by rejecting all of it. What a manifest
-//! says stands in the text as entities wherever it could mean something to Markdown, HTML or GitHub.
+//! The size of the text is limited, since GitHub rejects all of a larger one. Text from manifests is written as
+//! entities wherever it could mean something to Markdown, HTML or GitHub.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,17 +13,17 @@ use super::{Located, Options, Report, Unjudged, page, summary, verdict};
 use jobgate_core::judge::finding::{Level, Safety};
 use jobgate_core::text::lines::cut;
 
-/// Bytes that a comment may have: GitHub takes 65,536 characters.
+/// Maximum bytes of a comment: GitHub accepts 65,536 characters.
 const COMMENT: usize = 65_000;
-/// Bytes with `--full`: GitHub takes 1 MiB as the summary of a job.
+/// Maximum bytes with `--full`: GitHub accepts 1 MiB as the summary of a job.
 const SUMMARY: usize = 1_000_000;
-/// Bytes that are kept for the ends of lists, which say how much is left out.
+/// Bytes reserved for the ends of lists, which count what is left out.
 const RESERVE: usize = 600;
-/// Bytes of one text of a manifest.
+/// Maximum bytes of one text from a manifest.
 const TEXT: usize = 400;
-/// Further places of a finding.
+/// Maximum related places of a finding.
 const RELATED: usize = 3;
-/// Rows of a table, and items of a list of what was not judged.
+/// Maximum rows of a table, and items of a list of what was not judged.
 const ROWS: usize = 10;
 
 /// Writes the report.
@@ -67,7 +67,7 @@ impl BoundedText {
 
     /// Appends as many rows of a table as there is room for.
     fn push_table(&mut self, table: &MarkdownTable, most: usize) {
-        // To say that one more is there takes the line that would show it.
+        // A line about one more row takes as much space as the row.
         let most = if table.rows.len() <= most.saturating_add(1) { table.rows.len() } else { most };
         if table.rows.is_empty() || !self.push(&table.head) {
             return;
@@ -85,12 +85,12 @@ impl BoundedText {
 struct MarkdownTable {
     head: String,
     rows: Vec<String>,
-    /// What its rows are.
+    /// The noun for its rows.
     what: &'static str,
 }
 
 impl MarkdownTable {
-    /// Makes one; numbers are those columns whose head starts with a colon.
+    /// Creates a table; columns whose heads start with a colon are numeric.
     fn new(heads: &[&str], rows: Vec<Vec<String>>, what: &'static str) -> Self {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let names: Vec<_> = heads.iter().map(|head| head.trim_start_matches(':').to_owned()).collect();
@@ -170,7 +170,7 @@ fn namespaces(report: &Report) -> MarkdownTable {
 fn accelerators(report: &Report) -> MarkdownTable {
     let name = |name: &str| if name.is_empty() { String::new() } else { code(name) };
     let holders = report.holdings.holders();
-    // One line says it of one.
+    // A single holder needs no table.
     let holders = if holders.len() > 1 { holders } else { Vec::new() };
     let rows = holders.into_iter().map(|row| {
         let unbounded = if row.unbounded.is_none() { String::new() } else { row.unbounded.to_string() };
@@ -284,7 +284,7 @@ fn unjudged(report: &Report, options: &Options, rows: usize, text: &mut BoundedT
     }
     let mut shown = 0;
     'groups: for (heading, group) in groups {
-        // Some group's help is the same for all.
+        // In some groups, the help is the same for all.
         let helps: BTreeSet<_> = group.iter().map(|one| one.help()).collect();
         let help = if helps.len() == 1 { helps.first().map_or("", |help| help) } else { "" };
         let colon = if help.is_empty() { "" } else { ": " };
@@ -325,7 +325,7 @@ fn code(text: &str) -> String {
     out + "</code>"
 }
 
-/// Returns a sentence of which a manifest may have written parts; what is between backticks is code.
+/// Escapes a sentence with text from a manifest; backticks become `<code>`.
 fn prose(text: &str, most: usize) -> String {
     let text = clean(text);
     let text = cut(&text, most, "…");
@@ -346,7 +346,7 @@ fn prose(text: &str, most: usize) -> String {
     out
 }
 
-/// Where a text stands.
+/// The context of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     /// Perhaps at the start of a line, where it may be a list, a quote or code.
@@ -355,9 +355,9 @@ enum Where {
     Code,
 }
 
-/// Appends a text so that neither Markdown nor HTML reads anything in it: a reference to a character is
-/// never structure. In code GitHub looks for no names of people and numbers of issues, so only elsewhere an
-/// invisible space parts these from their sign.
+/// Appends a text so that neither Markdown nor HTML interprets it: a character reference is never structure. GitHub
+/// looks for names of people and numbers of issues only outside of code, where an invisible space separates them from
+/// their sign.
 fn escape(out: &mut String, text: &str, place: Where) {
     let bytes = text.as_bytes();
     // `1.` and `1)` start a list, and `1 file` does not.

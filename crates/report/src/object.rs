@@ -1,11 +1,11 @@
-//! What an object calls itself.
+//! The identity of an object, from its manifest.
 
 use std::fmt;
 
 use jobgate_core::kinds::Kind;
 use jobgate_core::text::value::Value;
 
-/// What object a finding is about.
+/// The object that a finding is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectId {
@@ -20,7 +20,7 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// Returns what an object calls itself.
+    /// Reads the identity of an object.
     #[must_use]
     pub fn of(object: &Value) -> Self {
         let text = |value: Option<&Value>| match value {
@@ -43,7 +43,7 @@ impl ObjectId {
         Kind::typed(&self.api_version, &self.kind).is_some()
     }
 
-    /// Returns `namespace/name`, as far as the manifest says them; a dash where it says neither.
+    /// Returns `namespace/name`, as far as the manifest has them; a dash for a missing name.
     #[must_use]
     pub fn full_name(&self) -> String {
         match (&self.namespace, &self.name) {

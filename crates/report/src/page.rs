@@ -9,7 +9,7 @@ use jobgate_core::judge::policy::Action;
 use jobgate_core::judge::rule::RuleId;
 use jobgate_core::judge::rules::RuleSet;
 
-/// A rule or a check, as its manual page tells of it.
+/// A rule or a check, with the data from its manual page.
 #[derive(Debug)]
 pub struct Page {
     /// Its id.
@@ -53,13 +53,13 @@ pub fn all(rules: &RuleSet) -> Vec<Page> {
     pages
 }
 
-/// Returns the address of a rule's page, or of a check's part of the page that has them all.
+/// Returns the address of a rule's page, or of a check's section on the page of all checks.
 pub fn link(id: &str) -> String {
     if checks::find(id).is_none() { format!("{DOCS}/{id}.md") } else { format!("{DOCS}/README.md#{id}") }
 }
 
 impl Page {
-    /// Returns what is wrong as one word, the name that SARIF asks for: `NoDeadline`.
+    /// Returns what is wrong as one word, the name that SARIF requires: `NoDeadline`.
     pub(super) fn name(&self) -> String {
         let capital = |word: &str| {
             let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));

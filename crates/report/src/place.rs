@@ -1,4 +1,4 @@
-//! From the symbolic place of a finding to the bytes of its source.
+//! Maps the symbolic places of findings to the bytes of their source.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -42,8 +42,8 @@ pub fn first_line(source: &[u8], span: Range<usize>) -> Range<usize> {
     span.start + blank..span.start + blank + length
 }
 
-/// Returns where a part of a string is, on its first line: in a plain or quoted scalar on one line, or in a
-/// literal block. Nothing where the source says it in other characters.
+/// Returns where a part of a string is, on its first line: in a plain or quoted scalar on one line, or in a literal
+/// block. `None` if the source writes it in other characters.
 fn within(source: &[u8], span: &Range<usize>, value: &str, part: Range<usize>) -> Option<Range<usize>> {
     let raw = source.get(span.clone())?;
     let before = value.get(..part.start)?;
@@ -71,7 +71,7 @@ fn within(source: &[u8], span: &Range<usize>, value: &str, part: Range<usize>) -
     let is_blank = |line: &[u8]| line.iter().all(u8::is_ascii_whitespace);
     let indent = indent.zip(body).filter(|(_, (_, line))| !is_blank(line)).map(|(indent, _)| indent).min()?;
     let (start, text) = body.get(before.matches('\n').count())?;
-    // An indicator of indentation in the header (`|2`) leaves blanks in the value.
+    // An indentation indicator in the header (`|2`) leaves spaces in the value.
     let shift = text.windows(line.len().max(1)).take(indent + 1).position(|text| text == line.as_bytes())?;
     found(start + shift)
 }

@@ -44,7 +44,7 @@ pub const POLICY_REPORTS: PolicyReports = PolicyReports {
     has_source: false,
 };
 
-/// The name of all reports of audits: one of a name is in each namespace.
+/// The name of all audit reports; there is one in each namespace.
 pub const NAME: &str = "jobgate-audit";
 
 /// The label of all reports of audits.
@@ -59,13 +59,13 @@ const SOURCE: &str = "jobgate";
 /// The category of all results.
 const CATEGORY: &str = "Batch jobs";
 
-/// The most results of a report; the others are counted.
+/// Maximum results of a report; the others are only counted.
 const MAX_RESULTS: usize = 1000;
 
-/// The most bytes of a report's results: etcd stores 1.5 MiB, and a client like kubectl needs some of it.
+/// Maximum bytes of a report's results: etcd stores 1.5 MiB, and a client like kubectl needs some of it.
 const MAX_BYTES: usize = 900_000;
 
-/// The most bytes of one text.
+/// Maximum bytes of one text.
 const MAX_TEXT: usize = 1024;
 
 /// One finding, or something that was not judged.
@@ -87,12 +87,12 @@ impl PolicyReports {
 /// Findings in files whose objects name no namespace are in a report that names none either.
 #[must_use]
 pub fn documents<'r>(report: &'r Report, api: &PolicyReports) -> Vec<Value> {
-    // What is in no namespace comes first, then what names none.
+    // Cluster-scoped entries come first, then those without a namespace.
     let mut groups: BTreeMap<(bool, &str), Vec<PolicyReportEntry<'r>>> = BTreeMap::new();
     let mut push = |object: Option<&'r ObjectId>, entry| {
         let kind = object.and_then(|object| Kind::typed(&object.api_version, &object.kind));
         let namespace = object.and_then(|object| object.namespace.as_deref()).unwrap_or_default();
-        // What is said of a cluster as a whole is in no namespace.
+        // Entries about a cluster as a whole are in no namespace.
         let everywhere =
             kind.is_some_and(|kind| kind.cluster_scoped) || (report.impact.is_some() && namespace.is_empty());
         groups.entry((!everywhere, if everywhere { "" } else { namespace })).or_default().push(entry);
@@ -106,7 +106,7 @@ pub fn documents<'r>(report: &'r Report, api: &PolicyReports) -> Vec<Value> {
     groups
         .into_iter()
         .map(|((namespaced, namespace), mut entries)| {
-            // What is worst is not left out.
+            // The worst entries come first, so that they are not left out.
             entries.sort_by_key(|entry| match entry {
                 PolicyReportEntry::Found(located) => std::cmp::Reverse(Some(located.finding.level)),
                 PolicyReportEntry::Unjudged(_) => std::cmp::Reverse(None),
@@ -227,7 +227,7 @@ fn result(
         "severity": severity, "scored": outcome == "fail", "message": text(message),
         "properties": properties,
     });
-    // Without a kind and a name it is no reference.
+    // Without a kind and a name it is not a reference.
     if let Some(object) = object.filter(|object| !object.kind.is_empty() && object.name.is_some()) {
         let mut resource = json!({"apiVersion": text(&object.api_version), "kind": text(&object.kind)});
         for (key, value) in [("namespace", &object.namespace), ("name", &object.name)] {
@@ -240,7 +240,7 @@ fn result(
     result
 }
 
-/// Returns a text as it may be shown, and not too long.
+/// Cleans a text for display, and cuts it if it is too long.
 fn text(text: &str) -> String {
     cut(&clean(text), MAX_TEXT, "…").into_owned()
 }

@@ -97,7 +97,7 @@ fn rule(page: &page::Page) -> Value {
     json!({
         "id": page.id,
         "name": page.name(),
-        // Code scanning titles its alerts with it: the problem, not what must hold.
+        // Code scanning uses it as the title of its alerts: the problem, not what must hold.
         "shortDescription": {"text": page.problem},
         "fullDescription": {"text": page.in_full()},
         "helpUri": page::link(&page.id),
@@ -160,10 +160,10 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
     result
 }
 
-/// Looks columns up again, in the units that SARIF counts; keeps the lines of the files it has seen.
+/// Recomputes columns in SARIF's units, and caches the lines of each file.
 struct Columns<'r> {
     report: &'r Report,
-    /// Nothing for an ASCII file, where all units are the same.
+    /// `None` for an ASCII file, where all units are the same.
     lines: BTreeMap<&'r str, Option<Lines<'r>>>,
 }
 

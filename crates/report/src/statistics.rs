@@ -1,11 +1,11 @@
-//! How many findings of each rule there are, and how many of them can be fixed.
+//! Counts the findings of each rule, and those that can be fixed.
 
 use std::io;
 
 use super::{Report, summary};
 use jobgate_core::judge::finding::Safety;
 
-/// What is counted of one rule.
+/// The counts of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StatisticsRow<'r> {

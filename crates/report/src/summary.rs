@@ -16,7 +16,7 @@ pub(super) fn line(report: &Report) -> String {
         None => format!("{}, {}", plural(report.files, "file"), plural(report.documents, "document")),
     };
     if report.impact.is_some() {
-        // It says all of it.
+        // The line of the impact has everything.
     } else if report.objects == 0 && report.findings.is_empty() {
         let _ = write!(line, ": no batch jobs among them");
     } else if report.findings.is_empty() && !report.unjudged.is_empty() {
@@ -59,8 +59,8 @@ pub(super) fn line(report: &Report) -> String {
     line
 }
 
-/// Returns what would have been reported, were it not for the settings, in words that follow a summary; each begins
-/// with a semicolon.
+/// Returns counts of what the settings removed from the report, in words that follow a summary; each begins with a
+/// semicolon.
 pub fn taken_away(report: &Report) -> String {
     let mut line = String::new();
     for (count, what) in [

@@ -1,8 +1,8 @@
-//! Text from manifests, made fit to be shown: nothing in it may steer a terminal, hide from its reader, or be a
-//! command of the CI runner that prints it.
+//! Cleans text from manifests for display: nothing in it may control a terminal, hide from its reader, or be a command
+//! of the CI runner that prints it.
 //!
-//! GitHub takes what follows `::` at the start of a line for a command, and what follows `##[` anywhere in it; Azure
-//! and TeamCity have a word between `##` and `[`. Lines may be wrapped before any word, so each word counts.
+//! GitHub interprets what follows `::` at the start of a line as a command, and what follows `##[` anywhere in it;
+//! Azure and TeamCity have a word between `##` and `[`. Lines may be wrapped before any word, so each word counts.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ pub(super) use jobgate_core::text::number::thousands;
 
 /// Returns the text with all characters made visible that a terminal would interpret, hide or reorder.
 ///
-/// Control characters become pictures (`␛`), others their number (`<U+200B>`). What a CI runner would take for a
+/// Control characters become pictures (`␛`), others their number (`<U+200B>`). What a CI runner would interpret as a
 /// command is broken by a space.
 pub fn clean(text: &str) -> Cow<'_, str> {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
@@ -39,7 +39,7 @@ pub fn clean_lines(text: &str) -> Cow<'_, str> {
     if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
 }
 
-/// Tells whether a character would end the start of a runner's command.
+/// Tells whether a character would complete the start of a runner's command.
 fn completes_command(out: &str, char: char) -> bool {
     match char {
         ':' => out
@@ -70,7 +70,7 @@ pub(super) fn clean_into(out: &mut String, text: &str) {
     }
 }
 
-/// Tells whether a character is not simply printed.
+/// Tells whether a character is not printed as it is.
 fn is_hidden(char: char) -> bool {
     matches!(char,
         '\0'..='\u{8}' | '\n'..='\u{1F}' | '\u{7F}'..='\u{9F}'

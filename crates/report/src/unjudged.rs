@@ -17,7 +17,7 @@ use jobgate_core::kinds::{Kind, Likeness};
 pub struct Unjudged {
     /// Its location; nothing if it is only in a cluster.
     pub location: Option<Location>,
-    /// The document's number in the file, from 0; nothing where all of the file is meant.
+    /// The document's number in the file, from 0; `None` if the whole file is meant.
     pub document: Option<usize>,
     /// The object, if it is one.
     pub object: Option<Arc<ObjectId>>,
@@ -78,7 +78,7 @@ impl Unjudged {
             }
             (Reason::Kustomization(kustomized), _) => kustomized.dir().to_owned(),
             (Reason::NotRendered(not), _) => not.dir.to_string(),
-            // A kind of another group than the one that is judged is named with it.
+            // A kind with the name of a judged one in another group includes its group.
             (Reason::Kind, Some(object)) if !object.kind.is_empty() => {
                 format!("{} {}", full_kind(object), object.full_name())
             }
@@ -179,7 +179,7 @@ impl Unjudged {
             Reason::Placeholder(_) => "replace it with a value, or lint the rendered manifests".into(),
             Reason::Inside(_) => "lint it separately".into(),
             Reason::TooLarge => "raise the limit with `--max-file-size`".into(),
-            // A claim of some namespace is then no answer.
+            // Without the namespace, a claim found in some namespace is no answer.
             Reason::Claim(_) if self.object.as_ref().is_some_and(|object| object.namespace.is_none()) => {
                 "write `metadata.namespace`, and pass the claim's manifest, \
                  or `kubectl get pvc -A -o yaml`, with `--facts`"
@@ -196,7 +196,7 @@ impl Unjudged {
         }
     }
 
-    /// Returns where people look for it: the place in a file, or nothing.
+    /// Returns its place in a file for display; empty if it has none.
     pub(super) fn place(&self) -> String {
         match (&self.reason, &self.location) {
             // All of a file, or of a directory, is meant.
@@ -230,7 +230,7 @@ pub fn helm(dir: &str) -> String {
     format!("lint the rendered manifests: `helm template {} | jobgate lint -`", quoted(dir))
 }
 
-/// Returns the command that shows all of what is wrong with a chart that does not render.
+/// Returns the command that shows all errors of a chart that does not render.
 #[must_use]
 pub fn helm_again(dir: &str) -> String {
     format!("`helm template {}` shows all of it", quoted(dir))
@@ -242,7 +242,7 @@ pub fn helm_dependencies(dir: &str) -> String {
     format!("run `helm dependency build {}`, and lint again", quoted(dir))
 }
 
-/// Writes a path as a shell reads it.
+/// Quotes a path for a shell.
 fn quoted(path: &str) -> Cow<'_, str> {
     let plain = |char: char| char.is_alphanumeric() || "/._-+@%=:,~".contains(char);
     if !path.is_empty() && path.chars().all(plain) {
@@ -252,7 +252,7 @@ fn quoted(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// How many kinds the summary names.
+/// Maximum kinds in the summary.
 const NAMED: usize = 8;
 
 /// Returns a short summary, such as `3 of 9 objects not judged (MPIJob.training.kubedl.io 2, JobSet.batch.x-k8s.io 1); 1 chart not rendered`,

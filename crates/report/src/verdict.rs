@@ -1,4 +1,4 @@
-//! What a dry run says of each object.
+//! The verdicts of a dry run, one per object.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,11 +12,11 @@ use jobgate_core::judge::engine::Operation;
 
 /// Above this many objects, only some of each outcome are named.
 const MANY: usize = 40;
-/// How many.
+/// Maximum objects of an outcome that are named.
 const NAMED: usize = 10;
 
-/// Writes a line for each object, and a blank one behind them; with `quiet`, only for those that are not
-/// allowed. Of many objects, some of each outcome are named.
+/// Writes a line for each object, and a blank one after them; with `quiet`, only for those that are not allowed. Of
+/// many objects, some of each outcome are named.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let is_shown = |answered: &&Answered| !(options.quiet && answered.answer.outcome.is_allowed());
     let mut all: Vec<&Answered> = report.answers.iter().filter(is_shown).collect();
@@ -55,7 +55,7 @@ fn lines(answers: &[&Answered], options: &Options, out: &mut dyn io::Write) -> i
     Ok(())
 }
 
-/// Returns the object of a verdict, and what is to be said besides.
+/// Returns the object of a verdict, with remarks.
 pub(super) fn about(answered: &Answered) -> String {
     let source = answered.source.as_ref().map(|source| format!(" ({})", clean(source))).unwrap_or_default();
     let object = answered.object.to_string();
@@ -88,7 +88,7 @@ pub(super) fn style(outcome: Predicted) -> Style {
     color.on_default().bold()
 }
 
-/// Returns how many objects would end in which way; nothing where nobody asked.
+/// Returns the number of objects by outcome; empty if there are no predictions.
 pub(super) fn counts(report: &Report) -> Vec<(Predicted, usize)> {
     let mut counts: BTreeMap<Predicted, usize> = BTreeMap::new();
     for answered in &report.answers {

@@ -57,7 +57,7 @@ use turns::Turns;
 
 /// How long the API server waits by default (`timeoutSeconds` is 10 unless set).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often to look for reviews that were put off and not asked again.
+/// How often to look for reviews that were put off and not retried.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How many connections the system may accept before we do; it has its own limit, too (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
@@ -65,7 +65,7 @@ const BACKLOG: u32 = 4096;
 /// One review to answer.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Where it was posted.
+    /// The endpoint that it was posted to.
     pub endpoint: Endpoint,
     /// Whether the caller had to present a certificate or a token. If not, it can be anyone who reaches the
     /// port.
@@ -79,9 +79,9 @@ pub struct Call {
 
 /// The application that answers reviews.
 pub trait Application: Send + Sync + 'static {
-    /// Answers a review. It may wait as long as it needs. Its computing is counted by
-    /// [`jobgate_core::text::meter::spend`], which ends it at the deadline; a review that takes many steps is
-    /// started again on another thread.
+    /// Answers a review. It may wait as long as it needs. Its computation is counted by
+    /// [`jobgate_core::text::meter::spend`], which stops it at the deadline; a review that takes many steps
+    /// is started again on another thread.
     fn review(&self, call: Call) -> impl Future<Output = Answer> + Send;
 
     /// Answers a review whose body is larger than `limit` bytes, from its first bytes. If `None`, the server
@@ -91,20 +91,22 @@ pub trait Application: Send + Sync + 'static {
         None
     }
 
-    /// Returns about how many bytes of memory an answer to this body takes at most. It is called for every
-    /// review, for bodies up to [`Limits::weighed_bytes`] on the connection's thread, so it must be quick.
+    /// Estimates the maximum number of bytes of memory that an answer to this body takes. It is called for
+    /// every review, for bodies up to [`Limits::weighed_bytes`] on the connection's thread, so it must be
+    /// quick.
     fn weight(&self, body: &[u8]) -> usize {
         self.estimate(body).weight
     }
 
-    /// Returns what an answer to this body takes, and who asks. It is called for a body, or for the first part
-    /// of one that was not read to its end, when the review has to wait or is put off.
+    /// Estimates the cost of an answer to this body, and identifies the requester. It is called when a review
+    /// has to wait or is put off, with its body or with the first part of a body that was not read to its
+    /// end.
     fn estimate<'b>(&self, body: &'b [u8]) -> Estimate<'b> {
         Estimate { weight: body.len(), ..Estimate::default() }
     }
 
-    /// Answers a review whose weight is more than all reviews together may have. If `None`, the server
-    /// answers 413. It may compute.
+    /// Answers a review whose weight exceeds the limit for all reviews together. If `None`, the server
+    /// answers 413. It may take long to compute.
     fn too_heavy(&self, _endpoint: Endpoint, _body: &[u8]) -> Option<Answer> {
         None
     }
@@ -116,7 +118,7 @@ pub trait Application: Send + Sync + 'static {
     }
 }
 
-/// Where to serve, with which certificate, and to whom.
+/// The addresses, the certificate, the accepted clients and the limits of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where reviews are served, over TLS.
@@ -131,9 +133,9 @@ pub struct Config {
     pub tokens: Option<Arc<Tokens>>,
     /// Whether to offer HTTP/2.
     pub http2: bool,
-    /// Checks of `/readyz` besides the certificate and not being stopped.
+    /// Checks of `/readyz` in addition to the certificate and not being stopped.
     pub readiness: Readiness,
-    /// The numbers.
+    /// The limits.
     pub limits: Limits,
 }
 
@@ -145,7 +147,7 @@ pub enum ServeError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// TLS cannot be set up.
@@ -158,7 +160,7 @@ pub enum ServeError {
 pub struct Server {
     listener: TcpListener,
     probes: std::net::TcpListener,
-    /// Where reviews are served; with the real port if port 0 was asked for.
+    /// Where reviews are served; with the real port if port 0 was requested.
     pub address: SocketAddr,
     /// Where health, readiness and metrics are served.
     pub probe_address: SocketAddr,

@@ -39,7 +39,7 @@ impl Webhook {
         self.policy.store(Arc::new(policy));
     }
 
-    /// Counts errors, by whether they are ours.
+    /// Counts errors, separately those that are our own faults.
     fn counted(&self, answer: Answer, authenticated: bool) -> Answer {
         match answer.meta.fault {
             Some(fault) if fault.is_ours() => self.metrics.fault(fault.as_str()),
@@ -130,7 +130,7 @@ mod tests {
 
     const MALFORMED: [&str; 4] = ["malformed", "malformed", "object_missing", "kind_mismatch"];
 
-    /// What somebody can send who is no API server, in the order of [`MALFORMED`].
+    /// Bodies that anyone other than an API server can send, in the order of [`MALFORMED`].
     fn bodies() -> [String; 4] {
         let review = |operation: &str, object: &str, old: &Value| {
             format!(

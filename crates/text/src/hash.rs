@@ -1,11 +1,11 @@
-//! Hashes of what strangers write.
+//! Hashes of untrusted text.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 
-/// Returns a hasher whose key is another one in each process: nobody can write texts that have the same hash. Its
-/// hashes are good in this process only.
+/// Returns a hasher with a random key for each process, so that nobody can write texts that have the same hash.
+/// Its hashes are valid only in this process.
 #[must_use]
 pub fn keyed() -> DefaultHasher {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);

@@ -1,6 +1,6 @@
 //! Numbers for people.
 
-/// Returns a number with a comma between each three digits.
+/// Returns a number with commas between groups of three digits.
 pub fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();

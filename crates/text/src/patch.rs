@@ -68,9 +68,9 @@ pub fn merge(target: &mut Value, patch: &Value) {
 
 /// Returns the part of the object that the operations refer to, and the operations on that part.
 ///
-/// The part has the values at their places and the path there: of mappings the keys of the path, of lists what
-/// lies between the first and the last item that is touched. The operations have the same effect on it as on the
-/// object, which may be much larger, and whose lists may be much longer.
+/// The part has the values at those places and the paths to them: of mappings only the keys on a path, of lists
+/// only the items between the first and the last one touched. The operations have the same effect on it as on
+/// the object, which may be much larger, with much longer lists.
 #[must_use]
 pub fn footprint(object: &Value, ops: &[Op]) -> (Value, Vec<Op>) {
     let steps: Vec<Vec<&Token>> = ops.iter().map(|op| op.pointer().tokens()).collect();
@@ -82,11 +82,11 @@ pub fn footprint(object: &Value, ops: &[Op]) -> (Value, Vec<Op>) {
     (part, ops.iter().zip(moved).map(|(op, steps)| op.moved_to(at(steps))).collect())
 }
 
-/// The number of an operation, and its steps from some value on.
+/// The index of an operation, and its steps below some value.
 type Below<'a> = (usize, &'a [&'a Token]);
 
-/// Returns the footprint of operations at places below a value, `depth` steps from the root, and moves the steps
-/// in its lists.
+/// Returns the footprint of operations at places below a value, `depth` steps from the root, and shifts their
+/// indexes into its lists, in `moved`.
 fn footprint_of(value: &Value, places: &[Below<'_>], depth: usize, moved: &mut [Vec<Token>]) -> Value {
     // Group the operations by their first step, or the work could double at every step.
     let mut below: BTreeMap<&Token, Vec<Below<'_>>> = BTreeMap::new();
@@ -113,7 +113,7 @@ fn footprint_of(value: &Value, places: &[Below<'_>], depth: usize, moved: &mut [
             };
             let from = touched().map(|(index, _)| index).min().unwrap_or(0).min(list.len());
             let last = touched().map(|(index, _)| index).max().unwrap_or(0);
-            // Each operation may take one away, and so bring one nearer that was behind the last.
+            // Each operation may remove an item, which moves a later one into the range.
             let to = last.saturating_add(1 + places.len()).min(list.len());
             let mut items = vec![Value::Null; to - from];
             for (index, rest) in touched() {
@@ -130,8 +130,7 @@ fn footprint_of(value: &Value, places: &[Below<'_>], depth: usize, moved: &mut [
     }
 }
 
-/// Tells whether an engine that is not ours makes the same of the operations, from the document that goes
-/// over the wire.
+/// Tells whether another engine gets the same result from the JSON Patch document that is sent.
 #[must_use]
 pub fn agrees_with_rfc_6902(object: &Value, ops: &[Op], patched: &Value) -> bool {
     let mut other = object.to_json();
@@ -167,8 +166,8 @@ fn apply_one(object: &mut Value, op: &Op) -> Option<()> {
     Some(())
 }
 
-/// Returns operations that do what all the given ones do, for operations that were each made for the same
-/// object; one that clashes with an earlier one is left out.
+/// Combines operations that were each made for the same object; one that clashes with an earlier one is left
+/// out.
 #[must_use]
 pub fn combine(ops: impl IntoIterator<Item = Op>) -> Vec<Op> {
     let mut joined = Joined::default();
@@ -244,7 +243,7 @@ mod tests {
             assert_eq!(apply(&object, &ops).is_ok(), applies, "{ops:?}");
             assert_eq!(apply(&small, &moved).is_ok(), applies, "{ops:?}");
         }
-        // Of a value that is replaced as a whole, the steps below it stay.
+        // The steps below a value that is replaced as a whole do not change.
         let ops = [add(3), Op::Replace(list.clone(), json!([1]))];
         assert_eq!(footprint(&object, &ops), (object, ops.to_vec()));
     }

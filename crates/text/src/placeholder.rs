@@ -48,7 +48,7 @@ fn is_underlined(text: &[u8]) -> bool {
     })
 }
 
-/// Tells whether a text has one word in double brackets. More than one is a test of a shell.
+/// Tells whether a text has one word in double brackets. Several words are a test in a shell.
 fn is_bracketed(text: &[u8]) -> bool {
     memchr::memmem::find_iter(text, b"[[").any(|at| {
         let rest = text[at + 2..].trim_ascii_start();
@@ -61,7 +61,7 @@ fn is_bracketed(text: &[u8]) -> bool {
 
 /// Tells whether an image is certainly a placeholder: a reference has no brackets, no `$`, and no capital
 /// letters in its repository. A host before the first `/` may have them, but is not all capitals and has no
-/// `_`; a tag may be all capitals, but does not say that it is yours, or a tag.
+/// `_`; a tag may be all capitals, but is not `TAG` or `…_TAG`, and does not begin with `YOUR`.
 #[must_use]
 pub fn is_no_image(text: &str) -> bool {
     meter::spend_text(text);

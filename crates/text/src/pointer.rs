@@ -104,8 +104,8 @@ impl Pointer {
         rest.tokens().into_iter().cloned().fold(self.clone(), Self::then)
     }
 
-    /// Returns the same place, made of the steps of another one as far as they are the same: of many places that are
-    /// kept, the steps that they have in common are then there once.
+    /// Returns the same place, sharing its first steps with another one as far as they are equal, so that many
+    /// kept places have their common steps in memory once.
     #[must_use]
     pub fn sharing(&self, other: &Self) -> Self {
         let (steps, others) = (self.tokens(), other.tokens());

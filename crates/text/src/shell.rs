@@ -1,14 +1,14 @@
 //! Reads shell scripts as far as it takes to know which commands run, in which order and with which words.
 //!
-//! It is exact or silent: what the text alone does not tell ([`UNKNOWN`], [`SPREADS`]) stays unknown, and a
-//! script with a syntax error, or with syntax that is not read, says nothing at all. The grammar is that of
-//! bash, of which what dash reads is a part.
+//! The result is exact or missing: what the text alone does not determine ([`UNKNOWN`], [`SPREADS`]) stays
+//! unknown, and a script with a syntax error, or with unsupported syntax, yields nothing at all. The grammar is
+//! that of bash, which includes what dash reads.
 //!
-//! An admission webhook reads scripts of strangers. So a script is read once, as a stream: [`read`] shows one
-//! command after another, with words that are borrowed from the script unless something is expanded in them,
-//! and keeps none. Time grows with the script and not faster, and what is kept at once is bounded: one command
-//! ([`MAX_COMMAND_BYTES`]), what is open around it ([`MAX_NESTING`]), and variables ([`MAX_VARIABLES`]). What
-//! is beyond these bounds is unknown, and [`End::beyond`] says so.
+//! An admission webhook reads untrusted scripts. So a script is read once, as a stream: [`read`] shows one
+//! command after another and keeps none, and their words are borrowed from the script unless something is
+//! expanded in them. Time grows no faster than the script, and memory is bounded: one command
+//! ([`MAX_COMMAND_BYTES`]), the commands and substitutions open around it ([`MAX_NESTING`]), and variables
+//! ([`MAX_VARIABLES`]). Everything beyond these bounds is unknown, and reported by [`End::beyond`].
 
 mod compound;
 mod expand;
@@ -21,16 +21,16 @@ mod word;
 pub use variables::{Assigned, Variables};
 pub use word::{Piece, SPREADS, UNKNOWN, Word};
 
-/// The most bytes of words of one command that are kept. The words behind are unknown.
+/// The most bytes of words of one command that are kept. Further words are unknown.
 pub const MAX_COMMAND_BYTES: usize = 64 << 10;
 
-/// The most compound commands and substitutions in one another. What is nested deeper ends the reading.
+/// The deepest nesting of compound commands and substitutions. Reading ends at anything deeper.
 pub const MAX_NESTING: usize = 64;
 
 /// The most variables whose values are kept. With one more, all values are unknown.
 pub const MAX_VARIABLES: usize = 1024;
 
-/// A bound that a script is beyond.
+/// A bound that a script exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// [`MAX_COMMAND_BYTES`].
@@ -78,9 +78,9 @@ pub struct Simple<'t> {
 /// Where a command is among compound commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// In how many compound commands it is; 0 at the top of the script.
+    /// The number of compound commands around it; 0 at the top of the script.
     pub depth: usize,
-    /// Whether it may not run: in a branch, a function, or behind `||`.
+    /// Whether it may not run: in a branch, a function, or after `||`.
     pub branch: bool,
     /// The innermost loop that it is in, by its number in the script.
     pub in_loop: Option<usize>,
@@ -88,26 +88,26 @@ pub struct Place {
     pub condition: bool,
     /// Whether it is in the body of a function.
     pub in_function: bool,
-    /// Whether it is in another process than the script's shell: in `( … )`, a coprocess, or behind `|`.
+    /// Whether it is in another process than the script's shell: in `( … )`, a coprocess, or after `|`.
     pub in_subshell: bool,
     /// What comes after the compound command right before it, if one is there.
     pub behind: Option<After>,
-    /// Whether something before it in the text goes on in the background.
+    /// Whether something before it in the text runs on in the background.
     pub started: bool,
 }
 
-/// A loop at the top of a script, with nothing behind it.
+/// A loop at the top of a script, with nothing after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loop {
     /// Whether its condition never ends it: `while true`, `while :`, `until false`, `for ((;;))`.
     pub endless: bool,
     /// Whether a command in it may end it: `break`, `exit`, `return`, `exec`, `kill`.
     pub leaves: bool,
-    /// Whether a command is in it that is in no other loop: the last that was said to head a loop.
+    /// Whether it has a command outside inner loops: the last one that heads a loop ([`Simple::heads_loop`]).
     pub has_head: bool,
 }
 
-/// What is known of a script when its end is read.
+/// What is known about a script once its end is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// The loop that is the last thing in it, at the top.
@@ -116,22 +116,22 @@ pub struct End {
     pub pipefail: bool,
     /// Whether the script ends at the first command that fails (`set -e`).
     pub errexit: bool,
-    /// The first bound that the script is beyond.
+    /// The first bound that the script exceeds.
     pub beyond: Option<Bound>,
     /// Whether reading ended before the end of the script, at [`Bound::Nesting`].
     pub is_cut: bool,
 }
 
-/// A script has a syntax error, or syntax that is not read.
+/// The script has a syntax error, or unsupported syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the script cannot be read")]
 pub struct Unreadable;
 
-/// Reads a script, and shows its commands in the order of the text. A command is shown when the next one is
-/// read, since what comes after it is known then.
+/// Reads a script, and shows its commands in the order of the text. A command is shown once the next one is
+/// read, since only then is it known what comes after it.
 ///
 /// # Errors
-/// The script has a syntax error, or syntax that is not read. What was shown before counts for nothing.
+/// The script has a syntax error, or unsupported syntax. Ignore the commands that were shown before.
 pub fn read<'t>(
     text: &'t str,
     variables: &mut Variables<'_>,

@@ -1,4 +1,4 @@
-//! What the commands that judge have in common: the policy, the paths, and the report.
+//! Arguments that the commands that judge share: the policy, the paths, and the report.
 
 use std::path::PathBuf;
 

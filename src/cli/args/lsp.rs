@@ -66,7 +66,7 @@ impl Lsp {
         judging.namespace.clone_from(&self.namespace);
         judging.facts.clone_from(&self.facts);
         judging.max_file_size = self.max_file_size;
-        // It starts other programs, and takes longer than a key press.
+        // Rendering starts other programs, and takes longer than a key press.
         judging.no_render = true;
         lint
     }

@@ -1,4 +1,4 @@
-//! Arguments that take a name or something else: any text is read, and completions offer the names.
+//! Arguments that take a name or something else: any text is accepted, and completions offer the names.
 
 use clap::Command;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
@@ -9,7 +9,7 @@ use crate::judge::rules::RuleSet;
 use crate::judge::selection;
 use crate::policies::BUILTINS;
 
-/// Reads any text, and has names to offer.
+/// Accepts any text, and offers names for completion.
 #[derive(Clone)]
 pub(super) struct NameParser(fn() -> Vec<&'static str>);
 

@@ -12,11 +12,11 @@ use crate::judge::settings::{self, Field, Form, Reader, SettingsErrors};
 use crate::local::lint::{Patterns, STDIN};
 use crate::text::pointer::Pointer;
 
-/// The words of `failOn`.
+/// The values of `failOn`.
 pub(super) const LEVELS: [(&str, FailOn); 3] =
     [("deny", FailOn::Deny), ("warn", FailOn::Warn), ("note", FailOn::Note)];
 
-/// What a configuration's file is.
+/// The form of a configuration file.
 const FORM: Form = Form { kind: KIND, noun: "configuration" };
 
 /// Reads a configuration.

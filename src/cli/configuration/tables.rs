@@ -1,4 +1,4 @@
-//! What a configuration may say: a table for each of its mappings.
+//! The settings of a configuration: a table for each of its mappings.
 
 use super::KIND;
 use crate::judge::settings::{API_VERSION, Setting, SettingsTable, Values};
@@ -57,7 +57,7 @@ pub static TOP: SettingsTable = SettingsTable(&[
     .option("`--render`, `--no-render`"),
 ]);
 
-/// What holds for some paths.
+/// Settings for some paths.
 pub(super) static OVERRIDE: SettingsTable = SettingsTable(&[
     Setting::new("paths", "the paths, in the syntax of `.gitignore`", Values::Texts(1)),
     Setting::new("policy", "", Values::Defined("policy")),

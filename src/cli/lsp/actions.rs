@@ -16,12 +16,12 @@ use crate::text::yaml::Edit;
 
 /// The kind of the action that fixes one finding.
 const QUICK_FIX: &str = "quickfix";
-/// The longest title in bytes: a line of a menu.
+/// Maximum bytes of a title: a line of a menu.
 const MAX_TITLE: usize = 120;
-/// The most fixes of one request: a menu.
+/// Maximum fixes per request: a menu.
 const MAX_FIXES: usize = 50;
 
-/// What is asked for.
+/// The parameters of a request.
 #[derive(Debug, Deserialize)]
 pub(super) struct ActionRequest {
     range: Range,
@@ -35,7 +35,7 @@ struct ActionContext {
 }
 
 impl ActionRequest {
-    /// Tells whether actions of a kind are asked for, which may be below one that is named.
+    /// Tells whether actions of a kind are requested, by its name or that of a parent.
     fn has(&self, kind: &str) -> bool {
         let is_in = |wanted: &String| {
             wanted.is_empty()
@@ -102,7 +102,7 @@ fn quick_fix(located: &Located, diagnostic: &Diagnostic, edit: Value) -> Value {
         "title": cut(&title, MAX_TITLE, "…"),
         "kind": QUICK_FIX,
         "diagnostics": [diagnostic],
-        // An editor may apply what is preferred without a question.
+        // An editor may apply preferred actions without asking.
         "isPreferred": is_safe,
         "edit": edit,
     })

@@ -1,4 +1,4 @@
-//! Names of rules, keys, parameters and values.
+//! Completion of names of rules, keys, parameters and values.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -35,14 +35,14 @@ pub(super) fn schema_of(form: DocumentType) -> Option<&'static Value> {
 /// One proposal.
 struct CompletionItem {
     label: String,
-    /// What is written.
+    /// The text to insert.
     text: String,
     detail: String,
     documentation: String,
     kind: u8,
 }
 
-/// Returns what fits at a place.
+/// Returns the completions at a place.
 pub(super) fn items(document: &LspDocument, offset: usize, encoding: Encoding) -> Vec<Json> {
     let text = &document.text;
     let at = keys::at(text, offset);
@@ -68,7 +68,7 @@ pub(super) fn items(document: &LspDocument, offset: usize, encoding: Encoding) -
     items.into_iter().map(item).collect()
 }
 
-/// Tells whether a key is there already, with its colon.
+/// Tells whether the key already has its colon.
 fn is_before_value(text: &str, at: &CursorPosition) -> bool {
     text[at.word.end..].trim_start_matches(['"', '\'']).starts_with(':')
 }
@@ -91,7 +91,7 @@ fn in_settings(schema: &Value, at: &CursorPosition, has_colon: bool) -> Vec<Comp
             }
         })
         .collect();
-    // The item of a list that is still to become a mapping or not is either.
+    // An unfinished list item may become a mapping or a value.
     if !at.is_key || at.path.last() == Some(&PathStep::Item) {
         items.extend(values(part));
     }
@@ -135,7 +135,7 @@ pub(super) fn default_of(part: &Value) -> String {
     }
 }
 
-/// Returns what a rule or check is about.
+/// Returns the summary of a rule or check.
 fn summary(id: &str) -> Option<Cow<'static, str>> {
     let check = || checks::find(id).map(|check| check.summary.into());
     RuleSet::built_in().find(id).map(|rule| rule.summary.clone()).or_else(check)

@@ -1,4 +1,4 @@
-//! From the use of a claim or runtime to its manifest.
+//! Leads from the use of a claim or runtime to its manifest.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::uri;
 use super::worker::Worker;
 use crate::text::lines::Lines;
 
-/// Returns where the object is that a place of a document names.
+/// Returns the locations of the object that a place in a document names.
 pub(super) fn locations(worker: &Worker, judged: &JudgedDocument, offset: usize) -> Vec<Location> {
     let Some(project) = &judged.project else { return Vec::new() };
     let options = project.options();

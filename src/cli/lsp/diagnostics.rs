@@ -19,15 +19,15 @@ use crate::report::page;
 use crate::report::{self, Located, Unjudged};
 use crate::text::lines::Lines;
 
-/// The most diagnostics of a document: an editor that draws more than these is of no use.
+/// Maximum diagnostics of a document: an editor with more than these is of no use.
 const MAX_DIAGNOSTICS: usize = 2000;
 /// Larger files are not read for the columns of a place in them.
 const MAX_RELATED_BYTES: u64 = 1 << 20;
-/// What diagnostics come from.
+/// The source of all diagnostics.
 pub(super) const SOURCE: &str = "jobgate";
-/// The code of what was not judged.
+/// The code for what was not judged.
 const NOT_JUDGED: &str = "not-judged";
-/// The code of what is wrong with settings.
+/// The code for errors in settings.
 const SETTINGS: &str = "settings";
 
 /// The text that diagnostics are about.
@@ -112,7 +112,7 @@ impl DiagnosticContext<'_> {
         Some(DiagnosticRelatedInformation { location: Location { uri: Uri(uri), range }, message })
     }
 
-    /// Returns what is wrong with a policy or a configuration.
+    /// Returns the errors of a policy or a configuration.
     pub(super) fn settings(&self) -> Vec<Diagnostic> {
         let name = path_text(&self.document.path);
         let lines = Lines::new(self.document.text.as_bytes());
@@ -134,7 +134,7 @@ impl DiagnosticContext<'_> {
                 Ok(read) => {
                     let read = read.located(&self.document.path);
                     let overrides = read.overrides.iter().filter_map(|over| over.policy.as_ref());
-                    // Each is read.
+                    // Limited, since each one is read.
                     let named = read.policy.iter().chain(overrides).take(MAX_DIAGNOSTICS);
                     let wrong = named.filter_map(|named| {
                         let error = read.read_policy(named).err()?;

@@ -13,7 +13,7 @@ use crate::judge::policy;
 use crate::judge::settings::API_VERSION;
 use crate::local::lint::{Content, Input, Reached, path_text};
 
-/// How many cancelled requests are kept that nobody has made.
+/// Maximum number of cancelled requests to keep that were never made.
 const MAX_CANCELLED: usize = 1000;
 
 /// One document.
@@ -23,11 +23,11 @@ pub(super) struct LspDocument {
     pub(super) path: PathBuf,
     pub(super) version: i32,
     pub(super) text: Arc<String>,
-    /// Which of all texts of all documents this is. Versions start again when a document is opened again.
+    /// Unique among all texts of all documents. Versions start again when a document is opened again.
     serial: u64,
 }
 
-/// What a document is.
+/// The type of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DocumentType {
     Policy,
@@ -48,7 +48,7 @@ impl LspDocument {
         change(Arc::make_mut(&mut self.text));
     }
 
-    /// Tells whether another one is this one with the same text.
+    /// Tells whether both are the same document with the same text.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.serial == other.serial
     }
@@ -74,7 +74,7 @@ fn next_serial() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Tells what a text is, also while it is being written: from its first lines of `apiVersion` and `kind`.
+/// Returns the type of a text, also while it is being written: from its first lines of `apiVersion` and `kind`.
 pub(super) fn form(path: &Path, text: &str) -> DocumentType {
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -143,7 +143,7 @@ impl OpenDocuments {
         shared.cancelled.insert(id);
     }
 
-    /// Tells whether a request was cancelled, once.
+    /// Tells whether a request was cancelled, and forgets it.
     pub(super) fn is_cancelled(&self, id: &RequestId) -> bool {
         self.lock().cancelled.remove(id)
     }

@@ -1,4 +1,4 @@
-//! What a place is about: the pages of the rules that found something, or of the one that is named there.
+//! Hover texts: the pages of the rules with findings at a place, or of the rule that is named there.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use crate::judge::engine::{IGNORE, KEEP};
 use crate::text::lines::Lines;
 use crate::text::value::Value;
 
-/// The most pages of one place: who reads more of them?
+/// Maximum pages for one place: nobody reads more of them.
 const MAX_PAGES: usize = 3;
 
-/// Returns what is known about a place.
+/// Returns the hover text of a place.
 pub(super) fn hover(judged: &JudgedDocument, offset: usize, encoding: Encoding) -> Option<Hover> {
     let (span, value) = named(judged, offset).or_else(|| found(judged, offset))?;
     let lines = Lines::new(judged.document.text.as_bytes());
@@ -28,7 +28,7 @@ pub(super) fn hover(judged: &JudgedDocument, offset: usize, encoding: Encoding) 
     })
 }
 
-/// Returns the pages of the rules that found something at a place.
+/// Returns the pages of the rules with findings at a place.
 fn found(judged: &JudgedDocument, offset: usize) -> Option<(Range<usize>, String)> {
     let here = judged.findings.iter().filter(|located| {
         let span = &located.location.span;
@@ -68,7 +68,7 @@ fn named(judged: &JudgedDocument, offset: usize) -> Option<(Range<usize>, String
         return Some((at.word, page));
     }
     let schema = schema_of(form)?;
-    // At the end of the word, so that a key is whole.
+    // At the end of the word, so that a key is complete.
     let mut path = keys::at(source, at.word.end).path;
     if at.is_key {
         path.push(keys::PathStep::Key(word.to_owned()));

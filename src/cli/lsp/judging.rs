@@ -20,10 +20,10 @@ use crate::report::Located;
 use crate::text::meter::{self, Bounds};
 use crate::text::yaml::Edit;
 
-/// Texts with more bytes are judged elsewhere: a byte takes a microsecond at most, and one that cannot be read
-/// is read some ten times.
+/// Texts with more bytes are judged elsewhere: a byte takes a microsecond at most, and an unreadable text is read about
+/// ten times.
 const LONG: usize = 64 << 10;
-/// How long the answer about a long text may take; without one until then, there is none.
+/// Time limit of the answer about a long text, after which there is none.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Tells whether a document is judged elsewhere.
@@ -35,14 +35,14 @@ pub(super) fn is_long(document: &LspDocument) -> bool {
 pub(super) struct JudgedDocument {
     pub(super) document: LspDocument,
     pub(super) findings: Vec<Located>,
-    /// One for each finding, and more.
+    /// One for each finding, and others.
     pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) project: Option<Arc<Project>>,
     /// The edits of all safe fixes: an editor asks for them whenever the cursor moves.
     pub(super) fixed: OnceCell<Vec<Edit>>,
 }
 
-/// All that is needed to judge a document.
+/// Everything needed to judge a document.
 pub(super) struct JudgingJob {
     pub(super) uri: String,
     pub(super) document: LspDocument,
@@ -81,8 +81,8 @@ impl JudgingJob {
         JudgedDocument { document, findings, diagnostics, project: setting.project, fixed: OnceCell::new() }
     }
 
-    /// Judges the document in a thread of its own. The result comes as a task. Returns whether there is such a
-    /// thread.
+    /// Judges the document in a thread of its own. The result is sent as a task. Returns whether the thread was
+    /// started.
     pub(super) fn start(self, sender: Sender<WorkerTask>) -> bool {
         elsewhere(move || {
             let uri = self.uri.clone();
@@ -93,8 +93,8 @@ impl JudgingJob {
     }
 }
 
-/// Reads what a document defines for others in a thread of its own. That comes as a task. Returns whether there
-/// is such a thread.
+/// Reads what a document defines for others in a thread of its own. The result is sent as a task. Returns whether the
+/// thread was started.
 pub(super) fn read(
     uri: String,
     document: LspDocument,
@@ -112,7 +112,7 @@ fn elsewhere(work: impl FnOnce() + Send + 'static) -> bool {
     thread::Builder::new().name("judge".to_owned()).spawn(work).is_ok()
 }
 
-/// Does work on this thread, but not for longer than an editor waits; nothing if that was too short.
+/// Does work on this thread, within the time that an editor waits; `None` if it takes longer.
 pub(super) fn in_time<T>(work: impl FnOnce() -> T) -> Option<T> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -122,7 +122,7 @@ pub(super) fn in_time<T>(work: impl FnOnce() -> T) -> Option<T> {
             flag.store(true, Ordering::Relaxed);
         }
     };
-    // Without a clock there is no answer, rather than none to others.
+    // Without a clock there is no answer, since it might delay all others.
     thread::Builder::new().name("clock".to_owned()).spawn(wait).ok()?;
     let result = meter::run(Bounds { steps: None, stop: Some(stop) }, work).ok();
     drop(done);

@@ -1,16 +1,16 @@
-//! Where a place of a YAML text is, from its indentation: it is asked for while somebody types, when no parser
-//! can read the text.
+//! Finds the path of a place in a YAML text by indentation: it is needed while somebody types, when no parser can read
+//! the text.
 
 use std::ops::Range;
 
 use crate::text::value::Value;
 
-/// How far up the keys around a place are looked for, in lines.
+/// Maximum number of lines above a place that are searched for the keys around it.
 const MAX_LINES: usize = 5000;
-/// The longest line that is looked at, in bytes.
+/// Maximum bytes of a line that is searched.
 const MAX_LINE: usize = 4 << 10;
 
-/// A step from a value to one in it.
+/// A step from a value to one inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathStep {
     Key(String),
@@ -20,7 +20,7 @@ pub(super) enum PathStep {
 /// A place of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CursorPosition {
-    /// The way to the value that the word is, or to the mapping that it is a key of.
+    /// The path of the value that the word is, or of the mapping that it is a key of.
     pub(super) path: Vec<PathStep>,
     /// Whether the word is a key, or may become one.
     pub(super) is_key: bool,
@@ -78,7 +78,7 @@ fn key(text: &str) -> Option<(&str, usize)> {
     text[end..].starts_with(':').then_some((key, end + 1))
 }
 
-/// Returns where an offset is.
+/// Returns the position of an offset.
 pub(super) fn at(text: &str, offset: usize) -> CursorPosition {
     let start = text[..offset].rfind('\n').map_or(0, |at| at + 1);
     let before = &text[start..offset];
@@ -133,8 +133,8 @@ pub(super) fn at(text: &str, offset: usize) -> CursorPosition {
     at
 }
 
-/// Reads the value of a key on its own line, up to a place in it: the steps to there, and whether it is in a
-/// mapping's key.
+/// Reads the value of a key on its own line, up to a place in it: adds the steps to that place, and returns whether it
+/// is in a mapping's key.
 fn flow(value: &str, steps: &mut Vec<PathStep>) -> bool {
     // For each open bracket, whether it is of a mapping, and the steps outside of it.
     let mut open: Vec<(bool, usize)> = Vec::new();
@@ -198,7 +198,7 @@ pub(super) fn schema_at<'s>(schema: &'s Value, path: &[PathStep]) -> Option<&'s 
 /// Follows the references of a part of a schema.
 pub(super) fn followed<'s>(schema: &'s Value, part: &'s Value) -> Option<&'s Value> {
     let mut part = part;
-    // A schema of ours has no chain of them.
+    // Our schemas have no chains of references.
     for _ in 0..4 {
         let Some(reference) = part.get("$ref").and_then(Value::as_str) else { return Some(part) };
         part = schema.pointer(reference.strip_prefix('#')?)?;

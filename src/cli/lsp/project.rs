@@ -1,4 +1,4 @@
-//! The settings of the files of a directory: those of `jobgate lint` there.
+//! The settings of the files of a directory: the same as for `jobgate lint` there.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Project {
         })
     }
 
-    /// Returns how a file is judged.
+    /// Returns the options for judging a file.
     pub(super) fn options(&self) -> Options<'_> {
         Options {
             max_file_size: self.max_file_size,
@@ -59,7 +59,7 @@ impl Project {
         }
     }
 
-    /// Tells whether it was read from a file, besides the configuration and the policy.
+    /// Tells whether it was read from a file, apart from the configuration and the policy.
     fn reads(&self, path: &Path) -> bool {
         let settings = &self.settings;
         let baseline = settings.baseline.as_ref().map(|file| &file.path);
@@ -67,7 +67,7 @@ impl Project {
     }
 }
 
-/// What holds for a file.
+/// The settings of one file.
 #[derive(Clone, Debug)]
 pub(super) struct FileSetting {
     /// Its settings: the last ones that were valid.
@@ -102,7 +102,7 @@ impl Projects {
         Arc::clone(&self.args)
     }
 
-    /// Returns the size up to which files are read.
+    /// Returns options with the maximum size of files.
     pub(super) fn limits(&self) -> Options<'static> {
         Options { max_file_size: self.args.judging.max_file_size.0, ..Options::default() }
     }
@@ -138,21 +138,21 @@ impl Projects {
         setting
     }
 
-    /// Forgets the settings, which are read again where they are needed.
+    /// Forgets the settings, which are read again when they are needed.
     pub(super) fn forget(&mut self) {
         self.configurations.clear();
         self.settings.clear();
     }
 
-    /// Tells whether settings may be others now, as far as no file says so: they were not valid because of
-    /// what was missing, or a configuration was written and the editor does not watch it.
+    /// Tells whether settings may have changed without a notification: they were invalid because something was missing,
+    /// or a configuration was written that the editor does not watch.
     pub(super) fn may_have_changed(&self) -> bool {
         let has_changed = |(directory, known): (&PathBuf, &(_, _))| found(directory) != *known;
         self.settings.values().any(|setting| setting.error.is_some())
             || self.configurations.iter().any(has_changed)
     }
 
-    /// Tells whether some settings were read from a file, besides configurations and policies.
+    /// Tells whether some settings were read from a file, apart from configurations and policies.
     pub(super) fn read_from(&self, path: &Path) -> bool {
         self.valid.values().any(|project| project.reads(path))
     }

@@ -13,10 +13,10 @@ use super::worker::WorkerTask;
 use crate::cli::args::Lint;
 use crate::local::lint::{Exclusions, Options, Scan, collect_some};
 
-/// How many files and directories of a workspace are looked at.
+/// Maximum files and directories of a workspace to visit.
 const MAX_ENTRIES: usize = 500_000;
 
-/// Starts to read the files below some directories. The result comes as a task.
+/// Starts to read the files below some directories. The result is sent as a task.
 pub(super) fn start(args: Arc<Lint>, roots: Vec<PathBuf>, sender: Sender<WorkerTask>) {
     let scan = move || {
         let scan = read(&args, &roots);

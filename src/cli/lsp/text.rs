@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::text::lines::{self, Lines};
 use crate::text::yaml::Edit;
 
-/// What columns count.
+/// The unit of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// Bytes.
@@ -35,7 +35,7 @@ pub(super) fn position(lines: &Lines<'_>, offset: usize, encoding: Encoding) -> 
     of(at)
 }
 
-/// Returns a position that is known by its line and column.
+/// Converts a line and column.
 pub(super) fn of(at: lines::Position) -> Position {
     let number = |value: usize| u32::try_from(value.saturating_sub(1)).unwrap_or(u32::MAX);
     Position { line: number(at.line), character: number(at.column) }
@@ -46,7 +46,7 @@ pub(super) fn range(lines: &Lines<'_>, span: &Range<usize>, encoding: Encoding) 
     Span { start: position(lines, span.start, encoding), end: position(lines, span.end, encoding) }
 }
 
-/// Returns edits of a source as the protocol writes them.
+/// Returns edits of a source in the form of the protocol.
 pub(super) fn edits(source: &str, edits: &[Edit], encoding: Encoding) -> Vec<TextEdit> {
     let lines = Lines::new(source.as_bytes());
     let edit =
@@ -62,7 +62,7 @@ fn first(text: &str) -> LineStart {
     (0, if text.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { 0 })
 }
 
-/// Finds a line from one that is known; nothing if the text has fewer.
+/// Finds a line from a known one; `None` if the text has fewer.
 fn line_from(text: &str, near: LineStart, wanted: u32) -> Option<LineStart> {
     let bytes = text.as_bytes();
     let (mut line, mut start) = if wanted < near.0 / 2 { first(text) } else { near };
@@ -79,8 +79,8 @@ fn line_from(text: &str, near: LineStart, wanted: u32) -> Option<LineStart> {
     Some((line, start))
 }
 
-/// Returns the offset of a column of the line that starts at an offset. One behind the end of the line is
-/// that end, one inside of a character is its start.
+/// Returns the offset of a column of the line that starts at an offset: the end of the line for a column past it, the
+/// start of a character for a column inside it.
 fn column(text: &str, start: usize, wanted: u32, encoding: Encoding) -> usize {
     let bytes = text.as_bytes();
     let end = memchr::memchr2(b'\n', b'\r', &bytes[start..]).map_or(text.len(), |at| start + at);
@@ -99,7 +99,7 @@ fn column(text: &str, start: usize, wanted: u32, encoding: Encoding) -> usize {
     end
 }
 
-/// Returns the offset of a position; of one outside of the text, that of the nearest one inside.
+/// Returns the offset of a position; of one outside of the text, the offset of the nearest one inside.
 pub(super) fn offset(text: &str, position: Position, encoding: Encoding) -> usize {
     let line = line_from(text, first(text), position.line);
     line.map_or(text.len(), |(_, start)| column(text, start, position.character, encoding))
@@ -108,7 +108,7 @@ pub(super) fn offset(text: &str, position: Position, encoding: Encoding) -> usiz
 /// A change of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextChange {
-    /// What is replaced; all without it.
+    /// The range to replace; the whole text without it.
     range: Option<Span>,
     text: String,
 }
@@ -116,13 +116,12 @@ pub(super) struct TextChange {
 impl TextChange {
     /// Reads a change of the protocol.
     ///
-    /// Not with the type of the protocol: it takes a range that it cannot read, such as one up to a column
-    /// that is larger than the protocol allows, as none, and then the text of a few bytes replaces the
-    /// document.
+    /// The type of the protocol is not used: it ignores a range that it cannot read, such as one up to a column larger
+    /// than the protocol allows, and then the text of a few bytes would replace the document.
     pub(super) fn of(change: &Value) -> Option<Self> {
         let number = |value: &Value| {
             let number = value.as_f64()?;
-            // A cast ends at the first and the last number.
+            // The cast saturates.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Some(number as u32)
         };
@@ -137,8 +136,8 @@ impl TextChange {
     }
 }
 
-/// Makes changes, one after the other. Lines are looked for from the change before: an editor that replaces
-/// all of something sends thousands at once.
+/// Applies changes, one after the other. Each line is searched from the previous change: an editor that replaces all of
+/// something sends thousands at once.
 pub(super) fn change(text: &mut String, changes: Vec<TextChange>, encoding: Encoding) {
     let mut near = first(text);
     for change in changes {

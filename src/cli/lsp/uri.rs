@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::local::lint::{normal, path_text};
 
-/// Returns the file of a URI; nothing for those of no file (`untitled:1`).
+/// Returns the file of a URI; `None` for one without a file (`untitled:1`).
 pub(super) fn to_path(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let (host, path) = rest.split_at(rest.find('/')?);

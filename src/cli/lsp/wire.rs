@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lsp_server::{ErrorCode, Message};
 use serde_json::json;
 
-/// The largest message in bytes: some times the largest file that is judged by default.
+/// Maximum bytes of a message: a few times the largest file that is judged by default.
 const MAX_MESSAGE: u64 = 256 << 20;
-/// The longest header line in bytes.
+/// Maximum bytes of a header line.
 const MAX_HEADER: u64 = 8 << 10;
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug)]
 pub(super) enum WireRead {
     Message(Message),
-    /// Something in the form of a message that is none.
+    /// Something framed as a message that is not one.
     Garbage(String),
     End,
 }
 
 /// Reads a message.
 ///
-/// Not with [`Message::read`], which ends at the first one that is not JSON: half a character of UTF-16, as
-/// some editors send one, is no reason to stop.
+/// [`Message::read`] is not used, since it fails at the first one that is not JSON: half a UTF-16 character, as some
+/// editors send, is no reason to stop.
 ///
 /// # Errors
 /// Input cannot be read, or it is unknown where the next message starts.
@@ -63,7 +63,7 @@ pub(super) fn read(input: &mut impl BufRead) -> io::Result<WireRead> {
     })
 }
 
-/// Standard output, where messages of several threads do not mix.
+/// Standard output; messages of several threads do not mix.
 #[derive(Clone)]
 pub(super) struct MessageOutput(Arc<Mutex<io::Stdout>>);
 

@@ -25,7 +25,7 @@ use crate::local::lint::{Defined, Input, Scan, Session, path_text, text};
 const MAX_SILENCE: Duration = Duration::from_millis(500);
 /// With more changed files than this, the workspace is read again.
 const MAX_CHANGED_FILES: usize = 200;
-/// Larger files are no settings.
+/// Larger files are not settings.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
 /// A message to the worker.
@@ -46,7 +46,7 @@ pub(super) enum WorkerTask {
         removed: Vec<PathBuf>,
     },
     Request(Request),
-    /// What a long document defines was read.
+    /// The definitions of a long document were read.
     Read(String, LspDocument, Option<Defined>),
     /// A long document was judged.
     Judged(String, Box<JudgedDocument>),
@@ -67,7 +67,7 @@ pub(super) struct Worker {
     requests: VecDeque<Request>,
     /// The long document that is being read or judged; no name if it was closed since.
     elsewhere: Option<String>,
-    /// Long documents to judge then, the next one first.
+    /// Long documents to judge after it, the next one first.
     long: VecDeque<String>,
     /// Long documents whose definitions were not read since they changed.
     unread: BTreeSet<String>,
@@ -111,9 +111,9 @@ impl Worker {
         }
     }
 
-    /// Works until there is nobody left to tell.
+    /// Works until the tasks end or the output is closed.
     pub(super) fn run(mut self, tasks: &Receiver<WorkerTask>) {
-        // What it does itself is short, and can be stopped only on its own thread.
+        // Its own work is short, and can be stopped only on its own thread.
         let pool = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
         if let Err(error) = &pool {
             log(&format!("{error}"));
@@ -138,7 +138,7 @@ impl Worker {
         }
     }
 
-    /// Does something whose errors must not be the end of the server.
+    /// Does something whose panics must not end the server.
     fn guarded(&mut self, what: impl FnOnce(&mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| what(self))).is_err() {
             log("an error in Jobgate");
@@ -167,7 +167,7 @@ impl Worker {
         }
     }
 
-    /// Reads what changed documents say about others.
+    /// Reads what changed documents define for others.
     fn read_changed(&mut self) {
         let mut telling = Vec::new();
         for uri in std::mem::take(&mut self.changed) {
@@ -192,8 +192,8 @@ impl Worker {
         }
     }
 
-    /// Tells whether others may depend on a document: what has no file, such as an older version of one, is none
-    /// of the workspace.
+    /// Tells whether others may depend on a document: one without a file, such as an older version of a file, is not
+    /// part of the workspace.
     fn defines(&mut self, document: &LspDocument) -> bool {
         document.path.is_absolute() && !self.is_excluded(&document.path)
     }
@@ -237,7 +237,7 @@ impl Worker {
             }
             Scanning::No => {}
         }
-        // Their texts count, not those of the files.
+        // The open texts count, not those of the files.
         self.changed = self.documents.all().into_iter().map(|(uri, _)| uri).collect();
         self.judge_all();
     }
@@ -282,7 +282,7 @@ impl Worker {
         if are_many || paths.iter().any(|path| self.is_of_settings(path)) {
             self.projects.forget();
             self.judge_all();
-            // What is excluded may have changed.
+            // The exclusions may have changed.
             self.scan();
             return;
         }
@@ -318,8 +318,8 @@ impl Worker {
         is_named || text().is_some_and(|text| form(path, &text) != DocumentType::Manifest)
     }
 
-    /// Judges a document as it is now and reports what was found, unless a newer text is there already. One that
-    /// is judged elsewhere is reported then.
+    /// Judges a document as it is now and reports the result, unless there is already a newer text. One that is judged
+    /// elsewhere is reported when that is done.
     fn report(&mut self, uri: &str) -> io::Result<()> {
         if self.judge(uri) { self.say(uri) } else { Ok(()) }
     }
@@ -336,7 +336,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Starts to judge a long document elsewhere, or puts it behind those that wait for that.
+    /// Starts to judge a long document elsewhere, or queues it.
     fn start_or_wait(&mut self, uri: &str) {
         if self.elsewhere.is_some() {
             self.long.retain(|other| other != uri);
@@ -346,7 +346,7 @@ impl Worker {
         }
     }
 
-    /// Starts to judge a long document as it is now. What it defines is read first, since it counts for itself.
+    /// Starts to judge a long document as it is now. Its definitions are read first, since they also apply to itself.
     fn start(&mut self, uri: &str) {
         let Some(document) = self.documents.get(uri) else { return };
         let is_started = if self.unread.remove(uri) && self.defines(&document) {
@@ -403,7 +403,7 @@ impl Worker {
         self.output.send(Notification::new("textDocument/publishDiagnostics".to_owned(), params))
     }
 
-    /// Judges a document as it is now, if it was not. Returns whether that is done, and not elsewhere.
+    /// Judges a document as it is now, unless that is done. Returns `false` if it is judged elsewhere.
     fn judge(&mut self, uri: &str) -> bool {
         let Some(document) = self.documents.get(uri) else { return true };
         if self.judged.get(uri).is_some_and(|judged| judged.document.is_same(&document)) {

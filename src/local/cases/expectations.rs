@@ -13,22 +13,22 @@ use crate::text::pointer::Pointer;
 use crate::text::suggest::closest;
 use crate::text::yaml::Edit;
 
-/// How a line starts.
+/// The start of a line.
 const EXPECT: &str = "# expect: ";
 
-/// What a line says of a case in which nothing is found.
+/// The line of a case without findings.
 const NOTHING: &str = "nothing";
 
-/// The level of a line about something that is not judged; the reason stands in place of a rule.
+/// The level of a line about something that is not judged; it has the reason in place of a rule.
 pub(super) const NOT_JUDGED: &str = "not-judged";
 
-/// What a line has instead of a name or a field where there is none.
+/// The placeholder for a missing name or field.
 const NONE: &str = "-";
 
-/// The most characters of a name in a line. A valid one has 253.
+/// Maximum characters of a name in a line. A valid one has at most 253.
 const MAX_NAME: usize = 253;
 
-/// What the lines of a case say.
+/// The expectations of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expectations {
     /// What must be found, sorted, without `nothing`.
@@ -37,8 +37,8 @@ pub struct Expectations {
     spans: Vec<(Range<usize>, String)>,
 }
 
-/// Returns a finding as a line has it: its level, the rule, the object's name and the field. Nothing in it can
-/// end the comment.
+/// Formats a finding as a line: its level, the rule, the object's name and the field. Nothing in it can end the
+/// comment.
 #[must_use]
 pub fn line(level: Level, rule: &str, object: Option<&ObjectId>, field: &Pointer) -> String {
     words(level.as_str(), rule, object, &field.to_string())
@@ -62,7 +62,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// A line is not one that can come true, or nearly is a line. That there is none is no error.
+    /// A line can never come true, or is almost a line. Having no lines is not an error.
     pub fn read(source: &[u8], path: &str) -> Result<Self, Vec<Problem>> {
         let (mut expectations, mut problems) = (Self::default(), Vec::new());
         let mut bad = Vec::new();
@@ -70,7 +70,7 @@ impl Expectations {
         for line in source.split_inclusive(|byte| *byte == b'\n') {
             let span = start..start + line.len();
             start = span.end;
-            // A comment, before anything else is looked at: most lines are none.
+            // Checks for a comment first, since most lines are not comments.
             if !line.trim_ascii_start().starts_with(b"#") && !line.starts_with(MARK) {
                 continue;
             }
@@ -115,7 +115,7 @@ impl Expectations {
         if problems.is_empty() { Ok(expectations) } else { Err(problems) }
     }
 
-    /// Tells whether there is a line at all.
+    /// Tells whether there are no lines.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
@@ -126,8 +126,8 @@ impl Expectations {
         self.lines.iter().any(|line| line.split(' ').nth(1) == Some(id))
     }
 
-    /// Returns the edits that make the lines of a text say what was found, sorted. Lines that are right stay
-    /// where they are; new ones come behind the last line, or else behind the comments at the start.
+    /// Returns the edits that make the lines of a text match the findings, sorted. Correct lines stay where they are;
+    /// new ones come after the last line, or else after the comments at the start.
     #[must_use]
     pub fn edits(&self, source: &[u8], found: &[String]) -> Vec<Edit> {
         let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
@@ -177,7 +177,7 @@ impl Expectations {
 /// The byte order mark.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Returns where the first lines of a text end that are comments.
+/// Returns the end of the comments at the start of a text.
 fn behind_comments(source: &[u8]) -> usize {
     let start = if source.starts_with(MARK) { MARK.len() } else { 0 };
     let lines = source[start..].split_inclusive(|byte| *byte == b'\n');
@@ -195,10 +195,10 @@ fn is_near(line: &str) -> bool {
             || LEVELS.iter().chain(&[NOTHING, "error", "warning"]).any(|level| *level == first))
 }
 
-/// What a line may start with, `nothing` aside.
+/// The levels that a line may start with, apart from `nothing`.
 const LEVELS: [&str; 4] = ["deny", "warn", "note", NOT_JUDGED];
 
-/// Looks at the words of a line. An error has its place in the text.
+/// Checks the words of a line. An error includes its offset in the text.
 fn check(text: &str) -> Result<(), (usize, String, Option<String>)> {
     if text == NOTHING {
         return Ok(());
@@ -232,7 +232,7 @@ fn check(text: &str) -> Result<(), (usize, String, Option<String>)> {
     Ok(())
 }
 
-/// Fails for what is the id of no rule and no check; globs too.
+/// Fails for anything that is not the id of a rule or check, including globs.
 fn known(rule: &str) -> Result<(), (String, String)> {
     let ids: Vec<_> = selection::ids(&RuleSet::built_in()).collect();
     if ids.iter().any(|id| *id == *rule) {

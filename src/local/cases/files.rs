@@ -1,4 +1,4 @@
-//! The files of cases: which file of a directory is what.
+//! The files of cases, and their roles in a directory.
 //!
 //! | File | What it is |
 //! | --- | --- |
@@ -18,14 +18,14 @@ use crate::judge::rule::RuleId;
 use crate::local::lint::{Content, MAX_FILE_SIZE, STDIN, collect, drained, normal};
 use crate::report::clean;
 
-/// The files of one case, of which only the first must be there.
+/// The files of one case, of which only the first must exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     /// The manifests.
     pub case: PathBuf,
 }
 
-/// What is in some directories.
+/// The cases in some directories.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The cases, sorted by path.
@@ -34,7 +34,7 @@ pub struct Found {
     pub problems: Vec<Problem>,
 }
 
-/// What a file is for.
+/// The role of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CaseFileRole {
     Case,
@@ -44,13 +44,13 @@ enum CaseFileRole {
     Other,
 }
 
-/// The endings of files beside a case, before that of the case itself.
+/// The endings of files beside a case, without the extension of the case itself.
 const BESIDE: [&str; 4] = [".policy", ".facts", ".fixed", ".unsafe"];
 
-/// The ending of what the webhook would answer.
+/// The ending of the file with the webhook's answers.
 const PATCH: &str = ".patch.json";
 
-/// Files of a folder that are no cases. The second is the configuration of a repository.
+/// Files of a folder that are not cases. The second is the configuration of a repository.
 const NO_CASES: [&str; 2] = ["policy", "jobgate"];
 
 fn role(path: &Path) -> CaseFileRole {
@@ -108,8 +108,8 @@ pub fn find(arguments: &[PathBuf]) -> Found {
     found
 }
 
-/// Returns the policy for the cases of a folder: the nearest in it or above it, as far as the root of the
-/// repository. Above the folder, a `policy.yaml` of something else is passed over.
+/// Returns the policy for the cases of a folder: the nearest in it or above it, as far as the root of the repository.
+/// Above the folder, a `policy.yaml` that is not Jobgate's is skipped.
 #[must_use]
 pub fn policy_above(folder: &Path) -> Option<PathBuf> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -139,7 +139,7 @@ const POLICIES: [&str; 2] = ["policy.yaml", "policy.yml"];
 /// The group of Jobgate's own kinds.
 const GROUP: &str = "jobgate.dev/";
 
-/// What the root of a repository has.
+/// An entry in the root of a repository.
 const REPOSITORY: &str = ".git";
 
 impl Paths {
@@ -176,19 +176,19 @@ impl Paths {
         Some(self.beside("facts")).filter(|path| path.exists())
     }
 
-    /// Returns where the case with safe fixes is, if there is something to fix.
+    /// Returns the path of the case with safe fixes, for a case with something to fix.
     #[must_use]
     pub fn fixed(&self) -> PathBuf {
         self.beside("fixed")
     }
 
-    /// Returns where the case with all fixes is, if they change more.
+    /// Returns the path of the case with all fixes, for a case in which they change more.
     #[must_use]
     pub fn fully_fixed(&self) -> PathBuf {
         self.beside("unsafe")
     }
 
-    /// Returns where the answers of the webhook are.
+    /// Returns the path of the webhook's answers.
     #[must_use]
     pub fn patch(&self) -> PathBuf {
         self.case.with_file_name(format!("{}{PATCH}", self.name()))

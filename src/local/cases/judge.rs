@@ -1,4 +1,4 @@
-//! What a case comes to: its findings, its fixed texts, and what the webhook would answer.
+//! The results of a case: its findings, its fixed texts, and what the webhook would answer.
 
 use std::sync::Mutex;
 
@@ -16,11 +16,11 @@ use crate::text::value::json;
 pub struct Judged {
     /// What was found, in the form of the lines, in the order of the file.
     pub lines: Vec<String>,
-    /// Each line's finding for people, with its place: `a.yaml:3:1: error[deadline]: …`.
+    /// The finding of each line for display, with its place: `a.yaml:3:1: error[deadline]: …`.
     pub told: Vec<String>,
     /// The text with safe fixes, if these change anything.
     pub fixed: Option<Vec<u8>>,
-    /// The text with all fixes, if that is something else.
+    /// The text with all fixes, if that is different.
     pub fully_fixed: Option<Vec<u8>>,
     /// Why some fixes were not made.
     pub withheld: Vec<String>,
@@ -44,7 +44,7 @@ impl Sink for FixedTextSink {
 pub(super) fn judge(case: &Case, policy: &Policy, beside: Beside) -> Result<Judged, Vec<Problem>> {
     let path = shown(&case.paths.case);
     let inputs = [Input::text(&path, case.source.clone())];
-    // Whether an exemption has ended depends on the day: a test must not.
+    // Without a date: an exemption may have ended on one, and a test must not depend on the day.
     let options = Options { keep_sources: false, keep_fixes: false, ..Options::default() };
     let report = lint::lint(&inputs, policy, &case.facts, &options).report;
     let problems = problems(case, &report);
@@ -98,7 +98,7 @@ pub(super) fn judge(case: &Case, policy: &Policy, beside: Beside) -> Result<Judg
     Ok(judged)
 }
 
-/// Returns what is wrong with the manifests, so that they test nothing.
+/// Returns the errors because of which the manifests test nothing.
 fn problems(case: &Case, report: &Report) -> Vec<Problem> {
     let is_broken =
         |located: &&Located| located.finding.rule == SYNTAX && located.finding.level == Level::Deny;

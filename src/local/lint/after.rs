@@ -1,4 +1,4 @@
-//! Findings about a job that the fix of another file has done away with: that of its runtime.
+//! Findings about a job that are resolved by a fix in another file, that of its runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use jobgate_lint::Input;
 use jobgate_lint::Loaded;
 use jobgate_lint::claims::Claims;
 
-/// What a finding before and after the other fixes have in common: its document, its rule and its field.
+/// The key that a finding shares before and after the other fixes: its document, its rule and its field.
 type RecheckKey = (usize, RuleId, String);
 
-/// Judges again what is about objects in files that were fixed, and drops the findings that are not there any
-/// more. All files were read before any was fixed.
+/// Judges findings about objects in fixed files again, and drops those that are gone. All files were read before any
+/// was fixed.
 pub(super) fn drop_fixed(inputs: &[Input], files: &mut [Result<FileResult, Unreadable>], run: &LintRun<'_>) {
     let mut texts: BTreeMap<Arc<str>, Loaded> = BTreeMap::new();
     for (input, file) in inputs.iter().zip(files.iter_mut()) {

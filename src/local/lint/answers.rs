@@ -1,4 +1,4 @@
-//! Objects that exist, and those that manifests refer to.
+//! Existing objects, and those that manifests refer to.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -76,9 +76,8 @@ pub struct Mentioned {
     pub namespaces: BTreeSet<String>,
 }
 
-/// Finds the workloads of files and the objects to look up for them. Unreadable files are left to the linter.
-/// The claims of a runtime are among them if it is in the files, in `facts`, or in what was read of the
-/// `cluster`.
+/// Finds the workloads of files and the objects to look up for them. Unreadable files are left to the linter. The
+/// claims of a runtime are included if it is in the files, in `facts`, or in what was read from the `cluster`.
 #[must_use]
 pub fn mentioned(
     inputs: &[Input],
@@ -110,7 +109,7 @@ pub fn mentioned(
                 let own =
                     object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
                 found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));
-                // The pods of an object in no namespace run in any.
+                // The pods of a cluster-scoped object may run in any namespace.
                 let in_namespace = workloads.iter().filter(|workload| !workload.kind.cluster_scoped);
                 let names = in_namespace.flat_map(claims_of);
                 found.claims.extend(names.map(|name| (own.to_owned(), name)));

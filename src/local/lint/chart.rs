@@ -1,4 +1,4 @@
-//! Helm charts: which one a file is a template of, and what of a chart the linter never sees.
+//! Helm charts: the chart of a template, and the parts of a chart that the linter never sees.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use jobgate_lint::{Input, Role};
 
 /// The file that makes a directory a chart.
 pub(super) const CHART: &str = "Chart.yaml";
-/// How far above the current directory a chart is looked for.
+/// Maximum levels above the current directory to search for a chart.
 const ABOVE: usize = 8;
 
 /// Returns the directory of the nearest chart above a file, as the user would type it.
@@ -27,7 +27,7 @@ pub(super) fn of(input: &Input) -> Option<Arc<str>> {
     if let Some(dir) = ancestors.find(|dir| has_chart(dir)) {
         return Some(shown(dir).into());
     }
-    // The chart may be what the user is in.
+    // The current directory may be inside the chart.
     let depth =
         if path.is_relative() { std::env::current_dir().ok()?.components().count().min(ABOVE) } else { 0 };
     (1..depth)
@@ -37,7 +37,7 @@ pub(super) fn of(input: &Input) -> Option<Arc<str>> {
         .map(Into::into)
 }
 
-/// Tells what Helm makes of a file of a chart.
+/// Returns the role of a file in a Helm chart.
 pub(super) fn role(dir: &str, input: &Input) -> Role {
     let Some(path) = input.content.file() else { return Role::Other };
     // The chart may be above the current directory, and the path below it.
@@ -83,16 +83,16 @@ fn depends_on_more(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'_>)
         let name = entry.file_name().to_string_lossy().into_owned();
         // Charts among the inputs are reported themselves.
         let is_unseen = || path.join(CHART).is_file() && !known.contains(&normal(&path.join(CHART)));
-        // A link may lead around in a circle.
+        // Links may form a cycle.
         let is_here =
             || entry.file_type().is_ok_and(|kind| kind.is_dir()) && depends_on_more(&path, known, options);
         let is_packed = name.ends_with(".tgz") || name.ends_with(".tar.gz");
-        // Helm passes over names that begin so.
+        // Helm ignores names that start with these.
         !name.starts_with(['_', '.'])
             && (is_packed || is_unseen() && (has_more_templates(&path, known, options) || is_here()))
     };
     let mut entries = std::fs::read_dir(&charts).into_iter().flatten().filter_map(Result::ok);
-    // Charts of the first version of the format say in a file of its own what they depend on.
+    // Charts of the first version of the format list their dependencies in a file of their own.
     entries.any(is_more)
         || [CHART, "requirements.yaml"]
             .iter()
@@ -119,7 +119,7 @@ fn has_more_templates(dir: &Path, known: &BTreeSet<PathBuf>, options: &Options<'
     if templates.is_symlink() {
         return true;
     }
-    // Helm knows nothing of `.gitignore`.
+    // Helm does not read `.gitignore`.
     let walk = WalkBuilder::new(templates).standard_filters(false).build();
     let files =
         walk.filter_map(Result::ok).filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));

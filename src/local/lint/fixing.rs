@@ -1,4 +1,4 @@
-//! Which fixes a run applies, and where the fixed files go.
+//! The fixes that a run applies, and the destination of the fixed files.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use crate::judge::finding::Safety;
 use crate::report::clean;
 use crate::text::yaml::Edit;
 
-/// Which findings a run fixes, and where the files go.
+/// The findings that a run fixes, and the destination of the files.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixing<'a> {
-    /// The least safe fixes that are made: [`Safety::Safe`] for those only, [`Safety::Unsafe`] for all.
+    /// The least safe kind of fix to apply: [`Safety::Safe`] for those only, [`Safety::Unsafe`] for all.
     pub most: Safety,
-    /// Takes each file that changes, from the thread that has judged it.
+    /// Receives each changed file, on the thread that judged it.
     pub sink: &'a dyn Sink,
 }
 
@@ -24,15 +24,15 @@ pub struct Change<'a> {
     pub input: &'a Input,
     /// The old text.
     pub old: &'a [u8],
-    /// What it is to be; never the same.
+    /// The new text; never equal to the old one.
     pub new: &'a [u8],
     /// The edits between them, sorted and without overlap.
     pub edits: &'a [Edit],
 }
 
-/// Where changed files go: to the disk, or into a diff.
+/// The destination of changed files: the disk, or a diff.
 pub trait Sink: fmt::Debug + Sync {
-    /// Takes a changed file.
+    /// Receives a changed file.
     ///
     /// # Errors
     ///

@@ -1,8 +1,7 @@
-//! What `.gitignore` and `.ignore` leave out of a walk.
+//! The files that `.gitignore` and `.ignore` exclude from a walk.
 //!
-//! The walker could read them itself, but without a limit: a repository may have a link to `/dev/zero` in their
-//! place. As git has it, one that is a link is not read. What is not read leaves nothing out, so that more is
-//! judged, never less.
+//! The walker could read them itself, but without a limit: a repository may have a link to `/dev/zero` in their place.
+//! As in git, links are not read. What is not read excludes nothing, so that more is judged, never less.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +13,13 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::local::files::{self, Barred};
 use crate::local::paths::path_text;
 
-/// The files, those of more weight first.
+/// The names of the files, in order of precedence.
 const NAMES: [&str; 2] = [".ignore", ".gitignore"];
-/// The most bytes of one. To match thousands of patterns takes a compiled form of hundreds of times their size.
+/// Maximum bytes of one file. Thousands of patterns compile to hundreds of times their size.
 const MOST_BYTES: u64 = 64 << 10;
-/// The most bytes of all in a walk.
+/// Maximum bytes of all files in a walk.
 const MOST_BYTES_OF_ALL: u64 = 1 << 20;
-/// How many of those that are not read are named.
+/// Maximum number of unread files that are named.
 const MOST_NAMED: usize = 10;
 
 /// The files of a walk, read as it goes down.
@@ -61,8 +60,8 @@ impl Ignored {
         Self { given: directory.to_owned(), real, state: Mutex::new(state) }
     }
 
-    /// Tells whether a file or directory of the walk is left out. `depth` is how far below the directory it is,
-    /// at least 1; entries come in the order of a walk that goes down first.
+    /// Tells whether a file or directory of the walk is excluded. `depth` is how far below the directory it is, at
+    /// least 1; entries come in depth-first order.
     pub(super) fn has(&self, path: &Path, depth: usize, is_directory: bool) -> bool {
         let Ok(below) = path.strip_prefix(&self.given) else { return false };
         let real = self.real.join(below);
@@ -95,7 +94,7 @@ impl Ignored {
 }
 
 impl IgnoreState {
-    /// Goes down into a directory, which is `shown` to people by another path.
+    /// Enters a directory, which messages call `shown`.
     fn enter(&mut self, directory: &Path, shown: &Path) {
         let level = NAMES.map(|name| match self.read(&directory.join(name)) {
             Ok(text) => text.map(|text| patterns(directory, &text)),
@@ -131,11 +130,11 @@ impl IgnoreState {
     }
 }
 
-/// Reads a file's patterns. As in git, one that is wrong matches nothing.
+/// Reads a file's patterns. As in git, an invalid one matches nothing.
 fn patterns(directory: &Path, text: &[u8]) -> Gitignore {
     let mut builder = GitignoreBuilder::new(directory);
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-    // What is behind a line that is no text is not read, as the walker has it.
+    // As in the walker, nothing after invalid UTF-8 is read.
     let text = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     for line in text.lines() {
         let _ = builder.add_line(None, line);

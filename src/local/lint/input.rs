@@ -25,7 +25,7 @@ pub struct Unreadable {
     pub reason: String,
 }
 
-/// What the arguments of a run mean.
+/// The inputs that the arguments of a run name.
 #[derive(Debug, Default)]
 pub struct Inputs {
     /// The files, sorted by path, each once.
@@ -36,27 +36,26 @@ pub struct Inputs {
     pub empty: Vec<String>,
     /// How many files and directories were excluded.
     pub excluded: usize,
-    /// What is not as the user may think, in sentences without a period.
+    /// What the user may not expect, in sentences without a period.
     pub warnings: Vec<String>,
-    /// All that the user has named.
+    /// Everything that the user named.
     tree: Tree,
-    /// How many more files and directories may be looked at; nothing for all.
+    /// The remaining number of files and directories to visit; `None` for all.
     left: Option<usize>,
 }
 
 /// Finds the files of arguments: files, directories, globs that the shell did not expand, and `-` for
 /// standard input. Standard input and pipes are `drained` at once.
 ///
-/// Directories are walked as by git: hidden files are read, files that `.gitignore` excludes are not.
-/// Symbolic links to files are followed, those to directories are not; what a link leads out to is [said](Reached).
-/// As in a shell, wildcards do not match
-/// hidden files.
+/// Directories are walked as by git: hidden files are read, files that `.gitignore` excludes are not. Symbolic links to
+/// files are followed, those to directories are not; links that lead out are [marked](Reached). As in a shell,
+/// wildcards do not match hidden files.
 pub fn collect(arguments: &[PathBuf], drained: impl FnMut(&Path) -> io::Result<Vec<u8>>) -> Inputs {
     collect_without(arguments, &Exclusions::default(), drained)
 }
 
-/// Returns the files of arguments like [`collect`], without some. A file that is named itself is excluded,
-/// too: a hook names the files of a commit, and is to find what a run over the directory finds.
+/// Returns the files of arguments like [`collect`], without some. A file that is named itself is excluded, too: a hook
+/// names the files of a commit, and should find what a run over the directory finds.
 pub fn collect_without(
     arguments: &[PathBuf],
     excluded: &Exclusions,
@@ -107,8 +106,8 @@ pub fn collect_without(
     inputs
 }
 
-/// Returns the files of a directory like [`collect_without`], but looks at a number of files and directories
-/// at most, and tells whether that was all.
+/// Returns the files of a directory like [`collect_without`], but visits a limited number of files and directories, and
+/// tells whether that was all.
 #[must_use]
 pub fn collect_some(directory: &Path, excluded: &Exclusions, most: usize) -> (Inputs, bool) {
     let mut inputs = Inputs { left: Some(most), tree: Tree::of([directory]), ..Inputs::default() };
@@ -141,7 +140,7 @@ impl Inputs {
         let before = (self.files.len(), self.unreadable.len());
         let wanted = |path: &Path| {
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            // kustomize knows a file by its name, too.
+            // kustomize also recognizes a file by its name.
             ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
                 || path.ends_with("Kustomization")
         };
@@ -180,10 +179,10 @@ impl Inputs {
         wanted: impl Fn(&Path) -> bool,
         input: impl Fn(PathBuf) -> Input,
     ) {
-        // What one machine's global git configuration ignores must not pass in one place and fail in another.
+        // The global git configuration of one machine must not make the difference between passing and failing.
         let mut walk = WalkBuilder::new(directory);
         walk.require_git(false).git_global(false).git_exclude(false).hidden(!hidden);
-        // They are read with a limit.
+        // Ours are read with a limit.
         walk.git_ignore(false).ignore(false).parents(false);
         let ignored = Arc::new(Ignored::of(directory));
         let reading = Arc::clone(&ignored);
@@ -212,7 +211,7 @@ impl Inputs {
                 }
             }
             match entry {
-                // kubectl follows a link to a file, too; one to a directory neither of the two does.
+                // Like kubectl, follows links to files, but not to directories.
                 Ok(entry)
                     if (entry.file_type().is_some_and(|kind| kind.is_file()) || links_to_file(&entry))
                         && wanted(entry.path()) =>
@@ -220,14 +219,14 @@ impl Inputs {
                     if excluded.has(entry.path(), false) {
                         self.excluded += 1;
                     } else {
-                        // Only where a link is on the way is there anything to follow.
+                        // Only a link can lead outside.
                         let is_outside = entry.path_is_symlink() && !self.tree.has(entry.path());
                         let reached =
                             if is_outside { Reached::Outside } else { Reached::Inside(self.tree.roots()) };
                         self.files.push(Input { reached, ..input(entry.into_path()) });
                     }
                 }
-                // To git it is a file: it must not be missing in silence.
+                // To git it is a file: it must not be skipped silently.
                 Ok(entry)
                     if is_broken_link(&entry)
                         && wanted(entry.path())
@@ -256,7 +255,7 @@ fn is_broken_link(entry: &ignore::DirEntry) -> bool {
     entry.path_is_symlink() && !entry.path().exists()
 }
 
-/// Tells which path a walk could not read, and why.
+/// Returns the path that a walk could not read, with the reason.
 fn unreadable(directory: &Path, error: &ignore::Error) -> Unreadable {
     let mut path = directory;
     let mut inner = error;

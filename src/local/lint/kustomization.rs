@@ -1,4 +1,4 @@
-//! Kustomizations: which files are patches, and which batch work is never seen as the cluster gets it.
+//! Kustomizations: which files are patches, and which batch work is never linted in the form that the cluster gets.
 
 mod tree;
 
@@ -44,10 +44,10 @@ const HARMLESS: &[&str] = &[
     "sortOptions",
     "validators",
 ];
-/// What makes objects that are in no file.
+/// Fields that generate objects which are in no file.
 const GENERATING: [&str; 3] = ["generators", "helmChartInflationGenerator", "helmCharts"];
 
-/// The kustomizations beside and among the inputs, and those that they take in.
+/// The kustomizations beside and among the inputs, and those that they include.
 #[derive(Debug, Default)]
 pub(super) struct Kustomizations {
     read: BTreeMap<PathBuf, Kustomization>,
@@ -57,32 +57,32 @@ pub(super) struct Kustomizations {
     takers: BTreeMap<PathBuf, Vec<PathBuf>>,
     /// The files that are patches.
     patches: BTreeMap<PathBuf, Patch>,
-    /// Those that are rendered with Helm's help.
+    /// Those that are rendered with Helm.
     with_helm: BTreeSet<PathBuf>,
 }
 
-/// The kustomizations that take in batch work.
+/// The kustomizations that include batch work.
 #[derive(Debug)]
 pub(super) struct Taking<'i> {
     /// The linted files, and whether they have batch work.
     inputs: &'i BTreeMap<PathBuf, bool>,
-    /// Those that take in any.
+    /// Those that include any.
     batch: BTreeSet<PathBuf>,
-    /// Those that take in some that was not linted.
+    /// Those that include some that was not linted.
     more: BTreeSet<PathBuf>,
 }
 
-/// What patches are for, by their files: many kustomizations may list one.
+/// Whether patches may be for batch work, by their files: many kustomizations may list one.
 type PatchCache = BTreeMap<PathBuf, bool>;
 
-/// How far above an input the kustomization is looked for that lists it as a patch.
+/// Maximum levels above an input to search for the kustomization that lists it as a patch.
 const ABOVE: usize = 8;
 
 /// One kustomization.
 #[derive(Debug)]
 struct Kustomization {
     is_component: bool,
-    /// Whether it changes what it takes in, as far as that may be batch work.
+    /// Whether it changes what it includes, as far as that may be batch work.
     changes: bool,
     /// Whether it generates objects or includes missing files.
     has_more: bool,
@@ -92,7 +92,7 @@ struct Kustomization {
 }
 
 impl Kustomizations {
-    /// Reads the kustomizations beside the inputs, and all that these take in.
+    /// Reads the kustomizations beside the inputs, and all that these include.
     pub(super) fn of(inputs: &[Input], options: &Options<'_>) -> Self {
         let files = inputs.iter().filter_map(|input| input.content.file()?.parent().map(normal));
         let directories: BTreeSet<PathBuf> = files.collect();
@@ -173,7 +173,7 @@ impl Kustomizations {
     pub(super) fn unrendered(&self, taking: &Taking<'_>) -> Vec<Kustomized> {
         let is_unrendered = |path: &PathBuf, read: &Kustomization| {
             let changes = read.changes && taking.batch.contains(path) && self.beside.contains(path);
-            // A component is rendered by those that take it in.
+            // A component is rendered by those that include it.
             (changes || taking.inputs.contains_key(path) && taking.more.contains(path))
                 && !(read.is_component && self.takers.contains_key(path))
         };
@@ -206,7 +206,7 @@ impl Kustomizations {
     }
 }
 
-/// Tells whether kustomize takes a file as one of its own.
+/// Tells whether kustomize reads a file of this name as a kustomization.
 pub(super) fn is_kustomization(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| NAMES.contains(&name))
 }
@@ -229,7 +229,7 @@ fn load(path: &Path, options: &Options<'_>) -> Option<Loaded> {
 }
 
 /// Returns the parent directories of inputs, up to the root of a repository: a patch may be far below its
-/// kustomization, and only its directory among the inputs.
+/// kustomization, with only the patch's directory among the inputs.
 fn above(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for directory in directories {
@@ -248,8 +248,8 @@ fn above(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     found
 }
 
-/// Reads a kustomization, or guesses from its text if it is a template. Nothing if it is unreadable: linting
-/// reports that.
+/// Reads a kustomization, or guesses from its text if it is a template. `None` if it is unreadable: linting reports
+/// that.
 fn read(path: &Path, known: &mut PatchCache, options: &Options<'_>) -> Option<Kustomization> {
     let loaded = load(path, options)?;
     let limits = options.limits();

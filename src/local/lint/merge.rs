@@ -1,4 +1,4 @@
-//! Files judged together: one report about all of them.
+//! Judges files together, with one report about all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
     let taking = kustomizations.taking(&with_batch, options);
     let by_themselves: Vec<Option<&Report>> =
         files.iter().map(|file| file.as_ref().ok().map(|file| &file.report)).collect();
-    // After the files were fixed, so that what is rendered is what is left.
+    // After the files were fixed, so that renderings are of the fixed files.
     let mut rendered = options.render.map_or_else(RenderingOutcome::default, |rendering| {
         RenderingOutcome::of(rendering, run, inputs, &by_themselves, kustomizations, &taking)
     });
@@ -117,7 +117,7 @@ pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
     linted
 }
 
-/// The files of a run, taken in one after the other.
+/// The files of a run, added one after the other.
 #[derive(Default)]
 struct Merged {
     linted: Linted,
@@ -152,7 +152,7 @@ fn with_batch(inputs: &[Input], files: &[Result<FileResult, Unreadable>]) -> BTr
         .collect()
 }
 
-/// Adds the texts of files that only further places of findings are in.
+/// Adds the texts of files that have only related places of findings.
 fn add_sources_of_related(report: &mut Report, run: &LintRun<'_>) {
     let here: BTreeSet<Arc<str>> = report.sources.keys().cloned().collect();
     let related = report.findings.iter().flat_map(|located| &located.related);

@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The options of a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,32 +29,32 @@ pub struct Options<'a> {
     pub keep_sources: bool,
     /// Whether findings keep the operations of their fixes.
     pub keep_fixes: bool,
-    /// Whether findings about many items keep the names of all of them, which a baseline asks for.
+    /// Whether findings about many items keep the names of all of them, as a baseline needs.
     pub keep_items: bool,
-    /// How to predict the webhook's answers, instead of a plain lint.
+    /// Options for predicting the webhook's answers, instead of a plain lint.
     pub dry_run: Option<DryRun<'a>>,
-    /// How charts and kustomizations are rendered; nothing if they are not.
+    /// How charts and kustomizations are rendered; `None` if they are not.
     pub render: Option<&'a Rendering>,
-    /// Which findings are fixed, and where the fixed files go.
+    /// Which findings to fix, and the destination of the fixed files.
     pub fix: Option<Fixing<'a>>,
-    /// The rules and checks that are used, of those of the policy; nothing for all.
+    /// The selected rules and checks of the policy; `None` for all.
     pub selection: Option<&'a Selection>,
-    /// The policy with the rules that are not used as well, to count what they would find; nothing if there are none.
+    /// The policy including the rules that are not used, to count what they would find; `None` if there are none.
     pub whole: Option<&'a Policy>,
-    /// The policy to count the errors by that are none by that of the run; nothing if it is the same.
+    /// The policy by which to count errors that are not errors by the policy of the run; `None` if it is the same.
     pub reference: Option<&'a Policy>,
     /// The namespace of objects without one; empty if unknown.
     pub namespace: &'a str,
-    /// What holds for some files instead of the policy and the namespace; later ones win.
+    /// Settings that replace the policy and the namespace for some files; later ones win.
     pub by_path: &'a [ByPath],
-    /// Today, for exemptions that end. Without it they do not.
+    /// Today's date, for exemptions that expire. Without it they do not.
     pub today: Option<Date>,
     /// Counts the files that are done.
     pub progress: Option<&'a Progress>,
 }
 
-/// The default of [`Options::max_file_size`] in bytes: several times the largest object list in etcd. A file of
-/// it takes some 700 MiB at most, whatever is in it: see `docs/lint.md`.
+/// The default of [`Options::max_file_size`] in bytes: several times the largest object list in etcd. A file of this
+/// size takes some 700 MiB at most, whatever is in it: see `docs/lint.md`.
 pub const MAX_FILE_SIZE: u64 = 32 << 20;
 
 impl Default for Options<'_> {
@@ -98,7 +98,7 @@ impl<'a> Options<'a> {
         self.last_for(input, |by_path| by_path.policy.as_ref()).unwrap_or(policy)
     }
 
-    /// Returns the policy for a file with the rules that are not used as well.
+    /// Returns the policy for a file, including the rules that are not used.
     pub(super) fn whole_of(&self, input: &Input) -> Option<&'a Policy> {
         let whole = self.whole?;
         Some(self.last_for(input, |by_path| by_path.whole.as_ref()).unwrap_or(whole))
@@ -112,7 +112,7 @@ impl<'a> Options<'a> {
         self.by_path.iter().rev().find_map(set)
     }
 
-    /// Returns how the text of a file is judged.
+    /// Returns the options for judging the text of a file.
     pub(super) fn of_file<'o>(
         &'o self,
         input: &Input,
@@ -177,17 +177,17 @@ pub struct Rendering {
     pub timeout: Duration,
     /// How long all of them may take together.
     pub timeout_of_all: Duration,
-    /// Whether what is not here is fetched.
+    /// Whether what is missing locally is fetched.
     pub network: bool,
-    /// Whether the run fails without a tool that something needs: it was asked for by name.
+    /// Whether the run fails without a tool that something needs: rendering was requested explicitly.
     pub required: bool,
     /// The directories whose rendering may fail.
     pub allowed: Option<Patterns>,
-    /// Where the files of values must be, if nobody has named them.
+    /// The tree that the files of values must be in, if the user did not name them.
     pub within: Option<Tree>,
     /// The programs.
     pub tools: Tools,
-    /// The files that are skipped, also where something is rendered from them.
+    /// The files to skip, also if something is rendered from them.
     pub exclusions: Exclusions,
 }
 
@@ -218,5 +218,5 @@ impl Default for Rendering {
     }
 }
 
-/// How many time limits all renderings of a run take together, at most.
+/// Time limit of all renderings of a run together, as a multiple of the limit of one.
 pub const TIMEOUTS: u32 = 20;

@@ -1,4 +1,4 @@
-//! Patterns of paths, as in `.gitignore`, and what holds for the files that match them.
+//! Patterns of paths, as in `.gitignore`, and settings for the files that match them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -31,7 +31,7 @@ impl Patterns {
     /// Reads patterns of paths below `root`, for a run in the directory `current`, which is absolute.
     ///
     /// # Errors
-    /// One of them would match nothing, or not what it says.
+    /// One of them would match nothing, or not what it appears to.
     pub fn new<'p>(
         root: &Path,
         current: &Path,
@@ -43,7 +43,7 @@ impl Patterns {
             if let Some(reason) = refused(pattern) {
                 return Err(bad(pattern, reason.to_owned()));
             }
-            // What follows `./` is below the root, too, which `.gitignore` does not know.
+            // `./` also means the root, which `.gitignore` does not support.
             let anchored = pattern.strip_prefix("./").map(|rest| format!("/{rest}"));
             builder.add_line(None, anchored.as_deref().unwrap_or(pattern)).map_err(|error| {
                 let reason = match error {
@@ -74,7 +74,7 @@ impl Patterns {
     }
 }
 
-/// Returns what is wrong with a pattern that `.gitignore` would read in another way than it looks.
+/// Returns what is wrong with a pattern that `.gitignore` would not read as it looks.
 fn refused(pattern: &str) -> Option<&'static str> {
     match pattern {
         _ if pattern.trim().is_empty() => Some("it is empty"),
@@ -89,14 +89,14 @@ fn refused(pattern: &str) -> Option<&'static str> {
     }
 }
 
-/// What holds for some files instead of what holds for all.
+/// Settings for some files that replace those for all.
 #[derive(Clone, Debug)]
 pub struct ByPath {
     /// The files.
     pub patterns: Patterns,
     /// Their policy.
     pub policy: Option<Policy>,
-    /// The same with the rules that are not used as well.
+    /// The same, including the rules that are not used.
     pub whole: Option<Policy>,
     /// The namespace of their objects without one.
     pub namespace: Option<String>,

@@ -1,4 +1,4 @@
-//! Files of which nothing, or not all, came to be judged.
+//! Files that were not judged, or not fixed.
 
 use super::fixing::Unwritten;
 use super::input::Unreadable;

@@ -1,8 +1,8 @@
 //! Charts and kustomizations of a run: rendered, judged by the same code as files, and reported at the places
 //! in the files that they come from.
 //!
-//! What is rendered from a file takes the place of what the file says by itself: a base lacks what an overlay
-//! adds. A finding that both have is the file's, which knows its place exactly and how to fix it.
+//! Findings of a rendering replace those of the file by itself: a base lacks what an overlay adds. A finding that both
+//! have is reported for the file, which has its exact place and its fix.
 
 mod explain;
 mod harmless;
@@ -33,15 +33,15 @@ use jobgate_lint::attribute::{AttributionOptions, FindingKey, attribute, key};
 use judged::{JudgedRendering, judged};
 use plan::RenderJob;
 
-/// How often the components of kustomizations that cannot be rendered are tried.
+/// Maximum retries with the components of failed kustomizations.
 const MOST_ROUNDS: usize = 8;
 
-/// What was rendered, and judged.
+/// The results of rendering and judging.
 #[derive(Default)]
 pub(super) struct RenderingOutcome {
-    /// What is reported for it.
+    /// The report about the renderings.
     pub(super) report: Report,
-    /// What became of the files from which something was rendered.
+    /// The roles of the files from which something was rendered.
     covered: BTreeMap<PathBuf, Cover>,
     /// The findings of these files that their renderings have, too.
     kept: BTreeSet<FindingKey>,
@@ -49,29 +49,30 @@ pub(super) struct RenderingOutcome {
     charts: BTreeSet<PathBuf>,
     /// The latter alone.
     libraries: BTreeSet<PathBuf>,
-    /// The kustomizations that were rendered, or taken in by one that was.
+    /// The kustomizations that were rendered, or included by one that was.
     pub(super) kustomizations: BTreeSet<PathBuf>,
-    /// The files of those that hold something to judge.
+    /// The files of charts and kustomizations with something to judge.
     spoken: BTreeSet<PathBuf>,
     /// What could not be rendered, by the path of its file.
     failed: BTreeMap<PathBuf, NotRendered>,
     /// The charts that were rendered without dependencies, with the names of these.
     without: BTreeMap<PathBuf, Vec<String>>,
-    /// What is not rendered because its tool is not there.
+    /// The tools that are missing, without which something is not rendered.
     missing: MissingTools,
 }
 
-/// What a file is to what is rendered from it.
+/// The role of a file in its renderings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cover {
-    /// A template: its text by itself says nothing.
+    /// A template: its text by itself means nothing.
     Template,
     /// A manifest or a patch.
     Manifest,
 }
 
 impl RenderingOutcome {
-    /// Renders what the run has, and judges it. `files` are the results of the files by themselves.
+    /// Renders the charts and kustomizations of a run, and judges them. `files` are the results of the files by
+    /// themselves.
     pub(super) fn of(
         rendering: &Rendering,
         run: &LintRun<'_>,
@@ -122,7 +123,7 @@ impl RenderingOutcome {
         outcome.charts.extend(libraries.iter().cloned());
         outcome.libraries.extend(libraries);
         render(charts, &mut outcome);
-        // The parts of what cannot be rendered may be.
+        // If something cannot be rendered, its parts may be.
         for _ in 0..MOST_ROUNDS {
             let failed: BTreeSet<PathBuf> = outcome.failed.keys().cloned().collect();
             let known = (&failed, &outcome.kustomizations);
@@ -135,7 +136,7 @@ impl RenderingOutcome {
         if done.is_empty() {
             return outcome;
         }
-        // Of a chart, all or nothing: what one set of values does not render is not judged.
+        // A chart is judged as a whole or not at all: if one set of values does not render, none is judged.
         done.retain(|judged| !outcome.failed.contains_key(&normal(judged.of.file())));
         outcome.cover_files(&done);
         let names: BTreeMap<PathBuf, Arc<str>> = inputs
@@ -164,7 +165,7 @@ impl RenderingOutcome {
         outcome
     }
 
-    /// Notes what became of the files from which something was rendered.
+    /// Records the roles of the files from which something was rendered.
     fn cover_files(&mut self, done: &[JudgedRendering]) {
         let mut charts: BTreeSet<&Path> = BTreeSet::new();
         for judged in done {
@@ -193,7 +194,7 @@ impl RenderingOutcome {
         self.report.charts = charts.len();
     }
 
-    /// Returns the keys of what files say by themselves from which something was rendered.
+    /// Returns the keys of the findings that files have by themselves, if something was rendered from them.
     fn keys(&self, inputs: &[Input], files: &[Option<&Report>]) -> BTreeSet<FindingKey> {
         let mut keys = BTreeSet::new();
         for (input, file) in inputs.iter().zip(files) {
@@ -208,7 +209,7 @@ impl RenderingOutcome {
         if self.covered.is_empty() { None } else { self.covered.get(&seen(path)).copied() }
     }
 
-    /// Tells whether something was judged that is rendered from a chart or kustomization because of this file.
+    /// Tells whether the rendering of this chart or kustomization file had anything to judge.
     pub(super) fn is_of(&self, input: &Input) -> bool {
         let Some(path) = input.content.file() else { return false };
         self.spoken.contains(&normal(path))
@@ -232,7 +233,7 @@ impl RenderingOutcome {
         forget_sources(report);
     }
 
-    /// Reports the templates of a rendered chart that came to nothing as not judged.
+    /// Reports the templates of a rendered chart that rendered to nothing as not judged.
     fn report_empty_templates(&self, input: &Input, file: &mut FileResult) {
         let report = &mut file.report;
         let is_done = |unjudged: &Unjudged| match &unjudged.reason {
@@ -243,7 +244,7 @@ impl RenderingOutcome {
             return;
         }
         let path = Path::new(&*input.path);
-        // Helm renders none of these by itself: others include them.
+        // Helm does not render these by themselves: others include them.
         let is_part = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('_'));
         report.unjudged.retain_mut(|unjudged| {
             let Reason::Chart(dir) = &unjudged.reason else { return true };
@@ -262,7 +263,7 @@ impl RenderingOutcome {
         !self.charts.is_empty() && normal(Path::new(dir)).ancestors().any(|dir| self.charts.contains(dir))
     }
 
-    /// Puts what was rendered into a report, in the order of its files.
+    /// Merges the renderings into a report, in the order of its files.
     pub(super) fn join(&mut self, inputs: &[Input], report: &mut Report) {
         if self.report.charts + self.report.kustomizations == 0 {
             return;

@@ -23,7 +23,7 @@ use jobgate_lint::merge::Moved;
 use jobgate_lint::shifts::{Shifts, start};
 use jobgate_lint::{FileJudgement, Input, Loaded, Reached, Subject};
 
-/// Why a file is judged and not fixed.
+/// The reason why a file is judged but not fixed.
 const LEADS_OUT: &str = "the file is a link that leads out of the directory; name it to fix it";
 
 /// The settings and facts of a run.
@@ -44,7 +44,7 @@ pub(super) struct FileResult {
     pub(super) diff: Option<String>,
     pub(super) unwritten: Option<Unwritten>,
     pub(super) moved: Moved,
-    /// The fixed text, if others refer to what is in it, or it to what is in others.
+    /// The fixed text, if other files refer to objects in it, or it refers to objects in others.
     pub(super) text: Option<Loaded>,
 }
 
@@ -132,7 +132,7 @@ impl LintRun<'_> {
         file
     }
 
-    /// Judges the documents of a file that is not to be written, and says so where it would have been.
+    /// Judges the documents of a file that must not be written, and marks the fixes that are withheld.
     fn left_alone(&self, input: &Input, loaded: &Loaded, fixing: Fixing<'_>) -> FileResult {
         let (mut file, _) = self.documents(input, loaded, &Options { fix: None, ..*self.options }, None);
         let report = &mut file.report;

@@ -1,7 +1,7 @@
-//! Files that change one at a time, as in an editor: what the others say about claims and kustomizations is
-//! kept, so that a change costs the reading of one file.
+//! Files that change one at a time, as in an editor: the claims and kustomizations of the others are kept, so that a
+//! change costs the reading of one file.
 //!
-//! [`Session::lint`] says of a file what [`lint`](super::lint) says of it in a run over all of them.
+//! [`Session::lint`] reports on a file what [`lint`](super::lint) reports on it in a run over all of them.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -35,12 +35,12 @@ use jobgate_lint::{Content, Input};
 pub struct Session {
     /// What each file defines, if anything.
     found: BTreeMap<Arc<str>, Vec<Read>>,
-    /// All of that, put together when it is asked for: many files may change before.
+    /// All of that merged, on demand: many files may change before.
     claims: OnceCell<Arc<Claims>>,
     kustomizations: Arc<Kustomizations>,
 }
 
-/// What a session knows at one time: enough to judge a file of it elsewhere.
+/// A snapshot of a session: enough to judge a file of it elsewhere.
 #[derive(Clone, Debug)]
 pub struct Known {
     claims: Arc<Claims>,
@@ -76,11 +76,11 @@ impl Scan {
     }
 }
 
-/// What an object refers to.
+/// A reference of an object to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ObjectReference {
     kind: String,
-    /// That of the object that refers to it; empty if unknown.
+    /// The namespace of the object that refers to it; empty if unknown.
     namespace: String,
     name: String,
 }
@@ -97,7 +97,7 @@ pub struct Target {
 }
 
 impl Session {
-    /// Replaces what is known by what was found. Files that have changed since are then updated.
+    /// Replaces what is known by the results of a scan. Files that have changed since must then be updated.
     pub fn take(&mut self, scan: Scan) {
         let kustomizations = Arc::new(scan.kustomizations);
         *self = Self { found: scan.found, kustomizations, claims: OnceCell::new() };
@@ -108,7 +108,7 @@ impl Session {
         self.put(input, Defined::by(input, options))
     }
 
-    /// Takes what a file defines that was read elsewhere. Returns whether this may matter to other files.
+    /// Stores the definitions of a file that were read elsewhere. Returns whether this may matter to other files.
     pub fn put(&mut self, input: &Input, Defined(now): Defined) -> bool {
         let before = if now.is_empty() {
             self.found.remove(&input.path)
@@ -143,7 +143,7 @@ impl Session {
         })
     }
 
-    /// Returns what is known now.
+    /// Returns a snapshot.
     #[must_use]
     pub fn known(&self) -> Known {
         Known { claims: Arc::clone(self.claims()), kustomizations: Arc::clone(&self.kustomizations) }
@@ -196,7 +196,7 @@ impl Session {
 }
 
 impl Known {
-    /// Judges one file. Of a document that cannot be read yet, it says what holds for the rest of it.
+    /// Judges one file, including the rest of documents that cannot be read yet.
     #[must_use]
     pub fn lint(&self, input: &Input, policy: &Policy, facts: &Claims, options: &Options<'_>) -> Linted {
         let mut linted = self.report(input, policy, facts, options);
@@ -232,7 +232,7 @@ pub struct Fixes<'t> {
     source: &'t [u8],
     limits: Limits,
     chunks: Vec<Result<Chunk, SyntaxError>>,
-    /// The document of the last one, with its number: people fix what is in one place.
+    /// The document of the last one, with its number: people apply fixes in one place.
     last: Option<(usize, Document)>,
 }
 
@@ -359,7 +359,7 @@ fn targets(input: &Input, wanted: &ObjectReference, options: &Options<'_>) -> Ve
     found
 }
 
-/// Returns the text of a file up to a size. A pipe has none here: to read one may never end.
+/// Returns the text of a file up to a size. A pipe has none here: reading it may never end.
 #[must_use]
 pub fn text(input: &Input, limit: u64) -> Option<Arc<String>> {
     if let Content::File(path) = &input.content

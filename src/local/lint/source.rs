@@ -41,7 +41,7 @@ pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>
     }
 }
 
-/// Tells whether a file has a text, with only a window of it in memory.
+/// Tells whether a file contains one of some texts, with only a window of it in memory.
 pub(super) fn mentions(input: &Input, any: &[Finder<'_>], limit: u64) -> bool {
     match &input.content {
         Content::Bytes(bytes) => any.iter().any(|finder| finder.find(bytes).is_some()),

@@ -1,19 +1,19 @@
-//! Where rendered documents come from, as the tools say it.
+//! The origins of rendered documents, as the tools report them.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// The file of a document, as far as the tool says.
+/// The origin of a document, as far as the tool reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A file that is taken in.
+    /// A file that is included.
     File(PathBuf),
     /// A kustomization that generates it.
     Generated(PathBuf),
 }
 
-/// Takes kustomize's origin annotations out of what it renders, and returns them by document. Paths in them
-/// are relative to a directory.
+/// Removes kustomize's origin annotations from its output, and returns them by document. Paths in them are relative to
+/// a directory.
 ///
 /// kustomize prints them in one form only, at one place only, so lines are enough.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn without_origins(text: &[u8], directory: &Path) -> (Vec<u8>, Vec<Option<Or
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let mut origins = vec![None];
     let (mut in_metadata, mut in_annotations, mut in_origin) = (false, false, false);
-    // Where the line `annotations:` is in the output, as long as nothing is below it.
+    // The offset of the line `annotations:` in the output, as long as nothing is below it.
     let mut opened: Option<usize> = None;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let bare = line.trim_ascii_end();
@@ -80,8 +80,8 @@ fn origin(field: &str, directory: &Path) -> Option<Origin> {
     }
 }
 
-/// Returns the template that Helm's comment at the start of a document names, in the directory of the chart.
-/// Nothing if it names no file in the chart.
+/// Returns the template that Helm's comment at the start of a document names, in the directory of the chart. `None` if
+/// it names no file in the chart.
 #[must_use]
 pub fn of_chart(
     comment: &str,

@@ -1,4 +1,4 @@
-//! One program, with a limit of time and of output, and nothing of the user's settings.
+//! Runs one program, with a limit of time and of output, and without the user's settings.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -8,19 +8,19 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the first look at a program waits; later ones wait longer.
+/// Wait before the first check whether a program has ended; later ones wait longer.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LAST_LOOK: Duration = Duration::from_millis(20);
-/// How much of a program's standard error is read, in bytes, and how much of it is reported, in characters.
+/// Maximum bytes of a program's standard error to read, and maximum characters of it to report.
 const COMPLAINT: u64 = 64 << 10;
 const REPORTED: usize = 300;
-/// What of the environment a program gets. The rest may name plugins, clusters and networks, and hold secrets.
+/// The environment variables that a program gets. The rest may name plugins, clusters and networks, and hold secrets.
 const KEPT: [&str; 6] = ["PATH", "PATHEXT", "SYSTEMROOT", "LANG", "LC_ALL", "TZ"];
-/// What it gets besides to use the network.
+/// Those that it also gets to use the network.
 const NETWORK: [&str; 4] = ["no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 const PROXIES: [&str; 6] =
     ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
-/// What keeps settings of the tools, and is put into the scratch folder.
+/// Variables for the settings of the tools, which point into the scratch folder.
 const HOMES: [&str; 9] = [
     "HOME",
     "USERPROFILE",
@@ -32,19 +32,19 @@ const HOMES: [&str; 9] = [
     "HELM_DATA_HOME",
     "HELM_PLUGINS",
 ];
-/// Where nobody listens.
+/// An address where nobody listens.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 /// A program and its limits.
 pub(super) struct ProcessCall<'a> {
     pub(super) program: &'a Path,
     pub(super) arguments: &'a [OsString],
-    /// Where it may write.
+    /// The folder that it may write to.
     pub(super) scratch: &'a Path,
     /// Whether it may use the network, by the user's proxies.
     pub(super) network: bool,
     pub(super) time: Duration,
-    /// How many bytes it may print.
+    /// Maximum bytes of its output.
     pub(super) bytes: u64,
 }
 
@@ -123,7 +123,7 @@ impl ProcessCall<'_> {
         Err(Failure::Tool(complaint(&String::from_utf8_lossy(&said))))
     }
 
-    /// Keeps the user's settings, secrets, clusters and plugins out.
+    /// Keeps out the user's settings, secrets, clusters and plugins.
     fn surround(&self, command: &mut Command) {
         let kept = KEPT.iter().chain(PROXIES.iter().chain(&NETWORK).filter(|_| self.network));
         command.env_clear();
@@ -148,12 +148,12 @@ impl ProcessCall<'_> {
     }
 }
 
-/// A program, and all that it starts. They end when it is dropped.
+/// A program, and all that it starts, which are killed when this is dropped.
 struct ProcessGroup(Child);
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // Also after its end: what it has left behind is still of its group.
+        // Also after its end: what it has left behind is still in its group.
         #[cfg(unix)]
         if let Some(id) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process_group(id, rustix::process::Signal::KILL);
@@ -163,7 +163,7 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Returns the line that says what is wrong, fit for a report.
+/// Returns the line with the error, ready for a report.
 fn complaint(said: &str) -> String {
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| {
@@ -172,7 +172,7 @@ fn complaint(said: &str) -> String {
     });
     let first = || {
         let line = lines().next().map(unlogged)?;
-        // An error of several lines, as such a log has it.
+        // An error of several lines, in the format of such a log.
         let Some(head) = line.strip_suffix("err=<") else { return Some(Cow::Borrowed(line)) };
         let error: Vec<&str> = lines().skip(1).take_while(|line| *line != ">").collect();
         Some(if error.is_empty() { head.trim_end().into() } else { error.join(" ").into() })
@@ -182,13 +182,13 @@ fn complaint(said: &str) -> String {
     if clean.len() <= REPORTED {
         return clean.into_iter().collect();
     }
-    // What went wrong is often at the end, behind where it did.
+    // The cause is often at the end, after the place.
     let (first, last) =
         (clean.iter().take(REPORTED / 3), clean.iter().skip(clean.len() - (REPORTED - REPORTED / 3)));
     first.chain(&['…']).chain(last).collect()
 }
 
-/// Takes away what the log of a Go program puts before an error: the time and the process differ in each run.
+/// Removes what the log of a Go program puts before an error: the time and the process differ in each run.
 fn unlogged(line: &str) -> &str {
     let Some((head, rest)) = line.split_once("] ") else { return line };
     let is_head = head.starts_with(['E', 'F', 'W', 'I'])

@@ -15,7 +15,7 @@ use jobgate_report::{Filled, Reapply};
 enum Manifest {
     /// The manifest itself.
     Applied(Value),
-    /// The fields that server-side applies own, of all managers.
+    /// The fields owned by server-side applies of any manager.
     Owned(Value),
 }
 
@@ -98,7 +98,7 @@ pub(super) fn filled(object: &Value) -> Vec<Filled> {
     found
 }
 
-/// Returns the tolerations after those of the author.
+/// Returns the tolerations that follow the author's own.
 fn tolerations(list: &Part<'_>, manifest: &Manifest, workload: &Workload<'_>) -> Option<Filled> {
     let live = list.value?.as_array()?;
     let (beginning, reapply) = match manifest.says(&list.pointer) {

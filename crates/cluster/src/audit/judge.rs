@@ -1,4 +1,4 @@
-//! Whether a stored object is judged, and as what.
+//! Decides whether a stored object is judged, and as what.
 
 use std::collections::HashSet;
 
@@ -13,18 +13,18 @@ use jobgate_core::kinds::registration::SYSTEM;
 use jobgate_core::kinds::{Children, Kind, Workload};
 use jobgate_core::text::value::Value;
 
-/// What judging needs.
+/// The inputs for judging an object.
 pub(super) struct AuditJudge<'a> {
     pub(super) policy: &'a Policy,
     pub(super) facts: &'a (dyn Facts + Sync),
     pub(super) options: &'a Options,
-    /// The uids of the objects that were read and whose controllers create others.
+    /// The uids of those objects read so far whose controllers create others.
     pub(super) parents: HashSet<Box<str>>,
-    /// Whether these are all of them in the audited namespaces.
+    /// Whether `parents` is complete for the audited namespaces.
     pub(super) all_parents: bool,
 }
 
-/// What was done with an object.
+/// The outcome for one object.
 pub(super) enum AuditOutcome {
     Judged(Verdict),
     Child,
@@ -40,7 +40,7 @@ impl AuditJudge<'_> {
         item: &RawValue,
     ) -> Result<(Value, AuditOutcome), serde_json::Error> {
         let mut object: Value = serde_json::from_str(item.get())?;
-        // Items of a list of a built-in kind have no type; the list has.
+        // Items in a list of a built-in kind have no type; only the list has one.
         if let Value::Object(fields) = &mut object {
             fields.insert("apiVersion".to_owned(), format!("{}/{}", kind.group, kind.version).into());
             fields.insert("kind".to_owned(), kind.name.into());

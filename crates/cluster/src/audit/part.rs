@@ -1,4 +1,4 @@
-//! What is kept of a list: findings, counts, and the text of a few objects.
+//! The results kept from a list: findings, counts, and the text of a few objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use jobgate_report::{
     Filled, Holdings, Impact, LeftOut, Located, Location, ObjectId, Related, Report, Tally, span,
 };
 
-/// Objects of a list whose text is kept, besides one for each rule and level: the report shows about as many
-/// findings one by one.
+/// Maximum number of objects in a list whose text is kept, besides one for each rule and level: the report
+/// shows about as many findings individually.
 const MAX_SOURCES: usize = 40;
 
 /// The results of one list.
@@ -52,7 +52,7 @@ impl AuditPart {
         if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| !kind.children.is_empty())) {
             self.parents.push(uid.into());
         }
-        // Children of controllers, too: who made a Job does not end its pods.
+        // Children of controllers, too: the maker of a Job does not end its pods.
         if !matches!(fate, AuditOutcome::System) {
             self.terminating.extend(Candidate::of(object));
         }
@@ -122,7 +122,7 @@ fn key(object: &Value, identity: &ObjectId) -> Arc<str> {
     format!("{}/{}", kind.to_lowercase(), identity.full_name()).into()
 }
 
-/// Tells whether pods with accelerators may run on though the object has finished.
+/// Returns whether pods with accelerators may keep running although the object has finished.
 fn holds_accelerators(object: &Value) -> bool {
     Workload::of(object).is_some_and(|workload| {
         workload.kind.release.is_some_and(|release| {
@@ -132,7 +132,7 @@ fn holds_accelerators(object: &Value) -> bool {
     })
 }
 
-/// An object without what its owner did not write, for excerpts.
+/// The text of an object for excerpts, without `status` and `managedFields`, which its owner did not write.
 struct ExcerptText {
     source: Arc<String>,
     document: yaml::Document,

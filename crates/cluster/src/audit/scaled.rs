@@ -1,4 +1,4 @@
-//! What came in through the subresource `scale`, for which no webhook is called.
+//! Changes made through the subresource `scale`, for which no webhook is called.
 
 use jobgate_core::judge::engine::{self, Request};
 use jobgate_core::judge::facts::Facts;
@@ -9,13 +9,13 @@ use jobgate_core::kinds::{Kind, Path};
 use jobgate_core::text::pointer::Pointer;
 use jobgate_core::text::value::Value;
 
-/// The longest name of a writer that is repeated, in characters.
+/// Maximum length of a writer's name in a message, in characters.
 const LONGEST_MANAGER: usize = 64;
 
-/// Adds to each finding that is there only for a number of pods which was set through the subresource, that it
-/// was, and by whom.
+/// Notes, on each finding that only exists because of the number of pods, that this number was set through
+/// the subresource, and by whom.
 ///
-/// The number before is not known. What is not found with one pod is there because of the others.
+/// The previous number is unknown. A finding that does not exist with one pod exists because of the others.
 pub(super) fn explain(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, verdict: &mut Verdict) {
     let object = request.object;
     let Some(path) = Kind::of(object).and_then(|kind| kind.scale) else { return };
@@ -41,8 +41,8 @@ pub(super) fn explain(policy: &Policy, facts: &dyn Facts, request: &Request<'_>,
     }
 }
 
-/// Returns who set a field through the subresource, if that was the last write of it: the API server notes it
-/// in `managedFields`.
+/// Returns who set a field through the subresource, if that was its last write: the API server records it in
+/// `managedFields`.
 fn writer(object: &Value, path: Path) -> Option<&str> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?;
     let owns = |entry: &&Value| {

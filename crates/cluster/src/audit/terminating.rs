@@ -12,13 +12,14 @@ use jobgate_core::kinds::Kind;
 use jobgate_core::text::value::Value;
 use jobgate_report::{Stuck, StuckPod};
 
-/// How long pods may terminate without being reported. A pod has 30 seconds unless its template gives it more.
+/// How long pods may be terminating without being reported. A pod has 30 seconds unless its template allows
+/// more.
 const LONG: SignedDuration = SignedDuration::from_mins(10);
-/// Of how many Jobs the pods are looked up.
+/// Maximum number of Jobs whose pods are looked up.
 const MAX_JOBS: usize = 100;
-/// How many pods of a Job are kept.
+/// Maximum number of pods kept for each Job.
 const MAX_PODS: usize = 20;
-/// The label of a Job's pods with its name.
+/// The label on pods with the name of their Job.
 const LABEL: &str = "batch.kubernetes.io/job-name";
 
 /// A Job with pods that are terminating.
@@ -27,12 +28,12 @@ pub(super) struct Candidate {
     namespace: String,
     name: String,
     pods: i64,
-    /// When its status was written last: since then at least they have been terminating.
+    /// When its status was last written: the pods have been terminating at least since then.
     written: Option<Timestamp>,
 }
 
 impl Candidate {
-    /// Returns the candidate that an object is, if it is a Job with pods that are terminating.
+    /// Returns a candidate if the object is a Job with pods that are terminating.
     pub(super) fn of(object: &Value) -> Option<Self> {
         if Kind::of(object)? != Kind::JOB {
             return None;
@@ -49,8 +50,9 @@ impl Candidate {
     }
 }
 
-/// Looks up the pods of Jobs, and returns those Jobs whose pods have been terminating for long, with notices of
-/// what could not be read. Without the pods, the last write of a Job's status says how long it has been at least.
+/// Looks up the pods of Jobs, and returns the Jobs whose pods have been terminating for too long, with
+/// notices about what could not be read. If the pods are unknown, the last write of a Job's status is the
+/// latest possible start.
 pub(super) async fn stuck(
     client: &Client,
     mut candidates: Vec<Candidate>,
@@ -86,7 +88,7 @@ pub(super) async fn stuck(
     (found, notices)
 }
 
-/// Returns the pods of a Job that have been terminating for long, the oldest first.
+/// Returns the pods of a Job that have been terminating for too long, the oldest first.
 async fn pods_of(client: &Client, job: &Candidate, now: Timestamp) -> Result<Vec<StuckPod>, Failure> {
     let mut found = Vec::new();
     if !fetch::is_name(&job.namespace) {
@@ -107,7 +109,8 @@ async fn pods_of(client: &Client, job: &Candidate, now: Timestamp) -> Result<Vec
     }
 }
 
-/// Returns a pod that has been terminating for long. Its `deletionTimestamp` is when it was to be gone.
+/// Returns a pod that has been terminating for too long. Its `deletionTimestamp` is the time by which it
+/// should have been gone.
 fn stuck_pod(pod: &Json, now: Timestamp) -> Option<StuckPod> {
     let metadata = &pod["metadata"];
     let due: Timestamp = metadata["deletionTimestamp"].as_str()?.parse().ok()?;

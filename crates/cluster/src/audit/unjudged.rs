@@ -1,4 +1,4 @@
-//! The batch kinds in a cluster that are not judged.
+//! The batch kinds in a cluster that Jobgate does not judge.
 
 use super::object;
 use crate::chain;
@@ -8,8 +8,8 @@ use jobgate_core::kinds::others;
 use jobgate_core::text::value::Value;
 use jobgate_report::Unjudged;
 
-/// Returns which batch kinds that are not judged the cluster holds, and what could not be counted. A cluster
-/// that does not say what it serves holds none that we could name.
+/// Returns the unjudged batch kinds of which there are objects, and the kinds that could not be counted.
+/// Empty if the cluster does not list its API groups.
 pub(super) async fn others_in(connection: &Connection, namespaces: &[String]) -> Vec<Unjudged> {
     let mut found = Vec::new();
     let Ok(groups) = object(connection, "/apis".to_owned()).await else { return found };

@@ -15,14 +15,14 @@ use crate::text::patch::Op;
 use crate::text::pointer::Token;
 use crate::text::value::Value;
 
-/// The largest patch that is sent, in bytes of the places that it changes: a key on the way may be as long as
+/// The largest patch that is sent, in bytes of the places that it changes: a key on the path may be as long as
 /// the object.
 const MAX_PATCH_PLACE_BYTES: usize = 256 << 10;
 
 /// Why a patch is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Doubt {
-    /// An operation names a place that is not there, in at least one of the engines that might apply it.
+    /// An operation names a missing place, in at least one of the engines that might apply it.
     #[error("it does not apply to the received object")]
     DoesNotApply,
     /// It changes a place that no rule has declared.
@@ -34,7 +34,7 @@ pub enum Doubt {
     /// The patched object would be denied for something new.
     #[error("the patched object would have a new denial")]
     NewDenial,
-    /// It is far larger than any rule has reason to make it.
+    /// It is far larger than any rule needs.
     #[error("it is too large")]
     TooLarge,
 }
@@ -53,8 +53,8 @@ impl Doubt {
     }
 }
 
-/// Returns the operations of a verdict by some rules if they pass every check; `judge` judges the patched object, at
-/// least by those that deny or fill in.
+/// Returns the operations of a verdict by `rules` if they pass every check. `judge` judges the patched object,
+/// at least by the rules that deny or fill in.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub(crate) fn checked_patch(
     if places.sum::<usize>() > MAX_PATCH_PLACE_BYTES {
         return Err(Doubt::TooLarge);
     }
-    // The whole document is a place to some engines and none to others.
+    // Some engines accept the whole document as a place, others do not.
     if ops.iter().any(|op| op.pointer().is_root()) {
         return Err(Doubt::DoesNotApply);
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The steps are the webhook's own ([`crate::judge::engine`], [`crate::admission`]) and those of
-//! [`crate::judge::api`]. What is found says what the webhook says, and points into the manifest:
-//! the linter finds the files, the documents and the lines.
+//! [`crate::judge::api`]. Findings have the webhook's words and point into the manifest: the linter finds the
+//! files, the documents and the lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub struct Question<'a> {
     pub namespace: &'a str,
     /// Whether unknown fields are rejected, kubectl's default, or dropped.
     pub strict: bool,
-    /// Today, for exemptions that end. Without it they hold.
+    /// Today's date, for exemptions that expire. Without it they stay in force.
     pub today: Option<Date>,
 }
 
@@ -93,7 +93,7 @@ pub struct Prediction {
     pub suppressed: usize,
     /// Why Jobgate does not judge the object, if it does not.
     pub skipped: Option<Skipped>,
-    /// Why a patch that Jobgate has made is not sent, if there is one.
+    /// Why Jobgate's patch is not sent, if it is withheld.
     pub doubt: Option<Doubt>,
     /// The webhook's patch, for the object as the API server sends it: with defaults.
     pub patch: Vec<Op>,
@@ -154,7 +154,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     let validate = if patch.is_empty() { mutate.clone() } else { judge(&stored, Origin::Admission) };
     // A body that cannot be read reaches no webhook.
     let (patch, doubt) = if server.unreadable { (Vec::new(), None) } else { (patch, doubt) };
-    // Whether the operator's webhook is there is not known: it may be another one, or none.
+    // The operator's webhook is unknown: it may be another one, or missing.
     let refuses = |finding: &Finding| finding.level == Level::Deny && finding.rule != TRAINING_OPERATOR;
     let refuses = server.findings.iter().any(refuses);
     let outcome = match () {
@@ -204,7 +204,7 @@ pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
     if !namespace.is_empty() {
         metadata.insert("namespace".to_owned(), namespace.into());
     }
-    // kubectl's own mark tells an author's choice from a default.
+    // kubectl's annotation distinguishes an author's choice from a default.
     let annotations = metadata.get_or_insert_with("annotations", || json!({}));
     if let Some(annotations) = annotations.as_object_mut() {
         annotations.insert(apply::LAST_APPLIED.to_owned(), object.to_string().into());
@@ -212,7 +212,7 @@ pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
     sent
 }
 
-/// Takes kubectl's mark out again, which the author has not written and does not want to read.
+/// Removes kubectl's annotation, which the author neither wrote nor wants to read, and an empty status.
 fn without_marks(mut stored: Value, object: &Value) -> Value {
     let wrote_annotations = object.pointer("/metadata/annotations").is_some_and(Value::is_object);
     if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -237,7 +237,7 @@ fn without_marks(mut stored: Value, object: &Value) -> Value {
 /// the second.
 fn told(mutate: &Verdict, validate: &Verdict, written: &Verdict, object: &Value) -> Vec<Finding> {
     let judged: BTreeSet<_> = validate.findings.iter().map(key).collect();
-    // Of several that are the same the first one counts.
+    // Of equal findings the first one counts.
     let known: BTreeMap<_, _> =
         written.findings.iter().rev().map(|finding| (key(finding), finding)).collect();
     let filled = mutate.findings.iter().filter(|finding| finding.fills && !judged.contains(&key(finding)));
@@ -247,7 +247,7 @@ fn told(mutate: &Verdict, validate: &Verdict, written: &Verdict, object: &Value)
         .collect()
 }
 
-/// Returns what tells a finding from others of the same object.
+/// Returns the parts that identify a finding within its object.
 fn key(finding: &Finding) -> (&str, &Pointer) {
     (&finding.rule, &finding.path)
 }
@@ -324,7 +324,7 @@ mod tests {
                 &["deny field-type spec.activeDeadlineSeconds"],
             ),
             (json!({"parallelism": -1}), Predicted::Rejected, &["deny api-server spec.parallelism"]),
-            // The first call sees it before the API server does, and says everything.
+            // `/mutate` sees it before the API server does, and lists everything.
             (
                 json!({"parallelism": -1, "template": {"spec": {"restartPolicy": null}}}),
                 Predicted::Denied,

@@ -1,4 +1,4 @@
-//! The JSON of a review, before anything of it is parsed that need not be.
+//! The JSON of a review, parsed only as far as needed.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::text::value::{Value, ValueReader};
 /// The longest `uid` that is echoed, in bytes. The API server's are 36 long.
 pub(super) const LONGEST_UID: usize = 256;
 
-/// A review before anything is parsed that need not be.
+/// A review, parsed only as far as needed.
 #[derive(Debug, Default)]
 pub(super) struct Envelope<'a> {
     pub(super) head: Head<'a>,
@@ -24,7 +24,7 @@ pub(super) struct Envelope<'a> {
     pub(super) has_request: bool,
     pub(super) object: Option<&'a RawValue>,
     pub(super) old: Option<&'a RawValue>,
-    /// What is kept of objects that are created, if they are skimmed as they come.
+    /// What to keep of a created object, if it is skimmed while the body is read.
     skims: Option<SkimKeep>,
     pub(super) skimmed: Option<(Kind, Value)>,
 }
@@ -40,7 +40,7 @@ impl<'a> Envelope<'a> {
         (envelope, read.err())
     }
 
-    /// Reads a whole body, and skims an object that is created as it comes.
+    /// Reads a whole body, and skims a created object in the same pass.
     pub(super) fn skim(body: &'a [u8], keep: SkimKeep) -> Option<Self> {
         let mut envelope = Self { skims: Some(keep), ..Self::default() };
         let mut json = serde_json::Deserializer::from_str(str::from_utf8(body).ok()?);
@@ -113,7 +113,7 @@ enum EnvelopeLevel {
     Request,
 }
 
-/// Reads one mapping of a review into an envelope, and passes over a value of any other type.
+/// Reads one mapping of a review into an envelope, and skips a value of any other type.
 #[derive(Debug)]
 struct EnvelopeReader<'e, 'a> {
     envelope: &'e mut Envelope<'a>,
@@ -184,8 +184,8 @@ impl<'a> Visitor<'a> for EnvelopeReader<'_, 'a> {
     }
 }
 
-/// Returns a body as it is or, if it is no UTF-8, with a question mark for each byte that is none: no field has
-/// one in its name, and the text is as long as it was.
+/// Returns a body with a question mark for each byte that is not UTF-8: no field has one in its name, and the
+/// length stays the same.
 pub(super) fn legible(body: &[u8]) -> Cow<'_, [u8]> {
     if str::from_utf8(body).is_ok() {
         return Cow::Borrowed(body);
@@ -198,9 +198,9 @@ pub(super) fn legible(body: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// Tells whether two objects have the same spec, at any depth and whether they can be read or not.
+/// Tells whether two objects have the same spec, at any depth, readable or not.
 ///
-/// Their bytes tell: the API server writes both with the same encoder, which puts fields into an order.
+/// Compares bytes: the API server writes both with the same encoder, which orders fields.
 pub(super) fn have_same_spec(object: &RawValue, old: &RawValue) -> bool {
     SpecReader::of(object).zip(SpecReader::of(old)).is_some_and(|(new, old)| new == old)
 }
@@ -209,7 +209,7 @@ pub(super) fn have_same_spec(object: &RawValue, old: &RawValue) -> bool {
 struct SpecReader;
 
 impl SpecReader {
-    /// Returns the text, which may be missing; nothing if a key cannot be read, which may be another `spec`.
+    /// Returns the text, which may be missing; nothing if a key cannot be read, since it may be another `spec`.
     fn of(object: &RawValue) -> Option<Option<&str>> {
         let mut json = serde_json::Deserializer::from_str(object.get());
         json.deserialize_map(Self).ok()

@@ -5,13 +5,13 @@ use crate::admission::check::Doubt;
 /// Something that went wrong in Jobgate or in the request. The request is allowed and the fault is counted;
 /// see [`Fault::is_ours`].
 ///
-/// An object that cannot be read is none: it is denied, or has the spec that it had.
+/// An unreadable object is not a fault: it is denied, or keeps its old spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// The body is no AdmissionReview.
+    /// The body is not an AdmissionReview.
     ///
-    /// Not ours: no user makes an API server send one, and anyone who can reach the port can. Nothing is
-    /// stored for whoever is no API server, so nothing passes.
+    /// Not ours: no user can make an API server send one, but anyone who can reach the port can. Nothing is
+    /// stored for a sender that is not an API server, so no object passes.
     Malformed,
     /// `object` is missing.
     ///
@@ -23,8 +23,8 @@ pub enum Fault {
     KindMismatch,
     /// A patch was made and does not fit.
     ///
-    /// Ours, but for one that is too large: any user can write an object that needs such a patch. Neither lets
-    /// an object pass: `/validate` judges it as it is.
+    /// Ours, except for one that is too large: any user can write an object that needs such a patch. Neither
+    /// lets an object pass: `/validate` judges it as it is.
     Patch(Doubt),
     /// A rule panicked.
     ///
@@ -47,14 +47,14 @@ impl Fault {
         Self::Patch(Doubt::NewDenial),
     ];
 
-    /// Faults that no user of an API server can cause: such an API server is incompatible with Jobgate. Where
-    /// callers have to show who they are, these alert, too.
+    /// Faults that no user of an API server can cause: an API server that causes them is incompatible with
+    /// Jobgate. Where callers authenticate, these alert as well.
     pub const NOT_OF_AN_API_SERVER: [Self; 3] = [Self::Malformed, Self::ObjectMissing, Self::KindMismatch];
 
     /// Tells whether it is a fault of Jobgate, which alerts its operators, and not of the caller.
     ///
-    /// Whatever lets an object that an API server sends pass unjudged is ours. What anyone can send who
-    /// reaches the port must not page anyone.
+    /// Whatever lets an API server's object pass unjudged is ours. A request that anyone who reaches the port
+    /// can send must not page anyone.
     #[must_use]
     pub fn is_ours(self) -> bool {
         match self {

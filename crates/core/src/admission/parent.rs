@@ -5,12 +5,12 @@ use crate::judge::facts::WantedParent;
 use crate::judge::policy::Policy;
 use crate::judge::trust;
 
-/// The warning where a trusted controller's parent was not looked up, and nothing says why.
+/// The warning if the parent of a trusted controller's object was not looked up, and there is no other caveat.
 pub(super) const UNSEEN: &str = "jobgate trusts the maker of this object without a look at its parent";
 
 impl Review<'_> {
-    /// Returns the parent to look up: the user is a trusted controller that says it made the object for it. It
-    /// comes before claims and runtimes, which do not matter if the object is not judged.
+    /// Returns the parent for which a trusted controller says that it made the object. Look it up before claims
+    /// and runtimes, which do not matter if the object is not judged.
     #[must_use]
     pub fn parent(&self, policy: &Policy) -> Option<WantedParent> {
         let Subject::Object(change) = &self.subject else { return None };

@@ -7,13 +7,13 @@ use crate::judge::api::defaults::defaulted;
 use crate::kinds::Kind;
 use crate::text::value::{Value, json};
 
-/// Returns the AdmissionReview of `kubectl apply` of a manifest, which updates `old` if that is there; nothing
-/// for a kind that Jobgate does not judge. `namespace` is for a manifest without one.
+/// Returns the AdmissionReview of `kubectl apply` of a manifest, which updates `old` if given; nothing for a
+/// kind that Jobgate does not judge. `namespace` is for a manifest without one.
 ///
-/// The object is as the API server sends it: with defaults and kubectl's annotation. What only a server adds
-/// is missing: `uid`, `creationTimestamp`, `generation`, `managedFields`, and the selector and labels of a Job
-/// that have its uid. The `uid` of the request depends on the object
-/// alone, so that the same manifest makes the same review.
+/// The object is as the API server sends it: with defaults and kubectl's annotation. Fields that only a server
+/// adds are missing: `uid`, `creationTimestamp`, `generation`, `managedFields`, and the selector and labels of
+/// a Job that have its uid. The `uid` of the request depends only on the object and the operation, so that the
+/// same manifest makes the same review.
 #[must_use]
 pub fn request(object: &Value, old: Option<&Value>, namespace: &str) -> Option<Value> {
     let kind = Kind::of(object)?;
@@ -23,7 +23,7 @@ pub fn request(object: &Value, old: Option<&Value>, namespace: &str) -> Option<V
         let own = own.filter(|own| !own.is_empty()).unwrap_or(namespace).to_owned();
         if kind.cluster_scoped { String::new() } else { own }
     };
-    // The one that exists has been applied, too.
+    // The existing object has been applied, too.
     let old = old.map(|old| (sent(old, None, &own(object)), defaulted(old)));
     let object_sent = sent(object, old.as_ref().map(|(_, old)| old), &own(object));
     let gvk = json!({"group": group, "version": version, "kind": kind.name});
@@ -54,11 +54,11 @@ pub fn request(object: &Value, old: Option<&Value>, namespace: &str) -> Option<V
     Some(json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}))
 }
 
-/// Returns a UUID made from a text.
+/// Returns a UUID made from an object and an operation.
 fn uid(object: &Value, operation: &str) -> String {
     let hash = Sha256::digest(format!("{operation} {object}"));
     let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    // Version 8: made in a way of one's own.
+    // Version 8: a custom scheme.
     format!("{}-{}-8{}-a{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..32])
 }
 

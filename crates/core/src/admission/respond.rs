@@ -103,8 +103,8 @@ struct ResponseStatus<'a> {
     code: u16,
 }
 
-/// Returns the message of a denial: the number of findings and one line for each, warnings last with their
-/// own number, and what is to be said of the object's maker.
+/// Returns the message of a denial: the number of findings and one line for each, warnings last with their own
+/// number, and any advice about the object's maker.
 ///
 /// kubectl prints it after `admission webhook "…" denied the request: `.
 #[must_use]
@@ -168,7 +168,7 @@ pub(super) fn audit(policy: &Policy, verdict: &Verdict) -> BTreeMap<&'static str
     audit
 }
 
-/// Returns one line for each different finding of level `warn`, and a last line that counts the omitted ones.
+/// Returns one line for each distinct finding of level `warn`, and a last line that counts the omitted ones.
 #[must_use]
 pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
@@ -181,7 +181,7 @@ pub(super) fn warnings(findings: &[Finding]) -> Vec<String> {
         }
         let mut text = short_line(finding, WarningKeep::Message);
         if out.contains(&text) {
-            // The same is wrong in another place.
+            // The same problem in another place.
             text = short_line(finding, WarningKeep::Path);
         }
         if !out.contains(&text) {
@@ -204,7 +204,7 @@ pub(super) fn filled_in(findings: &[Finding]) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
     let mut more = 0_usize;
     for finding in fills() {
-        // What does not fit is counted: there may be as many as the object has parts.
+        // Fills that do not fit are only counted: there may be as many as the object has parts.
         if paths.len() > MOST_FILLS {
             more += finding.count();
             continue;
@@ -303,7 +303,7 @@ fn short_line(finding: &Finding, keep: WarningKeep) -> String {
     let kept = |line: &FindingLine| clauses_that_fit(line).map(|text| (text.len() - line.message, text));
     let without_beginning =
         ends.filter_map(|at| kept(&line_at(finding, &format!("…{}", &path[at..]), false, ENOUGH)));
-    // Of those that say the same, the first has most of the path.
+    // Of lines with the same message, the first has most of the path.
     let longer = |best: (usize, String), next: (usize, String)| if next.0 > best.0 { next } else { best };
     let mut lines = kept(&whole).into_iter().chain(without_beginning);
     let best = if keep == WarningKeep::Path { lines.next() } else { lines.reduce(longer) };
@@ -325,7 +325,7 @@ fn clauses_that_fit(line: &FindingLine) -> Option<String> {
         .into_iter()
         .flat_map(|end| bare[message..].match_indices(end))
         .map(|(at, _)| message + at);
-    // An odd number of backticks is the inside of a name or value.
+    // An odd number of backticks means the inside of a name or value.
     let is_whole = |end: usize| bare[message..end].matches('`').count().is_multiple_of(2);
     // What comes before a message's main clause says nothing alone.
     let opening = OPENING.iter().any(|word| bare[message..].starts_with(word));
@@ -334,7 +334,7 @@ fn clauses_that_fit(line: &FindingLine) -> Option<String> {
     clauses.filter(whole).map(|end| bare[..end].to_owned()).filter(|text| fits(text)).max_by_key(String::len)
 }
 
-/// How messages begin whose main clause comes after the first comma.
+/// The first words of messages whose main clause comes after the first comma.
 const OPENING: [&str; 6] = ["after ", "if ", "in ", "where ", "with ", "without "];
 
 /// Returns a text as one warning: one line, not too long.
@@ -375,7 +375,7 @@ fn line(finding: &Finding, with_help: bool, limit: usize) -> FindingLine {
     line_at(finding, &path, with_help, limit)
 }
 
-/// Returns a finding as one line, with other words for its path.
+/// Returns a finding as one line, with the given text for its path.
 fn line_at(finding: &Finding, path: &str, with_help: bool, limit: usize) -> FindingLine {
     meter::spend(1);
     let mut text = finding.rule.to_string();
@@ -402,7 +402,7 @@ fn ceil_char(text: &str, offset: usize) -> usize {
     (offset..text.len()).find(|offset| text.is_char_boundary(*offset)).unwrap_or(text.len())
 }
 
-/// Puts a space in the place of everything that would break a line, colour a terminal, or turn text around.
+/// Replaces every character that would break a line, colour a terminal or reverse text with a space.
 pub(super) fn one_line(text: &str) -> String {
     let turns = |c: char| match c {
         '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{feff}' => true,

@@ -1,8 +1,8 @@
 //! An AdmissionReview request: borrowed, lenient, and readable even if it is cut off.
 //!
 //! Nothing here is derived, for three reasons: of two equal keys the last one counts, as in the API server's
-//! decoder, where derived code fails; a field of an unexpected type reads as unset; and a review that breaks
-//! off can still be answered by the `uid` that was read before.
+//! decoder, where derived code fails; a field of an unexpected type reads as unset; and a truncated review can
+//! still be answered by the `uid` that was read before the end.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ pub struct Head<'a> {
     pub subresource: Cow<'a, str>,
     /// The user of the request.
     pub user: Cow<'a, str>,
-    /// Whether nothing is stored, whatever the answers are.
+    /// Whether it is a dry run, which stores nothing.
     pub dry_run: bool,
 }
 
@@ -101,8 +101,7 @@ pub struct Review<'a> {
     /// The claims whose access modes a rule may look up, each once: those that can cause a denial first, and
     /// of these the ones with names like checkpoints. The caller decides how many to look up.
     pub claims: Vec<WantedClaim>,
-    /// The runtimes in which the jobs of the object run. What they are decides which claims are used: see
-    /// [`Self::know`].
+    /// The runtimes in which the jobs of the object run. They decide which claims are used: see [`Self::know`].
     pub runtimes: Vec<WantedRuntime>,
     needs: Needs,
 }
@@ -112,12 +111,12 @@ pub struct Review<'a> {
 pub enum Subject<'a> {
     /// An object of a kind that is judged.
     Object(Box<Change<'a>>),
-    /// Nothing of Jobgate's business.
+    /// A request that Jobgate does not judge.
     Pass(Pass),
     /// Something that no API server sends.
     Fault(Fault),
-    /// An update of an object that cannot be read, or could not before, with its spec as it was: labels,
-    /// finalizers and status are the business of controllers.
+    /// An update that keeps the spec of an object that cannot be read, or could not be before: labels,
+    /// finalizers and status are up to controllers.
     SameSpec,
     /// An object beyond a documented limit; admitting it unread would bypass every rule.
     Unread(Unreadable),
@@ -126,14 +125,14 @@ pub enum Subject<'a> {
 /// Why an object is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// What rules read of it nests deeper than 128 levels.
+    /// The part that rules read nests deeper than 128 levels.
     TooDeep,
     /// It has a number or a character that does not exist: `1e999`, or half of a surrogate pair.
     OutOfRange,
 }
 
 impl Unreadable {
-    /// Returns what to tell the author.
+    /// Returns the message for the author.
     #[must_use]
     pub fn problem(self) -> &'static str {
         match self {
@@ -154,18 +153,18 @@ pub struct Change<'a> {
     pub operation: Operation,
     /// The kind in `request.kind`, which is also that of the object.
     pub kind: Kind,
-    /// The object, without what no rule reads.
+    /// The object, without the parts that no rule reads.
     pub object: Value,
-    /// On UPDATE: what it replaces, read in the same way; nothing if that cannot be read, so that the object
-    /// is judged as a new one.
+    /// On UPDATE: the object that it replaces, read in the same way; nothing if that cannot be read, so that
+    /// the object is judged as a new one.
     pub old: Option<Value>,
     /// On UPDATE: whether both have the same spec, byte for byte.
     pub same_spec: bool,
-    /// On UPDATE, if both are read: both as they came.
+    /// On UPDATE, if both are read: their texts.
     pub(super) texts: Option<Texts<'a>>,
 }
 
-/// The objects of an UPDATE as they came.
+/// The objects of an UPDATE as received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Texts<'a> {
     object: &'a str,
@@ -173,14 +172,14 @@ pub(super) struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Reads both with all that they have, the new one first; nothing if one of them cannot be read so.
+    /// Reads both in full, the new one first; nothing if one of them cannot be read that way.
     pub(super) fn whole(&self) -> Option<(Value, Value)> {
         let read = |text: &str| parse(text, SkimKeep::Whole).ok();
         Some((read(self.object)?, read(self.old)?))
     }
 }
 
-/// A body that is no review.
+/// A body that is not a review.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("read the AdmissionReview: {reason}")]
 pub struct Malformed<'a> {
@@ -191,8 +190,8 @@ pub struct Malformed<'a> {
 }
 
 impl<'a> Review<'a> {
-    /// Reads a review for rules with these needs, and without what none of them reads: nothing there makes an
-    /// object unreadable, or exempts it.
+    /// Reads a review for rules with these needs, without the parts that none of them reads: nothing there
+    /// makes an object unreadable, or exempts it.
     ///
     /// # Errors
     ///
@@ -212,8 +211,7 @@ impl<'a> Review<'a> {
 
     /// Reads the selected part of the objects.
     ///
-    /// The API server hands on what a user wrote into `fieldsV1` without looking at it, so its bytes may be
-    /// no UTF-8.
+    /// The API server passes on what a user wrote into `fieldsV1` unchecked, so it may not be UTF-8.
     fn read_with(keep: SkimKeep, needs: Needs, body: &'a [u8]) -> Result<Self, Malformed<'a>> {
         match legible(body) {
             Cow::Borrowed(body) => Self::read_text(keep, needs, body),
@@ -244,8 +242,8 @@ impl<'a> Review<'a> {
         Err(Malformed { reason, head: Box::new(head) })
     }
 
-    /// Returns a review that borrows nothing: without the texts of its objects, of which there would be one
-    /// more copy than a review is weighed for.
+    /// Returns a review that borrows nothing. It drops the texts of the objects: the weight of a review does
+    /// not allow for another copy.
     fn into_owned(self) -> Review<'static> {
         let Self { head, subject, claims, runtimes, needs } = self;
         let subject = match subject {
@@ -261,10 +259,10 @@ impl<'a> Review<'a> {
         Review { head: head.into_owned(), subject, claims, runtimes, needs }
     }
 
-    /// Reads a review in one pass over the body, in which a new object is skimmed; nothing for one that is
-    /// unusual.
+    /// Reads a review in one pass over the body, in which a new object is skimmed; nothing for an unusual
+    /// review.
     ///
-    /// It reads nothing that [`Self::read_with`] would read otherwise, and leaves to it what it cannot read.
+    /// It reads nothing differently from [`Self::read_with`], and leaves to it what it cannot read.
     fn skim(body: &'a [u8], needs: Needs) -> Option<Self> {
         let keep = SkimKeep::Object(needs);
         let Envelope { head, is_review, object, old, skimmed, .. } = Envelope::skim(body, keep)?;
@@ -275,7 +273,7 @@ impl<'a> Review<'a> {
             let subject = examine(keep, &head, object, old);
             return Some(Self::of(head, subject, needs));
         };
-        // What the object was skimmed for may have been taken back behind it, and so may the object.
+        // Later fields may have changed what the object was skimmed for, or replaced the object.
         let sound = object.is_none() && head.creates() == Some(kind) && Kind::of(&skimmed) == Some(kind);
         let change = Change {
             operation: Operation::Create,
@@ -306,8 +304,7 @@ pub(super) fn head_of_prefix(prefix: &[u8]) -> Head<'_> {
     Envelope::read(prefix).0.head
 }
 
-/// Tells whether the object in a body has the spec of the object that it replaces; read without parsing
-/// values.
+/// Tells whether the object in a body has the spec of the object that it replaces, without parsing values.
 pub(super) fn keeps_spec(body: &[u8]) -> bool {
     let (Envelope { object, old, .. }, _) = Envelope::read(body);
     object.zip(old).is_some_and(|(object, old)| have_same_spec(object, old))
@@ -351,9 +348,9 @@ fn examine<'a>(
     };
     let old = match old_text.map(|old| read(old.get(), keep)) {
         Some(Err(_)) if same_spec => return Subject::SameSpec,
-        // What cannot be read exempts nothing.
+        // An unreadable old object exempts nothing.
         Some(Err(_)) | None => None,
-        // Nor does what is of another kind: the API server sends both objects in one version.
+        // Nor does one of another kind: the API server sends both objects in one version.
         Some(Ok(old)) => Some(old).filter(|old| Kind::of(old).is_some_and(|of_old| of_old.is_same(kind))),
     };
     let same_spec = same_spec && old.is_some();
@@ -361,8 +358,8 @@ fn examine<'a>(
     Subject::Object(Box::new(Change { operation, kind, object, old, same_spec, texts }))
 }
 
-/// Reads an object. One whose status or unknown fields cannot be read is read without them: it has not
-/// finished, so that they exempt nothing.
+/// Reads an object. One whose status or unknown fields cannot be read is read without them: it counts as
+/// unfinished, so they exempt nothing.
 fn read(text: &str, keep: SkimKeep) -> Result<Value, Unreadable> {
     match (parse(text, keep), keep) {
         (Err(unreadable), SkimKeep::Object(needs)) => {
@@ -372,7 +369,7 @@ fn read(text: &str, keep: SkimKeep) -> Result<Value, Unreadable> {
     }
 }
 
-/// Parses the selected part of an object. What is not selected may nest as deeply as it likes.
+/// Parses the selected part of an object. The rest may nest to any depth.
 fn parse(text: &str, keep: SkimKeep) -> Result<Value, Unreadable> {
     let mut json = serde_json::Deserializer::from_str(text);
     ValueReader(keep).deserialize(&mut json).map_err(|error| {

@@ -1,14 +1,14 @@
 //! Reads an object without the parts that no rule in force reads.
 //!
-//! Part of a Job is probes, ports, security contexts and managed fields, which few rules read. Objects are read
-//! without them, a new one and the one that it replaces alike: whatever is in these fields, and however deeply
-//! it nests, it neither makes an object unreadable nor exempts it. A rule that reads one of these fields says so
-//! in its [`Needs`]; the fixtures and the property test read each object both ways and fail if that is forgotten.
+//! Few rules read probes, ports, security contexts and managed fields. New objects and those that they replace
+//! are both read without them: the content of these fields, however deeply nested, neither makes an object
+//! unreadable nor exempts it. A rule that reads one of them declares that in its [`Needs`]; the fixtures and
+//! the property test read each object both ways and fail if that is forgotten.
 
 use crate::judge::rule::Needs;
 use crate::text::value::Select;
 
-/// Fields of a container, and who needs them.
+/// Fields of a container, and the needs that include them.
 const OF_CONTAINER: [(&str, Needs); 6] = [
     ("livenessProbe", Needs::PROBES),
     ("ports", Needs::PORTS),
@@ -25,12 +25,12 @@ const OF_OWNED: [&str; 5] = ["f:containers", "f:initContainers", "f:metadata", "
 /// below them a user may write what they like.
 pub(super) const DEEPEST_OWNED: u8 = 12;
 
-/// A value, by the parts to skip.
+/// A sort of value, which decides the parts to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SkimKeep {
     /// An object or its fields.
     Object(Needs),
-    /// An object without its status and what else is beside its metadata and spec.
+    /// An object with only its type, metadata and spec.
     Judged(Needs),
     /// Nothing is skipped.
     Whole,
@@ -78,7 +78,7 @@ impl Select for SkimKeep {
     }
 }
 
-/// Where a field is that is passed over.
+/// The place of a skipped field.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SkimPlace {
@@ -88,11 +88,11 @@ pub(super) enum SkimPlace {
     Manager,
     /// In what an entry owns, at any depth.
     Owned,
-    /// As deep in what an entry owns as nothing is read any more.
+    /// Deeper in what an entry owns than anything is read.
     BelowOwned,
 }
 
-/// Returns every field that is passed over.
+/// Returns every skipped field.
 #[cfg(test)]
 pub(super) fn fields() -> impl Iterator<Item = (SkimPlace, &'static str)> {
     let of = |place: SkimPlace, names: &'static [&'static str]| names.iter().map(move |name| (place, *name));

@@ -13,7 +13,7 @@ use crate::kinds::{Mounted, Workload};
 /// The longest name of a namespace, in bytes.
 pub(super) const LONGEST_NAMESPACE: usize = 63;
 
-/// How many jobs in one object are judged with their runtimes: each is as much work as its runtime is large.
+/// The most jobs in one object that are judged with their runtimes: the work for each grows with its runtime.
 const MAX_JOINED: usize = 8;
 
 /// What rules may look up for one review.
@@ -32,12 +32,12 @@ struct Usage {
     pods: Option<i64>,
     /// The pod template counted last: one that has several volumes of the claim counts once.
     template: usize,
-    /// Whether its name, or that of a volume of it, is one that checkpoints have.
+    /// Whether its name, or that of a volume with it, is like those of checkpoints.
     for_checkpoints: bool,
 }
 
-/// Returns what rules with these needs may look up, without the claims of templates with no pods. Claims of a
-/// runtime are among them only if `facts` has it.
+/// Returns the claims and runtimes that rules with these needs may look up, without the claims of templates
+/// without pods. The claims of a runtime are included only if `facts` has it.
 pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts: &dyn Facts) -> WantedFacts {
     let mut all = WantedFacts::default();
     let (needs_claims, needs_runtimes) = (needs.has(Needs::CLAIMS), needs.has(Needs::RUNTIMES));
@@ -45,13 +45,13 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts
     if !needs_claims && !needs_runtimes {
         return all;
     }
-    // Nothing is in a namespace that cannot exist; and its name is repeated for each claim. What is in no
-    // namespace runs in any.
+    // A namespace with a longer name cannot exist, and its name is repeated for each claim. Cluster-scoped
+    // objects run in any namespace.
     if change.kind.cluster_scoped || head.namespace.len() > LONGEST_NAMESPACE {
         return all;
     }
     let namespace = &*head.namespace;
-    // Whether it is shared, and whether it is for checkpoints, in either object.
+    // Whether each claim is shared, and whether it is for checkpoints, in either object.
     let mut wanted: BTreeMap<Cow<'_, str>, (bool, bool)> = BTreeMap::new();
     let mut runtimes = BTreeSet::new();
     for object in [Some(&change.object), change.old.as_ref()].into_iter().flatten() {

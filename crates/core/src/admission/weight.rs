@@ -1,14 +1,14 @@
-//! Estimates what a review takes, and finds who it is from, before anything is parsed.
+//! Estimates the memory that a review takes, and finds its sender, before anything is parsed.
 //!
 //! A body of one megabyte can become two megabytes of text or forty of small mappings, and the API server
 //! accepts such an object. One pass over the bytes, some milliseconds for ten megabytes, counts its structure
 //! and finds the head of the review, wherever in the body it is.
 //!
-//! What a byte weighs is what evaluation takes at most for it. The search for costly objects
-//! (`cargo test --test load no_object_costs`) holds the two to each other, over all its shapes. Each number has
-//! half of what the value takes on top, for the findings about it.
+//! The weight of a byte is the most memory that evaluation takes for it. The search for costly objects
+//! (`cargo test --test load no_object_costs`) compares the two over all its shapes. Each number includes half
+//! of what the value takes on top, for the findings about it.
 
-/// What any review takes, whatever is in it: what rules note of its few parts, and the answer.
+/// The weight of any review, whatever is in it: for what rules note about its few parts, and for the answer.
 const REVIEW: usize = 320 << 10;
 /// A mapping that is not empty, without [`ENTRY`] of its first entry: room for four entries of 56 bytes.
 const MAPPING: usize = 240;
@@ -26,9 +26,9 @@ const MAX_PER_BYTE: usize = 90;
 /// Bodies up to this size get the maximum weight, which is cheaper than counting: 1 µs per KiB.
 const NOT_WORTH_A_LOOK: usize = 16 << 10;
 
-/// What a review takes at most, and who it is from, as far as its bytes tell without being parsed.
+/// The most memory that a review takes, and its sender, as far as its bytes show without being parsed.
 ///
-/// Names are as they are written, escapes and all: they are only compared. Of equal keys the last one counts.
+/// Names are as written, with their escapes: they are only compared. Of equal keys the last one counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate<'b> {
     /// About how many bytes of memory judging it takes at most.
@@ -49,7 +49,7 @@ pub fn weight(body: &[u8]) -> usize {
     if body.len() <= NOT_WORTH_A_LOOK { REVIEW + MAX_PER_BYTE * body.len() } else { estimate(body).weight }
 }
 
-/// Looks a review over. A body that is no review, or breaks off, has an estimate too.
+/// Scans a review. A body that is not a review, or is truncated, has an estimate too.
 #[must_use]
 pub fn estimate(body: &[u8]) -> Estimate<'_> {
     let (mut mappings, mut entries, mut lists, mut items) = (0_usize, 0_usize, 0_usize, 0_usize);
@@ -71,7 +71,7 @@ pub fn estimate(body: &[u8]) -> Estimate<'_> {
                     at.enter();
                 }
                 b'}' | b']' => {
-                    // What is empty takes nothing.
+                    // Empty ones take nothing.
                     match (last, byte) {
                         (b'{', b'}') => mappings -= 1,
                         (b'[', b']') => lists -= 1,
@@ -135,7 +135,7 @@ enum ReviewKey {
 /// How deep the head of a review is: `request.userInfo.username`.
 const HEAD_DEPTH: usize = 3;
 
-/// Where in a review the look is: how deep, and below which keys.
+/// The place of a scan in a review: its depth, and the keys above it.
 #[derive(Debug, Default)]
 struct ReviewPlace {
     depth: usize,
@@ -237,7 +237,7 @@ mod tests {
         ] {
             assert_eq!(Estimate { weight: 0, ..estimate(text.as_bytes()) }, nothing, "{text}");
         }
-        // As much of a body that breaks off as there is.
+        // The part that a truncated body has.
         assert_eq!(estimate(&ordinary.as_bytes()[..60]).uid, b"u-1");
     }
 

@@ -1,4 +1,4 @@
-//! What a policy makes of a rule.
+//! The action that a policy sets for a rule.
 
 /// What to do about a rule's findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -7,9 +7,9 @@ pub enum Action {
     Deny,
     /// The object is admitted with a warning.
     Warn,
-    /// It is said by the linter, the dry run and the audit, and not by the webhook.
+    /// The linter, the dry run and the audit report it; the webhook does not.
     Note,
-    /// The webhook fills the value in; only for rules that can.
+    /// The webhook fills in the value; only for rules that can.
     Fill,
     /// The rule does not run.
     Ignore,
@@ -19,7 +19,7 @@ impl Action {
     /// All actions, in the order in which they are listed to people.
     pub const ALL: [Self; 5] = [Self::Deny, Self::Warn, Self::Note, Self::Fill, Self::Ignore];
 
-    /// Returns the word in a policy.
+    /// Returns the action's name in a policy.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Action {
         }
     }
 
-    /// Returns the actions that a policy may choose for a rule, by whether it can fill values in.
+    /// Returns the actions that a policy may choose for a rule; `Fill` only if the rule can fill values in.
     pub fn allowed(can_fill: bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |action| can_fill || *action != Self::Fill)
     }

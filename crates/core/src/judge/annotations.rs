@@ -33,12 +33,12 @@ pub fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     finding
 }
 
-/// How many unknown names of an annotation a finding lists; the rest is counted.
+/// Maximum unknown names of an annotation that a finding lists; the rest are counted.
 const UNKNOWN_NAMES_LISTED: usize = 3;
-/// How much of an unknown name is shown, in bytes.
+/// Maximum length of an unknown name in a message, in bytes.
 const UNKNOWN_NAME_BYTES: usize = 64;
 
-/// Returns a finding for each of Jobgate's annotations that has names which are no rule's.
+/// Returns a finding for each Jobgate annotation with names that match no rule.
 pub fn unknown_annotation_names(rules: &RuleSet, workload: &Workload<'_>) -> Vec<Finding> {
     let unknown = |key: &'static str| {
         let mut named: Vec<&str> = Vec::new();
@@ -66,10 +66,10 @@ pub fn unknown_annotation_names(rules: &RuleSet, workload: &Workload<'_>) -> Vec
     [KEEP, IGNORE].into_iter().filter_map(unknown).chain(unknown_annotations(workload)).collect()
 }
 
-/// What the names of Jobgate's annotations begin with.
+/// The prefix of Jobgate's annotations.
 const ANNOTATIONS: &str = "jobgate.dev/";
 
-/// Returns a finding for the annotations that are called as if they were Jobgate's, and are not.
+/// Returns a finding for annotations that have Jobgate's prefix, but are not Jobgate's.
 fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
     let keys = workload.metadata("annotations").and_then(Value::as_object).into_iter().flat_map(Map::keys);
     let mut unknown = keys
@@ -152,7 +152,7 @@ pub fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> 
     labels.into_iter().chain(runs).chain(first_of(&templates, "on a pod template")).collect()
 }
 
-/// Returns the mappings of some metadata in which people write annotations.
+/// Returns the mappings of some metadata in which people write annotations: annotations and labels.
 fn marks<'a>(metadata: &Part<'a>) -> [Part<'a>; 2] {
     ["annotations", "labels"].map(|key| metadata.get(key))
 }

@@ -75,7 +75,7 @@ fn check_as(object: &Value, reading: ObjectReading) -> Vec<Finding> {
     };
     let stored = defaults::stored(object);
     report_causes(object, validate::validate(&stored), &stored, applies, &mut found);
-    // It has all that is inside, which is converted again.
+    // Free it first: it contains the objects inside, which are converted again below.
     drop(stored);
     found.extend(never_fires(object));
     found.extend(of_components(object, |inner| check_as(inner, ObjectReading::Inside)));
@@ -83,7 +83,7 @@ fn check_as(object: &Value, reading: ObjectReading) -> Vec<Finding> {
     fold(found, object)
 }
 
-/// Returns the findings in the objects inside another one, which its operator creates as they are.
+/// Returns the findings in the objects inside another one, whose operator creates them unchanged.
 fn of_components(object: &Value, check: impl Fn(&Value) -> Vec<Finding>) -> Vec<Finding> {
     let mut found = Folded::default();
     let Some(path) = Kind::of(object).and_then(|kind| kind.components) else { return Vec::new() };
@@ -165,7 +165,7 @@ pub fn prefer_renames(findings: &mut Vec<Finding>, refused: &mut Vec<Finding>) {
 /// Returns the findings of [`check`] that may have a fix, in a fraction of the time.
 #[must_use]
 pub fn fixable(object: &Value) -> Vec<Finding> {
-    // What its operator rejects has fixes, too.
+    // The training operator's rejections have fixes, too.
     let is_training =
         |kind: &Kind| matches!(kind.api, Api::Custom { operator: Some(Operator::Training { .. }), .. });
     if Kind::of(object).is_some_and(|kind| is_training(&kind)) {
@@ -260,7 +260,7 @@ fn add_findings(
     known: &mut KnownPlaces,
     found: &mut Vec<Finding>,
 ) {
-    // What the server refuses, an operator may refuse for another reason.
+    // An operator may have another reason to reject what the server rejects.
     known.reported.clear();
     for mut cause in causes {
         if known.imply(&mut cause, object) {
@@ -306,8 +306,8 @@ fn placeholder_of<'c, 'o>(cause: &'c Cause, object: &'o Value) -> Option<HeldPla
     (holds(key) && cause.message.contains(&quoted(key))).then(|| HeldPlaceholder::Key(&cause.pointer, key))
 }
 
-/// Tells whether a cause applies to a partial object too: where it explicitly sets nothing or a wrong value. Of
-/// many items, others are left out.
+/// Tells whether a cause applies to a partial object too: where it explicitly sets nothing or a wrong value.
+/// Drops those of many items to which it does not apply.
 fn applies_to_part(cause: &mut Cause, object: &Value) -> bool {
     let reason = cause.reason;
     let applies = |place: &ItemWalk<'_>| match reason {
@@ -376,12 +376,12 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         rename(&mut finding, object, name);
     }
     if rule == TRAINING_OPERATOR && cause.reason == Reason::Required && cause.message.ends_with("must be 1") {
-        // The operator took it for 1 while it accepted such a job.
+        // While the operator accepted such a job, it read the field as 1.
         let fix = Op::Add(cause.path.clone(), 1.into());
         finding.help("write `replicas: 1`".to_owned()).fix(Safety::Safe, vec![fix]);
     }
     if rule == RAY_OPERATOR && cause.message.ends_with("unless shutdownAfterJobFinishes is true") {
-        // Who writes a TTL wants the cluster deleted.
+        // An author who sets a TTL wants the cluster deleted.
         finding.help(format!("write `shutdownAfterJobFinishes: true`, or remove `{}`", cause.pointer));
     }
     finding

@@ -18,13 +18,13 @@ enum ApplierMark {
     LabelIs(&'static str, &'static str),
     /// An annotation, whatever its value.
     Annotation(&'static str),
-    /// A label or annotation whose key starts so.
+    /// A label or annotation whose key has this prefix.
     Prefix(&'static str),
     /// An annotation with this value.
     AnnotationIs(&'static str, &'static str),
     /// A field manager of this name.
     Manager(&'static str),
-    /// A field manager whose name starts so.
+    /// A field manager whose name has this prefix.
     ManagerPrefix(&'static str),
 }
 
@@ -37,7 +37,7 @@ const MARKS: &[(ApplierMark, &str)] = &[
     (Prefix("argocd.argoproj.io/"), "Argo CD"),
     (Manager("argocd-controller"), "Argo CD"),
     // fluxcd/kustomize-controller: main.go, internal/controller/kustomization_controller.go; helm-controller
-    // does alike. Authors write annotations for the first (`ssa`, `prune`).
+    // does the same. Authors write annotations for the first (`ssa`, `prune`).
     (Prefix("kustomize.toolkit.fluxcd.io/"), "Flux"),
     (Label("helm.toolkit.fluxcd.io/name"), "Flux"),
     (Manager("kustomize-controller"), "Flux"),
@@ -46,7 +46,7 @@ const MARKS: &[(ApplierMark, &str)] = &[
     (AnnotationIs("configmanagement.gke.io/managed", "enabled"), "Config Sync"),
     (Annotation("configsync.gke.io/resource-id"), "Config Sync"),
     (Manager("configsync.gke.io"), "Config Sync"),
-    // rancher/fleet: internal/cmd/agent/deployer/desiredset/desiredset_apply.go. It installs by Helm and adds
+    // rancher/fleet: internal/cmd/agent/deployer/desiredset/desiredset_apply.go. It installs with Helm and adds
     // this; k3s writes it for its add-ons.
     (Annotation("objectset.rio.cattle.io/id"), "Fleet"),
     // carvel-dev/kapp: pkg/kapp/app/recorded_app.go, pkg/kapp/resources/association_label.go.
@@ -79,7 +79,7 @@ const MARKS: &[(ApplierMark, &str)] = &[
     (Label("app.kubernetes.io/instance"), "Argo CD or Helm (it has the label `app.kubernetes.io/instance`)"),
 ];
 
-/// Tools of [`tracker`] that write whole objects and undo fields that their configuration does not have.
+/// Tools of [`tracker`] that write whole objects and remove fields that their configuration does not have.
 ///
 /// hashicorp/terraform-provider-kubernetes: kubernetes/schema_pod_spec.go and schema_job_spec.go, where
 /// `toleration` and `ttl_seconds_after_finished` are not computed, and a change of either replaces a Job. The
@@ -197,17 +197,18 @@ fn applies(workload: &Workload<'_>) -> bool {
     })
 }
 
-/// Tells whether a server-side apply owns a part of the spec, and nobody owns a field of it.
+/// Tells whether a server-side apply may own a part of the spec, and no manager owns the field.
 pub fn is_left_out(workload: &Workload<'_>, field: &Pointer) -> bool {
     let field = owned(field);
     let owns = |entry: &Value| entry.get("fieldsV1").is_some_and(|set| field.find(set).is_some());
     applies(workload) && !managed_fields(&workload.object).any(owns)
 }
 
-/// Tells whether Helm has sent the object, and will again, and leaves its manifest nowhere in it.
+/// Tells whether Helm applied the object and will do so again, without leaving its manifest in the object.
 ///
-/// helm/helm 3: pkg/kube/client.go merges the manifests of two releases, which are in a Secret; pkg/action/validate.go
-/// marks all objects of a release. A hook is created anew on each release. Helm 4 applies on the server's side.
+/// helm/helm 3: pkg/kube/client.go merges the manifests of two releases, which are in a Secret;
+/// pkg/action/validate.go marks all objects of a release. A hook is created anew on each release. Helm 4 uses
+/// server-side apply.
 pub fn applies_unseen(origin: Origin, workload: &Workload<'_>) -> bool {
     let by_helm = workload.label("app.kubernetes.io/managed-by") == Some("Helm")
         || workload.annotation("meta.helm.sh/release-name").is_some();

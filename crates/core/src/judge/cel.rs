@@ -8,7 +8,7 @@
 //! them after validation, so types match the schema, but not inside an `AppWrapper`. Optional types (`.?`) need
 //! Kubernetes 1.29, policies 1.30.
 //!
-//! Nothing is looked up: the parent that a trusted controller names is believed to exist.
+//! Nothing is looked up: the parent that a trusted controller names is assumed to exist.
 
 mod by_kind;
 mod conditions;
@@ -103,7 +103,7 @@ pub fn export(policy: &Policy, own: &str, today: Option<Date>) -> Export {
     export
 }
 
-/// What one exported policy is made from.
+/// The source of one exported policy.
 struct CelSource<'p> {
     policy: &'p Policy,
     rule: &'p Rule,
@@ -112,7 +112,7 @@ struct CelSource<'p> {
     today: Option<Date>,
 }
 
-/// Tells whether the API server judges objects of a kind by itself, or no webhook does.
+/// Tells whether the exported policies cover a kind, or no webhook judges it either.
 fn is_judged(kind: Kind, exported: Kinds) -> bool {
     kind.untested || kind.components.is_some() || exported.contains(kind)
 }
@@ -123,7 +123,7 @@ fn can_be(policy: &Policy, rule: &Rule, action: Action) -> bool {
     overrides.chain(policy.base(&rule.id).map(|base| base.action)).any(|own| own == action)
 }
 
-/// Returns the name of a policy, and of its binding. `of` is what follows the rule.
+/// Returns the name of a policy, and of its binding. `of` comes after the rule's id.
 fn name(rule: &Rule, of: &str, level: Action) -> String {
     let level = if level == Action::Deny { String::new() } else { format!("-{}", level.as_str()) };
     format!("jobgate-{}{of}{level}", rule.id)
@@ -149,17 +149,17 @@ fn validating(policy: &Policy, name: &str, spec: &Value) -> Value {
     object
 }
 
-/// Returns an expression of an object by any name. Expressions cannot be given arguments.
+/// Applies an expression over `o` to an object of any name, since expressions take no arguments.
 fn of(object: &str, expression: &str) -> String {
     format!("[dyn({object})].map(o,\n{expression}\n)[0]")
 }
 
-/// Returns the policy that judges by one rule, for the objects that the rule has one action for.
+/// Returns the policy for one rule, for the objects to which the rule applies at one level.
 fn judging(judge: &CelSource<'_>) -> Value {
     let CelSource { policy, rule, cel, level, .. } = *judge;
     let wrong = |object: &'static str| of(object, &places(judge, ConditionSubject::itself(object)));
     let (id, summary) = (quoted(&format!("{}: ", rule.id)), quoted(&format!(": {}", rule.summary)));
-    // As the engine's ratchet has it.
+    // Same as the engine's ratchet.
     let Ratchet { labels, measure } = rule.ratchet;
     let grown = |measure: Measure| {
         let measured = by_kind::with_roles(measure.cel, cel.kinds);
@@ -197,7 +197,7 @@ fn judging(judge: &CelSource<'_>) -> Value {
     validating(policy, &name(rule, "", level), &spec)
 }
 
-/// Returns the places of an object, which is called `o`, that violate the rule with the policy's parameters for
+/// Returns an expression for the places of the object `o` that violate the rule with the policy's parameters for
 /// it.
 fn places(judge: &CelSource<'_>, subject: ConditionSubject) -> String {
     let CelSource { policy, rule, cel, .. } = *judge;
@@ -210,7 +210,7 @@ fn places(judge: &CelSource<'_>, subject: ConditionSubject) -> String {
             Some(format!("{} ? [{value}] : []", conditions::matching(&over.matcher, policy, subject)))
         });
         let all: Vec<String> = others.collect();
-        // The last that fits wins.
+        // The last match wins.
         let value = match all.is_empty() {
             true => own,
             false => format!(

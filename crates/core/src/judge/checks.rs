@@ -13,7 +13,7 @@ use crate::text::pointer::Pointer;
 pub struct Check {
     /// Kebab-case id, distinct from every rule's.
     pub id: &'static str,
-    /// What is wrong where it finds something, in a few words.
+    /// The problem that its findings report, in a few words.
     pub problem: &'static str,
     /// One line: what must hold.
     pub summary: &'static str,
@@ -35,9 +35,9 @@ pub const KNOWN_KIND: &str = "known-kind";
 pub const PLACEHOLDER: &str = "placeholder";
 /// An exemption of the policy has ended.
 pub const ENDED_EXEMPTION: &str = "ended-exemption";
-/// An annotation of Jobgate's names a rule that it does nothing about.
+/// A Jobgate annotation names a rule on which it has no effect.
 pub const ANNOTATION_WITHOUT_EFFECT: &str = "annotation-without-effect";
-/// An annotation of Jobgate's names no rule.
+/// A Jobgate annotation names an unknown rule.
 pub const UNKNOWN_RULE: &str = "unknown-rule";
 
 /// The API server would reject the object.
@@ -219,7 +219,7 @@ pub fn find(id: &str) -> Option<&'static Check> {
     CHECKS.iter().find(|check| check.id == id)
 }
 
-/// Returns a finding of a check, at a value and without anything that only some findings have.
+/// Returns a finding of a check at a value, with all optional fields unset.
 pub fn finding(
     rule: impl Into<RuleId>,
     level: Level,
@@ -244,7 +244,8 @@ pub fn finding(
     }
 }
 
-/// Reports that a script or command line of a container, and of so many others, was not judged in full.
+/// Reports that a script or command line of a container, and of `others` more containers, was not judged in
+/// full.
 pub fn beyond_bounds(container: &Pointer, what: &str, others: usize) -> Finding {
     let others = match others {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! Which pods of an object use which claims.
+//! The pods of an object that use each claim.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,7 @@ use crate::kinds::{ClaimUse, ContainerSlot, Field, Mounted, OwnClaim, Part, PodT
 use crate::text::meter;
 use crate::text::value::Value;
 
-/// How many claims that every pod mounts are looked at: each is one walk over all pods. People write one or
-/// two.
+/// Maximum checked claims that every pod mounts: each takes one walk over all pods. People write one or two.
 const MAX_EVERYWHERE: usize = 8;
 
 /// One claim, and all the templates of the object that mount it.
@@ -24,7 +23,7 @@ pub(super) struct SharedClaim<'a> {
     pub(super) name: &'a str,
     /// Each volume of it, with the index of its pod template; in the order of the templates.
     pub(super) uses: Vec<(usize, ClaimUse<'a>)>,
-    /// The access modes, where the object has them.
+    /// The access modes, if the object has them.
     pub(super) modes: Option<Part<'a>>,
     /// The path where every container mounts it.
     everywhere: Option<&'a str>,
@@ -37,7 +36,7 @@ pub(super) struct Users {
     pub(super) pods: Vec<usize>,
     /// Whether some of them start only when others have ended.
     pub(super) in_turns: bool,
-    /// How many there are at once in one run; nothing if unknown.
+    /// The number of pods at once in one run; nothing if unknown.
     pub(super) at_once: Option<i64>,
 }
 
@@ -46,9 +45,9 @@ pub(super) struct Scene<'w, 'a> {
     pub(super) workload: &'w Workload<'a>,
     pub(super) placement: Placement<'w, 'a>,
     reading: &'w WorkloadReading<'a>,
-    /// The runtime that has the pods.
+    /// The runtime that defines the pods.
     joined: Option<&'w Joined<'w>>,
-    /// What each pod template says of its checkpoints, once that is needed.
+    /// The checkpoint hints of each pod template, read on first use.
     hints: Vec<OnceCell<CheckpointHints<'w, 'a>>>,
     /// The users of a claim that all pods mount.
     all: OnceCell<Rc<Users>>,
@@ -65,7 +64,7 @@ impl<'w, 'a> Scene<'w, 'a> {
         Self { workload, placement, reading, joined, hints, all: OnceCell::new() }
     }
 
-    /// Returns the claims of the object: by name, then those that are described in it.
+    /// Returns the claims of the object: by name, then those defined in it.
     pub(super) fn claims(&self) -> Vec<SharedClaim<'a>> {
         let mut by_name: BTreeMap<&'a str, SharedClaim<'a>> = BTreeMap::new();
         let shared = |name| SharedClaim { name, uses: Vec::new(), modes: None, everywhere: None };
@@ -82,7 +81,7 @@ impl<'w, 'a> Scene<'w, 'a> {
         let mut of_volumes: BTreeMap<&'a str, OwnClaim<'a>> = BTreeMap::new();
         let left = Cell::new(MAX_EVERYWHERE);
         for own in self.workload.own_claims() {
-            // The operator refuses the pair.
+            // The operator rejects a claim that is both named and described.
             if own.is_refused(&self.workload.object) {
                 continue;
             }
@@ -145,7 +144,7 @@ impl<'w, 'a> Scene<'w, 'a> {
         found.into_iter().map(shared).collect()
     }
 
-    /// Puts a use of a claim into the job, if it is that of a runtime.
+    /// Moves the place of a claim's use into the job, if the pods are those of a runtime.
     fn put(&self, pod: &PodTemplate<'a>, used: &mut ClaimUse<'a>) {
         if let Some(joined) = self.joined {
             used.part.pointer = joined.place(pod, used.volume).clone();
@@ -203,7 +202,7 @@ impl<'w, 'a> Scene<'w, 'a> {
 
     /// Tells whether the pods of a Job may run one after another.
     pub(super) fn takes_turns(&self) -> bool {
-        // Those of a runtime that have a part in the training run all at once, whatever it says.
+        // Pods of a runtime that take part in the training run all at once, whatever the runtime sets.
         if self.joined.is_some() && self.workload.pods.iter().any(|pod| Runtime::step(pod).is_some()) {
             return false;
         }
@@ -211,7 +210,7 @@ impl<'w, 'a> Scene<'w, 'a> {
         !specs.is_empty() && specs.into_iter().all(may_take_turns)
     }
 
-    /// Labels the runtime that has the pods, if the finding is about what it has.
+    /// Labels the runtime that defines the pods, if the finding is about the runtime.
     pub(super) fn label_runtime(&self, finding: &mut Finding) {
         if let Some(joined) = self.joined {
             joined.label(finding, "its pods mount the claim".to_owned());

@@ -1,12 +1,12 @@
 //! What the containers of a pod run: simple commands with their words, from `command`, `args` and `env`,
 //! through shells.
 //!
-//! It is exact or silent: what depends on the image, on another object or on the moment stays unknown
-//! ([`UNKNOWN`], [`SPREADS`]), and no rule may guess. A word is that of the program that gets it: without
-//! quotes, with `$(X)` of Kubernetes and `$X` of shells replaced where they are known.
+//! Exact or silent: whatever depends on the image, on another object or on the moment stays unknown
+//! ([`UNKNOWN`], [`SPREADS`]), and no rule may guess. Words are as the program receives them: without quotes,
+//! with `$(X)` of Kubernetes and `$X` of shells replaced where they are known.
 //!
-//! Scripts are read once, as streams. Of their commands an object has room for some ten thousand ([`Room`]);
-//! of what does not fit, [`CommandLine::beyond`] says that it was not judged.
+//! Scripts are read once, as streams. An object has room for some ten thousand of their commands ([`Room`]);
+//! [`CommandLine::beyond`] reports that some were not judged.
 
 mod env;
 mod launcher;
@@ -33,8 +33,8 @@ use crate::text::pointer::Pointer;
 use crate::text::shell::{After, Bound, Place, SPREADS, UNKNOWN, Word};
 use crate::text::value::{Text, Value as Json};
 
-/// The most items of `command` and `args` that are read: with what separates them, more are longer than a command
-/// may be (64 KiB).
+/// Maximum items of `command` and `args` that are read: with separators, more would be longer than a command may
+/// be (64 KiB).
 const MOST_ITEMS: usize = 64 << 10;
 
 /// Programs that read a script from their arguments.
@@ -54,16 +54,15 @@ pub struct CommandLine<'a> {
     /// The commands, in the order of the text. A command that starts a shell with a script comes before those
     /// of the script.
     ///
-    /// Where there is no room for all ([`Self::left_out`]), these are there: the last one of each script, the
-    /// first one of a loop at its end, Python, launchers, shells with scripts, and a list of programs that
-    /// rules look for, each with the command right behind it. [`Command::gap`] says what is missing.
+    /// If there is no room for all ([`Self::left_out`]), these are kept: the last one of each script, the first
+    /// one of a loop at its end, Python, launchers, shells with scripts, and a list of programs that rules look
+    /// for, each with the next command. [`Command::gap`] describes what is missing.
     pub commands: Commands,
-    /// Whether a script could not be read, or not to its end, or there is no room for a command that rules look
-    /// for: there are more of those.
+    /// Whether a script could not be read completely, or commands that rules look for did not fit.
     pub unread: bool,
-    /// Whether some commands are left out, those that no rule looks for first.
+    /// Whether some commands are left out; those that no rule looks for are left out first.
     pub left_out: bool,
-    /// Something of the scripts that was not judged.
+    /// A part of the scripts that was not judged.
     beyond: Option<Beyond>,
 }
 
@@ -98,7 +97,7 @@ impl CommandList {
 }
 
 impl Item<'_> {
-    /// Returns where it is.
+    /// Returns the pointer to the item.
     #[must_use]
     pub fn pointer(&self) -> Pointer {
         &(&self.container / self.list.name()) / self.index as usize
@@ -119,7 +118,7 @@ pub struct Shell {
     pub name: &'static str,
     /// The item of the argument vector with the script.
     pub item: usize,
-    /// Whether nothing but the container runs it: it is process 1, unless it replaces itself.
+    /// Whether the container runs it directly: it is process 1, unless it replaces itself.
     pub first: bool,
     /// The loop at the end of its script, if one is there.
     pub last_loop: Option<LastLoop>,
@@ -142,17 +141,17 @@ pub struct LastLoop {
     pub head: Option<usize>,
 }
 
-/// What the commands do that are left out between two others of a script.
+/// The kind of commands that are left out between two others of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gap {
     /// There are none.
     #[default]
     None,
-    /// Their programs are those of `IDLE`, and they stand alone at the top of the script.
+    /// Only programs of `IDLE`, alone at the top level of the script.
     Quiet,
-    /// Their programs are those of `IDLE`.
+    /// Only programs of `IDLE`.
     Idle,
-    /// Anything that no rule looks for.
+    /// Any programs that no rule looks for.
     Other,
 }
 
@@ -182,7 +181,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Returns about how many bytes a command of these words takes.
+    /// Returns the approximate size in bytes of a command with these words.
     fn size_of<T: AsRef<str>>(words: &[Word<T>]) -> usize {
         size_of::<Self>() + words.iter().map(size_of_word).sum::<usize>()
     }
@@ -192,7 +191,7 @@ impl Command {
     }
 }
 
-/// Returns about how many bytes a word takes: a short text is in the word itself.
+/// Returns the approximate size of a word in bytes: a short text is stored in the word itself.
 fn size_of_word<T: AsRef<str>>(word: &Word<T>) -> usize {
     let text = word.text.as_ref().len();
     size_of::<Token>() + if text > size_of::<Text>() { text } else { 0 }
@@ -229,7 +228,7 @@ impl<'a> PodCommands<'a> {
         let added =
             workload.kind.variables.and_then(|variables| variables(&workload.object, pod)).map(Rc::from);
         let main = || pod.containers().filter(|container| container.slot == ContainerSlot::Main);
-        // There may be a hundred thousand: no more room than they need.
+        // Exact capacity: there may be a hundred thousand.
         let mut containers = Vec::with_capacity(main().count());
         containers.extend(main().map(|container| CommandLine::of(container, added.as_ref(), room)));
         Self { containers }
@@ -274,12 +273,12 @@ impl<'a> CommandLine<'a> {
         };
         stream.container(script);
         let Stream { shells, commands, unread, left_out, beyond, .. } = stream;
-        // There may be as many containers as bytes of scripts.
+        // Without spare capacity: there may be as many containers as bytes of scripts.
         let (shells, commands) = (shells.into_boxed_slice(), room.shared(commands));
         Self { container, environment, argv: argv.into(), shells, commands, unread, left_out, beyond }
     }
 
-    /// Returns something of it that was not judged, if there is something: so far as it was read.
+    /// Returns a part of it that was not judged, if any, as far as it was read.
     #[must_use]
     pub fn beyond(&self) -> Option<Beyond> {
         self.beyond.or_else(|| self.environment.beyond())

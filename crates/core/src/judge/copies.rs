@@ -1,11 +1,11 @@
-//! What the scripts of containers copy to where it is kept.
+//! Files that the scripts of containers copy to places that outlive the pod.
 
 use crate::judge::commands::{CommandLine, Token};
 use crate::judge::mounts::{Destinations, FileFate};
 use crate::text::meter;
 use crate::text::shell::Word;
 
-/// So many places that a container copies from are looked at.
+/// Maximum sources of a container's copies.
 const MAX_SOURCES: usize = 64;
 
 /// A path, as far as it is known: whether it is absolute, and its steps.
@@ -16,7 +16,7 @@ impl<'p> PathSteps<'p> {
         let path = word.start();
         meter::spend_text(path);
         let steps = path.split('/').filter(|step| !matches!(*step, "" | "."));
-        // Behind the first pattern anything may come.
+        // Anything may follow the first pattern.
         let steps = steps.take_while(|step| !step.contains(['*', '?', '[']));
         Self(path.starts_with('/'), steps.collect())
     }
@@ -37,8 +37,8 @@ impl<'p> PathSteps<'p> {
     }
 }
 
-/// Returns what the commands of a container copy to where it is kept, or may be; nothing if it is too much to
-/// look at.
+/// Returns the sources that a container's commands copy to places that outlive the pod, or may; nothing if there
+/// are too many.
 pub(super) fn saved<'c>(
     line: &'c CommandLine<'_>,
     mounts: &Destinations<'_>,
@@ -49,7 +49,7 @@ pub(super) fn saved<'c>(
         let start = to.start();
         let is_kept = match start.starts_with('/') {
             true => matches!(mounts.fate(start, to.known().is_some()), FileFate::Kept | FileFate::Unknown),
-            // Another host, another program, or a directory that is not known.
+            // Another host, another program, or an unknown directory.
             false => start.contains(':') || start.is_empty() || start == "-" || !none_kept,
         };
         if is_kept {
@@ -67,7 +67,8 @@ fn is_of_object_storage(program: &str) -> bool {
     ["aws", "azcopy", "gcloud", "gsutil", "rclone", "s5cmd"].contains(&program)
 }
 
-/// Returns what is behind the word that says to copy: `gsutil -m cp …`, `aws s3 sync …`. So many words are looked at.
+/// Returns the words after the verb of a copy: `gsutil -m cp …`, `aws s3 sync …`. It must be among the first
+/// words.
 fn behind_verb(words: &[Token]) -> Option<&[Token]> {
     const MOST: usize = 8;
     const VERBS: [&str; 7] = ["copy", "copyto", "cp", "move", "mv", "rsync", "sync"];
@@ -76,7 +77,7 @@ fn behind_verb(words: &[Token]) -> Option<&[Token]> {
     words.get(at + 1..)
 }
 
-/// Tells whether a command may upload files, and does not say which.
+/// Tells whether a command may upload files without naming them.
 pub(super) fn uploads_unknown(program: &str, words: &[Token]) -> bool {
     let second = words.get(1).and_then(Token::known);
     match program {
@@ -88,7 +89,7 @@ pub(super) fn uploads_unknown(program: &str, words: &[Token]) -> bool {
     }
 }
 
-/// Returns what a command copies, and where to; nothing for other commands.
+/// Returns the sources and the target of a command's copy; nothing for other commands.
 fn copied<'c>(program: &str, words: &'c [Token]) -> Option<(Vec<&'c Word>, &'c Word)> {
     const TARGETS: [&str; 2] = ["-t", "--target-directory"];
     let has_targets = matches!(program, "cp" | "install" | "mv");

@@ -38,7 +38,7 @@ enum Limit {
 }
 
 impl Cost {
-    /// Returns what accelerators cost that are held for a number of seconds, or without a limit; nothing if
+    /// Returns the cost of accelerators that are held for a number of seconds, or without a limit; nothing if
     /// there are none.
     pub(super) fn new(held: Held, seconds: Option<i64>) -> Option<Self> {
         let time = seconds.map_or(Time::NoLimit, |seconds| {
@@ -47,7 +47,7 @@ impl Cost {
         (!held.is_none()).then_some(Self { held, time, attempts: Attempts::Times(1) })
     }
 
-    /// Returns what one run of a workload costs that may start so often.
+    /// Returns the cost of one run of a workload, which may start `attempts` times.
     pub(super) fn of_run(
         workload: &Workload<'_>,
         run: usize,
@@ -57,8 +57,8 @@ impl Cost {
         Some(Self { attempts, ..cost })
     }
 
-    /// Returns what a workload costs, at most; nothing if it holds no accelerators, or if something hides how
-    /// many or how long. `kueue` is whether Kueue's label for the longest run counts.
+    /// Returns the maximum cost of a workload; nothing if it holds no accelerators, or if their number or time
+    /// is hidden. `kueue` is whether Kueue's label for the longest run counts.
     #[must_use]
     pub fn of(workload: &Workload<'_>, kueue: bool) -> Option<Self> {
         if matches!(workload.kind.deadline, Deadline::OfOthers { .. }) {
@@ -85,8 +85,8 @@ impl Cost {
         (!all.is_none()).then(|| Self { held: all, time, attempts: attempts(workload) })
     }
 
-    /// Returns the hours of all accelerators, rounded up; nothing without a limit. What a schedule or a queue
-    /// starts is counted once.
+    /// Returns the hours of all accelerators, rounded up; nothing without a limit. Runs that a schedule or a
+    /// queue starts count once.
     #[must_use]
     pub fn hours(&self) -> Option<u64> {
         let Time::AtMost(_, sum) = self.time else { return None };
@@ -131,7 +131,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// Returns a time in a unit in which it is short, rounded up.
+/// Returns a time in a short unit, rounded up.
 fn time(seconds: i64) -> String {
     let tenths = (i128::from(seconds) + 359) / 360;
     let whole = usize::try_from(tenths / 10).unwrap_or(usize::MAX);
@@ -143,7 +143,7 @@ fn time(seconds: i64) -> String {
     }
 }
 
-/// Returns how often a workload may start, alone or in what is around it.
+/// Returns how often a workload may start, including the starts of an object around it.
 pub(super) fn attempts(workload: &Workload<'_>) -> Attempts {
     let around = workload.inside.as_ref().and_then(|around| Workload::at(around.clone()));
     let outer = around.map_or(Attempts::Times(1), |around| (around.kind.attempts)(&around.object));
@@ -182,7 +182,7 @@ fn of_field(field: Field<'_, i64>) -> Limit {
     }
 }
 
-/// Returns how long pods hold accelerators that outlive the deadline of their run
+/// Returns how long pods hold accelerators if they outlive the deadline of their run
 /// (docs/internals/batch-kinds.md#pods-that-outlive-a-job).
 fn held_behind(workload: &Workload<'_>, seconds: i64) -> Limit {
     let ttl = workload.limits.get("ttlSecondsAfterFinished").int();
@@ -195,7 +195,7 @@ fn held_behind(workload: &Workload<'_>, seconds: i64) -> Limit {
     let Some(release) = workload.kind.release else { return Limit::Seconds(seconds) };
     match (release.releases(&workload.object, &workload.limits), workload.kind.ttl) {
         (None, _) => Limit::Unknown,
-        // Without a TTL of another meaning, the field is that of a cluster that runs on.
+        // The kind has no TTL of its own, so the field is that of a cluster that keeps running.
         (Some(true), Ttl::None) if is_field(release) => longer(Limit::Seconds(seconds)),
         (Some(true), _) => Limit::Seconds(seconds),
         (Some(false), Ttl::Deletes { deletes_pods: true, .. }) => longer(Limit::None),

@@ -22,7 +22,7 @@ impl Effective {
         Self { action, params: Arc::new(params) }
     }
 
-    /// Puts settings on top: an action, and values of parameters.
+    /// Overrides the action, and values of parameters.
     pub(super) fn apply(
         &mut self,
         action: Option<Action>,
@@ -40,7 +40,7 @@ impl Effective {
         self.params.get(name)
     }
 
-    /// Returns a parameter's value. One that the rule does not declare cannot be set, and reads as its own default.
+    /// Returns a parameter's value. One that the rule does not declare cannot be set, and has its own default.
     fn value(&self, param: &Param) -> Option<&Value> {
         let value = self.param(param.name);
         debug_assert!(value.is_some(), "the rule does not declare its parameter `{}`", param.name);
@@ -69,7 +69,7 @@ impl Effective {
         own.into_iter().flatten().filter_map(Value::as_str).chain(default.iter().copied())
     }
 
-    /// Returns the word of a parameter that is one of some.
+    /// Returns a parameter with a fixed set of values.
     #[must_use]
     pub fn word(&self, param: &Word) -> &str {
         let default = if let ParamDefault::Word(words) = param.0.default { words.first() } else { None };

@@ -18,12 +18,12 @@ use crate::judge::verdict::{Skipped, Suppressed, Verdict};
 use crate::kinds::{self, Kind, OnUpdate, Path, Workload};
 use crate::text::patch::Op;
 
-/// Which rules are run.
+/// The rules to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// All that the policy does not ignore.
+    /// All rules that the policy does not ignore.
     All,
-    /// Those that deny or fill in: what is left after a patch does not depend on others.
+    /// Rules that deny or fill in: the result of a patch does not depend on the others.
     Binding,
 }
 
@@ -43,7 +43,7 @@ pub fn evaluate(policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Ve
     evaluate_by(Which::All, policy, facts, request)
 }
 
-/// Judges one object by some of the rules. What one finds does not depend on others.
+/// Judges one object by some of the rules. A rule's findings do not depend on other rules.
 #[must_use]
 pub(crate) fn evaluate_by(
     which: Which,
@@ -75,7 +75,7 @@ fn verdict(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'
     }
 }
 
-/// What an author asks for in annotations, as ids of rules.
+/// The ids of rules in an author's annotations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wishes<'a> {
     /// The annotation [`KEEP`], if there is one.
@@ -85,7 +85,7 @@ pub(super) struct Wishes<'a> {
 }
 
 impl<'a> Wishes<'a> {
-    /// Returns those of the object itself.
+    /// Returns those in the object's own annotations.
     fn of(rules: &'a RuleSet, workload: &Workload<'_>) -> Self {
         let named = |annotation| {
             annotations::annotation_names(Some(annotation))
@@ -105,20 +105,20 @@ impl<'a> Wishes<'a> {
     }
 }
 
-/// One object under one policy, with all that its rules are judged from.
+/// One object under one policy, with everything that its rules read.
 #[allow(missing_debug_implementations, reason = "facts are a trait object")]
 pub(super) struct Judgement<'a> {
     /// The policy.
     pub(super) policy: &'a Policy,
-    /// What the policy says of this object.
+    /// The policy's settings for this object.
     pub(super) scope: Scope<'a>,
-    /// What is known of other objects.
+    /// Facts about other objects.
     pub(super) facts: &'a dyn Facts,
-    /// The object, its old state and how it came.
+    /// The object, its old state and its origin.
     pub(super) request: &'a Request<'a>,
     /// The object, seen as a workload.
     pub(super) workload: &'a Workload<'a>,
-    /// What its author asks for in annotations.
+    /// The rules in its author's annotations.
     wishes: &'a Wishes<'a>,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Judgement<'a> {
         Self { policy, scope: policy.scope(request, workload), facts, request, workload, wishes }
     }
 
-    /// Judges an object that is neither skipped nor made of others.
+    /// Judges an object that is not skipped, and has no others inside.
     fn verdict(&self, which: Which) -> Verdict {
         let mut findings = self.run(which);
         if let Some(old) = self.request.old {
@@ -156,7 +156,7 @@ impl<'a> Judgement<'a> {
     }
 
     /// Judges the objects inside another one in its place, with its namespace. Nothing is filled in: an apply of
-    /// the author's manifest would be rejected, as what is inside is immutable
+    /// the author's manifest would be rejected, as the objects inside are immutable
     /// (docs/internals/batch-kinds.md#appwrapper).
     fn components(&self, which: Which, path: Path) -> Verdict {
         let rules = self.policy.rules();
@@ -166,7 +166,7 @@ impl<'a> Judgement<'a> {
         let mut around: Vec<Finding> = Vec::new();
         let mut inside = Vec::new();
         kinds::each_at(&self.workload.object, path, &mut |part| {
-            // There may be many that are none.
+            // There may be many items that are not objects of a known kind.
             if part.value.is_some_and(|value| Kind::of(value).is_some()) {
                 inside.push(part);
             }
@@ -179,7 +179,8 @@ impl<'a> Judgement<'a> {
             };
             let Some(inner) = Workload::at(part).filter(is_judged) else { continue };
             let inner = Workload { inside: Some(self.workload.object.clone()), ..inner };
-            // Those around were read once: there may be many objects inside, and the annotation may be long.
+            // The outer annotations are read once: there may be many objects inside, and the annotation may be
+            // long.
             let own = Wishes::of(rules, &inner);
             let wishes = Wishes {
                 kept: own.kept.or_else(|| self.wishes.kept.clone()),
@@ -192,7 +193,7 @@ impl<'a> Judgement<'a> {
                 finding
             };
             for finding in inner.findings.into_iter().map(below) {
-                // Each object inside may say the same of an annotation around them.
+                // Each object inside may report the same about an outer annotation.
                 if finding.pointer.is_within(&inside_at) {
                     findings.push(finding);
                 } else if !around.contains(&finding) {
@@ -216,7 +217,7 @@ impl<'a> Judgement<'a> {
 
     /// Runs the rules of the object's kind, with the policy's settings for this object.
     pub(super) fn run(&self, which: Which) -> Vec<Finding> {
-        // An object that an API server sends is all there is of it.
+        // An object from an API server is never partial.
         let partial =
             !self.workload.has_spec() || (self.request.origin == Origin::File && self.workload.is_partial());
         let runs = |(rule, settings): &(&Rule, Effective)| {
@@ -234,7 +235,7 @@ impl<'a> Judgement<'a> {
         }
         let mut findings = findings.into_vec();
         for bare in &self.workload.bare {
-            // What is said of some of them holds for all.
+            // Findings about some of these items hold for all of them.
             for items in findings.iter_mut().filter_map(|finding| finding.items.as_mut()) {
                 items.add_like(&bare.like, &bare.items, &bare.keys);
             }
@@ -251,7 +252,7 @@ impl<'a> Judgement<'a> {
         findings
     }
 
-    /// Returns what a rule is given.
+    /// Returns the context for a rule.
     fn cx<'c>(&'c self, rule: &'c Rule, settings: &'c Effective, reading: &'c WorkloadReading<'c>) -> Cx<'c> {
         Cx {
             rule,
@@ -277,7 +278,7 @@ impl<'a> Judgement<'a> {
             .collect()
     }
 
-    /// Moves suppressed findings out of the list and adds findings about exemptions and annotations.
+    /// Separates suppressed findings, and adds findings about exemptions and annotations.
     fn lift(&self, findings: Vec<Finding>, verdict: &mut Verdict) {
         let Self { policy, scope, request, workload, wishes, .. } = self;
         let mut ended: Vec<(&Exemption, RuleId)> = Vec::new();
@@ -323,7 +324,7 @@ impl<'a> Judgement<'a> {
         verdict.findings.extend(useless);
     }
 
-    /// Returns the rules that the author keeps from filling, and that fill nothing but do something else.
+    /// Returns the rules on which the author's `keep` has no effect, since they do something other than fill.
     fn fills_nothing(&self, mut kept: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
         let named: Vec<_> = self.scope.rules(|rule| kept.contains(&*rule.id)).collect();
         for (rule, settings) in named {

@@ -65,7 +65,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// The label of a Job of a runtime with the part that it has in the training
+    /// The label of a Job in a runtime that names its part in the training
     /// (docs/internals/batch-kinds.md#training-runtimes).
     pub const STEP: &'static str = "trainer.kubeflow.org/trainjob-ancestor-step";
     /// Its value for the Job whose pods train.
@@ -78,7 +78,7 @@ impl Runtime {
         Some(Self { object: Arc::new(object.clone()), source })
     }
 
-    /// Returns the part that a Job of a runtime has in the training.
+    /// Returns the part of a runtime's Job in the training.
     #[must_use]
     pub fn step<'a>(job: &PodTemplate<'a>) -> Option<&'a str> {
         let item = job.entry.as_ref().and_then(|entry| entry.part.value)?;
@@ -205,15 +205,15 @@ pub struct WantedRuntime {
     pub name: String,
 }
 
-/// The parent that an object names as its controller, which a trusted account made it for
+/// The parent that an object names as its controller, for which a trusted account made the object
 /// ([`trust`](crate::judge::trust)).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WantedParent {
     /// Its kind.
     pub kind: Kind,
-    /// The version of its API, as the reference has it.
+    /// The version of its API in the reference.
     pub version: String,
-    /// The namespace of the object, in which its parent is, too.
+    /// The namespace of the object and of its parent.
     pub namespace: String,
     /// Its name, which may be invalid.
     pub name: String,

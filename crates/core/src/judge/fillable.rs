@@ -23,7 +23,7 @@ impl FillablePaths {
         self.0.iter().any(|pattern| pattern.len() <= at.len() && pattern.iter().zip(at).all(fits))
     }
 
-    /// Tells whether an object differs from what it was in these places only. Lists may only grow, at their end.
+    /// Tells whether an object has changed in these places only. Lists may only grow at the end.
     pub(crate) fn allow_change(&self, before: &Value, after: &Value) -> bool {
         self.allow(&mut Vec::new(), Some(before), Some(after))
     }
@@ -61,8 +61,8 @@ impl FillablePaths {
         }
     }
 
-    /// Tells whether an item that was in a list before differs in covered places only, which are below it: an
-    /// item that may be new may not replace another.
+    /// Tells whether an existing item of a list has changed only in covered places below it: an item that may be
+    /// new may not replace another.
     fn within(&self, at: &mut Vec<Token>, index: usize, before: &Value, after: &Value) -> bool {
         at.push(Token::Index(index));
         let allowed = !self.cover(at) && self.allow(at, Some(before), Some(after));

@@ -28,7 +28,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Returns the word that linters have for it: `note`, `warning` or `error`.
+    /// Returns the word that linters use for it: `note`, `warning` or `error`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ pub enum Source {
     },
     /// An object of the cluster.
     Cluster,
-    /// An object that a release of its operator brings: `Trainer 2.3`.
+    /// An object that a release of its operator installs: `Trainer 2.3`.
     Release(&'static str),
 }
 
@@ -115,7 +115,7 @@ pub enum Place {
     Elsewhere {
         /// Its kind and name: `PersistentVolumeClaim team-a/checkpoints`.
         object: String,
-        /// Where it stands.
+        /// Its source.
         source: Source,
     },
 }
@@ -123,7 +123,7 @@ pub enum Place {
 /// One thing that is wrong with one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The rule or check that it is of.
+    /// The rule or check that reports it.
     pub rule: RuleId,
     /// How serious it is under the policy.
     pub level: Level,
@@ -143,11 +143,11 @@ pub struct Finding {
     pub fix: Option<Fix>,
     /// Whether the webhook makes the change on CREATE (the policy's action for the rule is `fill`).
     pub fills: bool,
-    /// The items of a list that it is about, if they are many: pointer and path are those of the first.
+    /// The items of a list that it is about, if there are many: pointer and path are those of the first.
     pub items: Option<Box<Items>>,
 }
 
-/// The most operations of a finding about many items: beyond, no fix is offered.
+/// Maximum operations of a finding about many items: with more, no fix is offered.
 pub const MOST_OPS: usize = 256;
 
 impl Finding {
@@ -181,7 +181,7 @@ impl Finding {
         self
     }
 
-    /// Lowers the level to at most `level`; a finding that is no longer a fill is not filled either.
+    /// Lowers the level to at most `level`.
     pub fn at_most(&mut self, level: Level) -> &mut Self {
         self.level = self.level.min(level);
         self
@@ -202,7 +202,8 @@ impl Finding {
         self
     }
 
-    /// Moves it from an object to what is around the object at a place. Its `path` is still that in the object.
+    /// Moves it from an object inside another one, at a place, to the outer object. Its `path` stays that in the
+    /// inner object.
     pub fn move_below(&mut self, at: &Pointer) {
         if at.is_root() {
             return;
@@ -223,7 +224,7 @@ impl Finding {
         }
     }
 
-    /// Makes its places of the steps of another one's as far as they are the same: there may be many that are kept.
+    /// Shares equal steps of its places with those of another finding: many findings may be kept.
     pub fn share(&mut self, other: &Pointer, path: &Pointer) {
         self.pointer = self.pointer.sharing(other);
         self.path = self.path.sharing(path);
@@ -240,7 +241,7 @@ impl Finding {
         self.items.as_ref().map_or(1, |items| items.count)
     }
 
-    /// Returns its words without the places of its items.
+    /// Returns its message without the places of its items.
     pub fn words(&self) -> &str {
         self.items.as_ref().and_then(|items| items.words.as_deref()).unwrap_or(&self.message)
     }
@@ -251,13 +252,13 @@ impl Finding {
         self.fills && self.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe)
     }
 
-    /// Tells whether it would be filled in if it were not for too many places.
+    /// Tells whether it is not filled in only because of too many places.
     #[must_use]
     pub fn fills_too_much(&self) -> bool {
         self.fills && self.items.as_ref().is_some_and(|items| items.unfixed)
     }
 
-    /// Returns the first and the last place of its items, and how many they are, for people.
+    /// Returns the first and the last place of its items, and their number, as text.
     pub fn range(&self) -> Option<String> {
         let items = self.items.as_ref()?;
         let (first, last, count) = (&self.path, items.of_last(&self.path), thousands(items.count));
@@ -268,7 +269,7 @@ impl Finding {
         })
     }
 
-    /// Says in its words which items it is about, if they are many, and labels the last.
+    /// Names its items in the message, if there are many, and labels the last one.
     pub(crate) fn tell_items(&mut self) {
         let Some(range) = self.range() else { return };
         let path = format!("{}: ", self.path);

@@ -1,9 +1,9 @@
-//! Problems of the items of one list that say the same, as one.
+//! Merges equal problems of the items of one list.
 //!
-//! An object of a megabyte may have hundreds of thousands of items with the same problem, and a finding takes
-//! a thousand times the memory of `{}`. So what says the same about more than [`MOST_APART`] items of a list,
-//! or entries of a mapping, is kept once, with the set of its items: some bytes for each, and nothing for
-//! those that follow each other. What says something else of each item is kept apart up to [`MOST_WORDS`].
+//! An object of a megabyte may have hundreds of thousands of items with the same problem, and a finding takes a
+//! thousand times the memory of `{}`. So a problem that more than [`MOST_APART`] items of a list, or entries of
+//! a mapping, have in common is kept once, with the set of its items: a few bytes for each, and nothing for
+//! consecutive ones. Problems whose words differ between items are kept apart up to [`MOST_WORDS`].
 
 mod items;
 mod mark;
@@ -18,13 +18,13 @@ pub use items::{Items, Named};
 pub(crate) use mark::{ByHash, Hashes, key as mix_key, mix};
 pub(crate) use walk::{ItemWalk, Way, each_place};
 
-/// The most items of a list that have a problem of their own each.
+/// Maximum items of a list that each have a copy of the same problem.
 pub const MOST_APART: usize = 16;
-/// The most problems of one sort that are kept apart: in lists that are nested, none of which has more items
-/// than [`MOST_APART`], or with other words for each item.
+/// Maximum problems of one sort that are kept apart: in nested lists of at most [`MOST_APART`] items, or with
+/// different words for each item.
 pub const MOST_WORDS: usize = 256;
 
-/// Where an item is: a step of a path that differs between the items of a list.
+/// A step of a path that differs between the items of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemStep<'s> {
     /// The index of an item.
@@ -42,7 +42,7 @@ impl ItemStep<'_> {
     }
 }
 
-/// A step that is kept.
+/// An owned [`ItemStep`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum KeptStep {
     Index(usize),
@@ -83,7 +83,7 @@ fn step(token: &Token) -> Option<ItemStep<'_>> {
     }
 }
 
-/// Returns a place with other steps, as far as there are any.
+/// Returns a place with its differing steps replaced, as far as `steps` has them.
 fn with_steps<'s>(place: &Pointer, mut steps: impl Iterator<Item = ItemStep<'s>>) -> Pointer {
     let tokens = place.tokens().into_iter().map(|token| match step(token).and_then(|_| steps.next()) {
         Some(step) => step.token(),
@@ -92,19 +92,19 @@ fn with_steps<'s>(place: &Pointer, mut steps: impl Iterator<Item = ItemStep<'s>>
     tokens.fold(Pointer::root(), Pointer::then)
 }
 
-/// Something that is wrong at a place, and that may be so in others.
+/// A problem at a place, which other places may have as well.
 pub(crate) trait FoldableProblem: Sized {
     /// The path of its field.
     fn path(&self) -> &Pointer;
-    /// What it is a sort of, without its words.
+    /// Hashes its sort, without its words.
     fn sort(&self, hasher: &mut DefaultHasher);
-    /// What it says, without what differs only because the place does.
+    /// Hashes its words, without parts that differ only because the place does.
     fn words(&self, hasher: &mut DefaultHasher);
     /// The items that it is about.
     fn items(&mut self) -> &mut Option<Box<Items>>;
-    /// Takes in what it has to keep of another one: its changes.
+    /// Merges another problem into it: its changes.
     fn take_in(&mut self, other: &mut Self);
-    /// Tells whether others have something that it would take in.
+    /// Tells whether it needs the changes of problems that are merged into it.
     fn is_open(&self) -> bool;
 }
 
@@ -112,27 +112,27 @@ pub(crate) trait FoldableProblem: Sized {
 #[derive(Debug)]
 pub(crate) struct Folded<P> {
     list: Vec<Option<P>>,
-    /// The last problem, to which things may still be added, and what it was announced as.
+    /// The last problem, which may still be changed, and the hash that it was announced as.
     open: Option<(P, Option<u64>)>,
     classes: ByHash<Vec<Kin>>,
     sorts: ByHash<Sort>,
-    /// Where problems belong that were announced.
+    /// Folded problems by announced hash: the index in `list`, and the steps around the items.
     announced: ByHash<(usize, Vec<KeptStep>)>,
-    /// Where those belong that say something that was not announced, by what they were announced to be a sort of.
+    /// The index in `list` of the problem that collects a sort, by the announced hash of the sort.
     rests: ByHash<usize>,
-    /// What the open problem was announced to be a sort of.
+    /// The announced hash of the open problem's sort.
     sort: Option<u64>,
-    /// How many were added.
+    /// The number of problems added.
     added: usize,
 }
 
-/// A problem among those that say the same.
+/// One of several equal problems.
 #[derive(Debug)]
 struct Kin {
     /// Its index in the list.
     nth: usize,
     item: Vec<KeptStep>,
-    /// How many steps are the same for all its items.
+    /// The number of leading steps that all its items share.
     fixed: usize,
 }
 
@@ -140,7 +140,7 @@ struct Kin {
 #[derive(Debug, Default)]
 struct Sort {
     apart: usize,
-    /// The index of the one that has those beyond [`MOST_WORDS`].
+    /// The index of the problem that has those beyond [`MOST_WORDS`].
     rest: Option<usize>,
 }
 
@@ -160,14 +160,14 @@ impl<P> Default for Folded<P> {
 }
 
 impl<P: FoldableProblem> Folded<P> {
-    /// Adds a problem, and returns it to be added to until the next one comes.
+    /// Adds a problem, and returns it for changes until the next one is added.
     pub(crate) fn push(&mut self, problem: P) -> &mut P {
         self.settle();
         self.added += 1;
         &mut self.open.insert((problem, None)).0
     }
 
-    /// As [`Self::push`], for a problem of which [`Self::repeats`] was asked.
+    /// Like [`Self::push`], for a problem that [`Self::repeats`] was called for.
     pub(crate) fn announced(&mut self, as_what: u64, problem: P) -> &mut P {
         let sort = self.sort.take();
         self.settle();
@@ -176,8 +176,9 @@ impl<P: FoldableProblem> Folded<P> {
         &mut self.open.insert((problem, Some(as_what))).0
     }
 
-    /// Adds an item to a problem that was announced before and is folded, without making it; tells whether there
-    /// is one. `as_what` is all that it says and is at but for the steps of its path that differ between items.
+    /// Adds an item to a folded problem that was announced before, without creating a problem; tells whether
+    /// there is one. `as_what` is a hash of the message and the place, without the steps of its path that differ
+    /// between items.
     pub(crate) fn repeats(&mut self, as_what: u64, item: &[ItemStep<'_>]) -> bool {
         if let Some((_, Some(open))) = &self.open
             && *open == as_what
@@ -191,9 +192,9 @@ impl<P: FoldableProblem> Folded<P> {
         true
     }
 
-    /// As [`Self::repeats`], for a problem that says something else of each item: tells whether it is one of those
-    /// beyond [`MOST_WORDS`], of which only the number is kept. If not, it is to be announced next. `as_sort` is
-    /// all that it is at and says but for these words.
+    /// Like [`Self::repeats`], for a problem whose words differ between items: tells whether it is beyond
+    /// [`MOST_WORDS`] and only counted. If not, it must be announced next. `as_sort` is the hash without these
+    /// words.
     pub(crate) fn repeats_sort(&mut self, as_what: u64, as_sort: u64, item: &[ItemStep<'_>]) -> bool {
         if self.repeats(as_what, item) {
             return true;
@@ -212,13 +213,14 @@ impl<P: FoldableProblem> Folded<P> {
         true
     }
 
-    /// Adds an item to some problems, with the steps of each, as [`Self::repeats`] does for one: to all, or to none.
+    /// Adds an item to several problems, as [`Self::repeats`] does for one, with the steps of each: to all, or
+    /// to none.
     pub(crate) fn repeat_all(&mut self, all: &[(u64, Vec<ItemStep<'_>>)]) -> bool {
         let is_folded = all.iter().all(|(as_what, item)| self.items_of(*as_what, item).is_some());
         is_folded && all.iter().all(|(as_what, item)| self.repeats(*as_what, item))
     }
 
-    /// Returns the items of a problem that was announced before and is folded.
+    /// Returns the items of a folded problem that was announced before.
     fn items_of(&mut self, as_what: u64, item: &[ItemStep<'_>]) -> Option<&mut Items> {
         let (nth, around) = self.announced.get(&as_what)?;
         let fits = around.iter().zip(item).all(|(kept, step)| kept.step() == *step);
@@ -226,13 +228,13 @@ impl<P: FoldableProblem> Folded<P> {
         there.items().as_deref_mut()
     }
 
-    /// Returns all, in the order in which the first item of each was found.
+    /// Returns all problems, in the order of their first items.
     pub(crate) fn into_vec(mut self) -> Vec<P> {
         self.settle();
         self.list.into_iter().flatten().collect()
     }
 
-    /// Returns how many were added, and the newest.
+    /// Returns the number of problems added, and the newest one.
     pub(crate) fn newest(&mut self) -> (usize, Option<&mut P>) {
         (self.added, self.open.as_mut().map(|(problem, _)| problem))
     }
@@ -302,8 +304,8 @@ impl<P: FoldableProblem> Folded<P> {
         }
     }
 
-    /// Makes those that say the same as the newest one, and are items of one list, one. Returns which, and what is
-    /// around its items.
+    /// Merges the problems that equal the newest one and are about items of the same list. Returns the index of
+    /// the merged problem, and the steps around its items.
     fn fold(&mut self, class: u64, sort: u64) -> Option<(usize, Vec<KeptStep>)> {
         let kin = self.classes.get_mut(&class)?;
         let newest = kin.last()?;
@@ -347,7 +349,7 @@ impl<P: FoldableProblem> Folded<P> {
         Some((nth, item[..at].to_vec()))
     }
 
-    /// Makes a problem a part of one that is about many items.
+    /// Merges a problem into one that is about many items.
     fn merge(&mut self, nth: usize, mut other: P) {
         let Some(there) = &mut self.list[nth] else { return };
         there.take_in(&mut other);
@@ -371,7 +373,7 @@ pub(crate) fn pattern(path: &Pointer, hasher: &mut DefaultHasher) {
 }
 
 /// Hashes words without the steps of a path that differ between items: indexes in brackets, and keys between
-/// marks.
+/// delimiters.
 pub(crate) fn words(text: &str, path: &Pointer, hasher: &mut DefaultHasher) {
     let keys: Vec<&str> = steps(path)
         .into_iter()

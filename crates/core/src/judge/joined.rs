@@ -1,4 +1,4 @@
-//! The pods of a job that runs in a runtime: those of the runtime, with what the job says of them
+//! The pods of a job that runs in a runtime: those of the runtime, with the job's changes
 //! (docs/internals/batch-kinds.md#trainjob).
 
 use std::collections::BTreeMap;
@@ -11,18 +11,18 @@ use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
 
-/// A runtime with what one job says of it.
+/// A runtime with the changes of one job.
 pub struct Joined<'a> {
-    /// The runtime's name, in the job.
+    /// The place of the runtime's name in the job.
     at: Pointer,
     /// The kind and the name of the runtime.
     named: (&'a str, &'a str),
     runtime: Runtime,
     /// The runtime with the patches of the job.
     object: Value,
-    /// How many pods the job asks for.
+    /// The number of pods that the job asks for.
     nodes: Part<'a>,
-    /// Where the job names claims: by Job of the runtime and volume.
+    /// The places where the job names claims, by Job of the runtime and volume.
     claims: BTreeMap<&'a str, BTreeMap<&'a str, Pointer>>,
 }
 
@@ -36,7 +36,7 @@ const KEYED: [(&str, &str); 6] = [
     ("volumes", "name"),
 ];
 
-/// The container of a runtime that a job starts in its own way.
+/// The container that gets the job's command, arguments and variables.
 const NODE: &str = "node";
 
 impl<'a> Joined<'a> {
@@ -75,7 +75,8 @@ impl<'a> Joined<'a> {
             }
         }
         let nodes = job.at(reference.nodes);
-        // The trainer takes the first Job that is marked so, and one that is named: nothing is copied twice.
+        // The trainer's settings apply to the first Job that is marked as trainer, and a patch to one Job of its
+        // name: nothing is copied twice.
         let mut started = started(&job.at(reference.trainer));
         let mut spec = runtime.object.pointer("/spec/template/spec")?.as_object()?.clone();
         let jobs = runtime.object.pointer("/spec/template/spec/replicatedJobs")?.as_array()?;
@@ -99,13 +100,13 @@ impl<'a> Joined<'a> {
     }
 
     /// Returns the runtime as the job runs it, with the number of its pods. Its places are in no object:
-    /// [`Self::place`] has those of the job.
+    /// [`Self::place`] returns those in the job.
     pub fn workload(&self) -> Option<Workload<'_>> {
         let mut workload = Workload::of(&self.object)?;
         let policy = workload.object.at(&["spec", "mlPolicy"]);
         for pod in &mut workload.pods {
             let count = self.count(pod, &policy);
-            // What the runtime says is no place of the job.
+            // A place in the runtime is not a place in the job.
             let said_by = count.said_by.filter(|said_by| *said_by == self.nodes.pointer);
             pod.count = PodCount { said_by, ..count };
         }
@@ -143,7 +144,7 @@ impl<'a> Joined<'a> {
         self.claims.get(job).and_then(|claims| claims.get(volume)).unwrap_or(&self.at)
     }
 
-    /// Labels the runtime, if the finding is about what it has.
+    /// Labels the runtime, if the finding points at its name.
     pub fn label(&self, finding: &mut Finding, text: String) {
         if finding.pointer == self.at {
             let object = runtimes::title(self.named.0, self.named.1);
@@ -152,8 +153,8 @@ impl<'a> Joined<'a> {
     }
 }
 
-/// Returns what a job starts its pods with, as a patch of the Job that has them. Items of a wrong type, and
-/// variables without a name, are left out: nothing reads them there, and there may be many.
+/// Returns the command, arguments and variables that a job sets, as a patch of the Job that gets them. Items of
+/// a wrong type, and variables without a name, are left out: nothing reads them there, and there may be many.
 fn started(trainer: &Part<'_>) -> Option<Value> {
     let items = |key: &'static str, is_item: fn(&Value) -> bool| {
         let items = trainer.get(key).value?.as_array()?.iter().filter(|item| is_item(item));
@@ -176,7 +177,7 @@ fn merge(source: Option<&Value>, mut patches: Vec<&Value>, field: &str) -> Value
     meter::spend(1);
     let key = KEYED.iter().find(|(list, _)| *list == field).map(|(_, key)| *key);
     let merges = |patch: &&Value| patch.is_object() || key.is_some() && patch.is_array();
-    // What replaces the value undoes all before it.
+    // A patch that replaces the value overrides all before it.
     let mut source = source;
     if let Some(last) = patches.iter().rposition(|patch| !merges(patch)) {
         source = Some(patches[last]).filter(|value| !value.is_null());
@@ -232,7 +233,7 @@ fn merge_items(source: Option<&[Value]>, patches: &[&Value], key: &str) -> Value
     merged.into()
 }
 
-/// Returns a mapping. `json!` copies what is in it, and a patch may be as large as the object.
+/// Returns a mapping without copying its values, as `json!` would: a patch may be as large as the object.
 fn mapping<const N: usize>(fields: [(&str, Value); N]) -> Value {
     Value::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }

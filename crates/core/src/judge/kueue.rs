@@ -18,14 +18,14 @@ pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// Kueue's label for the longest run, where the object has one.
 pub(super) struct Kueue {
     pub(super) label: Pointer,
-    /// The seconds, if they bound the run; else why they do not, as what follows "the label".
+    /// The seconds, if they bound the run; otherwise the reason why not, to follow "the label".
     pub(super) seconds: Result<i64, &'static str>,
     /// Whether a placeholder hides the number.
     pub(super) hidden: bool,
 }
 
 impl Kueue {
-    /// Returns that of a run; `runs` is whether Kueue does.
+    /// Returns the label of a run; `runs` is whether the cluster runs Kueue.
     pub(super) fn of(workload: &Workload<'_>, run: &Run<'_>, runs: bool) -> Option<Self> {
         // Kueue queues a wrapper, not what is inside.
         let wrapper = workload.inside.as_ref().map(|wrapper| wrapper.at(&["metadata", "labels"]));

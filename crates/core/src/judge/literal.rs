@@ -1,4 +1,4 @@
-//! What nothing replaces in texts that look as if a shell would read them: `$X`, `${X}`, `$(date)`.
+//! Shell syntax in texts that no shell reads, so that nothing replaces it: `$X`, `${X}`, `$(date)`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::text::meter;
 use crate::text::placeholder::is_placeholder;
 use crate::text::value::Value;
 
-/// What an item of a command line has that nothing replaces.
+/// Syntax in an item of a command line that nothing replaces.
 pub(super) enum Literal<'t> {
     /// `$(date +%F)` or backticks.
     Substitution(&'t str),
@@ -18,7 +18,7 @@ pub(super) enum Literal<'t> {
     Unknown(&'t str),
 }
 
-/// Returns the first thing in an item that nothing replaces.
+/// Returns the first syntax in an item that nothing replaces.
 pub(super) fn literal<'t>(line: &CommandLine<'_>, text: &'t str) -> Option<Literal<'t>> {
     meter::spend_text(text);
     if let Some(found) = backticks(text) {
@@ -53,7 +53,7 @@ pub(super) fn literal<'t>(line: &CommandLine<'_>, text: &'t str) -> Option<Liter
     None
 }
 
-/// Returns what is in backticks, if an item is no prose.
+/// Returns the text in backticks, unless the item is prose.
 fn backticks(text: &str) -> Option<&str> {
     let (before, rest) = text.split_once('`')?;
     let (inner, after) = rest.split_once('`')?;
@@ -111,11 +111,11 @@ pub(super) fn with_brackets(line: &CommandLine<'_>, text: &str) -> String {
     new + rest
 }
 
-/// What the value of a variable has that nothing replaces.
+/// Syntax in the value of a variable that nothing replaces.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum InValue<'t> {
-    /// A list of directories, such as `PATH`, that is to have those of the image as well; how the variable
-    /// names itself.
+    /// A list of directories, such as `PATH`, that should extend the one of the image; the variable's reference
+    /// to itself.
     Own(&'t str),
     /// `$((1 + 2))`.
     Sum(&'t str),
@@ -133,11 +133,11 @@ const OF_LAUNCHERS: [&str; 5] = ["OMPI_", "PMI_", "PMIX_", "PRTE_", "SLURM_"];
 /// Frameworks that replace `${X}` in values themselves.
 const REPLACE_BRACES: [&str; 4] = ["LOGGING_", "MICRONAUT_", "QUARKUS_", "SPRING_"];
 
-/// Returns the first thing in the value of a variable that nothing replaces. `defined` has the first place of
-/// each variable, in `items`, the variables of the container.
+/// Returns the first syntax in the value of a variable that nothing replaces. `defined` has the index of each
+/// variable's first definition in `items`, the variables of the container.
 ///
-/// A value that is all `$X` or `${X}` of an unknown or its own name is one that `envsubst` fills in, and one
-/// with spaces is a command for some shell to read.
+/// A value that is only `$X` or `${X}`, with an unknown name or its own, is left to `envsubst`, and one with
+/// spaces is a command for some shell.
 pub(super) fn in_value<'t>(
     line: &CommandLine<'_>,
     items: &[Part<'_>],
@@ -167,7 +167,7 @@ pub(super) fn in_value<'t>(
         return (is_alone && !is_escaped).then(|| InValue::Substitution(&text[before.len()..length]));
     }
     if let Some(own) = own_list(line, name, text) {
-        // One that is defined twice names the first.
+        // A second definition refers to the first.
         return (defined.get(name).is_none_or(|(first, _)| *first >= at)).then_some(InValue::Own(own));
     }
     let mut rest = text;
@@ -200,7 +200,7 @@ pub(super) fn in_value<'t>(
     None
 }
 
-/// Returns how a list of directories names itself, if it does beside others: `$PATH:/opt/bin`.
+/// Returns how a list of directories refers to itself, if it has other items: `$PATH:/opt/bin`.
 fn own_list<'t>(line: &CommandLine<'_>, name: &str, text: &'t str) -> Option<&'t str> {
     if !name.ends_with("PATH") || !text.contains(':') {
         return None;

@@ -1,4 +1,4 @@
-//! What the containers of a pod mount, and what they keep there.
+//! The mounts of a pod's containers, and what becomes of files there.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use crate::kinds::{Container, Field, Part, PodTemplate};
 use crate::text::meter;
 use crate::text::value::Value;
 
-/// What the containers of one pod template mount.
+/// The mounts of the containers of one pod template.
 #[derive(Debug, Default)]
 pub(super) struct PodMounts<'a> {
     by_volume: BTreeMap<&'a str, VolumeMounts<'a>>,
@@ -52,14 +52,14 @@ impl<'a> PodMounts<'a> {
     }
 }
 
-/// What the containers of one pod template say of where checkpoints are, by words that are in the names of such
-/// directories and settings.
+/// Hints of a pod template's containers about the place of checkpoints: words in the names of directories and
+/// settings.
 #[derive(Debug)]
 pub(super) struct CheckpointHints<'m, 'a> {
     mounts: &'m PodMounts<'a>,
-    /// The [`telling_values`] of each container, once needed.
+    /// The [`telling_values`] of each container, read on first use.
     telling: Vec<OnceCell<BTreeSet<&'a str>>>,
-    /// Whether a volume is for checkpoints, once that was asked.
+    /// Cached answers: whether a volume is for checkpoints.
     volumes: RefCell<BTreeMap<&'a str, bool>>,
 }
 
@@ -69,7 +69,8 @@ impl<'m, 'a> CheckpointHints<'m, 'a> {
         Self { mounts, telling, volumes: RefCell::default() }
     }
 
-    /// Tells whether a setting of a container with one of the words has a path inside a directory.
+    /// Tells whether a container has a setting, named with one of the words, whose value is a path inside a
+    /// directory.
     pub(super) fn is_told_of(&self, directory: &str, words: &[&str]) -> bool {
         (0..self.telling.len()).any(|container| {
             meter::spend(1);
@@ -93,7 +94,7 @@ impl<'m, 'a> CheckpointHints<'m, 'a> {
     }
 }
 
-/// What becomes of files that a container writes. Ordered: of several, the last counts.
+/// What becomes of files that a container writes. Ordered: of several, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FileFate<'a> {
     /// They are in the container's own files, and are lost with it.
@@ -106,7 +107,7 @@ pub(super) enum FileFate<'a> {
     Read,
     /// They are in a `hostPath` of this name, and stay on the node.
     OfNode(&'a str),
-    /// Nobody can tell.
+    /// It is unknown.
     Unknown,
     /// They outlive the pod.
     Kept,
@@ -130,13 +131,13 @@ impl<'a> Volumes<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Destinations<'a> {
     by_path: BTreeMap<String, FileFate<'a>>,
-    /// The best that becomes of files in any of them.
+    /// The best outcome for files in any of them.
     best: Option<FileFate<'a>>,
     /// Whether a volume is mounted at a path that is not known.
     is_open: bool,
 }
 
-/// The longest path that Linux has.
+/// The longest path on Linux.
 const MAX_PATH_BYTES: usize = 4096;
 
 impl<'a> Destinations<'a> {
@@ -166,8 +167,8 @@ impl<'a> Destinations<'a> {
         }
     }
 
-    /// Returns what becomes of files in an absolute path. `whole` tells whether that is all of it, or only
-    /// how it begins.
+    /// Returns what becomes of files in an absolute path. `whole` is whether `path` is complete, or only a
+    /// prefix.
     pub(super) fn fate(&self, path: &str, whole: bool) -> FileFate<'a> {
         if self.is_open {
             return FileFate::Unknown;
@@ -193,7 +194,7 @@ impl<'a> Destinations<'a> {
         }
     }
 
-    /// Returns the best that becomes of files in any of the mounts.
+    /// Returns the best outcome for files in any of the mounts.
     pub(super) fn best(&self) -> FileFate<'a> {
         if self.is_open {
             return FileFate::Unknown;
@@ -207,7 +208,7 @@ impl<'a> Destinations<'a> {
     }
 }
 
-/// Returns a path without what has no meaning in it; nothing for one that goes up, or is too long.
+/// Returns a path without redundant parts; nothing for one with `..`, or one that is too long.
 fn normal(path: &str) -> Option<String> {
     if path.len() > MAX_PATH_BYTES {
         return None;

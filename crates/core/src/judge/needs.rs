@@ -2,10 +2,10 @@
 
 use std::ops::{BitOr, BitOrAssign};
 
-/// What a rule needs besides what every rule gets.
+/// The inputs that a rule needs besides those that every rule gets.
 ///
-/// The webhook looks up and reads what the rules in force need, and nothing else; `lint` and `dry-run` have all of
-/// it. A rule that does not say what it needs gets [`Fact::Unknown`](crate::judge::facts::Fact::Unknown), and an
+/// The webhook looks up and reads only what the rules in force need; `lint` and `dry-run` have everything. A
+/// rule that does not declare its needs gets [`Fact::Unknown`](crate::judge::facts::Fact::Unknown), and an
 /// object without these fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs(u8);
@@ -37,16 +37,16 @@ impl Needs {
             | Self::VOLUME_DEVICES.0,
     );
 
-    /// All that there is.
+    /// Everything.
     pub const ALL: Self = Self(u8::MAX);
 
-    /// Returns those that are fields of the object: nothing is looked up for them.
+    /// Returns the needs that are fields of the object, without those that are looked up.
     #[must_use]
     pub const fn of_object(self) -> Self {
         Self(self.0 & !(Self::CLAIMS.0 | Self::RUNTIMES.0))
     }
 
-    /// Tells whether all of the other are among them.
+    /// Tells whether it includes all of the other's needs.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

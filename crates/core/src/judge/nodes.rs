@@ -1,4 +1,4 @@
-//! On how many nodes the pods of an object run.
+//! The spread of an object's pods over nodes.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -7,19 +7,19 @@ use crate::kinds::{Among, ContainerSlot, PodTemplate, Workload, accelerator, on_
 use crate::text::meter;
 use crate::text::value::Value;
 
-/// On how many nodes pods run.
+/// The spread of pods over nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeSpread {
-    /// All on one.
+    /// All pods run on one node.
     One,
-    /// Certainly on several.
+    /// The pods certainly run on several nodes.
     Several,
     /// The scheduler decides.
     Any,
 }
 
-/// How many sets of templates a template may be in, on average. Each claim is used by one set, and four
-/// templates make sixteen: an object with more is made to take long, and the answer for the rest is unknown.
+/// Maximum sets of templates per template, on average. Each claim is used by one set, and four templates make
+/// sixteen: an object with more is built to be slow, and the answer for the rest is unknown.
 const MAX_SETS_PER_TEMPLATE: usize = 16;
 
 /// The most whole GPUs of one node (DGX-2, `a2-megagpu-16g`).
@@ -29,12 +29,12 @@ const MOST_GPUS: i64 = 16;
 pub(super) struct Placement<'w, 'a> {
     workload: &'w Workload<'a>,
     nodes: RefCell<BTreeMap<(Vec<usize>, Among), NodeSpread>>,
-    /// How much there is to read of each template, once it is needed.
+    /// The number of values to read of each template, counted on first use.
     weights: OnceCell<Vec<usize>>,
-    /// How much may still be read, once some was.
+    /// The number of values that may still be read, set on first use.
     weight_left: Cell<Option<usize>>,
-    /// The whole GPUs of a pod of each template, once they are needed: a template may have as many containers as
-    /// the object has bytes, and be in many sets.
+    /// The whole GPUs of a pod of each template, counted once: a template may have as many containers as the
+    /// object has bytes, and be in many sets.
     gpus: OnceCell<Vec<i64>>,
 }
 
@@ -49,8 +49,8 @@ impl<'w, 'a> Placement<'w, 'a> {
         }
     }
 
-    /// Returns on how many nodes the pods of the templates run; nothing once more than
-    /// [`MAX_SETS_PER_TEMPLATE`] were asked for.
+    /// Returns the spread of the templates' pods over nodes; nothing once more than [`MAX_SETS_PER_TEMPLATE`]
+    /// were asked for.
     pub(super) fn nodes(&self, pods: &[usize], among: Among) -> Option<NodeSpread> {
         let key = (pods.to_vec(), among);
         if let Some(known) = self.nodes.borrow().get(&key) {
@@ -99,14 +99,14 @@ fn whole_gpus(pod: &PodTemplate<'_>) -> i64 {
     main.map(|(.., container)| accelerator::gpus(container)).fold(0, i64::saturating_add)
 }
 
-/// Returns how many values decide on which node a template's pods run.
+/// Returns the number of values that decide on which node a template's pods run.
 fn placement_weight(pod: &PodTemplate<'_>) -> usize {
     let labels = pod.template.at(&["metadata", "labels"]);
     let parts = [labels, pod.spec.get("affinity"), pod.spec.get("nodeSelector")];
     1 + parts.iter().filter_map(|part| part.value).map(weight).sum::<usize>()
 }
 
-/// Returns how many values there are in a value, itself included.
+/// Returns the number of values inside a value, itself included.
 fn weight(value: &Value) -> usize {
     meter::spend(1);
     1 + match value {

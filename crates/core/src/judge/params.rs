@@ -29,12 +29,12 @@ pub struct Strings(pub Param);
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping(pub Param);
 
-/// A parameter that is one of some words.
+/// A parameter with a fixed set of values.
 #[derive(Clone, Copy, Debug)]
 pub struct Word(pub Param);
 
 impl Flag {
-    /// Makes one that is off by default.
+    /// Creates a parameter that is off by default.
     #[must_use]
     pub const fn off(name: &'static str, doc: &'static str) -> Self {
         Self(Param { name, doc, default: ParamDefault::Bool(false) })
@@ -42,7 +42,7 @@ impl Flag {
 }
 
 impl Number {
-    /// Makes one with a default and a smallest value.
+    /// Creates a parameter with a default and a minimum.
     #[must_use]
     pub const fn new(name: &'static str, doc: &'static str, value: i64, least: i64) -> Self {
         Self(Param { name, doc, default: ParamDefault::Int { value, least } })
@@ -50,7 +50,7 @@ impl Number {
 }
 
 impl Strings {
-    /// Makes one with a default.
+    /// Creates a parameter with a default.
     #[must_use]
     pub const fn new(name: &'static str, doc: &'static str, default: &'static [&'static str]) -> Self {
         Self(Param { name, doc, default: ParamDefault::Strings(default) })
@@ -58,7 +58,7 @@ impl Strings {
 }
 
 impl Word {
-    /// Makes one; the first word is the default.
+    /// Creates a parameter; the first word is the default.
     #[must_use]
     pub const fn new(name: &'static str, doc: &'static str, words: &'static [&'static str]) -> Self {
         Self(Param { name, doc, default: ParamDefault::Word(words) })
@@ -66,7 +66,7 @@ impl Word {
 }
 
 impl Mapping {
-    /// Makes one with a default.
+    /// Creates a parameter with a default.
     #[must_use]
     pub const fn new(
         name: &'static str,

@@ -61,7 +61,7 @@ impl OptOut {
     /// All values, from the strictest.
     pub const ALL: [Self; 3] = [Self::None, Self::Warnings, Self::Denials];
 
-    /// Returns the word in a policy.
+    /// Returns the value's name in a policy.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl OptOut {
     }
 }
 
-/// Which objects an override or exemption is for. All that is given must match.
+/// The objects to which an override or exemption applies. All given conditions must match.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
     /// Globs; the object's namespace must match one.
@@ -83,7 +83,7 @@ pub struct Matcher {
     pub names: Vec<globset::GlobMatcher>,
     /// Labels the object must carry.
     pub labels: BTreeMap<String, String>,
-    /// Whether one of the object's pods must ask for an accelerator, or none may.
+    /// Whether one of the object's pods must request an accelerator, or none may.
     pub accelerators: Option<bool>,
 }
 
@@ -97,7 +97,7 @@ pub struct RuleSettings {
 }
 
 impl RuleSettings {
-    /// Puts them on top of those of a rule. Parameters that the rule does not declare are dropped.
+    /// Overrides a rule's settings with these. Parameters that the rule does not declare are dropped.
     fn put_on(&self, effective: &mut Effective, rule: &Rule) {
         let declared = |(name, value): (&String, &Value)| Some((rule.param(name)?.name, value.clone()));
         effective.apply(self.action, self.params.iter().filter_map(declared));
@@ -107,7 +107,7 @@ impl RuleSettings {
 /// Settings for some objects, on top of the policy's.
 #[derive(Clone, Debug, Default)]
 pub struct Override {
-    /// Which objects.
+    /// The objects.
     pub matcher: Matcher,
     /// Settings by rule id.
     pub rules: BTreeMap<String, RuleSettings>,
@@ -116,7 +116,7 @@ pub struct Override {
 /// Suppresses findings of some rules for some objects.
 #[derive(Clone, Debug)]
 pub struct Exemption {
-    /// Which objects.
+    /// The objects.
     pub matcher: Matcher,
     /// Rule ids; empty for all.
     pub rules: Vec<String>,
@@ -133,7 +133,7 @@ pub struct Policy {
     pub name: String,
     /// Settings for some objects; later ones win.
     pub overrides: Vec<Override>,
-    /// The rules it covers.
+    /// The exemptions.
     pub exemptions: Vec<Exemption>,
     /// Which findings an author may suppress.
     pub opt_out: OptOut,
@@ -143,11 +143,11 @@ pub struct Policy {
     pub trusted_controllers: Vec<String>,
     /// The first 12 hexadecimal digits of the source's SHA-256, for logs and audit annotations.
     pub hash: String,
-    /// The rules that it has.
+    /// Its rules.
     rules: RuleSet,
-    /// Their settings, as far as it has any.
+    /// The settings that it has for them, by rule id.
     settings: BTreeMap<String, RuleSettings>,
-    /// What `settings` and the rules' defaults come to, in the order of `rules`.
+    /// The defaults of the rules with `settings` applied, in the order of `rules`.
     settled: Vec<Effective>,
     /// The table of accelerators: resource, taint key.
     taints: Vec<(String, String)>,
@@ -159,7 +159,7 @@ struct PolicySubject<'s> {
     request: &'s Request<'s>,
     workload: &'s Workload<'s>,
     taints: &'s [(String, String)],
-    /// Whether it requests an accelerator, once needed.
+    /// Whether it requests an accelerator, computed on first use.
     accelerators: OnceCell<bool>,
 }
 
@@ -170,7 +170,7 @@ impl PolicySubject<'_> {
                 self.taints.iter().map(|(resource, key)| (resource.as_str(), key.as_str())).collect();
             let by_pods =
                 || self.workload.pods.iter().any(|pod| accelerator::requests(pod, &taints).next().is_some());
-            // What it requests for the pods of another object is its own.
+            // Its requests for the pods of another object count as its own.
             let for_others = self.workload.kind.runs_in.map(|of| self.workload.object.at(of.resources));
             by_pods()
                 || for_others.is_some_and(|resources| {
@@ -216,7 +216,7 @@ pub struct Scope<'p> {
 }
 
 impl<'p> Scope<'p> {
-    /// Returns the exemptions that match the object, also those that have ended.
+    /// Returns the exemptions that match the object, including ended ones.
     pub fn exemptions(&self) -> impl Iterator<Item = &'p Exemption> + use<'_, 'p> {
         self.policy.exemptions.iter().filter(|exemption| exemption.matcher.matches(&self.subject))
     }
@@ -268,26 +268,26 @@ impl Policy {
         Sha256::digest(source).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the rules that it has.
+    /// Returns its rules.
     #[must_use]
     pub fn rules(&self) -> &RuleSet {
         &self.rules
     }
 
-    /// Returns the settings by rule id, as far as the policy has any.
+    /// Returns the settings that the policy has, by rule id.
     #[must_use]
     pub fn settings(&self) -> &BTreeMap<String, RuleSettings> {
         &self.settings
     }
 
-    /// Returns the policy with settings for some rules, in place of those that it had.
+    /// Returns the policy with settings for some rules, in place of its own.
     #[must_use]
     pub fn with_settings(mut self, settings: BTreeMap<String, RuleSettings>) -> Self {
         self.settle(settings);
         self
     }
 
-    /// Works out what settings for some rules come to.
+    /// Sets the settings for some rules, and applies them to the rules' defaults.
     fn settle(&mut self, settings: BTreeMap<String, RuleSettings>) {
         let settle = |rule: &Rule| {
             let mut effective = Effective::new(rule.default, rule.params);
@@ -306,12 +306,12 @@ impl Policy {
         };
     }
 
-    /// Returns the rules with their settings for objects that no override is for.
+    /// Returns the rules with their settings for objects without an override.
     pub fn bases(&self) -> impl Iterator<Item = (&Rule, &Effective)> {
         self.rules.iter().zip(&self.settled)
     }
 
-    /// Returns a rule's settings for objects that no override is for; nothing if the policy has no such rule.
+    /// Returns a rule's settings for objects without an override; nothing if the policy has no such rule.
     #[must_use]
     pub fn base(&self, rule: &str) -> Option<&Effective> {
         Some(self.rule(rule)?.1)
@@ -322,7 +322,7 @@ impl Policy {
         Some((self.rules.at(at)?, self.settled.get(at)?))
     }
 
-    /// Returns the resources that are accelerators, which may hold one `*` each.
+    /// Returns the resources that are accelerators, which may contain one `*` each.
     pub fn accelerators(&self) -> impl Iterator<Item = &str> {
         self.taints.iter().map(|(resource, _)| resource.as_str())
     }
@@ -335,7 +335,7 @@ impl Policy {
             || overrides.into_iter().any(|rule| rule.action == Some(Action::Deny))
     }
 
-    /// Returns whether a rule is looked at for some object.
+    /// Tells whether a rule runs for some object.
     #[must_use]
     pub fn uses(&self, rule: &str) -> bool {
         let overrides = self.overrides.iter().filter_map(|over| over.rules.get(rule)?.action);
@@ -343,8 +343,8 @@ impl Policy {
         base.into_iter().chain(overrides).any(|action| action != Action::Ignore)
     }
 
-    /// Returns what the rules in force need: those that are looked at for some object, and those that restore. They
-    /// restore whatever their action is, and look nothing up for it.
+    /// Returns the needs of the rules in force: those that run for some object, and those that restore. The
+    /// latter restore whatever their action is, and look nothing up for it.
     #[must_use]
     pub fn needs(&self) -> Needs {
         let needs = |rule: &Rule| match rule.restore {
@@ -356,7 +356,7 @@ impl Policy {
         self.rules.iter().fold(Needs::NONE, |all, rule| all | needs(rule))
     }
 
-    /// Returns the policy with all rules ignored but some, chosen by id.
+    /// Returns the policy with all rules ignored, except those chosen by id.
     #[must_use]
     pub fn with_only(mut self, chosen: impl Fn(&str) -> bool) -> Self {
         let mut settings = std::mem::take(&mut self.settings);

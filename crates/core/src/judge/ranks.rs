@@ -1,7 +1,7 @@
-//! The launchers of distributed runs, with the pods that run them together: what the rules about them share.
+//! The launchers of distributed runs, and the pods that run them together, for the rules about them.
 //!
-//! Numbers are compared with numbers only. What a variable, a config file or another object may say is unknown,
-//! and rules are silent about it.
+//! Only known numbers are compared. What a variable, a config file or another object may set is unknown, and
+//! rules are silent about it.
 
 mod edit;
 mod gang;
@@ -31,10 +31,10 @@ use crate::text::shell::{SPREADS, UNKNOWN};
 /// The longest part of a command line to repeat, in bytes.
 const MAX_QUOTE_BYTES: usize = 80;
 
-/// How many launchers of a container are looked at: each may be a finding, and a script may have thousands.
+/// Maximum launchers of a container that are checked: each may be a finding, and a script may have thousands.
 const MAX_LAUNCHERS: usize = 32;
 
-/// A launcher, with what is around it.
+/// A launcher and its context.
 #[derive(Debug)]
 pub(super) struct Started<'a> {
     pub(super) workload: &'a Workload<'a>,
@@ -45,7 +45,7 @@ pub(super) struct Started<'a> {
     pub(super) launch: Launch<'a>,
     /// Whether it is the only one of its container.
     pub(super) is_alone: bool,
-    /// What the container's texts name.
+    /// Hints from the container's arguments and environment.
     pub(super) told: Rc<Told<'a>>,
     gang: Option<Rc<Gang>>,
 }
@@ -93,21 +93,21 @@ impl<'s> LauncherSetting<'s> {
 pub(super) struct LauncherNodes<'s> {
     pub(super) least: i64,
     pub(super) most: i64,
-    /// What says so; absent for the launcher's default.
+    /// The setting with the number; absent for the launcher's default.
     pub(super) by: LauncherSetting<'s>,
 }
 
-/// What a workload's containers run and mount, read once, when the first rule asks.
+/// The commands and mounts of a workload's containers, read once, when the first rule asks.
 #[derive(Debug)]
 pub(super) struct WorkloadReading<'a> {
     workload: &'a Workload<'a>,
-    /// The room for what they run, all of them together.
+    /// The room for the commands of all containers together.
     room: Rc<Room>,
     pods: Vec<PodReading<'a>>,
     launchers: OnceCell<Vec<Started<'a>>>,
 }
 
-/// The same of one pod template, with what it mounts.
+/// The commands, volumes and mounts of one pod template.
 #[derive(Debug, Default)]
 struct PodReading<'a> {
     commands: OnceCell<PodCommands<'a>>,
@@ -121,7 +121,7 @@ impl<'a> WorkloadReading<'a> {
         Self { workload, room: Rc::default(), pods, launchers: OnceCell::new() }
     }
 
-    /// Returns what the containers of a pod template run, by the template's index.
+    /// Returns the commands of a pod template's containers, by the template's index.
     pub(super) fn commands(&self, pod: usize) -> &PodCommands<'a> {
         let workload = self.workload;
         let read = || PodCommands::of(workload, &workload.pods[pod], &self.room);
@@ -133,12 +133,12 @@ impl<'a> WorkloadReading<'a> {
         self.pods[pod].volumes.get_or_init(|| Volumes::of(&self.workload.pods[pod]))
     }
 
-    /// Returns what the containers of a pod template mount, by its index.
+    /// Returns the mounts of a pod template's containers, by the template's index.
     pub(super) fn mounts(&self, pod: usize) -> &PodMounts<'a> {
         self.pods[pod].mounts.get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
     }
 
-    /// Returns a finding if some of what was read was not judged, at the first container of which that is so.
+    /// Returns a finding if a part of the commands was not judged, at the first such container.
     pub(super) fn beyond(&self) -> Option<Finding> {
         let read = self.pods.iter().filter_map(|pod| pod.commands.get());
         let lines = read.flat_map(|pod| &pod.containers);
@@ -184,8 +184,8 @@ impl<'a> WorkloadReading<'a> {
         all
     }
 
-    /// Returns each plain Python program of pods that their controller tells how many they are, but not where
-    /// they meet: its place, and the number of pods.
+    /// Returns the plain Python programs whose pods get their number from the controller, but no address to meet
+    /// at: the place of each, and the number of pods.
     pub(super) fn programs_that_cannot_meet(&self) -> Vec<(Pointer, i64)> {
         let workload = self.workload;
         let mut found = Vec::new();
@@ -202,7 +202,7 @@ impl<'a> WorkloadReading<'a> {
                 let is_blind = environment.adds("PET_NNODES")
                     && !environment.adds("MASTER_ADDR")
                     && !environment.adds("PET_RDZV_ENDPOINT");
-                // One program, with nothing around it that may know more.
+                // Only one program, without anything around it that may know more.
                 let [program] = &*line.commands else { continue };
                 let words = &program.words;
                 let is_script = words.get(1).and_then(Token::known).is_some_and(|one| one.ends_with(".py"));
@@ -222,7 +222,7 @@ impl<'a> WorkloadReading<'a> {
     }
 }
 
-/// Tells whether Python gets code that joins others, and finds them by variables alone.
+/// Tells whether Python gets inline code that joins other processes, and finds them by variables alone.
 fn meets_by_variables(words: &[Token]) -> bool {
     let at = words.iter().position(|word| word.known() == Some("-c"));
     let Some(code) = at.and_then(|at| words.get(at + 1)).and_then(Token::known) else { return false };
@@ -234,7 +234,7 @@ fn meets_by_variables(words: &[Token]) -> bool {
         && !["ADDR", "://", "init_method", "store", "Store", "host", "rdzv"].iter().any(|part| has(part))
 }
 
-/// Tells whether a name or word is of where processes meet.
+/// Tells whether a name or word may be about the address where processes meet.
 fn meets(text: &str) -> bool {
     meter::spend_text(text);
     let lower = text.to_ascii_lowercase();
@@ -247,7 +247,7 @@ impl Started<'_> {
         self.gang.as_deref().filter(|_| matches!(self.workload.kind.ranks, Ranks::Each { .. }))
     }
 
-    /// Returns an option of the launcher, or the variable that counts where it is not given.
+    /// Returns an option of the launcher, or the variable that applies if the option is not given.
     pub(super) fn setting(&self, option: &str, variable: &'static str) -> LauncherSetting<'_> {
         if let Some(given) = self.launch.option(option) {
             return LauncherSetting::Option(given, given.value.filter(|_| given.known));
@@ -268,7 +268,7 @@ impl Started<'_> {
         }
     }
 
-    /// Returns an option that no variable stands in for.
+    /// Returns an option that no variable can replace.
     pub(super) fn option(&self, option: &str) -> LauncherSetting<'_> {
         self.setting(option, "")
     }
@@ -327,7 +327,7 @@ impl Started<'_> {
         cut(&written.join(" "), MAX_QUOTE_BYTES, "…").into_owned()
     }
 
-    /// Tells whether an option's value is written as it is, without variables.
+    /// Tells whether an option's value is written literally, without variables.
     pub(super) fn is_literal(&self, given: &Given<'_>) -> bool {
         given.value.is_some_and(|value| self.quoted(given).ends_with(value))
     }
@@ -338,7 +338,7 @@ impl Started<'_> {
             LauncherSetting::Option(given, value) => {
                 let written = self.quoted(given);
                 match value.filter(|value| !written.ends_with(*value)) {
-                    // A variable stands there.
+                    // The option is written with a variable.
                     Some(value) => format!("`{written}`, which is {},", cut(value, MAX_QUOTE_BYTES, "…")),
                     None => format!("`{written}`"),
                 }
@@ -378,7 +378,7 @@ impl Gang {
     }
 }
 
-/// Returns a text without what stands for unknown parts.
+/// Returns a text with `…` in place of unknown parts.
 pub(super) fn readable(text: &str) -> Cow<'_, str> {
     if text.contains([UNKNOWN, SPREADS]) {
         return Cow::Owned(text.replace([UNKNOWN, SPREADS], "…"));

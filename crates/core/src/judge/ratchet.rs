@@ -1,4 +1,4 @@
-//! What an UPDATE may be denied for: violations that are new, or worse than before.
+//! The ratchet: an UPDATE is denied only for violations that are new, or worse than before.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::kinds::{Part, Workload};
 use crate::text::value::Value;
 
 /// On UPDATE, denies only violations that are new or worse than in the old object. If the spec is unchanged,
-/// only a changed label that the rule reads can cause one. Nothing is denied of a finished object.
+/// only a changed label that the rule reads can cause one. A finished object is never denied.
 pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec<Finding>) {
     let Judgement { policy, facts, request, workload, .. } = *judgement;
     if findings.iter().all(|finding| finding.level < Level::Deny) {
@@ -39,7 +39,7 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
     let before = Request { object: old, old: None, ..*request };
     let known = match &was {
         Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => {
-            // What is not filled in is not denied either.
+            // `keep` does not matter here: a rule that would fill does not deny.
             Judgement::new(policy, facts, &before, was, &Wishes::default()).run(Which::All)
         }
         _ => Vec::new(),
@@ -76,7 +76,7 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
             }
             continue;
         };
-        // Of many items, those that are new are denied, and the others are not.
+        // Of many items, only the new ones are denied.
         let Some((left, path)) = items.kept(&finding.path, here, &mut |place, _, _| !is_known(place)) else {
             finding.at_most(Level::Warn);
             continue;
@@ -84,7 +84,7 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
         let known = items.kept(&finding.path, here, &mut |place, _, _| is_known(place));
         if let Some((known, known_path)) = known {
             let pointer = path.nearest(request.object);
-            // What fixes them cannot be told apart.
+            // It is unknown which operations of the fix belong to which items.
             let fix = None;
             new.push(Finding { path, pointer, fix, items: Some(Box::new(left)), ..finding.clone() });
             finding.pointer = known_path.nearest(request.object);

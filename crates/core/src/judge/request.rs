@@ -1,10 +1,10 @@
-//! What is to be judged.
+//! The object to judge, and how it was sent.
 
 use jiff::civil::Date;
 
 use crate::text::value::Value;
 
-/// What is asked for.
+/// The requested operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The object is new.
@@ -14,7 +14,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the word that the API has for it.
+    /// Returns the API's name of the operation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -24,7 +24,7 @@ impl Operation {
     }
 }
 
-/// Where the object comes from: only some origins can tell a default from a choice.
+/// The origin of the object: only some origins distinguish a default from a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// From a file: unset fields are absent.
@@ -37,15 +37,15 @@ pub enum Origin {
 /// One object to judge.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// What is asked for.
+    /// The requested operation.
     pub operation: Operation,
     /// Where it comes from.
     pub origin: Origin,
     /// The object.
     pub object: &'a Value,
-    /// The object it replaces, on UPDATE; nothing if that cannot be read, so that all violations are new.
+    /// The object that it replaces, on UPDATE; nothing if that cannot be read, so that all violations are new.
     pub old: Option<&'a Value>,
-    /// Whether both have the same spec, where that is known from their bytes, because not all of them is here.
+    /// Whether both have the same spec, if that is known from their bytes because the values are incomplete.
     /// Otherwise the two values are compared.
     pub same_spec: Option<bool>,
     /// The namespace of the request; empty if unknown (a manifest may leave it to `kubectl -n`).

@@ -27,31 +27,31 @@ use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
 
-/// One rule: data, and what looks at an object.
+/// One rule: its data, and its check.
 #[derive(Clone)]
 pub struct Rule {
     /// The file, the fixture folder and the page of a built-in rule are named after it.
     pub id: RuleId,
-    /// What is wrong where it is broken, in a few words: the title of an alert.
+    /// The problem, in a few words: the title of an alert.
     pub problem: Cow<'static, str>,
     /// One line: what must hold.
     pub summary: Cow<'static, str>,
     /// The manual page.
     pub page: Page,
-    /// The kinds it looks at.
+    /// The kinds that it checks.
     pub kinds: Kinds,
     /// The default action.
     pub default: Action,
-    /// What it needs besides the object as all rules read it.
+    /// Its needs besides the object as all rules read it.
     pub needs: Needs,
-    /// Whether `/mutate` denies what it denies: the API server rejects such a Job or CronJob before `/validate` is
-    /// called, so its author would see the other findings only at the next attempt.
+    /// Whether `/mutate` denies its violations, too: the API server rejects such a Job or CronJob before
+    /// `/validate` is called, so its author would see the other findings only at the next attempt.
     pub before_validate: bool,
     /// Where its fills may write.
     pub fills: Fills,
     /// Its parameters.
     pub params: &'static [Param],
-    /// The parameter that says what an accelerator is, for `match.accelerators` too: resource, taint.
+    /// The parameter that defines accelerators, also for `match.accelerators`: resource, taint.
     pub accelerators: Option<Mapping>,
     /// Whether an API server can check it without Jobgate.
     pub export: Exportable,
@@ -60,9 +60,9 @@ pub struct Rule {
     pub restore: Option<fn(&Cx<'_>) -> Vec<Op>>,
     /// What makes a violation a new one on UPDATE, besides its place.
     pub ratchet: Ratchet,
-    /// What an object holds by the rule's parameters, for the sums of reports.
+    /// Returns what an object holds according to the rule's parameters, for the sums in reports.
     pub holding: Option<for<'a> fn(&Workload<'a>, &Effective) -> Option<Holding<'a>>>,
-    /// Finds what is wrong.
+    /// The check.
     pub check: Arc<dyn RuleCheck>,
 }
 
@@ -71,7 +71,7 @@ pub struct Rule {
 pub enum Page {
     /// The doc comment of a Rust file with this text.
     OfFile(&'static str),
-    /// A page that is text already.
+    /// A page as text.
     Text(String),
 }
 
@@ -90,7 +90,7 @@ impl Page {
     }
 }
 
-/// What looks at an object for a rule: a function, or a value that was built from data.
+/// The check of a rule: a function, or a value that was built from data.
 pub trait RuleCheck: Send + Sync {
     /// Reports what is wrong.
     fn check(&self, cx: &mut Cx<'_>);
@@ -107,7 +107,7 @@ impl<F: Fn(&mut Cx<'_>) + Send + Sync> RuleCheck for F {
 pub struct Holding<'a> {
     /// What is held, and for how long.
     pub cost: Cost,
-    /// The team that the object is of, if a label names one.
+    /// The team that owns the object, if a label names one.
     pub team: Option<&'a str>,
 }
 
@@ -130,44 +130,44 @@ pub struct Measure {
 }
 
 impl Ratchet {
-    /// The place is all there is to it.
+    /// Only the place counts.
     pub const BY_PLACE: Self = Self { labels: &[], measure: None };
 }
 
-/// The kinds that a rule looks at, by what they have.
+/// The kinds that a rule checks, by their features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinds {
-    /// All.
+    /// All kinds.
     All,
-    /// Those with pods of their own, or of an object that they name.
+    /// Kinds with pods of their own, or of an object that they name.
     WithPods,
-    /// Those with pods that should end by themselves.
+    /// Kinds with pods that should end by themselves.
     WithRestart,
-    /// Those with runs of their own.
+    /// Kinds with runs of their own.
     WithRuns,
-    /// Those, and those with Jobs that others run.
+    /// Kinds with runs of their own, and kinds with Jobs that others run.
     WithLimits,
-    /// Those with a `ttlSecondsAfterFinished` that deletes what has finished.
+    /// Kinds with a `ttlSecondsAfterFinished` that deletes finished objects.
     WithTtl,
-    /// Those whose runs are batch/v1 Job specs.
+    /// Kinds whose runs are batch/v1 Job specs.
     JobSpecs,
-    /// Those with a pod template for each role, whose operator runs pods that restart always.
+    /// Kinds with a pod template for each role, whose operator runs pods that always restart.
     Roles,
-    /// Those whose pods may run on when the run has ended.
+    /// Kinds whose pods may keep running when the run has ended.
     WithRelease,
-    /// Those with one deadline, which ends the run.
+    /// Kinds with one deadline, which ends the run.
     WithDeadline,
-    /// Those with pods of their own.
+    /// Kinds with pods of their own.
     OwnPods,
-    /// Those with batch/v1 Jobs that say how many pods they have.
+    /// Kinds with batch/v1 Jobs that set the number of their pods.
     Jobs,
-    /// Those with a schedule.
+    /// Kinds with a schedule.
     WithSchedule,
-    /// Those whose operator starts failed pods again without end by default.
+    /// Kinds whose operator restarts failed pods without a limit by default.
     WithRetries,
-    /// Those of which it is known how the loss of a node is counted.
+    /// Kinds whose handling of node loss is known.
     WithDisruption,
-    /// Those that Kueue queues.
+    /// Kinds that Kueue queues.
     Queued,
 }
 
@@ -199,12 +199,12 @@ impl Kinds {
         }
     }
 
-    /// Returns those for which policies of an API server are made.
+    /// Returns the kinds for which a `ValidatingAdmissionPolicy` is exported.
     pub(crate) fn exported(self) -> impl Iterator<Item = Kind> {
         self.iter().filter(|kind| !kind.untested)
     }
 
-    /// Returns them, in the order in which they are listed to people.
+    /// Returns the kinds, in the order in which they are listed to people.
     pub fn iter(self) -> impl Iterator<Item = Kind> {
         Kind::all().filter(move |kind| self.contains(*kind))
     }
@@ -215,7 +215,7 @@ impl Kinds {
 pub enum Fills {
     /// Nowhere: the rule cannot fill.
     Nothing,
-    /// `ttlSecondsAfterFinished` of the limits, which come with it where there are none.
+    /// `ttlSecondsAfterFinished` of the limits; missing limits are added with it.
     Ttl,
     /// The field of the limits that releases pods, likewise.
     Release,
@@ -262,16 +262,16 @@ impl Fills {
 /// Whether an API server can check a rule without Jobgate.
 #[derive(Clone, Copy, Debug)]
 pub enum Exportable {
-    /// By this.
+    /// Yes, with this expression.
     Cel(Cel),
-    /// No, and why: what follows "no;".
+    /// No; the reason, to follow "no;".
     No(&'static str),
 }
 
-/// A rule in the Common Expression Language, as a `ValidatingAdmissionPolicy` has it.
+/// A rule in the Common Expression Language, for a `ValidatingAdmissionPolicy`.
 #[derive(Clone, Copy, Debug)]
 pub struct Cel {
-    /// The kinds for which this is worth it: what breaks the rule in another, the API server itself rejects.
+    /// The kinds that need it: for the others, the API server itself rejects what breaks the rule.
     pub kinds: Kinds,
     /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
     pub params: &'static [&'static str],
@@ -288,7 +288,7 @@ impl fmt::Debug for Rule {
 }
 
 impl Rule {
-    /// Makes a rule that looks at all kinds, warns, and has nothing else.
+    /// Creates a rule that checks all kinds, warns, and has no other properties.
     #[must_use]
     pub fn new(id: impl Into<RuleId>, check: impl RuleCheck + 'static) -> Self {
         Self {
@@ -330,12 +330,12 @@ impl Rule {
     }
 }
 
-/// What one rule is given to look at one object, and where it reports.
+/// The context of one rule that checks one object. It collects the findings.
 #[allow(missing_debug_implementations, reason = "facts are a trait object")]
 pub struct Cx<'a> {
     /// The rule that runs.
     pub rule: &'a Rule,
-    /// The object, its old state and how it came.
+    /// The object, its old state and its origin.
     pub request: &'a Request<'a>,
     /// The object, seen as a workload.
     pub workload: &'a Workload<'a>,
@@ -355,7 +355,7 @@ impl<'a> Cx<'a> {
         self.facts
     }
 
-    /// Returns what the containers of a pod template run, by the template's index.
+    /// Returns the commands of a pod template's containers, by the template's index.
     #[must_use]
     pub fn commands(&self, pod: usize) -> &'a PodCommands<'a> {
         self.reading.commands(pod)
@@ -366,7 +366,7 @@ impl<'a> Cx<'a> {
         self.reading.volumes(pod)
     }
 
-    /// Returns what the containers of a pod template mount, by its index.
+    /// Returns the mounts of a pod template's containers, by the template's index.
     pub(super) fn mounts(&self, pod: usize) -> &'a PodMounts<'a> {
         self.reading.mounts(pod)
     }
@@ -439,7 +439,7 @@ impl<'a> Cx<'a> {
         self.settings.strings(param)
     }
 
-    /// Returns the word of a parameter that is one of some.
+    /// Returns a parameter with a fixed set of values.
     #[must_use]
     pub fn word(&self, param: &Word) -> &'a str {
         self.settings.word(param)

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 /// The id of a rule or of a check of the input, kebab-case: `gpu-toleration`.
 ///
-/// It is cheap to clone, and equal to whatever has its text: that of a built-in rule is part of the program,
-/// that of a rule made at run time is shared.
+/// It is cheap to clone, and equal to any id or string with the same text: the text of a built-in rule is part
+/// of the program, that of a rule made at run time is shared.
 #[derive(Clone)]
 pub struct RuleId(RuleIdText);
 
@@ -21,13 +21,13 @@ enum RuleIdText {
 }
 
 impl RuleId {
-    /// Makes the id of a part of the program.
+    /// Creates the id of a built-in rule or check.
     #[must_use]
     pub const fn new(id: &'static str) -> Self {
         Self(RuleIdText::BuiltIn(id))
     }
 
-    /// Returns the text of one that is part of the program, for what takes no other.
+    /// Returns the text of a built-in id, for uses that need a static text.
     #[must_use]
     pub fn as_static(&self) -> Option<&'static str> {
         match self.0 {
@@ -122,7 +122,7 @@ impl Ord for RuleId {
     }
 }
 
-/// As that of its text, which it is borrowed as.
+/// Equal to the hash of its text, as [`Borrow`] requires.
 impl Hash for RuleId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_str().hash(state);

@@ -69,7 +69,7 @@ struct RulesInner {
     fillable: OnceLock<FillablePaths>,
 }
 
-/// Why rules are no set.
+/// The reason why rules do not form a set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSet {
     /// Two of them have the same id.
@@ -81,7 +81,7 @@ pub enum NoSet {
     /// A rule has the id of a check of the input.
     #[error("`{0}` is a check of the input, and cannot be the id of a rule")]
     OfCheck(RuleId),
-    /// A rule says what an accelerator is by a parameter that it does not declare.
+    /// A rule does not declare its parameter that defines accelerators.
     #[error("the rule `{0}` does not declare the parameter that says what an accelerator is")]
     NoTable(RuleId),
 }
@@ -136,12 +136,12 @@ impl RuleSet {
     /// Returns the set with some more rules.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Same as for [`Self::new`].
     pub fn with(&self, rules: impl IntoIterator<Item = Rule>) -> Result<Self, NoSet> {
         Self::new(self.iter().cloned().chain(rules).collect())
     }
 
-    /// Makes a set of rules that are sorted.
+    /// Creates a set of rules that are sorted.
     fn of(rules: Vec<Rule>) -> Self {
         let lengths = rules.iter().fold(0, |all, rule| all | length(&rule.id));
         Self(Arc::new(RulesInner { rules, lengths, fillable: OnceLock::new() }))

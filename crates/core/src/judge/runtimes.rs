@@ -1,4 +1,4 @@
-//! What a job requests for the pods of its runtime, and what the runtime tolerates.
+//! The requests of a job for the pods of its runtime, and the tolerations of the runtime.
 
 pub mod shipped;
 
@@ -17,7 +17,7 @@ use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
 /// Warns of accelerators that an object requests for the pods of another, without a toleration in either.
-/// Nothing can be filled in: the list would be one of a patch, or of an object of others.
+/// Nothing can be filled in: the list would belong to a patch, or to another object.
 pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str)], platform: Platform) {
     let object = &cx.workload.object;
     let resources = object.at(reference.resources);

@@ -1,4 +1,4 @@
-//! Which rules and checks are used: `--select` and `--ignore`, on top of a policy.
+//! Selection of rules and checks: `--select` and `--ignore`, on top of a policy.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub fn ids(rules: &RuleSet) -> impl Iterator<Item = RuleId> + Clone {
 /// Returns the rules of a set, and the checks, that an id or a glob names.
 ///
 /// # Errors
-/// There are none: a typo must not switch anything off or on.
+/// The pattern matches nothing: a typo must not switch anything off or on.
 pub fn matching(rules: &RuleSet, pattern: &str) -> Result<Vec<RuleId>, NothingSelected> {
     let shown = pattern.chars().take(80).collect::<String>().escape_debug().to_string();
     let wild = pattern.contains(['*', '?', '[', '{']);

@@ -21,10 +21,10 @@ use crate::text::yaml::{self, Document};
 /// `apiVersion` of the files that this version reads.
 pub const API_VERSION: &str = "jobgate.dev/v1alpha1";
 
-/// How many errors of a file are shown: to look up the place of each takes as long as the file is long.
+/// Maximum errors of a file that are shown: finding the place of each takes as long as the file is long.
 const MAX_ERRORS: usize = 100;
 
-/// What a file is.
+/// The form of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     /// Its `kind`.
@@ -107,7 +107,7 @@ impl<'s> Reader<'s> {
         self.errors.len() + self.more
     }
 
-    /// Counts an error that is not shown; tells whether it is one.
+    /// Counts an error that is beyond the maximum; tells whether it is.
     fn only_counts(&mut self) -> bool {
         let is_full = self.errors.len() >= MAX_ERRORS;
         self.more += usize::from(is_full);

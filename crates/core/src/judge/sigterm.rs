@@ -22,7 +22,7 @@ pub(crate) enum OnTerm<'c> {
     Zero(&'c Token),
     /// It ends with another status, or is killed.
     Other,
-    /// Nothing says what it does.
+    /// The effect is unknown.
     Unknown,
 }
 
@@ -32,14 +32,14 @@ const INITS: [&str; 3] = ["catatonit", "dumb-init", "tini"];
 /// Commands that end with 0.
 const SUCCEED: [&str; 6] = [":", "date", "echo", "printf", "sync", "true"];
 
-/// Programs, besides those of [`IDLE`], behind which a shell comes to its `wait` at once.
+/// Programs, besides those of [`IDLE`], after which a shell gets to its `wait` at once.
 const QUICK: [&str; 28] = [
     "", "[", "cat", "cd", "chmod", "cp", "declare", "disown", "export", "hostname", "jobs", "kill", "ln",
     "local", "ls", "mkdir", "mv", "ps", "pwd", "readonly", "renice", "rm", "set", "shopt", "test", "ulimit",
     "umask", "unset",
 ];
 
-/// Programs, besides Python and shells, that run what the container is for.
+/// Programs, besides Python and shells, that run the container's workload.
 const TRAINING: [&str; 10] = [
     "accelerate",
     "deepspeed",
@@ -62,7 +62,7 @@ pub(crate) fn on_term<'c>(line: &'c CommandLine<'_>) -> OnTerm<'c> {
     }
     let nth = first_process(line);
     let shell = &line.shells[nth];
-    // The text of a script in a script is in quotes: its functions are not read.
+    // A nested script is in quotes, so its functions are not read.
     let script = line.argv.get(shell.item).filter(|_| nth == 0).map(|item| &*item.text);
     let around = Around::new(script, shell.name == "bash", shell.errexit);
     let Some(waiting) = WaitingShell::of(line, nth, &around) else { return OnTerm::Unknown };
@@ -93,10 +93,10 @@ struct WaitingShell<'c> {
 }
 
 impl<'c> WaitingShell<'c> {
-    /// Finds where a script waits. Nothing if it does not, or if something else may be what it does.
+    /// Finds where a script waits. Nothing if it does not, or if it may be doing something else.
     fn of(line: &'c CommandLine<'_>, nth: usize, around: &Around<'_>) -> Option<Self> {
         let shell = &line.shells[nth];
-        // It ends at what dash does not know.
+        // dash ends at syntax that it does not know.
         let is_dash = shell.name == "dash";
         if is_dash && (shell.pipefail || around.script.is_some_and(|script| script.contains("function "))) {
             return None;
@@ -169,11 +169,11 @@ fn own<'c>(line: &'c CommandLine<'_>, nth: usize) -> impl DoubleEndedIterator<It
     line.commands.iter().enumerate().filter(move |(_, command)| command.shell == Some(nth))
 }
 
-/// Tells of each command whether the shell goes on beside it: it is in a list that `&` ends, or in a compound
+/// Returns for each command whether the shell goes on beside it: it is in a list that `&` ends, or in a compound
 /// command in one.
 fn in_background(line: &CommandLine<'_>, nth: usize) -> Vec<bool> {
     let mut found = vec![false; line.commands.len()];
-    // Of each depth around the command: whether the compound command there goes on beside the shell.
+    // For each depth around the command: whether the compound command there goes on beside the shell.
     let mut around: Vec<bool> = vec![false];
     let mut next: Option<(usize, &Command)> = None;
     for (at, command) in own(line, nth).rev() {
@@ -205,7 +205,7 @@ fn ends_behind(line: &CommandLine<'_>, nth: usize, at: usize, in_background: &[b
         || behind.any(|(_, later)| later.place.depth < depth && later.place.behind == Some(After::Pipe))
 }
 
-/// Tells whether the shell is behind a command in a moment.
+/// Tells whether the shell gets past a command in a moment.
 fn is_quick(command: &Command) -> bool {
     let program = command.program.as_str();
     let is_empty = program.is_empty() && !command.words.is_empty();
@@ -216,7 +216,7 @@ fn is_quick(command: &Command) -> bool {
     }
 }
 
-/// Tells whether a command may be what the container is for.
+/// Tells whether a command may run the container's workload.
 fn is_training(command: &Command) -> bool {
     let program = command.program.as_str();
     let installs = || {
@@ -278,7 +278,7 @@ fn first_process(line: &CommandLine<'_>) -> usize {
     usize::from(is_replaced)
 }
 
-/// The longest `sleep` between two looks at a program, in seconds: the shell runs its `trap` behind it.
+/// The longest `sleep` between two checks of a program, in seconds: the shell runs its `trap` after it.
 const MAX_SLEEP: f64 = 5.0;
 
 /// Tells whether a `kill` is that of `while kill -0 $!; do sleep 1; done`, with which a script waits for a program
@@ -320,7 +320,7 @@ pub(crate) fn may_be_handled(pod: &PodTemplate<'_>) -> bool {
     })
 }
 
-/// Returns the container that ends with 0 on SIGTERM, and the word that says so, if its pod then counts as
+/// Returns the container that ends with 0 on SIGTERM, and the word that causes it, if its pod then counts as
 /// succeeded: if no other container is known to end with another status.
 pub(crate) fn ends_with_zero<'c, 'a>(
     lines: &'c [CommandLine<'a>],
@@ -402,7 +402,7 @@ fn set_by<'c>(command: &'c Command, shell: &Shell) -> Sets<'c> {
     Sets { term: set(&is_term), exit: set(&is_exit) }
 }
 
-/// Returns how a script ends whose `wait` a signal has ended, with 143.
+/// Returns how a script ends after a signal has ended its `wait`, with 143.
 fn after_wait<'c>(line: &'c CommandLine<'_>, nth: usize, (at, wait): (usize, &Command)) -> OnTerm<'c> {
     let shell = &line.shells[nth];
     if shell.last == Some(at) {

@@ -7,7 +7,7 @@ use crate::text::value::Value;
 /// Spot nodes of one provider.
 #[derive(Debug)]
 pub struct Spot {
-    /// Whose they are, to follow "of".
+    /// The name of the provider, to follow "of".
     pub(super) provider: &'static str,
     /// The label of the nodes.
     pub label: &'static str,
@@ -66,14 +66,14 @@ static NODES: [&Spot; 5] = [&GKE, &GKE_PREEMPTIBLE, &EKS, &KARPENTER, &AKS];
 pub(super) struct Selected {
     /// The nodes.
     pub(super) spot: &'static Spot,
-    /// What selects them.
+    /// The field that selects them.
     pub(super) place: Pointer,
 }
 
 /// Returns the spot nodes that a pod spec selects; nothing if the pods can also run on others.
 pub(super) fn selected(spec: &Part<'_>) -> Option<Selected> {
     let selector = spec.get("nodeSelector");
-    // Most have none.
+    // Most pods have no node selector.
     let own = if selector.is_mapping() { &NODES[..] } else { &[] };
     let by_selector = own.iter().find_map(|spot| {
         let field = selector.get(spot.label);
@@ -120,7 +120,7 @@ impl Spot {
                 (Field::Unset | Field::Set("" | "Equal"), Field::Set(key)) => {
                     key == self.label && matches!(text("value"), Field::Set(value) if value == self.value)
                 }
-                // What a placeholder hides may cover it.
+                // A value hidden by a placeholder may cover it.
                 (Field::Placeholder(_), _) | (_, Field::Placeholder(_)) => true,
                 _ => false,
             }

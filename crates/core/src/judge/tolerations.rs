@@ -1,4 +1,4 @@
-//! Which taints a pod's tolerations cover.
+//! The taints that a pod's tolerations cover.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,10 +60,10 @@ pub(super) const PLATFORM: Word = Word::new(
     &["any", "gke", "eks", "aks", "ExtendedResourceToleration"],
 );
 
-/// What a cluster adds to pods by itself.
+/// The tolerations that a cluster adds to pods by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Platform {
-    /// Not said: that of GKE to pods that select its nodes.
+    /// Unset: those of GKE, for pods that select its nodes.
     Any,
     /// Tolerations of [`GKE_TAINTS`].
     Gke,
@@ -74,7 +74,7 @@ pub(super) enum Platform {
 }
 
 impl Platform {
-    /// Returns what the policy says.
+    /// Returns the policy's setting.
     pub(super) fn of(cx: &Cx<'_>) -> Self {
         match cx.word(&PLATFORM) {
             "gke" => Self::Gke,

@@ -1,4 +1,4 @@
-//! What rules ask of the commands of a job: which of them trains, and how to quote it.
+//! Helpers for rules about a job's commands: which of them trains, and how to quote it.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ const TOOLS: [&str; 9] =
 /// The longest quotation of a manifest in a message, in bytes.
 const MAX_QUOTED_BYTES: usize = 80;
 
-/// Tells whether a command is what the job is for: a launcher, or Python with a script or module.
+/// Tells whether a command runs the job's workload: a launcher, or Python with a script or module.
 pub(super) fn is_trainer(command: &Command) -> bool {
     is_python_program(&command.program, &command.words) || Launch::of(command).is_some()
 }
@@ -48,7 +48,7 @@ pub(super) fn is_python_trainer(command: &Command) -> bool {
     if is_python_program(&command.program, &command.words) {
         return true;
     }
-    // That of HyperPod is no launcher to other rules: its operator counts nodes and processes.
+    // HyperPod's launcher is not one for other rules: its operator counts nodes and processes.
     if command.program == "hyperpodrun" {
         return command.words.iter().any(|word| word.word.text.ends_with(".py"));
     }
@@ -62,13 +62,13 @@ pub(super) fn is_python_trainer(command: &Command) -> bool {
     }
 }
 
-/// Tells whether a container starts processes on other pods: those wait for it, and end by themselves never.
+/// Tells whether a container starts processes on other pods: those wait for it, and never end by themselves.
 pub(super) fn drives_others(line: &CommandLine<'_>) -> bool {
     const REMOTE: [&str; 7] = ["deepspeed", "mpirun", "mpiexec", "horovodrun", "pdsh", "ssh", "sshd"];
     line.commands.iter().any(|command| REMOTE.contains(&command.program.as_str()))
 }
 
-/// Kinds that are no batch work, and their pod.
+/// Kinds that are not batch work, and the path of their pod spec.
 const SERVICES: [(&str, &str, &[&str]); 6] = [
     ("v1", "Pod", &["spec"]),
     ("v1", "ReplicationController", &["spec", "template", "spec"]),
@@ -78,8 +78,8 @@ const SERVICES: [(&str, &str, &[&str]); 6] = [
     ("apps/v1", "StatefulSet", &["spec", "template", "spec"]),
 ];
 
-/// Tells whether an object that is no batch work trains all the same: a Pod, StatefulSet, Deployment or the like
-/// with a container that requests accelerators and starts `torchrun`.
+/// Tells whether an object that is not batch work trains nevertheless: a Pod, StatefulSet, Deployment or the
+/// like with a container that requests accelerators and starts `torchrun`.
 #[must_use]
 pub fn is_trained_by(version: &str, object: &Value) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();

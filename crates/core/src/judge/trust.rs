@@ -6,10 +6,10 @@
 //! ```
 //!
 //! The API server verifies the user name, but not owner references, and whoever may create service accounts in a
-//! namespace can act as the operator that usually runs there. So the account alone does not count, and neither
-//! does the reference: the parent must be there. A parent that is there was judged when it came, or it is older
-//! than the webhook, or was admitted while that was away: in any case it is what it says it is, `audit` finds it,
-//! and its children are not the place to stop it.
+//! namespace can act as the operator that usually runs there. So neither the account alone nor the reference
+//! counts: the parent must exist. An existing parent was judged when it was created, or it is older than the
+//! webhook, or was admitted while the webhook was down: in any case it is genuine, `audit` finds it, and its
+//! children are not the place to stop it.
 
 use crate::judge::facts::{Fact, Facts, WantedParent};
 use crate::judge::policy::Policy;
@@ -54,8 +54,8 @@ pub(super) fn trust(
     }
 }
 
-/// Returns what to tell whoever runs the operator that made an object, once the object is denied: its author
-/// cannot change what an operator writes. Nothing if the maker does not look like an operator.
+/// Returns advice for whoever runs the operator that made a denied object, since its author cannot change what
+/// an operator writes. Nothing if the maker does not look like an operator.
 #[must_use]
 pub fn advice(policy: &Policy, object: &Value, user: &str) -> Option<String> {
     let (kind, owner) = (Kind::of(object)?, Owner::of(&Part::root(object))?);
@@ -70,7 +70,7 @@ pub fn advice(policy: &Policy, object: &Value, user: &str) -> Option<String> {
              does not exist with that uid"
         ));
     }
-    // One that is listed makes children of other kinds: to list it would not help.
+    // A listed account makes children of other kinds, so listing it would not help.
     (!is_listed(policy, user)).then(|| {
         // An operator may put the answers for all its children into one event, of 1,024 characters at most.
         format!("add `{user}` to `trustedControllers` if it operates {parent} `{name}`")
@@ -86,7 +86,7 @@ struct Owner<'a> {
 }
 
 impl<'a> Owner<'a> {
-    /// Returns that of an object. The API server accepts one at most.
+    /// Returns the controller of an object. The API server accepts one at most.
     fn of(object: &Part<'a>) -> Option<Self> {
         let owners = object.at(&["metadata", "ownerReferences"]);
         let owner = owners.mappings().find(|owner| owner.get("controller").bool().set() == Some(true))?;
@@ -99,8 +99,8 @@ impl<'a> Owner<'a> {
         })
     }
 
-    /// Returns the kind of the owner, if its controller makes objects that are judged. It is the same object in
-    /// each version.
+    /// Returns the kind of the owner, if its controller makes objects that are judged. Its version does not
+    /// matter.
     fn kind(&self) -> Option<Kind> {
         let typed = Kind::typed(self.api_version, self.kind)?;
         Kind::with_children().find(|kind| kind.is_same(typed))
@@ -122,14 +122,14 @@ fn is_listed(policy: &Policy, user: &str) -> bool {
     policy.trusted_controllers.iter().any(|name| name == user)
 }
 
-/// Tells whether an account is trusted with such an object of such an owner, if that exists.
+/// Tells whether an account is trusted with an object of this kind for this owner, if the owner exists.
 fn is_trusted(policy: &Policy, user: &str, kind: Kind, owner: &Owner<'_>) -> bool {
     if !is_listed(policy, user) {
         return false;
     }
-    // Whatever the account, nobody makes other children of a kind than its operator does.
+    // Whatever the account, a parent only has children of the kinds that its operator makes.
     let makes = owner.kind().is_none_or(|parent| parent.makes(kind));
-    // An account that is known makes objects for its own kinds; one that the policy adds, for any.
+    // A known account makes objects for its own kinds; an account that the policy adds, for any kind.
     let is_known = Kind::all().any(|kind| kind.makers.contains(&user));
     let typed = || Kind::typed(owner.api_version, owner.kind);
     makes && (!is_known || typed().is_some_and(|parent| parent.makers.contains(&user)))

@@ -1,4 +1,4 @@
-//! What is decided of one object.
+//! The verdict on one object.
 
 use crate::judge::finding::{Finding, Level};
 use crate::text::patch;
@@ -15,7 +15,7 @@ pub enum Skipped {
     SameSpec,
     /// A controller made it from a parent that was judged.
     TrustedController,
-    /// A controller that is trusted made it, from a parent that could not be looked up.
+    /// A trusted controller made it, from a parent that could not be looked up.
     TrustedUnseen,
 }
 
@@ -43,7 +43,7 @@ impl Skipped {
 pub struct Suppressed {
     /// The finding.
     pub finding: Finding,
-    /// Why it does not hold, in words.
+    /// Why it is suppressed, in words.
     pub reason: String,
 }
 
@@ -74,7 +74,7 @@ impl Verdict {
         patch::combine(self.fills().cloned())
     }
 
-    /// Returns the same operations as the rules made them: some may say the same, or be parts of one another.
+    /// Returns the same operations as the rules made them: some may be equal, or parts of one another.
     pub(crate) fn fills(&self) -> impl Iterator<Item = &Op> {
         let fills = self.findings.iter().filter(|finding| finding.is_filled_in());
         fills.filter_map(|finding| finding.fix.as_ref()).flat_map(|fix| &fix.ops).chain(&self.restore)

@@ -2,7 +2,7 @@
 
 use crate::text::meter;
 
-/// What may be before one of the words in a part of a name, or after it.
+/// Prefixes and suffixes that a word may have in a part of a name.
 const BEFORE: [&str; 7] = ["train", "training", "run", "exp", "job", "eval", "my"];
 
 const AFTER: [&str; 8] = ["dir", "path", "root", "folder", "vol", "volume", "pvc", "claim"];
@@ -36,7 +36,7 @@ pub(crate) fn is_named_like_checkpoints(name: &str) -> bool {
     has_word(name, OF_CHECKPOINTS)
 }
 
-/// Tells whether a name contains one of the words; how is on the page.
+/// Tells whether a name contains one of the words; the manual page describes how.
 pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
     let end = (0..=MAX_NAME_BYTES.min(name.len())).rev().find(|at| name.is_char_boundary(*at));
     let name = &name[..end.unwrap_or_default()];
@@ -50,7 +50,7 @@ pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
     meter::spend(parts.len() as u64);
     let is_one = |text: &str| words.iter().any(|word| is_word(text, word));
     (0..parts.len()).any(|at| {
-        // What is in front and behind is the same for all words: a name may have a million parts.
+        // Prefixes and suffixes are the same for all words: a name may have a million parts.
         let part = parts[at].text;
         BEFORE.iter().any(|before| without_prefix(part, before).is_some_and(is_one))
             || AFTER.iter().any(|after| without_suffix(singular(part), after).is_some_and(is_one))

@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn clocks_that_change_move_runs_as_in_go() {
         let next = |schedule: &str, after: &str| read(schedule).next(&at(after)).map(|run| run.to_string());
-        // 02:30 does not exist on 2026-03-29 in Berlin: that run falls out.
+        // 02:30 does not exist on 2026-03-29 in Berlin: that run is skipped.
         assert_eq!(
             next("30 2 * * *", "2026-03-28T12:00[Europe/Berlin]").as_deref(),
             Some("2026-03-30T02:30:00+02:00[Europe/Berlin]")

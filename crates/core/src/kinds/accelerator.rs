@@ -1,7 +1,7 @@
 //! Accelerator resources and the usual taints of their nodes.
 //!
-//! By a table, not by prefix: `nvidia.com/rdma-vf` is a network card, `gpu.intel.com/i915_monitoring` no
-//! accelerator.
+//! A table decides, not a prefix: `nvidia.com/rdma-vf` is a network card, and `gpu.intel.com/i915_monitoring`
+//! is not an accelerator.
 
 use crate::k8s::quantity::Quantity;
 use crate::kinds::field::Part;
@@ -12,8 +12,8 @@ use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
 /// Resource names (or globs with one `*`) and the taint keys of their nodes
-/// (docs/internals/pods.md#taints-of-accelerator-nodes). MIG slices and shared GPUs have the taint of the
-/// whole GPU. Clusters that rename GPUs by their product taint them in ways of their own.
+/// (docs/internals/pods.md#taints-of-accelerator-nodes). MIG slices and shared GPUs have the taint of the whole
+/// GPU. Clusters that name GPU resources after the product use taints of their own.
 pub const TAINTS: &[(&str, &str)] = &[
     ("amd.com/gpu", "amd.com/gpu"),
     ("aws.amazon.com/neuron", "aws.amazon.com/neuron"),
@@ -36,19 +36,19 @@ pub const TAINTS: &[(&str, &str)] = &[
     ("tpu.googleapis.com/v*", NO_TAINT),
 ];
 
-/// Stands for the taint key of nodes whose taint is not known.
+/// The taint key of nodes whose taint is unknown.
 pub const NO_TAINT: &str = "";
 
 /// Whole GPUs.
 const GPUS: &[&str] =
     &["amd.com/gpu", "nvidia.com/a100", "nvidia.com/a40", "nvidia.com/gpu", "nvidia.com/rtxa6000"];
 
-/// What each process of a distributed run has one of to itself, beside whole GPUs. A slice of one, a core of a
-/// Neuron device or a TPU is shared or split in other ways.
+/// The other resource, besides whole GPUs, of which each process of a distributed run has one to itself.
+/// Slices, Neuron cores and TPUs are shared or split in other ways.
 const ONE_EACH_TOO: &str = "habana.ai/gaudi";
 
-/// Returns how many accelerators a container gets, of those that each process has to itself, and where it says
-/// so. Nothing if there are none, or others, or if their number is not certain.
+/// Returns how many accelerators a container gets of which each process has one to itself, with the place and
+/// name of the resource. Nothing if there are none, if there are any others, or if the number is uncertain.
 #[must_use]
 pub fn one_each<'a>(container: &Part<'a>) -> Option<(i64, Pointer, &'a str)> {
     let resources = container.get("resources");
@@ -106,7 +106,7 @@ pub fn toleration(taint: &str) -> Value {
         .collect()
 }
 
-/// Returns the tolerations that a list has after `beginning`, if it has any and all have the form of
+/// Returns the tolerations that a list has after `beginning`, if there are any and all have the form of
 /// [`toleration`].
 #[must_use]
 pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [Value]> {
@@ -121,7 +121,7 @@ pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [
     rest.iter().all(ours).then_some(rest)
 }
 
-/// Returns the accelerators that the template's containers request, above zero.
+/// Returns the requests of the template's containers for accelerators, without those of zero.
 ///
 /// Reads both limits and requests: in a Job template, limits are not copied to requests
 /// (docs/internals/pods.md#limits-and-requests).
@@ -136,8 +136,7 @@ pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl I
     })
 }
 
-/// Returns the accelerators in the `resources` of a container that are above zero: the list, the resource and the
-/// taint of each.
+/// Returns the list, resource and taint of each accelerator above zero in the `resources` of a container.
 pub(crate) fn requested<'a>(
     resources: Option<&'a Value>,
     taints: &[(&str, &'a str)],
@@ -153,8 +152,8 @@ pub(crate) fn requested<'a>(
     })
 }
 
-/// Tells whether a container requests an accelerator of the usual table, by limit or request. A placeholder
-/// for the number is one, too.
+/// Tells whether a container requests an accelerator of the usual table, by limit or request. A placeholder for
+/// the number counts.
 #[must_use]
 pub fn is_requested_by(container: &Value) -> bool {
     entries(container).any(|(resource, value)| {
@@ -164,7 +163,7 @@ pub fn is_requested_by(container: &Value) -> bool {
     })
 }
 
-/// Returns how many whole GPUs a container gets, by limit or request: none where that is not known.
+/// Returns the number of whole GPUs that a container gets, by limit or request; 0 if unknown.
 #[must_use]
 pub fn gpus(container: &Value) -> i64 {
     entries(container)
@@ -189,7 +188,7 @@ pub fn taint_of<'t>(resource: &str, taints: &[(&str, &'t str)]) -> Option<&'t st
     let first = resource.as_bytes().first();
     let mut globbed = None;
     for (pattern, taint) in taints {
-        // Every container has `cpu` and `memory`, twice: their first byte differs from all entries.
+        // Nearly every container has `cpu` and `memory`, twice; their first byte rules out most entries.
         let begin = pattern.as_bytes().first();
         if begin != first && begin != Some(&b'*') {
             continue;

@@ -42,7 +42,7 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     ..CUSTOM
 };
 
-/// Returns how often what is inside may start: again after a failure, by default three times.
+/// Returns how often the components may start: again after a failure, by default three times.
 fn attempts(object: &Part<'_>) -> Attempts {
     const LIMIT: &str = "workload.codeflare.dev.appwrapper/retryLimit";
     let limit = object.at(&["metadata", "annotations", LIMIT]);

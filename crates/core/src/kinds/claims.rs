@@ -9,28 +9,28 @@ use crate::text::value::Value;
 /// One of the claims of an object.
 #[derive(Clone, Debug)]
 pub struct OwnClaim<'a> {
-    /// What the kind says of it.
+    /// Its form, from the definition of the kind.
     pub form: &'static OwnClaims,
-    /// The text by which people know it.
+    /// The text that identifies it to users.
     pub name: &'a str,
     /// The field with the name of a claim that exists.
     pub existing: Option<Part<'a>>,
-    /// The access modes of a claim that is created: nothing else has to be looked up.
+    /// The access modes of a claim to be created, which needs no look-up.
     pub modes: Option<Part<'a>>,
     /// The path of the mounts that are added to every container.
     pub path: Option<&'a str>,
 }
 
 impl<'a> OwnClaim<'a> {
-    /// Tells whether it names a claim that exists, and describes another: the operator refuses both in a new
-    /// object, and writes the name of what it made into one that it knows.
+    /// Tells whether it both names an existing claim and describes a new one. The operator rejects that in a
+    /// new object; in one that it knows, it has written the name of the claim that it created.
     #[must_use]
     pub fn is_refused(&self, object: &Part<'_>) -> bool {
         let is_known = || object.at(&["metadata", "uid"]).is_set() || object.get("status").is_set();
         self.existing.is_some() && self.modes.is_some() && !is_known()
     }
 
-    /// Returns the name of the claim that must be looked up: one that exists, and is not described.
+    /// Returns the name and field of the claim to look up: one that exists, and is not described.
     #[must_use]
     pub fn to_look_up(&self) -> Option<(&'a str, &Part<'a>)> {
         let part = self.existing.as_ref().filter(|_| self.modes.is_none())?;
@@ -39,7 +39,7 @@ impl<'a> OwnClaim<'a> {
 }
 
 impl<'a> Workload<'a> {
-    /// Returns the claims that the object has beside those in its pod templates.
+    /// Returns the object's claims outside its pod templates.
     #[must_use]
     pub fn own_claims(&self) -> Vec<OwnClaim<'a>> {
         let mut all = Vec::new();
@@ -53,7 +53,7 @@ impl<'a> Workload<'a> {
 impl<'a> OwnClaim<'a> {
     fn of(form: &'static OwnClaims, claim: &Part<'a>) -> Option<Self> {
         let text = |part: Part<'a>| part.value.and_then(Value::as_str).filter(|text| !text.is_empty());
-        // A list may have thousands that say nothing.
+        // A list may have thousands of entries without a name.
         let says = |path: &[&str]| path.iter().try_fold(claim.value?, |value, key| value.get(key))?.as_str();
         if says(form.name).is_none() && form.existing.is_none_or(|field| says(&[field]).is_none()) {
             return None;

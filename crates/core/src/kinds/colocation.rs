@@ -29,8 +29,8 @@ pub fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Am
     pinned_together(pods) || attracted_together(workload, pods, among)
 }
 
-/// Tells whether the pods of one run must run on several nodes: because templates name different nodes, or by
-/// a required anti-affinity between the pods. Each template comes with its minimum of pods.
+/// Tells whether the pods of one run must run on several nodes: because templates name different nodes, or
+/// because of a required anti-affinity between the pods. Each template comes with its minimum number of pods.
 #[must_use]
 pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
     let present: Vec<&PodTemplate<'_>> =
@@ -43,7 +43,7 @@ pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)
     if pins.values().any(|nodes| nodes.len() > 1) {
         return true;
     }
-    // Most have none.
+    // Most templates have none.
     if !present.iter().any(|pod| required(pod, "podAntiAffinity").next().is_some()) {
         return false;
     }
@@ -128,7 +128,7 @@ fn node_of_term<'a>(term: &Part<'a>) -> Option<Pin<'a>> {
 
 /// Tells whether each template requires a node with pods that match all templates.
 fn attracted_together(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Among) -> bool {
-    // Most have none.
+    // Most templates have none.
     if pods.is_empty() || !pods.iter().all(|pod| required(pod, "podAffinity").next().is_some()) {
         return false;
     }
@@ -142,14 +142,14 @@ fn required<'a>(pod: &PodTemplate<'a>, affinity: &'static str) -> impl Iterator<
     pod.spec.at(&["affinity", affinity, "requiredDuringSchedulingIgnoredDuringExecution"]).items()
 }
 
-/// The labels of the pods of several templates, by key: so that a selector is held against all of them at
+/// The labels of the pods of several templates, by key, so that a selector is checked against all of them at
 /// once.
 struct PodLabels<'a> {
     templates: usize,
     by_key: BTreeMap<&'a str, LabelValues<'a>>,
 }
 
-/// What the pods have under one key.
+/// The values of the pods' labels under one key.
 #[derive(Default)]
 struct LabelValues<'a> {
     /// How many templates have the key.
@@ -201,7 +201,7 @@ impl<'a> PodLabels<'a> {
             let listed: BTreeSet<&str> =
                 expression.get("values").items().filter_map(|value| value.value?.as_str()).collect();
             match expression.get("operator").text() {
-                // Iterate over what is listed, not over all pods for each expression.
+                // Iterate over the listed values, not over all pods for each expression.
                 Field::Set("In") => self.of_all(key).is_some_and(|values| {
                     listed.iter().filter(|listed| values.contains(**listed)).count() == values.len()
                 }),
@@ -248,7 +248,7 @@ fn is_of_controllers(key: &str) -> bool {
         || key.starts_with("training.kubeflow.org/")
 }
 
-/// Tells whether controllers set another value for each run of a CronJob.
+/// Tells whether controllers set a different value for each run of a CronJob.
 fn is_made_per_run(key: &str) -> bool {
     matches!(
         key,
@@ -262,7 +262,7 @@ const REPLICA_TYPE: &str = "training.kubeflow.org/replica-type";
 /// Returns the labels that the controller sets on all pods of a run.
 fn made_labels<'a>(workload: &Workload<'a>, among: Among) -> Vec<(&'a str, &'a str)> {
     let name = workload.object.at(&["metadata", "name"]).text().set().unwrap_or_default();
-    // Each run of many has its own name, which all its pods share.
+    // Each of several runs has its own name, shared by all its pods.
     let is_known = workload.schedule.is_none() || among == Among::OneRun;
     let value = |value: &LabelValue| match value {
         LabelValue::NameOfRun => is_known.then_some(name),

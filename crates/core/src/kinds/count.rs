@@ -9,7 +9,7 @@ use crate::text::pointer::Pointer;
 pub struct PodCount {
     /// The number; nothing if a placeholder or wrong type hides it.
     pub most: Option<i64>,
-    /// How many certainly run at once, not counting those that an autoscaler may add or remove.
+    /// The number that certainly runs at once, without pods that an autoscaler may add or remove.
     pub least: i64,
     /// The field that sets it; nothing for a default.
     pub said_by: Option<Pointer>,
@@ -70,7 +70,7 @@ impl PodCount {
         Self { most: None, least: 0, said_by: Some(field.pointer.clone()) }
     }
 
-    /// Returns the count that a field says, or a default.
+    /// Returns the count in a field, or a default.
     #[must_use]
     pub fn of_field(field: &Part<'_>, unset: i64) -> Self {
         match field.int().or_default(unset) {
@@ -96,7 +96,7 @@ impl PodCount {
         count.times(&group.get("numOfHosts"), 1)
     }
 
-    /// Returns the count so many times.
+    /// Multiplies the count by the number in a field, or by `unset`.
     #[must_use]
     pub fn times(self, field: &Part<'_>, unset: i64) -> Self {
         let times = field.int().or_default(unset).map(|times| times.max(0));
@@ -106,7 +106,7 @@ impl PodCount {
         Self { most, least, said_by: if decides { Some(field.pointer.clone()) } else { self.said_by } }
     }
 
-    /// Returns a number of pods in words: Ray writes the largest integer where there is no limit.
+    /// Formats a number of pods. Ray writes the largest integer where there is no limit.
     #[must_use]
     pub fn words(pods: i64) -> String {
         if pods >= i64::from(i32::MAX) {
@@ -116,7 +116,7 @@ impl PodCount {
         }
     }
 
-    /// Returns the larger of this count and what another field allows.
+    /// Raises the maximum to the number in another field, if that is larger.
     #[must_use]
     pub fn or_more(self, field: &Part<'_>) -> Self {
         match field.int() {
@@ -129,7 +129,7 @@ impl PodCount {
         }
     }
 
-    /// Returns this count with the smaller of its least and what another field allows.
+    /// Lowers the minimum to the number in another field, if that is smaller.
     fn or_fewer(self, field: &Part<'_>) -> Self {
         let least = match field.int() {
             Field::Unset => self.least,

@@ -1,4 +1,4 @@
-//! What there is to say of a kind: the parts of a [`Definition`].
+//! The definition of a kind: a [`Definition`] and its parts.
 
 use crate::kinds::field::{Field, Part, Path};
 use crate::kinds::lifecycle::{
@@ -15,17 +15,17 @@ pub struct Definition {
     pub group: &'static str,
     /// The version that API servers serve, and the webhook registers for.
     pub version: &'static str,
-    /// Other versions that are served, with the same fields.
+    /// Other served versions, with the same fields.
     pub also: &'static [&'static str],
     /// Versions that are no longer served.
     pub retired: &'static [Retired],
     /// The kind's name in manifests.
     pub name: &'static str,
-    /// The name with the group, as kubectl has it, where another kind has the same name.
+    /// The name with the group, as in kubectl, if another kind has the same name.
     pub title: Option<&'static str>,
     /// The resource's name, as in URLs and webhook rules.
     pub resource: &'static str,
-    /// The mapping without which an object runs nothing.
+    /// The mapping that an object needs to run anything.
     pub body: Path,
     /// The metadata of a run.
     pub run_metadata: Path,
@@ -33,28 +33,29 @@ pub struct Definition {
     pub limits: Path,
     /// What `activeDeadlineSeconds` does.
     pub deadline: Deadline,
-    /// Whether the operator looks at the deadline only when something happens to the job, so that one that
-    /// hangs quietly runs on.
+    /// Whether the operator checks the deadline only when something happens to the job, so that a job that
+    /// hangs silently runs on.
     pub deadline_is_late: bool,
     /// Returns how often an object's runs may start, each with a new clock.
     pub attempts: fn(&Part<'_>) -> Attempts,
     /// What `ttlSecondsAfterFinished` of the limits does.
     pub ttl: Ttl,
-    /// What a `ttlSecondsAfterFinished` of 0 in the limits does, to follow it; nothing if it does no harm.
+    /// The harm done by a `ttlSecondsAfterFinished` of 0 in the limits, which follows it in messages; nothing
+    /// if there is none.
     pub ttl_of_zero: Option<&'static str>,
     /// How many finished runs are kept.
     pub history: Option<History>,
     /// A wait that the deadline does not bound.
     pub wait: Option<Wait>,
-    /// What holds pods that still run when a run has ended.
+    /// The field that decides whether pods that still run at the end of a run are released.
     pub release: Option<Release>,
-    /// How pods may hold accelerators that can do no more work, whatever [`release`](Self::release) says.
+    /// How pods may hold accelerators that can do no more work, whatever [`release`](Self::release) is.
     pub leak: Option<Leak>,
-    /// What the operator accepts only with `podReplacementPolicy: Failed` in each batch/v1 Job.
+    /// The choice that the operator accepts only with `podReplacementPolicy: Failed` in each batch/v1 Job.
     pub replaces_in_place: Option<Choice>,
-    /// What bounds how often its operator starts failed pods again, if nothing does by default.
+    /// The bound on how often its operator restarts failed pods, if there is none by default.
     pub retries: Option<Retries>,
-    /// How the loss of a node, such as one of a spot market, is counted.
+    /// How the loss of a node, such as a spot node, is counted.
     pub disruption: Option<Disruption>,
     /// Whether Kueue queues its runs by a label of [`Self::run_metadata`].
     pub queued_by_kueue: bool,
@@ -64,15 +65,16 @@ pub struct Definition {
     pub schedule: Option<Path>,
     /// How objects get defaults and are validated.
     pub api: Api,
-    /// The release of the operator whose schema [`Self::api`] has: those before and after it may have other
-    /// fields. Empty for kinds of Kubernetes, and where no schema is known.
+    /// The release of the operator that the schema in [`Self::api`] is from; other releases may have other
+    /// fields. Empty for kinds of Kubernetes, and if no schema is known.
     pub schema_of: &'static str,
     /// Fields that only earlier releases of its schema have, and what to write instead.
     pub older_fields: &'static [(Path, &'static str)],
-    /// Whether the operator adds volumes to pods, so that a mount may be of one that is not in the template.
+    /// Whether the operator adds volumes to pods, so that a mount may refer to a volume that the template
+    /// lacks.
     pub adds_volumes: bool,
-    /// The environment variables that its controller adds to containers; nothing if they are not known, so
-    /// that any variable may be there.
+    /// The environment variables that its controller adds to containers; nothing if unknown, so that any
+    /// variable may be set.
     pub variables: Option<Variables>,
     /// How the processes of a distributed run start.
     pub ranks: Ranks,
@@ -80,30 +82,29 @@ pub struct Definition {
     pub finished: Finished,
     /// What may change on UPDATE.
     pub on_update: OnUpdate,
-    /// Fields that the schema lets nobody change once they are set (`self == oldSelf`), and what the API server
-    /// says of each.
+    /// Fields that the schema makes immutable once set (`self == oldSelf`), each with the API server's message.
     pub immutable: &'static [(Path, &'static str)],
-    /// Fields of which a whole object has one, if it need not have a container with an image.
+    /// An object with any of these fields is complete even without a container image.
     pub whole: &'static [Path],
     /// The object of another kind that has its pods.
     pub runs_in: Option<Reference>,
-    /// The claims that the object has beside those in its pod templates.
+    /// The object's claims outside its pod templates.
     pub claims: &'static [OwnClaims],
     /// Objects of other kinds inside it, which are judged in its place.
     pub components: Option<Path>,
-    /// Whether objects are in no namespace.
+    /// Whether objects have no namespace.
     pub cluster_scoped: bool,
-    /// The field that its subresource `scale` writes (`kubectl scale`, autoscalers), which no webhook is
-    /// registered for; nothing if it has none.
+    /// The field that its subresource `scale` sets (`kubectl scale`, autoscalers), for which no webhook is
+    /// registered; nothing if it has none.
     pub scale: Option<Path>,
-    /// Whether nobody but its vendor can run its operator: then findings are warnings, nothing is filled in,
-    /// and no webhook registers for it.
+    /// Whether only its vendor can run its operator: findings are then warnings, nothing is filled in, and no
+    /// webhook registers for it.
     pub untested: bool,
-    /// The objects that its controller creates, of kinds that are judged.
+    /// The objects of judged kinds that its controller creates.
     pub children: &'static [Children],
-    /// The users as whom its controller creates objects, by default.
+    /// The default users as whom its controller creates objects.
     pub makers: &'static [&'static str],
-    /// A manifest to start from, as `jobgate new` fills it in.
+    /// A starter manifest, which `jobgate new` fills in.
     pub starter: Option<&'static str>,
     /// Labels that the controller sets on all pods of a run.
     pub pod_labels: &'static [(&'static str, LabelValue)],
@@ -114,9 +115,9 @@ pub struct Definition {
 pub struct Retired {
     /// Its `apiVersion`.
     pub api_version: &'static str,
-    /// Since when, to follow "is no longer served"; empty if unknown.
+    /// Since when, which follows "is no longer served" in messages; empty if unknown.
     pub since: &'static str,
-    /// What moved, to follow the new `apiVersion`; nothing if all fields are the same.
+    /// What moved, which follows the new `apiVersion` in messages; nothing if all fields are the same.
     pub moved: Option<&'static str>,
 }
 
@@ -159,8 +160,8 @@ pub enum OnUpdate {
     Restarts,
     /// Only later runs change: filled in as on CREATE.
     NextRuns,
-    /// Nothing is immutable, and a change of the spec deletes the Jobs that run: as with an immutable template,
-    /// only filled-in values are restored.
+    /// Nothing is immutable, and a change of the spec deletes running Jobs: as with an immutable template, only
+    /// filled-in values are restored.
     StopsRuns,
 }
 
@@ -169,13 +170,13 @@ pub enum OnUpdate {
 pub struct Reference {
     /// The mapping with `kind` and `name`.
     pub at: Path,
-    /// The kind where none is written.
+    /// The default for `kind`.
     pub kind: &'static str,
-    /// What a container of these pods is started with, in place of what the other object says.
+    /// The mapping that overrides what a container of these pods starts.
     pub trainer: Path,
-    /// What each pod requests and is limited to, likewise.
+    /// The field that overrides the resources of each pod.
     pub resources: Path,
-    /// How many of these pods there are, likewise.
+    /// The field that overrides the number of pods.
     pub nodes: Path,
     /// Patches of its list of Jobs; [`EACH`](super::EACH) stands for any item.
     pub jobs: Path,
@@ -202,11 +203,11 @@ impl Reference {
 pub struct OwnClaims {
     /// The mapping of each; [`EACH`](super::EACH) stands for any item.
     pub at: Path,
-    /// The text in it by which people know the claim.
+    /// The text in it that identifies the claim to users.
     pub name: Path,
-    /// The field in it with the name of a claim that exists, if it may have one.
+    /// The field in it with the name of an existing claim, if there may be one.
     pub existing: Option<&'static str>,
-    /// The spec in it of the claim that is created, one for the whole object.
+    /// The spec in it of the claim to be created, one for the whole object.
     pub spec: &'static str,
     /// Which pods mount it.
     pub mounted: Mounted,
@@ -217,20 +218,20 @@ pub struct OwnClaims {
 pub enum Mounted {
     /// All, in every container, at the path in this field.
     Everywhere(&'static str),
-    /// Those with a container that mounts a volume of its name.
+    /// Those with a container that mounts a volume with its name.
     ByName,
 }
 
 /// How the processes of a distributed run start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranks {
-    /// Nothing is known of it.
+    /// Unknown.
     Unknown,
     /// Each pod runs its own command, and starts the processes of its node.
     Each {
         /// The fields with the number of processes of a node; the first that is set counts.
         processes: &'static [Path],
-        /// Words by which a container learns which of several pods it is in.
+        /// Words that give a container the index of its pod.
         index: &'static [&'static str],
         /// Whether the controller gives pods host names that resolve only under the pod spec's `subdomain`.
         subdomain: bool,
@@ -246,11 +247,11 @@ pub struct Hosts {
     pub launcher: &'static str,
     /// The role whose pods are the hosts.
     pub worker: &'static str,
-    /// The field with how many processes a host takes.
+    /// The field with the number of processes per host.
     pub slots: Path,
-    /// The field that makes the launcher a host, too.
+    /// The field that makes the launcher a host as well.
     pub launcher_too: Option<Path>,
-    /// The field with another implementation of MPI than Open MPI.
+    /// The field that selects an MPI implementation other than Open MPI.
     pub implementation: Option<Path>,
 }
 
@@ -259,7 +260,7 @@ pub struct Hosts {
 pub enum Finished {
     /// A condition of one of these types is true.
     Conditions(&'static [&'static str]),
-    /// A field has one of these words.
+    /// A field has one of these values.
     Field(Path, &'static [&'static str]),
     /// It never does.
     Never,
@@ -272,7 +273,7 @@ pub struct Children {
     pub group: &'static str,
     /// Their kind.
     pub name: &'static str,
-    /// The annotation, and its value, of objects that a person created in the same form.
+    /// The annotation and value that mark objects created by hand in the same form.
     pub by_hand: Option<(&'static str, &'static str)>,
 }
 
@@ -285,7 +286,7 @@ pub enum LabelValue {
     Text(&'static str),
 }
 
-/// A definition with what most custom resources have, to start from.
+/// The defaults for a custom resource, to start a definition from.
 pub const CUSTOM: Definition = Definition {
     group: "",
     version: "",
@@ -335,14 +336,14 @@ pub const CUSTOM: Definition = Definition {
 };
 
 impl Definition {
-    /// Tells whether the kind is part of Kubernetes: in every cluster, and validated before `/validate` is
-    /// called.
+    /// Tells whether the kind is part of Kubernetes: served by every cluster, and validated before `/validate`
+    /// is called.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         !matches!(self.api, Api::Custom { .. })
     }
 
-    /// Returns the `apiVersion` that is served.
+    /// Returns the served `apiVersion`.
     #[must_use]
     pub fn api_version(&self) -> String {
         format!("{}/{}", self.group, self.version)
@@ -354,7 +355,7 @@ impl Definition {
         self.retired.iter().find(|retired| retired.api_version == api_version)
     }
 
-    /// Tells whether an `apiVersion` is one whose fields are elsewhere now.
+    /// Tells whether an `apiVersion` is one whose fields have moved.
     #[must_use]
     pub fn has_moved(&self, api_version: Option<&str>) -> bool {
         api_version.and_then(|version| self.retired(version)).is_some_and(|retired| retired.moved.is_some())
@@ -380,7 +381,7 @@ impl Definition {
         self.pods.iter().any(Pods::is_job)
     }
 
-    /// Returns all paths that the definition names, with [`EACH`](super::EACH) in those of pods.
+    /// Returns all paths in the definition, with [`EACH`](super::EACH) in those of pods.
     pub fn paths(&self) -> impl Iterator<Item = Path> {
         [self.body, self.run_metadata, self.limits]
             .into_iter()

@@ -12,7 +12,7 @@ use crate::text::value::{Value, json};
 /// A path of keys from a mapping down.
 pub type Path = &'static [&'static str];
 
-/// A place of the object, which may not exist.
+/// A place in an object, which may not exist.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
     /// Where it is, or would be.
@@ -59,7 +59,7 @@ impl<T> Field<'_, T> {
 }
 
 impl<'a> Part<'a> {
-    /// Returns the whole of an object.
+    /// Returns the root of an object.
     #[must_use]
     pub fn root(object: &'a Value) -> Self {
         Self { pointer: Pointer::root(), value: Some(object) }
@@ -111,8 +111,8 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Returns the items that can be read as mappings, if it is a list: of one of another type, that is all there is
-    /// to say, and a list may have nothing else.
+    /// Returns the items that can be read as mappings, if it is a list. Others are skipped: their type is all
+    /// that there is to report, and a list may have nothing else.
     pub fn mappings(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
         let pointer = self.pointer.clone();
         self.values()
@@ -123,7 +123,8 @@ impl<'a> Part<'a> {
             .map(move |(index, value)| Part { pointer: &pointer / index, value: Some(value) })
     }
 
-    /// Returns the entries that can be read as mappings, if it is a mapping, whose keys the author chooses.
+    /// Returns the entries with values that can be read as mappings, if it is a mapping with keys chosen by the
+    /// author.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
         let entries = self.value.and_then(Value::as_object).into_iter().flatten();
@@ -133,7 +134,7 @@ impl<'a> Part<'a> {
             .map(move |(key, value)| (key, Part { pointer: pointer.key(key), value: Some(value) }))
     }
 
-    /// Returns the entries, if it is a mapping, whose keys the author chooses.
+    /// Returns the entries, if it is a mapping with keys chosen by the author.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
         let entries = self.value.and_then(Value::as_object).into_iter().flatten();
@@ -184,7 +185,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Reads a string field of an item whose place nobody asks for: a list may have hundreds of thousands.
+/// Reads a string field of an item without making its pointer: a list may have hundreds of thousands of items.
 pub(crate) fn text_in<'a>(item: &'a Value, key: &str) -> Field<'a, &'a str> {
     text_of(item.get(key))
 }
@@ -198,7 +199,7 @@ fn text_of(value: Option<&Value>) -> Field<'_, &str> {
     }
 }
 
-/// Tells whether a value is a mapping, or one that is not there.
+/// Tells whether a value is a mapping, or null, which counts as missing.
 pub(super) fn may_be_read(value: &Value) -> bool {
     value.is_object() || value.is_null()
 }

@@ -1,4 +1,4 @@
-//! How many accelerators pods hold, counted as what they are: a slice of a GPU is no GPU.
+//! How many accelerators pods hold, by unit: a slice of a GPU does not count as a GPU.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::text::meter;
 use crate::text::number::plural;
 use crate::text::value::Value;
 
-/// What is counted, in the order in which it is listed.
+/// A unit in which accelerators are counted, in the order of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A whole GPU.
@@ -53,7 +53,7 @@ impl Unit {
             "habana.ai/gaudi" => Self::Gaudi,
             "nvidia.com/gpu.shared" => Self::SharedGpu,
             _ if resource.starts_with("nvidia.com/mig-") => Self::MigSlice,
-            // What Cloud TPU on GKE requested before `google.com/tpu`.
+            // The resources of Cloud TPU on GKE before `google.com/tpu`.
             _ if resource.starts_with("cloud-tpus.google.com/") => Self::Tpu,
             _ if resource.starts_with("tpu.googleapis.com/") => Self::Tpu,
             _ => Self::Gpu,
@@ -93,7 +93,7 @@ impl Unit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held([i64; Unit::ALL.len()]);
 
-/// A template that says no limit to its pods, such as an autoscaler's default, has this many or more.
+/// The number of pods from which a template counts as unlimited, such as an autoscaler's default.
 const NO_LIMIT: i64 = i32::MAX as i64;
 
 impl Held {
@@ -165,7 +165,7 @@ impl Held {
         Self(self.0.map(|number| number.saturating_mul(times.max(0))))
     }
 
-    /// Tells whether it is nothing.
+    /// Tells whether no accelerators are held.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.total() == 0
@@ -177,7 +177,7 @@ impl Held {
         self.0.iter().fold(0, |sum, number| sum.saturating_add(*number))
     }
 
-    /// Returns the units that there are, each with its number.
+    /// Returns the units above zero, each with its number.
     pub fn units(&self) -> impl Iterator<Item = (Unit, i64)> + use<> {
         Unit::ALL.into_iter().zip(self.0).filter(|(_, number)| *number > 0)
     }
@@ -218,10 +218,10 @@ impl fmt::Display for Held {
     }
 }
 
-/// What the containers of a pod ask for of one resource.
+/// The amounts of one resource that the containers of a pod request.
 #[derive(Default)]
 struct Sum {
-    /// The most that is asked for until the containers start.
+    /// The peak before the main containers start.
     start: i64,
     sidecars: i64,
     main: i64,
@@ -246,8 +246,8 @@ fn by_container(resources: Option<&Value>) -> Option<BTreeMap<&str, i64>> {
 }
 
 impl<'a> Workload<'a> {
-    /// Returns the metadata labels that a run's pods may carry: those of the object, of what is around it, and
-    /// of the run.
+    /// Returns the `labels` that a run's pods may carry: those of the object, of the object around it, and of
+    /// the run.
     pub fn labels(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
         let of = |part: &Part<'a>| part.at(&["metadata", "labels"]);
         let run = self.runs.first().map(|run| run.metadata.get("labels"));

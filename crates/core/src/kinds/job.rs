@@ -5,7 +5,7 @@ use super::lifecycle::{Disruption, Ttl};
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
 
-/// What to write where a Job's controller creates the pods.
+/// The help for pods that the Job controller creates.
 pub(super) const RESTART_HELP: &str = "write `restartPolicy: OnFailure` (restart a failed container in its pod) \
                                        or `restartPolicy: Never` (create a new pod instead)";
 

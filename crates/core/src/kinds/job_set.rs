@@ -10,7 +10,7 @@ use super::lifecycle::{Attempts, Choice, Deadline, Disruption, Ttl};
 use super::pods::{Count, Pods, Restart, Times, Unset};
 use super::variables;
 
-/// JobSet writes `OnFailure` where a template says nothing.
+/// JobSet writes `OnFailure` into a template without a policy.
 pub(super) const RESTART: Restart = Restart::OfTemplate {
     help: RESTART_HELP,
     unset: Unset::Is("OnFailure"),
@@ -18,14 +18,14 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
     ends_run: None,
 };
 
-/// What the API server says of a field that may not change.
+/// The API server's message about an immutable field.
 const IMMUTABLE: &str = "Value is immutable";
 
-/// The strategy that restarts pods where they are: JobSet accepts it only for Jobs that replace no pod that
+/// The strategy that restarts pods in place: JobSet accepts it only for Jobs that never replace a pod that
 /// still runs.
 pub(super) const IN_PLACE: &str = "InPlaceRestart";
 
-/// What a set creates of its own claims, at a place in it: one for all its pods.
+/// Returns the form of the claims that a set creates, each for all its pods, from their place in the set.
 pub(super) const fn own_claims(at: Path) -> OwnClaims {
     OwnClaims { at, name: &["metadata", "name"], existing: None, spec: "spec", mounted: Mounted::ByName }
 }
@@ -79,7 +79,7 @@ pub(super) static JOB_SET: Definition = Definition {
         (&["spec", "successPolicy"], IMMUTABLE),
         (&["spec", "volumeClaimPolicies"], IMMUTABLE),
     ],
-    // But for a suspended set.
+    // Except in a suspended set.
     on_update: OnUpdate::TemplateImmutable,
     children: &[Children { group: "batch", name: "Job", by_hand: None }],
     makers: &[

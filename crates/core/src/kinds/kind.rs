@@ -21,10 +21,10 @@ static ADDED: OnceLock<Vec<&'static Definition>> = OnceLock::new();
 /// Why kinds cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAdded {
-    /// What was read already was read without them.
+    /// Something has already been read without them.
     #[error("kinds are added once, before anything is read")]
     TooLate,
-    /// One of them is there.
+    /// One of them is already known.
     #[error("the kind {name} of {api_version} is known")]
     Known {
         /// Its group and version.
@@ -36,11 +36,11 @@ pub enum NotAdded {
 
 /// Adds kinds for the rest of the process, after the built-in ones.
 ///
-/// Schemas, registrations and the places that rules may fill are made from the kinds that there are, once. So kinds
-/// are added first, and all together.
+/// Schemas, registrations and the places that rules may fill are computed once, from all kinds. So kinds must
+/// be added before anything is read, and all at once.
 ///
 /// # Errors
-/// Something asked for the kinds already, or one of them is known.
+/// The kinds are already in use, or one of the new ones is already known.
 pub fn add(definitions: Vec<Definition>) -> Result<(), NotAdded> {
     let id = |definition: &Definition| (definition.api_version(), definition.name);
     let mut known: Vec<_> = BUILT_IN.iter().map(|definition| id(definition)).collect();
@@ -54,7 +54,7 @@ pub fn add(definitions: Vec<Definition>) -> Result<(), NotAdded> {
     if ADDED.get().is_some() {
         return Err(NotAdded::TooLate);
     }
-    // A kind is copied wherever it is named, as long as the process runs.
+    // Kinds are copied everywhere, and live as long as the process.
     let added = definitions.into_iter().map(|definition| &*Box::leak(Box::new(definition)));
     ADDED.set(added.collect()).map_err(|_| NotAdded::TooLate)
 }
@@ -84,13 +84,13 @@ impl Kind {
         titles(Self::all().filter(|kind| !kind.untested))
     }
 
-    /// Returns the name by which people and policies call it.
+    /// Returns its name for users and policies.
     #[must_use]
     pub fn title(self) -> &'static str {
         self.0.title.unwrap_or(self.0.name)
     }
 
-    /// Tells whether it is the same kind, maybe in another version.
+    /// Tells whether it is the same kind, possibly in another version.
     #[must_use]
     pub fn is_same(self, other: Self) -> bool {
         self.name == other.name && self.group == other.group
@@ -108,8 +108,8 @@ impl Kind {
         Self::typed(object.get("apiVersion")?.as_str()?, object.get("kind")?.as_str()?)
     }
 
-    /// Returns the kind of an `apiVersion` and `kind`. Of kinds that differ by version only, an unknown
-    /// version is the first.
+    /// Returns the kind of an `apiVersion` and `kind`. An unknown version yields the first of the kinds that
+    /// differ only by version.
     #[must_use]
     pub fn typed(version: &str, name: &str) -> Option<Self> {
         let (group, _version) = version.split_once('/')?;
@@ -124,12 +124,12 @@ impl Kind {
         Self::all().find(|kind| kind.name == name && kind.group == group)
     }
 
-    /// Returns the kinds of the objects in which others run ([`Reference`](super::Reference)).
+    /// Returns the kinds of runtimes, in which objects of other kinds run ([`Reference`](super::Reference)).
     pub fn runtimes() -> impl Iterator<Item = Self> {
         Self::all().filter(|kind| matches!(kind.deadline, Deadline::OfOthers { .. }) && !kind.pods.is_empty())
     }
 
-    /// Returns the kind of runtimes with a name.
+    /// Returns the kind of runtime with a name.
     #[must_use]
     pub fn of_runtime(name: &str) -> Option<Self> {
         Self::runtimes().find(|kind| kind.name == name)

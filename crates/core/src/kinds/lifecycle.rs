@@ -1,5 +1,5 @@
-//! How runs end, start again and let go of what they hold: the parts of a
-//! [`Definition`](super::Definition) that say what an operator does.
+//! How runs end, start again and release what they hold: the parts of a [`Definition`](super::Definition) that
+//! describe an operator's behaviour.
 
 use crate::kinds::field::{Field, Part, Path};
 use crate::text::value::Value;
@@ -7,37 +7,38 @@ use crate::text::value::Value;
 /// What `activeDeadlineSeconds` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// That of the limits ends the run, and its pods are deleted.
+    /// The one in the limits ends the run, and its pods are deleted.
     Ends,
-    /// That of the limits marks the run as failed; what happens to its pods is in [`Definition::release`](super::Definition::release).
+    /// The one in the limits marks the run as failed; [`Definition::release`](super::Definition::release) decides what
+    /// happens to its pods.
     Marks,
-    /// That of each batch/v1 Job ends this Job. No field ends them all, so a missing one is a warning.
+    /// The one in each batch/v1 Job ends that Job. No field ends them all, so a missing one is a warning.
     EndsEachJob {
-        /// The field with how often the whole may start again.
+        /// The field with how often the whole object may start again.
         restarts: Path,
         /// How the author prevents that at a Job's deadline.
         help: &'static str,
     },
     /// There is no such field: a warning.
     Missing {
-        /// What has none.
+        /// What lacks it.
         what: &'static str,
         /// What to write instead.
         help: &'static str,
     },
-    /// The object is a template: others that refer to it run.
+    /// The object is a template, which runs through other objects that refer to it.
     OfOthers {
-        /// What is wrong with that of a batch/v1 Job in it; nothing if there are none.
+        /// The harm done by the field in a batch/v1 Job inside it; nothing if it contains none.
         of_job: Option<Harm>,
     },
 }
 
-/// How often what an object describes may run, each time with a new clock.
+/// How often the work that an object describes may run, each time with a new clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempts {
-    /// So many times.
+    /// This many times.
     Times(i64),
-    /// As often as it fails.
+    /// Again after each failure, without a limit.
     NoLimit,
     /// A placeholder or wrong type hides it.
     Unknown,
@@ -46,7 +47,7 @@ pub enum Attempts {
 }
 
 impl Attempts {
-    /// Returns the attempts of a field with the number of retries.
+    /// Returns the attempts for a field with a number of retries.
     #[must_use]
     pub fn with_retries(retries: &Part<'_>, unset: i64) -> Self {
         retries
@@ -55,7 +56,7 @@ impl Attempts {
             .map_or(Self::Unknown, |times| Self::Times(times.max(0).saturating_add(1)))
     }
 
-    /// Returns them for something that is itself run so many times.
+    /// Returns the attempts for work that is itself run `of` times.
     #[must_use]
     pub fn each(self, of: Self) -> Self {
         match (self, of) {
@@ -71,23 +72,23 @@ impl Attempts {
 pub enum Ttl {
     /// It deletes something after the run has ended.
     Deletes {
-        /// What stays without it, to precede "never deleted".
+        /// What stays without it, which precedes "never deleted" in messages.
         what: &'static str,
         /// Whether it deletes all pods of the run.
         deletes_pods: bool,
-        /// What a TTL in one of the batch/v1 Jobs inside the object does; nothing if the limits are the Job's.
+        /// What a TTL in a batch/v1 Job inside the object does; nothing if the limits are the Job's.
         of_job: Option<&'static str>,
     },
-    /// It does harm, as said here.
+    /// It does this harm.
     Harms(&'static str),
     /// There is none, or it does something else.
     None,
 }
 
-/// What a field does that nobody wants.
+/// A harmful effect of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Harm {
-    /// What, to follow the field.
+    /// The effect, which follows the field in messages.
     pub what: &'static str,
     /// What to do about it.
     pub help: &'static str,
@@ -103,7 +104,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Returns the field of an object whose author has chosen the word.
+    /// Returns the field if the author has chosen this word.
     #[must_use]
     pub fn of<'a>(&self, object: &Part<'a>) -> Option<Part<'a>> {
         Some(object.at(self.at)).filter(|field| field.text() == Field::Set(self.word))
@@ -115,7 +116,7 @@ impl Choice {
 pub struct Wait {
     /// The choice that makes the run wait.
     pub choice: Choice,
-    /// What does not end then, to follow "the deadline does not limit".
+    /// What does not end then, which follows "the deadline does not limit" in messages.
     pub what: &'static str,
     /// What to do about it.
     pub help: &'static str,
@@ -136,7 +137,7 @@ pub struct History {
 /// A way in which pods hold accelerators that can do no more work.
 #[derive(Clone, Copy, Debug)]
 pub struct Leak {
-    /// Returns the field of an object that lets them, which may be missing.
+    /// Returns the field that permits it, which may be missing.
     pub of: for<'a> fn(&Part<'a>) -> Option<Part<'a>>,
     /// What happens.
     pub what: &'static str,
@@ -153,13 +154,14 @@ pub struct Release {
     pub value: Released,
     /// Other fields of the limits that decide instead of it.
     pub unless: &'static [&'static str],
-    /// Another place of the same field, which the operator reads, too.
+    /// Another place of the same field, which the operator also reads.
     pub twin: Option<Path>,
-    /// What runs on without it, to follow "so".
+    /// What keeps running without it, which follows "so" in messages.
     pub holds: &'static str,
-    /// What runs on without it in a job without accelerators, to follow "so"; nothing if that matters little.
+    /// What keeps running without it in a job without accelerators, which follows "so" in messages; nothing if
+    /// that hardly matters.
     pub runs_on: Option<&'static str>,
-    /// What the value does, to follow it.
+    /// The effect of the value, which follows it in messages.
     pub effect: &'static str,
 }
 
@@ -203,18 +205,18 @@ impl Release {
 /// The value of a [`Release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// This word; `None` and an unset field release nothing, all other words do.
+    /// This word. `None` and an unset field release nothing; every other word does.
     Word(&'static str),
     /// `true`.
     True,
 }
 
-/// What bounds how often an operator starts failed pods again.
+/// The bound on how often an operator restarts failed pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
     /// The field of the limits.
     pub field: &'static str,
-    /// What an unset `restartPolicy` of a role means.
+    /// The default `restartPolicy` of a role.
     pub unset: &'static str,
 }
 
@@ -223,20 +225,20 @@ pub struct Retries {
 pub enum Disruption {
     /// Each lost pod counts as a failure of its batch/v1 Job, unless the Job ignores it.
     FailsJob,
-    /// Likewise, and the failed Job ends the whole or starts all of it again.
+    /// As with [`FailsJob`](Self::FailsJob), and the failed Job ends the whole object or restarts all of it.
     FailsSet {
-        /// The field with how often the whole may start again.
+        /// The field with how often the whole object may start again.
         restarts: Path,
-        /// The rules that say for which failures it does.
+        /// The rules that decide for which failures it does.
         rules: Path,
         /// The action of such a rule that counts no failure.
         uncounted: &'static str,
     },
-    /// The `restartPolicy` of its role decides what becomes of a lost pod.
+    /// The `restartPolicy` of its role decides what happens to a lost pod.
     OfRole {
-        /// What an unset one means.
+        /// The default `restartPolicy`.
         unset: &'static str,
-        /// The mapping with which other pods go on, or start again, without a lost one.
+        /// The mapping that lets the other pods continue, or start again, without a lost one.
         elastic: Path,
     },
 }

@@ -5,7 +5,7 @@ use super::definition::{Api, CUSTOM, Children, Definition, Hosts, Ranks, Retired
 use super::lifecycle::{Choice, Deadline, Release, Released, Ttl, Wait};
 use super::pods::{Count, Pods, Restart};
 
-/// How many pods a role has where it does not say so.
+/// Returns the default number of pods of a role.
 pub(super) fn unset(role: &str) -> i64 {
     i64::from(role != "Worker")
 }

@@ -56,8 +56,8 @@ static OTHERS: &[(&str, &[&str])] = &[
 /// A group or `apiVersion`, and a kind.
 type KindName = (&'static str, &'static str);
 
-/// Kinds that no maintained operator has any more, in any version of a group or in one alone, and the `apiVersion`
-/// and `kind` that took their place (docs/internals/batch-kinds.md#kinds-without-an-operator).
+/// Kinds that no maintained operator supports any more, in all versions of a group or in one, and the
+/// `apiVersion` and `kind` that replaced them (docs/internals/batch-kinds.md#kinds-without-an-operator).
 static SUCCEEDED: &[(KindName, KindName)] = &[
     (("batch.paddlepaddle.org", "PaddleJob"), ("kubeflow.org/v1", "PaddleJob")),
     (("batch.x-k8s.io", "JobSet"), ("jobset.x-k8s.io/v1alpha2", "JobSet")),
@@ -72,7 +72,7 @@ static SUCCEEDED: &[(KindName, KindName)] = &[
     (("xgboostjob.kubeflow.org", "XGBoostJob"), ("kubeflow.org/v1", "XGBoostJob")),
 ];
 
-/// Returns the `apiVersion` and `kind` that took the place of a kind.
+/// Returns the `apiVersion` and `kind` that replaced a kind.
 #[must_use]
 pub fn successor(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -131,7 +131,7 @@ pub fn meant(group: Option<&str>, kind: &str) -> Option<(&'static str, &'static 
     exact.or_else(|| of_group.find(|(_, name)| !any_group && slipped(name)))
 }
 
-/// Names of so few letters are similar to too many others (`Task`, `Cron`, `Trial`).
+/// Names up to this length are similar to too many others (`Task`, `Cron`, `Trial`).
 const SHORT: usize = 5;
 
 /// Why an object of an unknown kind looks like batch work.
@@ -265,10 +265,11 @@ pub(super) fn has_image(container: &Map) -> bool {
     container.get("image").is_some_and(|image| !image.is_null())
 }
 
-/// Tells whether a container has an image under a name that is no field: `imgae`.
+/// Tells whether a container has an image under a misspelled name, such as `imgae`.
 pub(super) fn misspells_image(container: &Map) -> bool {
     const IMAGE: &str = "image";
-    // With one typo all of its letters but one are there. There may be a hundred thousand containers.
+    // A fast check, since there may be a hundred thousand containers: one typo loses at most one of the
+    // letters.
     let lacks = |key: &str| {
         let is_missing = |letter: &u8| !key.bytes().any(|own| own.eq_ignore_ascii_case(letter));
         IMAGE.bytes().filter(is_missing).count()
@@ -286,7 +287,8 @@ pub fn has_batch_pod(value: &Value) -> bool {
     likeness(value).is_some()
 }
 
-/// Returns why a value looks like batch work. Some kinds have a container instead of a list, or its fields.
+/// Returns why a value looks like batch work. Some kinds have a single container instead of a list, or its
+/// fields.
 fn likeness(value: &Value) -> Option<Likeness> {
     let container = |fields: &Map| {
         fields.get("container").and_then(Value::as_object).filter(|one| is_container(one)).is_some()
@@ -313,7 +315,7 @@ fn likeness(value: &Value) -> Option<Likeness> {
     }
 }
 
-/// Tells whether a test is true of a mapping in a value, or of the value itself.
+/// Tells whether a value, or any mapping inside it, passes a test.
 fn any(value: &Value, test: &dyn Fn(&Map) -> bool) -> bool {
     meter::spend(1);
     match value {

@@ -16,7 +16,7 @@ pub struct PodTemplate<'a> {
     pub template: Part<'a>,
     /// The pod spec.
     pub spec: Part<'a>,
-    /// What the kind says of it.
+    /// Its form, from the definition of the kind.
     pub form: &'static Pods,
     /// The mapping around the template.
     pub around: Part<'a>,
@@ -75,10 +75,10 @@ pub struct ClaimUse<'a> {
     pub part: Part<'a>,
 }
 
-/// How many items of a list are looked at that say nothing.
+/// The most items without relevant fields that are read in one list.
 pub(super) const MOST_BARE: usize = 17;
 
-/// Tells whether a container says something that may matter.
+/// Tells whether a container has a field that may matter.
 fn says_something(container: &Value) -> bool {
     const READ: [&str; 15] = [
         "args",
@@ -147,13 +147,13 @@ impl<'a> PodTemplate<'a> {
         self.entry.as_ref()?.name
     }
 
-    /// Returns all containers, in every list. Of those that say nothing that anybody reads there are a few: a
-    /// list may have hundreds of thousands.
+    /// Returns the containers of all lists, but only a few of those without relevant fields: a list may have
+    /// hundreds of thousands.
     pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'_, 'a> {
         self.containers.iter().cloned()
     }
 
-    /// Returns all containers without pointers, which take time to make: list, index and value.
+    /// Returns the list, index and value of every container, without pointers, which take time to make.
     pub fn container_values(&self) -> impl Iterator<Item = (ContainerSlot, usize, &'a Value)> + use<'a> {
         let spec = self.spec.value.and_then(Value::as_object);
         ContainerSlot::ALL.into_iter().flat_map(move |slot| {

@@ -7,7 +7,7 @@ use crate::text::value::Map;
 /// Any item of a list or entry of a mapping, in the path of [`Pods`].
 pub const EACH: &str = "*";
 
-/// Pod templates in one sort of place.
+/// A place where a kind has pod templates.
 #[derive(Clone, Copy, Debug)]
 pub struct Pods {
     /// The mapping around the template; [`EACH`] stands for any item or entry.
@@ -27,7 +27,7 @@ pub enum Count {
     Jobs(Times),
     /// `replicas` beside the template.
     Replicas {
-        /// How many there are of a role where the field is unset.
+        /// The default for a role.
         unset: fn(&str) -> i64,
         /// A role that may scale.
         elastic: Option<Elastic>,
@@ -61,7 +61,7 @@ pub enum Times {
     Once,
     /// `replicas` of the item around the Job.
     Replicas,
-    /// As many as an object says that refers to this one, with as many pods as it says.
+    /// As many as the object that refers to this one sets; it also sets the number of pods.
     OfOthers,
     /// A field of the object, and its default.
     Field(Path, i64),
@@ -70,25 +70,25 @@ pub enum Times {
 /// Which `restartPolicy` pods have.
 #[derive(Clone, Copy, Debug)]
 pub enum Restart {
-    /// That of the template.
+    /// The one in the template.
     OfTemplate {
         /// What to write.
         help: &'static str,
         /// What an unset field means.
         unset: Unset,
-        /// What happens with `Always`, after "a finished pod would run again".
+        /// The effect of `Always`, which follows "a finished pod would run again" in messages.
         always: &'static str,
-        /// Tells of the mapping around a template whether the end of its pods ends the run, so that `Always` is
-        /// only a warning in other templates.
+        /// Tells whether the end of a template's pods ends the run, given the mapping around the template;
+        /// `Always` is then only a warning in other templates.
         ends_run: Option<fn(&Part<'_>) -> bool>,
     },
-    /// That beside the template: the operator overwrites the template's.
+    /// The one beside the template, which overrides the template's.
     Beside {
-        /// The words that end.
+        /// The words with which pods end.
         words: &'static [&'static str],
-        /// What happens with any other word; nothing if only `Always` is wrong.
+        /// The effect of any other word; nothing if only `Always` is wrong.
         ignored: Option<&'static str>,
-        /// What an unset word means, by role; for other roles it is that of the operator's retries.
+        /// The defaults by role; other roles have the default of the operator's retries.
         unset: &'static [(&'static str, &'static str)],
     },
     /// These pods are not meant to end by themselves.
@@ -100,7 +100,7 @@ pub enum Restart {
 pub enum Unset {
     /// `Always`, the default of pods.
     Always,
-    /// The operator writes this word.
+    /// This word, which the operator writes.
     Is(&'static str),
 }
 
@@ -124,12 +124,12 @@ pub fn each_at<'a>(object: &Part<'a>, path: &[&'static str], found: &mut dyn FnM
     });
 }
 
-/// What a walk comes to.
+/// What a walk along a path finds.
 pub(super) enum Visit<'a, 'p> {
     /// A place at the end of the path, and the last item or entry above it.
     Place(Part<'a>, Option<Entry<'a>>),
-    /// An item of a list that has nothing in it, as hundreds of thousands may. Whoever has no use for its place says
-    /// `true`.
+    /// An empty item of a list, of which there may be hundreds of thousands. The visitor returns `true` to skip
+    /// it.
     Empty(&'p Part<'a>, usize),
 }
 

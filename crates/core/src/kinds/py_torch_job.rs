@@ -9,7 +9,7 @@ use super::variables;
 /// What moved since versions with run limits in `spec`.
 const LIMITS: &str = ", and run limits such as `cleanPodPolicy` in `spec.runPolicy` instead of `spec`";
 
-/// Versions of all kinds of the training operator that it no longer has.
+/// Versions of all its kinds that the training operator no longer serves.
 pub(super) const RETIRED: [Retired; 4] = [
     Retired {
         api_version: "kubeflow.org/v1alpha1",
@@ -37,12 +37,12 @@ pub(super) const RELEASE: Release = Release {
     effect: "which deletes running pods and keeps finished ones with their logs",
 };
 
-/// Without a limit the training operator starts failed pods again without end
-/// (docs/internals/kubeflow.md#retries-of-the-training-operator). This is the word where a role of
-/// PyTorchJob or PaddleJob has no `restartPolicy`.
+/// Without a limit the training operator restarts failed pods endlessly
+/// (docs/internals/kubeflow.md#retries-of-the-training-operator). `OnFailure` is the default `restartPolicy` of
+/// the roles of PyTorchJob and PaddleJob.
 pub(super) const RETRIES: Retries = Retries { field: "backoffLimit", unset: "OnFailure" };
 
-/// The same in its other kinds.
+/// The same for its other kinds.
 pub(super) const RETRIES_NEVER: Retries = Retries { unset: "Never", ..RETRIES };
 
 /// The `restartPolicy` of a replica type.

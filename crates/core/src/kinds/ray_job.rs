@@ -21,7 +21,7 @@ pub(super) static RAY_JOB: Definition = Definition {
     release: Some(Release {
         field: "shutdownAfterJobFinishes",
         value: Released::True,
-        // With rules of its own, or a cluster of somebody else, the operator refuses the field.
+        // The operator rejects the field together with deletion rules or an existing cluster.
         unless: &["deletionStrategy", "clusterSelector"],
         twin: None,
         holds: "the Ray cluster runs on when the job has ended, and its pods hold their accelerators",
@@ -82,9 +82,9 @@ pub(super) static RAY_JOB: Definition = Definition {
     ..CUSTOM
 };
 
-/// Returns deletion rules of which none deletes anything when the job has failed. A status of the job does
-/// not count: it is that of what Ray runs, and is not `FAILED` where the deadline has passed or nothing was
-/// submitted.
+/// Returns the deletion rules if none of them deletes anything when the job has failed. Conditions on
+/// `jobStatus` do not count: it is the status of what Ray runs, and is not `FAILED` if the deadline has passed
+/// or nothing was submitted.
 fn rules_without_failure<'a>(object: &Part<'a>) -> Option<Part<'a>> {
     let rules = object.at(&["spec", "deletionStrategy", "deletionRules"]);
     let covers = |rule: Part<'_>| {

@@ -3,7 +3,7 @@
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, Reference};
 
-/// What the API server says of a field that may not change.
+/// The API server's message about an immutable field.
 const IMMUTABLE: &str = "field is immutable";
 
 pub(super) static TRAIN_JOB: Definition = Definition {

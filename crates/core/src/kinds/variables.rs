@@ -1,16 +1,16 @@
 //! The environment variables that controllers add to the containers of a pod template.
 //!
-//! They come behind the container's own, so that they win, and `$(X)` in `env` cannot name them
+//! They come after the container's own, so that they win, and `$(X)` in `env` cannot refer to them
 //! (docs/internals/training.md#variables-from-controllers).
 
 use crate::kinds::field::{Field, Part};
 use crate::kinds::pod::PodTemplate;
 
-/// Returns the variables that a controller adds, with the values that the object tells; nothing if there may be
-/// others.
+/// Returns the variables that a controller adds, each with its value if the object determines it; nothing if
+/// there may be others.
 pub type Variables = fn(&Part<'_>, &PodTemplate<'_>) -> Option<Vec<PodVariable>>;
 
-/// A variable, and its value if the object tells it.
+/// A variable, and its value if the object determines it.
 pub(crate) type PodVariable = (&'static str, Option<String>);
 
 /// The Job controller numbers the pods of an Indexed Job.
@@ -37,8 +37,8 @@ pub(super) fn of_py_torch_job(object: &Part<'_>, _: &PodTemplate<'_>) -> Option<
     };
     let number = |field: Field<'_, i64>| field.set().map(|number| number.to_string());
     let processes = text(spec.get("nprocPerNode").text(), "auto");
-    // As the operator counts them: all replicas, whatever they may scale to.
-    // It refuses other roles, of which there may be thousands, each with variables.
+    // As the operator counts them: all replicas, whatever they may scale to. It rejects other roles, which are
+    // not read: there may be thousands, each with variables.
     let known = ["Master", "Worker"].map(|role| roles.get(role));
     let known = known.into_iter().filter(|role| role.value.is_some());
     let pods = known.map(|role| role.get("replicas").int().or_default(1));

@@ -64,7 +64,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     ..CUSTOM
 };
 
-/// Tells whether the end of a task ends the job, so that the pods of others need not end by themselves.
+/// Tells whether the end of a task ends the job, so that the pods of other tasks need not end by themselves.
 fn completes_the_job(task: &Part<'_>) -> bool {
     policies(task).any(|policy| {
         text_in(policy, "action") == Field::Set("CompleteJob") && is_for(policy, &["TaskCompleted"])
@@ -76,7 +76,7 @@ fn policies<'a>(around: &Part<'a>) -> impl Iterator<Item = &'a Value> + use<'a> 
     around.get("policies").values().iter().inspect(|_| meter::spend(1))
 }
 
-/// Tells whether a policy is for one of some events.
+/// Tells whether a policy is for any of the events.
 fn is_for(policy: &Value, events: &[&str]) -> bool {
     let is_one = |event: Field<'_, &str>| match event {
         Field::Set(event) => events.contains(&event),
@@ -86,13 +86,13 @@ fn is_for(policy: &Value, events: &[&str]) -> bool {
     is_one(text_in(policy, "event")) || more.items().any(|event| is_one(event.text()))
 }
 
-/// Returns the missing policies of a job of several pods, if pods of it fail and nothing is done about it. A
-/// container that fails in a pod with `OnFailure` is restarted there; only `Never`, and a deadline of the
-/// pods, lets pods fail.
+/// Returns the place of the policies of a job with several pods, if its pods can fail and no policy handles
+/// that. A container that fails in a pod with `OnFailure` is restarted there; only `Never`, or a deadline of
+/// the pods, lets pods fail.
 fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
     let spec = job.get("spec");
     let (mut pods, mut fail) = (0_i64, false);
-    // Nobody asks for their places, and a list may have nothing but empty ones.
+    // Their places are not needed, and a list may have nothing but empty ones.
     let tasks = spec.get("tasks").values().iter().inspect(|_| meter::spend(1));
     let says_something = |task: &&Value| task.as_object().is_some_and(|fields| !fields.is_empty());
     let tasks = tasks.filter(says_something).map(Part::root);

@@ -25,26 +25,27 @@ pub struct Workload<'a> {
     pub runs: Vec<Run<'a>>,
     /// The mapping with `schedule` and `concurrencyPolicy`, if the kind has a schedule.
     pub schedule: Option<Part<'a>>,
-    /// The pod templates of all runs. Of the places of a list that have none, and say nothing of one, there are
-    /// a few: a list may have hundreds of thousands.
+    /// The pod templates of all runs, but only a few for list items or mapping entries that say nothing about
+    /// pods: there may be hundreds of thousands.
     pub pods: Vec<PodTemplate<'a>>,
-    /// The others.
+    /// The items and entries left out of [`Self::pods`].
     pub bare: Vec<Bare<'a>>,
 }
 
-/// Places of a list or mapping that say nothing of pods, as others among the pods of a workload do.
+/// Items of a list or entries of a mapping that say nothing about pods, represented by one in
+/// [`Workload::pods`].
 #[derive(Clone, Debug)]
 pub struct Bare<'a> {
-    /// One of the others.
+    /// The item or entry that represents them.
     pub like: Pointer,
-    /// Indexes of items, the first and the last of those that follow each other.
+    /// Ranges of indexes of items, each by its first and last.
     pub items: Vec<(usize, usize)>,
     /// Keys of entries.
     pub keys: Vec<&'a str>,
 }
 
 impl<'a> Bare<'a> {
-    /// Adds a place of the same list; nothing is done where it is the first one of another.
+    /// Adds an item or entry, unless it is in another list or mapping; returns whether it did.
     fn add(&mut self, entry: &Entry<'a>) -> bool {
         let here = entry.part.pointer.parent();
         match (entry.part.pointer.last(), entry.name) {
@@ -57,7 +58,7 @@ impl<'a> Bare<'a> {
         }
     }
 
-    /// Adds an item of a list; nothing is done where it is another list.
+    /// Adds an item, unless it is in another list; returns whether it did.
     fn add_item(&mut self, list: &Pointer, index: usize) -> bool {
         if self.like.parent().as_ref() != Some(list) {
             return false;
@@ -70,11 +71,11 @@ impl<'a> Bare<'a> {
     }
 }
 
-/// Tells whether an item above a pod template says nothing of its pods.
+/// Tells whether an item above a pod template says nothing about its pods.
 fn is_bare(form: &Pods, around: &Part<'_>, entry: &Entry<'_>) -> bool {
     const READ: [&str; 7] =
         ["dependsOn", "maxReplicas", "minReplicas", "numOfHosts", "policies", "replicas", "restartPolicy"];
-    // The way from the item to the template begins with this field.
+    // The path from the item to the template begins with this field.
     let below = form.at.iter().rposition(|step| *step == EACH).and_then(|each| form.at.get(each + 1));
     let below = below.copied().unwrap_or(form.template);
     let is_empty = |value: &Value| value.as_object().is_none_or(Map::is_empty);
@@ -102,7 +103,7 @@ impl<'a> Workload<'a> {
         Self::at(Part::root(object))
     }
 
-    /// Returns the workload of an object inside another one, whose places are those in the other.
+    /// Returns the workload of an object inside another one, with places in the outer one.
     #[must_use]
     pub fn at(object: Part<'a>) -> Option<Self> {
         let kind = Kind::of(object.value?)?;
@@ -187,9 +188,9 @@ impl<'a> Workload<'a> {
     /// Tells whether the object is partial, such as a kustomize patch: what it lacks is unknown.
     ///
     /// In a partial object no container has an image, not even a misspelled one
-    /// (docs/internals/manifests.md#partial-manifests); and no pod says both what it runs and what is done
-    /// when it ends, or what accelerators it needs. Only for files: an API server sends whole objects, and
-    /// accepts a PyTorchJob without images.
+    /// (docs/internals/manifests.md#partial-manifests); and no pod has both a command and a restart policy, or
+    /// accelerators. Only for files: an API server sends whole objects, and accepts a PyTorchJob without
+    /// images.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         if self.kind.whole.iter().any(|field| self.object.at(field).is_set()) {
@@ -202,11 +203,12 @@ impl<'a> Workload<'a> {
             && !self.lacks_only_images()
     }
 
-    /// Tells whether an object has all but images: a patch has no reason to repeat `restartPolicy` and commands.
-    /// What an operator made, without what a test leaves out, is none.
+    /// Tells whether an object is complete except for images: a patch has no reason to repeat `restartPolicy`
+    /// and commands. An object with owners does not count: an operator made it, and a test may leave fields
+    /// out.
     ///
-    /// In other kinds than those of Kubernetes the restart policy may be beside the template, or unset, and a patch
-    /// may change one role, so each of their pods must say what it runs, and that policy or its accelerators.
+    /// In kinds outside Kubernetes the restart policy may be beside the template, or unset, and a patch may
+    /// change one role. So each of their pods must have a command, and a restart policy or accelerators.
     fn lacks_only_images(&self) -> bool {
         let runs = |container: &Value| {
             let list =

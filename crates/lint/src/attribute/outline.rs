@@ -1,6 +1,6 @@
-//! The keys of a text that is nearly YAML: of a template, read by its indentation.
+//! The keys of text that is nearly YAML, such as a template, found by indentation.
 //!
-//! It is for finding the line of a field, never for reading values. What is not certain is not found.
+//! It serves to find the line of a field, never to read values. Only certain matches are returned.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,11 +12,11 @@ use jobgate_core::text::value::Value;
 #[derive(Debug)]
 pub(super) struct Outline {
     nodes: Vec<OutlineNode>,
-    /// By the node above and the key.
+    /// Nodes by parent and key.
     keys: BTreeMap<(usize, String), usize>,
     /// The first line with anything on it.
     first: Range<usize>,
-    /// Whether anything may come of it: not of conditions, loops and definitions alone.
+    /// Whether it may render to anything: conditions, loops and definitions alone do not.
     writes: bool,
 }
 
@@ -25,7 +25,7 @@ struct OutlineNode {
     /// Its lines: branches of a template may have the same key.
     lines: Vec<Range<usize>>,
     items: Vec<usize>,
-    /// What stands behind the key of its first line.
+    /// The text after the key on its first line.
     value: String,
 }
 
@@ -123,12 +123,12 @@ impl Outline {
         self.nodes.len() - 1
     }
 
-    /// Tells whether anything may come of the text.
+    /// Tells whether the text may render to anything.
     pub(super) fn writes(&self) -> bool {
         self.writes
     }
 
-    /// Returns what is written for a field of the outermost mapping, or one below it.
+    /// Returns the text after a key, by its path from the outermost mapping.
     pub(super) fn text(&self, path: &[&str]) -> Option<&str> {
         let mut node = 0;
         for key in path {
@@ -137,8 +137,8 @@ impl Outline {
         Some(self.nodes[node].value.trim_matches(['"', '\'']))
     }
 
-    /// Returns the line of a place, or of the nearest place around it that is certain; and whether it is that
-    /// of the place itself. `rendered` is the document that the text renders to.
+    /// Returns the line of a place, or of its nearest certain parent; and whether it is the line of the place itself.
+    /// `rendered` is the document that the text renders to.
     pub(super) fn find(&self, pointer: &Pointer, rendered: &Value) -> (Range<usize>, bool) {
         let (mut node, mut whole, mut value) = (0, true, Some(rendered));
         let mut line = None;
@@ -160,7 +160,7 @@ impl Outline {
             node = next;
             match self.nodes[node].lines.as_slice() {
                 [only] => line = Some(only.clone()),
-                // The same key in several branches: only what is around them is certain.
+                // The same key in several branches: only its parent is certain.
                 _ => whole = false,
             }
         }
@@ -171,7 +171,7 @@ impl Outline {
         (line.or_else(kind).unwrap_or_else(|| self.first.clone()), whole)
     }
 
-    /// Returns the item of a list that an item was rendered from: the only one, or the one of its name.
+    /// Returns the list item that a rendered item comes from: the only one, or the one of the same name.
     fn item(&self, list: usize, rendered: Option<&Value>) -> Option<usize> {
         match self.nodes[list].items.as_slice() {
             [only] => Some(*only),
@@ -189,12 +189,12 @@ impl Outline {
     }
 }
 
-/// How many lists in lists one line opens.
+/// Maximum number of nested lists that one line opens.
 const MOST_NESTED: usize = 32;
-/// How many items of a list are compared.
+/// Maximum number of list items to compare.
 const MOST_ITEMS: usize = 256;
 
-/// Returns the key of a line, and what stands behind it.
+/// Returns the key of a line, and the text after it.
 fn key(line: &str) -> Option<(&str, &str)> {
     let (key, value) = match line.as_bytes().first()? {
         quote @ (b'"' | b'\'') => {

@@ -1,4 +1,4 @@
-//! From places in what is rendered to places in the files that it is rendered from.
+//! Maps places in rendered manifests to places in their source files.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,15 +13,15 @@ use jobgate_core::text::value::Value;
 use jobgate_core::text::yaml::{self, Document, Limits};
 use jobgate_report::span;
 
-/// How many objects of one kind are compared where no name is alike.
+/// Maximum number of objects of one kind to compare if no name is equal.
 const MOST_ALIKE: usize = 256;
-/// How many items of a list are compared where the one at the same place has another name.
+/// Maximum number of list items to compare if the one at the same index has another name.
 const MOST_ITEMS: usize = 256;
 
-/// A file that something is rendered from.
+/// A source file of a rendered manifest.
 #[derive(Debug)]
 pub(super) struct SourceFile {
-    /// As reports show it.
+    /// The path in reports.
     pub(super) path: Arc<str>,
     pub(super) text: Loaded,
     sections: Vec<SourceSection>,
@@ -29,7 +29,7 @@ pub(super) struct SourceFile {
     by_kind: BTreeMap<String, Vec<usize>>,
 }
 
-/// A document of a file, or what will be one.
+/// A document of a file, or the template of one.
 #[derive(Debug)]
 struct SourceSection {
     kind: String,
@@ -43,17 +43,17 @@ enum SectionContent {
     Outline(Outline),
 }
 
-/// The document of a file that an object is rendered from.
+/// The document in a file that an object is rendered from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Home {
     pub(super) file: PathBuf,
     pub(super) section: usize,
 }
 
-/// Opens a file that something is rendered from: its path as reports show it, and its text.
+/// Opens a source file; returns its path as reports show it, and its text.
 pub type OpenSource<'a> = dyn Fn(&Path) -> Option<(Arc<str>, Loaded)> + 'a;
 
-/// The files that were looked at, each opened once.
+/// The source files read so far, each opened once.
 pub(super) struct SourceFiles<'a> {
     open: &'a OpenSource<'a>,
     known: BTreeMap<PathBuf, Option<SourceFile>>,
@@ -64,7 +64,7 @@ impl<'a> SourceFiles<'a> {
         Self { open, known: BTreeMap::new() }
     }
 
-    /// Opens a file, or returns what was read of it before.
+    /// Opens a file, or returns it from the cache.
     pub(super) fn read(&mut self, path: &Path) -> Option<&SourceFile> {
         let open = self.open;
         let read = || open(path).map(|(shown, text)| SourceFile::new(shown, text));
@@ -117,7 +117,7 @@ impl SourceFile {
             return Some(*nth);
         }
         let Some(of_kind) = self.by_kind.get(kind) else {
-            // A kind may be a template's, and a list has one of its own.
+            // The kind may come from a template action, and a list has a kind of its own.
             let mut filled = self.sections.iter().enumerate().filter(|(_, section)| !section.is_empty());
             return filled.next().filter(|_| filled.next().is_none()).map(|(nth, _)| nth);
         };
@@ -134,7 +134,7 @@ impl SourceFile {
         }
     }
 
-    /// Returns the documents by the kinds and names of their objects, as they are written.
+    /// Returns the documents by the kinds and names of their objects before rendering.
     pub(super) fn named(&self) -> impl Iterator<Item = (&(String, String), usize)> {
         self.by_name.iter().map(|(object, nth)| (object, *nth))
     }
@@ -153,13 +153,13 @@ impl SourceFile {
         Some(span(self.text.bytes(), document, &(at / "name"), Part::Value))
     }
 
-    /// Returns the name of a document's object, as it is written.
+    /// Returns the name of a document's object before rendering.
     pub(super) fn name_of(&self, section: usize) -> &str {
         self.sections.get(section).map_or("", |section| &section.name)
     }
 
-    /// Returns where a place of a rendered object is in the document that it comes from, or the nearest
-    /// around it; and whether it is there, and says the same.
+    /// Returns the source range of a place in a rendered object, or of its nearest existing parent; and whether the
+    /// place itself exists there with the same value.
     pub(super) fn find(
         &self,
         section: Option<usize>,
@@ -213,8 +213,8 @@ impl SourceSection {
     }
 }
 
-/// Tells how much of a name is in the one that it became: with a prefix and a suffix, or with values in place
-/// of template actions. Nothing if some of it is not there.
+/// Returns how many bytes of a source name recur in a rendered name, which may have a prefix, a suffix, or values in
+/// place of template actions. `None` if any of them is missing.
 fn likeness(written: &str, rendered: &str) -> Option<usize> {
     let mut rest = rendered;
     let mut length = 0;
@@ -231,8 +231,8 @@ fn likeness(written: &str, rendered: &str) -> Option<usize> {
     (length > 0).then_some(length)
 }
 
-/// Returns a place of a rendered object in the document that it comes from, as far as it exists there; and
-/// whether it does, with the same value.
+/// Maps a place in a rendered object to its source document, as far as it exists there; also returns whether it does,
+/// with the same value.
 fn aligned(pointer: &Pointer, rendered: &Value, document: &Value) -> (Pointer, bool) {
     let mut at = Pointer::root();
     let (mut from, mut to) = (Some(rendered), document);
@@ -258,7 +258,8 @@ fn aligned(pointer: &Pointer, rendered: &Value, document: &Value) -> (Pointer, b
     (at, !differs)
 }
 
-/// Returns the item of a list that a rendered item comes from: of the same name, or else at the same place.
+/// Returns the list item that a rendered item comes from: the one of the same name or, if it has none, at the same
+/// index.
 fn item<'v>(index: usize, rendered: Option<&Value>, list: &'v [Value]) -> Option<(usize, &'v Value)> {
     let name = |value: &Value| value.get("name").and_then(Value::as_str).map(str::to_owned);
     let Some(wanted) = rendered.and_then(name) else { return list.get(index).map(|item| (index, item)) };

@@ -12,7 +12,7 @@ use jobgate_core::text::pointer::Pointer;
 use jobgate_core::text::yaml::Duplicate;
 use jobgate_report::{Located, ObjectId, Related};
 
-/// Above so many duplicate keys of an object, one finding is about them all.
+/// Maximum number of duplicate keys of an object that are reported one by one.
 const MANY_DUPLICATES: usize = 16;
 
 impl DocumentView<'_> {
@@ -41,7 +41,7 @@ impl DocumentView<'_> {
         self.duplicate(object, identity, first, message, Some(last));
     }
 
-    /// Returns the key of a duplicate, to show.
+    /// Returns the key of a duplicate for display.
     fn key(&self, duplicate: &Duplicate) -> String {
         let key = String::from_utf8_lossy(&self.context.source[duplicate.dropped.clone()]);
         key.trim_matches(['"', '\'']).escape_debug().to_string()
@@ -64,7 +64,7 @@ impl DocumentView<'_> {
         let here = (duplicate.pointer, duplicate.kept, "this one counts");
         let there = last.map(|last| (last.pointer, last.dropped, "the last one that is ignored"));
         let places = || std::iter::once(&here).chain(&there);
-        // In lists without room for more: a text may have nothing but duplicate keys.
+        // Collects into lists of exact capacity: a text may have nothing but duplicate keys.
         let label = |(pointer, _, text): &(Pointer, Range<usize>, &'static str)| Label {
             place: Place::Here(pointer.clone(), Part::Key),
             text: (*text).into(),

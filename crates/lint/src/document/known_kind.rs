@@ -68,7 +68,7 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     not_in_group(object, kind, version, level)
 }
 
-/// Reports a kind that its group does not have, and that resembles one which is judged.
+/// Reports a kind that its group does not have, and that resembles a judged kind.
 fn not_in_group(
     object: &Value,
     kind: &str,
@@ -78,7 +78,7 @@ fn not_in_group(
     let of = version.map(group);
     let of_batch = of.is_some_and(is_batch_group);
     let is_of_other_version = version.is_some_and(|version| is_of_other_version(version, kind));
-    // Other tools have Jobs, too (`apiVersion: v1alpha`), but not with pods.
+    // Other tools have Jobs, too (`apiVersion: v1alpha`), but without pods.
     let is_of_kubernetes = version == Some("v1") || matches!(of, Some("apps" | "extensions" | "policy"));
     let of_other_tool = || if is_of_kubernetes || has_pod(object) { level } else { Level::Note };
     let meant = meant(of, kind);
@@ -134,7 +134,7 @@ fn shown(text: &str) -> String {
     text.escape_debug().to_string()
 }
 
-/// Reports a kind or version that is no string, if the other one is of a kind that is judged.
+/// Reports a kind or version that is not a string, if the other one belongs to a judged kind.
 fn not_a_string(kind: Option<&Value>, version: Option<&Value>) -> Option<(Reason, Finding)> {
     let wrong = |value: Option<&Value>| value.is_some_and(|value| !value.is_string());
     let (key, value) = if wrong(kind) { ("kind", kind?) } else { ("apiVersion", version?) };
@@ -177,13 +177,13 @@ pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Op
     Some((None, checks::finding(KNOWN_KIND, level, at, message, format!("write `apiVersion: {known}`"))))
 }
 
-/// Tells whether a group is Kubernetes' own with a domain that it does not have.
+/// Tells whether a group is `batch` with a domain that Kubernetes does not give it.
 fn is_like_batch(group: &str) -> bool {
     matches!(group, "batch.k8s.io" | "batch.kubernetes.io" | "batch.x-k8s.io")
 }
 
-/// Tells whether a later release of its operator may have a version of a kind: all that came before are known, and
-/// the training operator has none any more.
+/// Tells whether a later release of the operator may have this version of a kind: all earlier versions are known, and
+/// the training operator gets no new ones.
 fn may_come(version: &str, adapter: &Definition) -> bool {
     let is_training = adapter.group == "kubeflow.org" && adapter.name != "MPIJob";
     let of = |version: &str| precedence(version.split_once('/').map_or(version, |(_, version)| version));
@@ -192,7 +192,7 @@ fn may_come(version: &str, adapter: &Definition) -> bool {
         && of(version).is_some_and(|of_it| Some(of_it) > of(adapter.version))
 }
 
-/// Returns what orders versions as Kubernetes does: `v2` after `v1`, after `v1beta1`, after `v1alpha1`.
+/// Returns a key that sorts versions as Kubernetes does: `v2` after `v1`, after `v1beta1`, after `v1alpha1`.
 fn precedence(version: &str) -> Option<(u8, u32, u32)> {
     let rest = version.strip_prefix('v')?;
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| !text.starts_with(['0', '+']));
@@ -210,7 +210,7 @@ fn version_of(object: &Value) -> &str {
 
 /// Reports a version that API servers no longer serve.
 pub(super) fn no_longer_served(api_version: &str, kind: &str) -> Option<Finding> {
-    // The first Jobs were of another group.
+    // The first Jobs were in another group.
     let of_other_group = |kind: &Kind| kind.group == "batch" && api_version == "extensions/v1beta1";
     let kind = Kind::all().find(|known| {
         known.name == kind && (known.retired(api_version).is_some() || of_other_group(known))

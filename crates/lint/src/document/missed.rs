@@ -1,4 +1,4 @@
-//! What the settings of a run take away from its report, counted: a repository's own settings may hide what is in it.
+//! Counts what the settings of a run remove from its report: a repository's own settings may hide its findings.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use jobgate_core::text::pointer::Pointer;
 use jobgate_core::text::value::Value;
 
 impl DocumentView<'_> {
-    /// Counts what the settings of the run take away: what rules would find that are not used, and the errors that
-    /// another policy would have.
+    /// Counts what the settings of the run remove: the findings of rules that are not used, and errors that the
+    /// reference policy would report.
     pub(super) fn count_missed(&mut self, value: &Value, workload: &Workload<'_>) {
         let DocumentContext { scope, options, .. } = self.context;
         if matches!(self.depth, Depth::Fixes) || options.whole.is_none() && options.reference.is_none() {

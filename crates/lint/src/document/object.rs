@@ -30,7 +30,7 @@ use jobgate_report::{
     Answered, Located, Location, ObjectId, Reason, Related, Report, Unjudged, first_line, span,
 };
 
-/// So many findings of a document are many.
+/// Number of findings from which on room is reserved ahead.
 const MANY: usize = 1024;
 /// The kind that encloses an object of a document without a kind.
 const DOCUMENT: &str = "document";
@@ -55,7 +55,7 @@ impl DocumentView<'_> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         if let Some(finding) = no_longer_served(text("apiVersion"), text("kind")) {
             let identity = Arc::new(ObjectId::of(value));
-            // The first versions of a PyTorchJob have other fields than those that rules read.
+            // The first versions of a PyTorchJob have fields other than those that rules read.
             let is_judged = workload.kind.is_built_in();
             if !is_judged {
                 self.unjudged(object, &identity, Reason::NotServed);
@@ -104,7 +104,7 @@ impl DocumentView<'_> {
         };
         api::prefer_denials(&verdict.findings, &mut refused, value);
         if patch.is_some() {
-            // What a patch lacks is in the object that it patches.
+            // What a patch omits is in the object that it patches.
             verdict.findings.retain(|finding| finding.path.find(value).is_some());
             refused.retain(|finding| finding.path.find(value).is_some() && !is_directive(&finding.path));
         }
@@ -119,7 +119,7 @@ impl DocumentView<'_> {
         self.duplicates(object, &identity);
     }
 
-    /// Says that nothing is judged from an object on: there is too much before it.
+    /// Reports that nothing is judged from an object on, because the maximum was reached before it.
     pub(super) fn stop(&mut self, object: &Object<'_>, most: usize) {
         let identity = Arc::new(ObjectId::of(&object.value));
         self.unjudged(object, &identity, Reason::Unreadable);
@@ -130,7 +130,7 @@ impl DocumentView<'_> {
         self.judged.findings.push(self.context.located(self.index, finding, span));
     }
 
-    /// Returns the request to judge for an object: that for its creation in its namespace.
+    /// Returns the request to judge for an object: its creation in its namespace.
     pub(super) fn request<'o>(&self, object: &'o Value, workload: &Workload<'_>) -> Request<'o>
     where
         Self: 'o,
@@ -142,7 +142,7 @@ impl DocumentView<'_> {
         request
     }
 
-    /// Reports the objects inside one that are not judged in its place, or not fully.
+    /// Reports the components of an object that are not judged with it, or not fully.
     fn components(&mut self, object: &Object<'_>, workload: &Workload<'_>) {
         let Some(path) = workload.kind.components else { return };
         let mut inside = Vec::new();
@@ -153,7 +153,7 @@ impl DocumentView<'_> {
             let identity = || Arc::new(ObjectId::of(value));
             let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
             let Some(known) = Workload::of(value) else {
-                // One that is wrapped is a job, unlike others.
+                // A wrapped Pod is a job, unlike others.
                 if text("apiVersion") == "v1" && text("kind") == "Pod" && has_batch_pod(value) {
                     self.unjudged(&inner, &identity(), Reason::Kind);
                 } else {
@@ -169,7 +169,7 @@ impl DocumentView<'_> {
                 }
                 self.add(&inner, &identity(), finding);
             } else if known.is_partial() && self.context.options.dry_run.is_none() {
-                // The summary counts what is partial among the objects.
+                // The summary counts partial objects among the objects.
                 self.judged.objects += 1;
                 self.unjudged(&inner, &identity(), Reason::Partial);
             }
@@ -184,7 +184,7 @@ impl DocumentView<'_> {
         if kind == Some("PersistentVolumeClaim") {
             return self.duplicates(object, &Arc::new(ObjectId::of(value)));
         }
-        // What a patch lacks is in the object that it patches.
+        // What a patch omits is in the object that it patches.
         let level = if self.context.subject.patch.is_some() { Level::Note } else { Level::Deny };
         if let Some((reason, finding)) = unknown_kind(value, level) {
             let identity = Arc::new(ObjectId::of(value));
@@ -281,7 +281,7 @@ impl DocumentView<'_> {
         });
     }
 
-    /// Reports an object with placeholders as not judged, unless only images are: no rule reads them.
+    /// Reports an object with placeholders as not judged, unless only images have them: no rule reads images.
     fn placeholders<'f>(
         &mut self,
         object: &Object<'_>,
@@ -395,7 +395,7 @@ impl DocumentView<'_> {
         self.judged.findings.push(self.context.located(self.index, finding, span));
     }
 
-    /// Makes room for the findings of an object and those behind it, if there are many before it.
+    /// Reserves room for the findings of this and later objects, if there are already many.
     pub(super) fn make_room(&mut self, object: &Object<'_>) {
         let findings = &mut self.judged.findings;
         if findings.len() < MANY || findings.capacity() - findings.len() > MANY / 16 {
@@ -415,7 +415,7 @@ impl DocumentView<'_> {
         let items = finding.items.as_ref().filter(|_| keep_items);
         let items = items.map(|items| Box::new(items.named(&finding.path, &object.value)));
         finding.move_below(&object.at);
-        // A list may have thousands of objects with some findings each.
+        // A list may have thousands of objects with a few findings each.
         if let Some(last) = self.judged.findings.last() {
             finding.share(&last.finding.pointer, &last.finding.path);
         }
@@ -467,8 +467,8 @@ impl DocumentView<'_> {
     }
 }
 
-/// Tells whether a finding is about the containers or the fields around them: the object is then not partial
-/// but wrong.
+/// Tells whether a finding is about the containers or the fields around them: the object is then wrong rather than
+/// partial.
 fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
     let replicas = workload.kind.roles().map(|roles| workload.object.at(roles).pointer);
     let lists = workload.pods.iter().map(|pod| pod.spec.get("containers").pointer).chain(replicas);
@@ -476,7 +476,7 @@ fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
         lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
     let checks = [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD];
     refused.iter().filter(|finding| checks.contains(&&*finding.rule)).any(|finding| {
-        // They may have another name.
+        // The fix may rename them.
         let moves = |op: &Op| match op {
             Op::Add(to, value) => around.contains(to) && (value.is_array() || has_pod(value)),
             _ => false,

@@ -13,12 +13,12 @@ use jobgate_core::text::yaml::Edit;
 /// Lines around a change that a diff shows.
 const CONTEXT: usize = 3;
 
-/// The most lines of one edit that are compared one by one, which takes the square of their number where all
-/// differ; more are shown as one change.
+/// Maximum lines of one edit that are compared one by one, in quadratic time if all differ; more are shown as one
+/// change.
 const MAX_COMPARED_LINES: usize = 2000;
 
-/// Returns sorted edits that do not overlap as a unified diff for `git apply` and `patch -p1`; nothing if
-/// they change nothing.
+/// Returns sorted edits that do not overlap as a unified diff for `git apply` and `patch -p1`; empty if they change
+/// nothing.
 ///
 /// Paths are written as in `git`: from the root for an absolute path, and `stdin` for standard input. Bytes
 /// that are not UTF-8 are replaced.
@@ -78,7 +78,7 @@ struct LineChange {
     new: Vec<u8>,
 }
 
-/// Returns the lines that edits change, as few as can be.
+/// Returns the lines that edits change, as few as possible.
 fn changes(old: &[u8], edits: &[Edit]) -> Vec<LineChange> {
     let mut changes = Vec::new();
     let mut rest = edits;
@@ -107,7 +107,7 @@ fn changes(old: &[u8], edits: &[Edit]) -> Vec<LineChange> {
     changes
 }
 
-/// Compares a few lines, which start at a place of the file.
+/// Compares a few lines; `start` is their offset in the file.
 fn compare(old: &[u8], new: &[u8], start: usize, changes: &mut Vec<LineChange>) {
     let split = |text| <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect::<Vec<_>>();
     let (old, new) = (split(old), split(new));
@@ -130,19 +130,19 @@ fn lines(text: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', text).count() + usize::from(!text.is_empty() && !text.ends_with(b"\n"))
 }
 
-/// Returns where the last lines of a text are that a hunk starts with.
+/// Returns the range of the last lines of a text, with which a hunk starts.
 fn tail(text: &[u8]) -> Range<usize> {
     let ends = text.len().saturating_sub(1);
     let start = memchr::memrchr_iter(b'\n', &text[..ends]).nth(CONTEXT - 1).map_or(0, |at| at + 1);
     start..text.len()
 }
 
-/// Returns where the first lines of a text end that a hunk ends with.
+/// Returns the end of the first lines of a text, with which a hunk ends.
 fn head(text: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', text).nth(CONTEXT - 1).map_or(text.len(), |at| at + 1)
 }
 
-/// Writes where a hunk is: its first line, or the one before it if it has none, and how many there are.
+/// Returns the position of a hunk: its first line (the line before it, if it is empty) and its number of lines.
 fn place(line: usize, count: usize) -> String {
     match count {
         0 => format!("{line},0"),
@@ -161,10 +161,10 @@ fn write_lines(out: &mut String, mark: char, text: &[u8]) {
     }
 }
 
-/// Returns a path as the head of a diff has it.
+/// Returns a path as written in the header of a diff.
 fn header(side: &str, path: &str) -> String {
     let mut inside = if path == STDIN { "stdin" } else { path };
-    // No tool lets a diff out of the directory that it is applied in.
+    // No tool applies a diff outside of the directory that it runs in.
     while let Some(rest) = ["/", "./", "../"].iter().find_map(|prefix| inside.strip_prefix(prefix)) {
         inside = rest;
     }
@@ -180,7 +180,7 @@ fn header(side: &str, path: &str) -> String {
         });
         return format!("\"{quoted}\"");
     }
-    // A blank would end the name, but for a tab behind it.
+    // A space would end the name, unless a tab follows it.
     if name.contains(' ') { format!("{name}\t") } else { name.into_owned() }
 }
 

@@ -1,4 +1,4 @@
-//! The arguments of a run that have nothing to judge.
+//! The arguments of a run with nothing to judge in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub struct RunArguments {
 }
 
 impl RunArguments {
-    /// Notes a file, and whether its report says anything.
+    /// Records a file, and whether its report has anything.
     pub fn take(&mut self, input: &Input, file: &Report) {
         let speaks = file.objects > 0 || !file.findings.is_empty() || !file.unjudged.is_empty();
         match &input.root {

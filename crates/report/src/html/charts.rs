@@ -1,4 +1,4 @@
-//! Bars of numbers, as small pictures in tables, so that they can be read and copied without them.
+//! Bar charts as small pictures in tables, so that the numbers can be read and copied without them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::{namespace, text};
 use jobgate_core::judge::finding::Level;
 use jobgate_core::kinds::Held;
 
-/// How many bars a chart has; the last stands for all others.
+/// Maximum bars of a chart, before one for all others.
 const BARS: usize = 12;
 
 /// A row: what it is about (HTML), its parts by their class, and the number to show (HTML).
@@ -110,14 +110,14 @@ fn levels(label: String, findings: &[&Located]) -> Bar {
     Bar { label, parts, number: thousands(findings.len()) }
 }
 
-/// What is held by a namespace or a team.
+/// Accelerators that a namespace or a team holds.
 #[derive(Default)]
 struct ChartShare {
     hours: u64,
     unbounded: Held,
 }
 
-/// Adds up what is held, by namespace or by team.
+/// Sums up holdings by namespace or by team.
 fn shares(holders: &[Holder<'_>], of_team: bool) -> Vec<(String, ChartShare)> {
     let mut shares: BTreeMap<&str, ChartShare> = BTreeMap::new();
     for holder in holders {
@@ -155,7 +155,7 @@ fn bars(
     bars
 }
 
-/// Returns a chart, or nothing where there is nothing to show.
+/// Returns a chart, or an empty string if there is nothing to show.
 fn chart(title: &str, bars: Vec<Bar>) -> String {
     let total = |bar: &Bar| bar.parts.iter().map(|(_, value)| *value).fold(0, u64::saturating_add);
     let Some(most) = bars.iter().map(total).max().filter(|most| *most > 0) else { return String::new() };
@@ -170,7 +170,7 @@ fn chart(title: &str, bars: Vec<Bar>) -> String {
         );
         let mut at = 0;
         for (class, value) in bar.parts.into_iter().filter(|(_, value)| *value > 0) {
-            // Something is never nothing.
+            // A nonzero part is always visible.
             let width = ((u128::from(value) * 1000 / u128::from(most)) as u64).max(4);
             let _ = write!(html, "<rect class=\"{class}\" x=\"{at}\" width=\"{width}\" height=\"10\"/>");
             at += width;

@@ -30,7 +30,7 @@ pub enum Reason {
     NotRendered(NotRendered),
     /// A chart in this directory that was rendered without these dependencies, which are not there.
     Dependencies(Arc<str>, Box<str>),
-    /// A template of a chart that was rendered, from which nothing came.
+    /// A template of a rendered chart that rendered to nothing.
     NoOutput(Arc<str>),
     /// A template of something else.
     Template,
@@ -62,7 +62,7 @@ pub enum Reason {
     NotListed(Box<str>),
 }
 
-/// A kustomization, and how to see what it makes.
+/// A kustomization, and how to see its output.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kustomized {
     /// The path of its file.
@@ -78,7 +78,7 @@ pub enum Render {
     Build,
     /// By itself, where kustomize may call Helm.
     WithHelm,
-    /// By another that takes it in: it is a component.
+    /// By another that includes it: it is a component.
     ByAnother,
 }
 
@@ -93,7 +93,7 @@ pub struct NotRendered {
     pub why: Box<str>,
     /// What to do.
     pub help: Box<str>,
-    /// Whether the run fails for it: it was tried, or asked for by name, and nothing allows that.
+    /// Whether it fails the run: rendering was tried, or requested explicitly, and failures are not allowed there.
     pub failed: bool,
 }
 
@@ -122,14 +122,14 @@ impl Kustomized {
         self.path.rsplit_once('/').map_or(".", |(dir, _)| dir)
     }
 
-    /// Returns the command that shows what is wrong with one that does not render.
+    /// Returns the command that shows all errors of one that does not render.
     pub fn again(&self) -> String {
         let dir = quoted(self.dir());
         let flag = if self.render == Render::WithHelm { "--enable-helm " } else { "" };
         format!("`kubectl kustomize {flag}{dir}` shows all of it")
     }
 
-    /// Returns what to do to have what it renders to judged.
+    /// Returns how to have its output judged.
     pub fn help(&self) -> String {
         let dir = quoted(self.dir());
         match self.render {
@@ -149,7 +149,7 @@ impl Kustomized {
 }
 
 impl Reason {
-    /// Returns the word in the formats for programs.
+    /// Returns the word for it in machine-readable formats.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -214,7 +214,7 @@ impl Reason {
         )
     }
 
-    /// Returns the heading under which people find it.
+    /// Returns its heading in the human format.
     pub(in super::super) fn heading(&self) -> &'static str {
         match self {
             Self::Kind | Self::InCluster(..) => "batch kinds that Jobgate does not judge",

@@ -72,7 +72,7 @@ pub enum Distrust {
     /// It is not valid yet.
     #[error("it is not valid yet")]
     Early,
-    /// Anything else, in the words of the TLS library.
+    /// Any other reason, as reported by the TLS library.
     #[error("{0}")]
     Other(String),
 }
@@ -85,7 +85,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Takes the name of a Service and its namespace.
+    /// Makes the names from a Service's name and namespace.
     ///
     /// # Errors
     /// If one of them is not a DNS label.
@@ -182,7 +182,7 @@ impl Root {
         self.not_after
     }
 
-    /// Tells whether the time lies within its validity.
+    /// Returns whether the time lies within its validity.
     #[must_use]
     pub fn holds_at(&self, time: SystemTime) -> bool {
         self.not_before <= time && time < self.not_after
@@ -205,7 +205,7 @@ impl Root {
         pem
     }
 
-    /// Returns the first bytes of its SHA-256 digest in hexadecimal, to tell certificates apart in a log.
+    /// Returns the first bytes of its SHA-256 digest in hexadecimal, which identify the certificate in a log.
     #[must_use]
     pub fn id(&self) -> String {
         hex(&Sha256::digest(&self.der)[..6])
@@ -238,7 +238,8 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Makes an authority of P-256 that may sign for the names only, from [`SKEW`] ago until `life` from now.
+    /// Makes a P-256 authority that may sign only for the names, valid from [`SKEW`] ago until `life` from
+    /// now.
     ///
     /// # Errors
     /// If the system gives no randomness.
@@ -381,7 +382,7 @@ impl Leaf {
         self.certificate.not_after
     }
 
-    /// Tells whether the time lies within its validity.
+    /// Returns whether the time lies within its validity.
     #[must_use]
     pub fn holds_at(&self, time: SystemTime) -> bool {
         self.certificate.holds_at(time)

@@ -101,11 +101,11 @@ impl Managed {
         Self { state, tasks }
     }
 
-    /// Returns whether the API server can verify what is served, as far as is known. Once it can, this stays
-    /// so.
+    /// Returns `Ok` if, as far as is known, the API server can verify the served certificate. Once true, this
+    /// stays so.
     ///
     /// # Errors
-    /// What is missing, as a message for people.
+    /// What is missing, as a human-readable message.
     pub fn ready(&self) -> Result<(), String> {
         check(&self.state)
     }
@@ -121,7 +121,7 @@ fn check(state: &Mutex<Result<(), String>>) -> Result<(), String> {
     state.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// What was read in one look.
+/// The objects read in one look.
 struct CertsSnapshot {
     secret: Result<Value, Failure>,
     configurations: [Result<Published, Failure>; 2],
@@ -182,7 +182,7 @@ impl Driver {
         there.unwrap_or(now)
     }
 
-    /// Looks once and does what is needed; returns whether to look again at once.
+    /// Looks once and applies the plan; returns whether to look again at once.
     async fn turn(&mut self, wrong: &mut BTreeSet<String>) -> bool {
         let look = self.look().await;
         let contents = match &look.secret {
@@ -398,7 +398,7 @@ impl Driver {
         format!("{what} {name} {advice} ({failure}{source})")
     }
 
-    /// Logs new errors, and that there are none any more.
+    /// Logs new errors, and the recovery once there are none.
     fn say(&mut self, wrong: BTreeSet<String>) {
         for what in wrong.difference(&self.reported) {
             tracing::error!("{what}");

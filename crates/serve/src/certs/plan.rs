@@ -24,7 +24,7 @@ pub struct Lifetimes {
     /// How long an authority stays published after its last leaf has expired: 24 hours, for replicas that see
     /// the Secret late.
     pub grace: Duration,
-    /// How long after the configurations are right a replica is ready: 2 seconds, in which API servers see
+    /// How long after the configurations are right a replica becomes ready: 2 seconds, for API servers to see
     /// them.
     pub settle: Duration,
 }
@@ -51,14 +51,14 @@ impl Lifetimes {
     }
 }
 
-/// What a replica knows at one moment.
+/// A replica's knowledge at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The time by the API server's clock.
     pub now: SystemTime,
-    /// The Secret as just read, if it could be.
+    /// The Secret as just read, if it was readable.
     pub contents: Option<&'a Contents>,
-    /// What this replica serves.
+    /// The certificate that this replica serves.
     pub leaf: Option<&'a Leaf>,
     /// Roots that both configurations have had for the whole of [`Lifetimes::soak`], as seen by this replica.
     pub soaked: &'a [Root],
@@ -79,9 +79,9 @@ pub enum Step {
     Next,
     /// Let the next authority sign.
     Promote,
-    /// Publish an authority again whose leaf is still served.
+    /// Publish again an authority whose leaf is still served.
     Keep,
-    /// Correct the time since which previous authorities have not signed.
+    /// Correct the time at which previous authorities stopped signing.
     Date,
     /// Remove an unusable next authority.
     Clear,
@@ -139,7 +139,7 @@ pub fn plan(view: &View<'_>, names: &Names, lifetimes: &Lifetimes) -> Result<Pla
         return Ok(Plan { sign, ..Plan::default() });
     };
     let now = view.now;
-    // What this replica serves after this plan.
+    // The authority of the certificate that this replica serves after this plan.
     let served = sign
         .as_ref()
         .or_else(|| view.leaf.filter(|leaf| leaf.holds_at(now)).map(Leaf::signer))
@@ -189,8 +189,8 @@ fn replace(
     lifetimes: &Lifetimes,
 ) -> Result<(Step, Change), AuthorityError> {
     let now = view.now;
-    // What any replica may still serve stays published: the Secret may have lost an authority that signed for
-    // another replica.
+    // Authorities whose leaves any replica may still serve stay published: the Secret may have lost an
+    // authority that signed for another replica.
     let mut previous = contents.current.roots();
     previous.extend(contents.previous.iter().cloned());
     previous.extend(view.published.iter().cloned());
@@ -281,7 +281,7 @@ fn distinct(roots: Vec<Root>, signing: &Root, now: SystemTime) -> Vec<Root> {
     kept
 }
 
-/// Remembers since when roots have been in both configurations, by a monotonic clock.
+/// Tracks since when roots have been in both configurations, by a monotonic clock.
 #[derive(Debug, Default)]
 pub struct Soak {
     since: Vec<(Root, Duration)>,
@@ -306,7 +306,7 @@ impl Soak {
         }
     }
 
-    /// Returns the roots that have been there for `time`, at an uptime.
+    /// Returns the roots that have been in both configurations for `time`, at an uptime.
     #[must_use]
     pub fn over(&self, uptime: Duration, time: Duration) -> Vec<Root> {
         self.since

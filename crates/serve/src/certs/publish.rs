@@ -9,9 +9,9 @@ use base64::Engine as _;
 use super::authority::{Names, Root, bundle};
 use jobgate_core::text::value::{Value, json};
 
-/// The owner, in `managedFields`, of the `caBundle` fields while they are written. Then the ownership is
-/// given up: server-side apply cannot remove a webhook of which another manager owns a field; it would leave
-/// the rest of it and fail.
+/// The owner, in `managedFields`, of the `caBundle` fields while they are written. Afterwards the ownership
+/// is given up: server-side apply cannot remove a webhook if another manager owns one of its fields; it would
+/// leave the rest of the webhook and fail.
 pub const FIELD_MANAGER: &str = "jobgate-certs";
 
 /// A kind of webhook configuration.
@@ -52,7 +52,7 @@ impl Kind {
 pub struct Published {
     webhooks: Vec<(String, Vec<Root>, bool)>,
     version: String,
-    /// What others own, if we own something too.
+    /// The `managedFields` entries of other managers, if there is one of ours, too.
     others: Option<Vec<Value>>,
 }
 
@@ -127,8 +127,8 @@ impl Published {
         json!({"metadata": {"resourceVersion": self.version, "managedFields": left}})
     }
 
-    /// Returns the server-side apply that sets the roots. It names the version that was read, so it changes
-    /// nothing newer.
+    /// Returns the server-side apply that sets the roots. It includes the resource version that was read, so
+    /// it never changes a newer one.
     #[must_use]
     pub fn apply(&self, kind: Kind, name: &str, wanted: &[Root]) -> Value {
         let text = base64::engine::general_purpose::STANDARD.encode(bundle(wanted));
@@ -146,7 +146,7 @@ impl Published {
     }
 }
 
-/// Returns what others own of a configuration, if we own something of it.
+/// Returns the `managedFields` entries of other managers, if there is one of ours.
 fn others(configuration: &Value) -> Option<Vec<Value>> {
     let managed = configuration.pointer("/metadata/managedFields")?.as_array()?;
     let (ours, others): (Vec<&Value>, Vec<&Value>) =
@@ -164,20 +164,20 @@ pub struct Pace {
 impl Pace {
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// Allows `most` times in any minute.
+    /// Allows the action `most` times in any minute.
     #[must_use]
     pub fn of(most: usize) -> Self {
         Self { most, times: VecDeque::with_capacity(most) }
     }
 
-    /// Returns whether it may be done at an uptime.
+    /// Returns whether the action is allowed at an uptime.
     #[must_use]
     pub fn allows(&self, uptime: Duration) -> bool {
         self.times.len() < self.most
             || self.times.front().is_none_or(|first| uptime.saturating_sub(*first) >= Self::MINUTE)
     }
 
-    /// Notes that it was done.
+    /// Records the action.
     pub fn note(&mut self, uptime: Duration) {
         if self.times.len() >= self.most {
             self.times.pop_front();

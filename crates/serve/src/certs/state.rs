@@ -1,11 +1,11 @@
-//! What is in the Secret, read without trust: each part is present, missing, or broken.
+//! The contents of the Secret, which are not trusted: each part is present, missing, or broken.
 //!
 //! | key | what |
 //! |---|---|
 //! | `ca.crt`, `ca.key` | the authority that signs |
 //! | `ca-next.crt`, `ca-next.key` | the authority that will sign once every API server has had time to learn of it |
 //! | `ca-prev.crt` | authorities that signed, and whose leaves may still be served; any number |
-//! | `ca-prev.since` | since when they do not sign any more, RFC 3339 |
+//! | `ca-prev.since` | when they stopped signing, RFC 3339 |
 //!
 //! Other keys are not changed. The time is stored beside the certificates and not in an annotation, so that a
 //! Secret that is emptied, replaced or restored is consistent.
@@ -75,18 +75,18 @@ impl Slot {
     }
 }
 
-/// The Secret, understood.
+/// The parsed Secret.
 #[derive(Clone, Debug)]
 pub struct Contents {
     /// The authority that signs.
     pub current: Slot,
-    /// The authority that is to sign.
+    /// The authority that will sign next.
     pub next: Slot,
-    /// Previous authorities, which do not sign any more.
+    /// Previous authorities, which no longer sign.
     pub previous: Vec<Root>,
     /// Whether all of `ca-prev.crt` could be read.
     pub previous_clean: bool,
-    /// Since when they do not sign; nothing if missing or unreadable.
+    /// When they stopped signing; `None` if missing or unreadable.
     pub since: Option<SystemTime>,
     /// Whether a new authority is requested.
     pub rotate: bool,
@@ -114,7 +114,7 @@ impl Contents {
     }
 
     /// Returns every root in it that has not expired, each once: the signing one first, then the next, then
-    /// those before.
+    /// the previous ones.
     #[must_use]
     pub fn roots(&self, now: SystemTime) -> Vec<Root> {
         let mut roots = Vec::new();

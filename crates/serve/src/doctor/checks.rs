@@ -1,4 +1,4 @@
-//! The table of checks, and what several of them need.
+//! The table of checks, and helpers that several of them need.
 
 mod access;
 mod bundle;
@@ -16,12 +16,12 @@ use super::observed::{Entry, Observed, Seen};
 use crate::certs::authority::Root;
 use jobgate_report::plural;
 
-/// The remedy where the manifests are not applied as they are.
+/// The remedy if the manifests are not applied unchanged.
 const REINSTALL: &str =
     "apply the manifests again, or upgrade the release: kubectl apply -f deploy/install.yaml";
 
-/// All checks, from the API server over the registration and the certificates to the pods and the policy, and
-/// last the canaries, which cover all of it.
+/// All checks: the API server, the registration, the certificates, the pods, the policy, and finally the
+/// canaries, which cover all of them.
 pub static CHECKS: &[Check] = &[
     Check {
         id: "api-server",

@@ -1,4 +1,4 @@
-//! What the doctor says: checks, their outcomes, and notes.
+//! The results of the doctor: checks, their outcomes, and notes.
 
 use super::observed::{self, Observed, Place, Unread};
 
@@ -19,7 +19,7 @@ impl Status {
     /// All, the worst first: the order of the report.
     pub const ALL: [Self; 4] = [Self::Problem, Self::Warning, Self::NotChecked, Self::Ok];
 
-    /// Returns the words for people.
+    /// Returns the human-readable words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,9 +45,9 @@ impl Status {
 pub struct Note {
     /// How bad it is.
     pub status: Status,
-    /// What was found; no period.
+    /// The finding, without a final period.
     pub text: String,
-    /// The remedy, if it is not the one of the check.
+    /// The remedy, if it differs from the one of the check.
     pub remedy: Option<String>,
 }
 
@@ -116,7 +116,7 @@ pub struct Outcome {
     pub remedy: Option<String>,
 }
 
-/// What the doctor found.
+/// The outcomes of all checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examination {
     /// One outcome for each check, the worst first, then in the order of [`CHECKS`](super::CHECKS).
@@ -152,7 +152,7 @@ impl Check {
             notes.iter().filter(|note| note.status == status || note.status > Status::Ok).collect();
         shown.sort_by_key(|note| std::cmp::Reverse(note.status));
         let finding = shown.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ");
-        // The remedy of the worst: the rest may need none.
+        // The remedy of the worst note: the others may need none.
         let mut worst = shown.iter().filter(|note| note.status == status);
         let remedy = (status != Status::Ok)
             .then(|| worst.find_map(|note| note.remedy.as_deref()).unwrap_or(self.remedy));

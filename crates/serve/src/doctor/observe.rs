@@ -39,12 +39,12 @@ use jobgate_core::text::value::Value;
 
 /// Maximum size of an answer. All webhook configurations of a large cluster are some MiB.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
-/// Pods that are queried one by one; more replicas than this are alike.
+/// Maximum number of pods that are queried individually; further replicas are alike.
 const MAX_PODS: usize = 5;
 /// The label of the pods in the manifests.
 const LABEL: &str = "app.kubernetes.io/name=jobgate";
 
-/// What to read, and how long.
+/// What to read, and how long to wait.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The names.
@@ -54,7 +54,7 @@ pub struct Options {
     /// How long each answer may take. A canary waits for all webhooks of the cluster, so this must not be
     /// short.
     pub timeout: Duration,
-    /// Returns the source of a policy that the server has built in, by name.
+    /// Returns the source of a built-in policy of the server, by name.
     pub builtin: fn(&str) -> Option<&'static str>,
 }
 
@@ -103,7 +103,7 @@ impl ApiCollection<'_> {
 const CORE: &str = "/api/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Returns the configuration that calls the namespace of the installation, whatever its name.
+/// Returns the configuration that calls a Service in the namespace of the installation, whatever its name.
 fn nearest<'a>(all: &'a [Value], namespace: &str) -> Option<&'a Value> {
     let leads = |configuration: &&Value| {
         let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
@@ -275,7 +275,7 @@ impl Ask<'_> {
         (seen(answer, || "get /version".to_owned()), date)
     }
 
-    /// Reads what the first answers name.
+    /// Reads the objects that are named in the first answers.
     async fn named(&self, observed: &mut Observed) {
         let ns = observed.place.namespace.clone();
         let service_name = observed.service_name();

@@ -31,9 +31,9 @@ pub const POLICY: (&str, &str) = ("jobgate-policy", "policy.yaml");
 /// The Secret, if the Deployment cannot be read.
 pub const SECRET: &str = "jobgate-tls";
 
-/// What precedes the name of a policy of the API server in [`Observed::fail_open`].
+/// The prefix of the name of an API server's policy in [`Observed::fail_open`].
 pub const POLICY_OF_SERVER: &str = "policy/";
-/// The same of a webhook whose match condition could not be evaluated.
+/// The same for a webhook whose match condition could not be evaluated.
 pub const CONDITION: &str = "condition/";
 
 /// The result of a look-up.
@@ -41,7 +41,7 @@ pub const CONDITION: &str = "condition/";
 pub enum Seen<T> {
     /// It exists.
     Known(T),
-    /// It does not exist, says the API server.
+    /// The API server answered that it does not exist.
     Absent,
     /// It is unknown.
     Unread(Unread),
@@ -56,7 +56,7 @@ impl<T> Seen<T> {
         }
     }
 
-    /// Counts what was found under a guessed name as unread, for the reason why the name is unknown.
+    /// Turns a result under a guessed name into unread, with the reason why the name is unknown.
     pub fn unless(self, guessed: Option<&Unread>) -> Self {
         match (self, guessed) {
             (Self::Known(_) | Self::Absent, Some(why)) => Self::Unread(why.clone()),
@@ -64,7 +64,7 @@ impl<T> Seen<T> {
         }
     }
 
-    /// Returns that it was not read.
+    /// Returns a look-up that was skipped for this reason.
     pub fn skipped(why: &str) -> Self {
         Self::Unread(Unread::Skipped(why.to_owned()))
     }
@@ -80,7 +80,7 @@ pub enum Unread {
     Failed(String),
     /// It was not tried, and why.
     Skipped(String),
-    /// What names it is not understood, and why.
+    /// The arguments that determine its name are not supported, and why.
     Unsupported(String),
 }
 
@@ -108,7 +108,7 @@ impl Unread {
     }
 }
 
-/// Where to look.
+/// The names of the installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The namespace of the installation.
@@ -133,14 +133,14 @@ impl Default for Place {
     }
 }
 
-/// Everything that was observed. Objects are as the API server gave them.
+/// Everything that was observed. Objects are as the API server returned them.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The names that were read.
     pub place: Place,
     /// The time by the API server's clock, by which it verifies certificates.
     pub now: SystemTime,
-    /// Today in UTC, for exemptions that end.
+    /// Today in UTC, for exemptions that expire.
     pub today: Date,
     /// The answer of `/version`.
     pub version: Seen<Value>,
@@ -178,15 +178,15 @@ pub struct Observed {
     pub served: Vec<Served>,
     /// The metrics of each pod.
     pub replicas: Vec<Replica>,
-    /// Calls that failed open since the API server started, by webhook; by [`POLICY_OF_SERVER`] or [`CONDITION`] and
-    /// the name, how often a policy or a condition could not be evaluated.
+    /// Calls that failed open since the API server started, by webhook; and failed evaluations of policies
+    /// and conditions, by [`POLICY_OF_SERVER`] or [`CONDITION`] and the name.
     pub fail_open: Seen<BTreeMap<String, u64>>,
     /// The namespace of the canaries.
     pub canary_namespace: Seen<Value>,
     /// All namespaces, some of which may be skipped.
     pub namespaces: Seen<Vec<Value>>,
-    /// Configurations that do not exist under the given name, so that another was used: the kind and that
-    /// name.
+    /// Configurations that do not exist under the given name, so that another one was used: the kind and the
+    /// given name.
     pub renamed: Vec<(Kind, String)>,
     /// The canary that should be denied, or get a warning if the policy denies nothing.
     pub judged: Seen<Canary>,
@@ -274,7 +274,7 @@ pub struct Canary {
     pub answer: Value,
     /// The warnings that came with it.
     pub warnings: Vec<String>,
-    /// By how much the fail-open count of the API server rose meanwhile, if readable.
+    /// The increase of the API server's fail-open count meanwhile, if readable.
     pub failed_open: Option<u64>,
 }
 

@@ -22,13 +22,13 @@ use super::turns::Turns;
 /// Pause of the listener when the system has no file descriptor left.
 const EXHAUSTION_PAUSE: Duration = Duration::from_millis(50);
 
-/// Bytes that a client may send during its handshake: some 2 KiB are usual, and a chain of client
-/// certificates has a few more.
+/// Maximum number of bytes that a client may send during its handshake: some 2 KiB are usual, and a chain of
+/// client certificates adds a few.
 const MAX_HANDSHAKE_BYTES: usize = 24 << 10;
 /// Connections accepted before other tasks on the thread get their turn.
 const ACCEPT_BATCH: usize = 32;
 
-/// A listener and the connections that came through it.
+/// A listener and its connections.
 pub(super) struct Door {
     pub(super) listener: TcpListener,
     tls: Option<Tls>,
@@ -101,7 +101,7 @@ impl Door {
     }
 }
 
-/// What handshakes need.
+/// The shared state of handshakes.
 #[derive(Clone)]
 pub(super) struct Tls {
     pub(super) config: Arc<ServerConfig>,
@@ -186,7 +186,7 @@ fn handshake_cause(error: &io::Error) -> &'static str {
     }
 }
 
-/// Returns whether the system has run out of something that a pause may bring back.
+/// Returns whether the system has run out of a resource that a pause may free.
 fn is_exhaustion(error: &io::Error) -> bool {
     // EMFILE, ENFILE, ENOMEM and ENOBUFS of Linux.
     matches!(error.raw_os_error(), Some(24 | 23 | 12 | 105))

@@ -16,7 +16,7 @@ const ANSWER_GRACE: Duration = Duration::from_secs(1);
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Agreeing on keys.
+    /// In the TLS handshake.
     Handshake,
     /// Waiting for the first byte of a request.
     Idle,
@@ -63,7 +63,7 @@ pub(super) struct Activity {
     listed_as_served: AtomicBool,
     eviction: AtomicU8,
     pub(super) wake: Notify,
-    /// Where it comes from.
+    /// The address of the client.
     pub(super) source: IpAddr,
     id: u64,
     guests: Guests,
@@ -150,7 +150,7 @@ impl Activity {
         self.since(|phase| phase == Phase::Idle)
     }
 
-    /// Returns since when it has waited for the client to send a body or read an answer, if it does.
+    /// Returns since when it has been waiting for the client to send a body or read an answer, if it is.
     pub(super) fn slow_since(&self) -> Option<Instant> {
         self.since(|phase| phase == Phase::Body || phase == Phase::Writing && self.is_stuck())
     }
@@ -175,7 +175,7 @@ impl Activity {
         self.eviction.load(SeqCst) != 0
     }
 
-    /// Returns whether it must make room, now that its state is known. If not, it is back in the list.
+    /// Returns whether it must make room, now that its state is known. If not, it is put back into the list.
     pub(super) fn gives_way(&self) -> bool {
         let eviction = self.eviction.load(SeqCst);
         let phase = self.phase();
@@ -204,8 +204,8 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Begins a request; `then` is the phase after its answer. The second value is to be dropped when its
-    /// body is complete.
+    /// Begins a request; `then` is the phase after its answer. The second value must be dropped when its body
+    /// is complete.
     pub(super) fn begin(activity: &Arc<Activity>, then: Phase) -> (Self, Incomplete) {
         activity.incomplete.fetch_add(1, Relaxed);
         if activity.active.fetch_add(1, Relaxed) == 0 && activity.phase() != Phase::Closing {

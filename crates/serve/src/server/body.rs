@@ -1,6 +1,6 @@
 //! Reads the body of a request, after reserving memory for it.
 //!
-//! The capacity of the buffer is counted, and while it grows that of the old and the new one. hyper's own
+//! The capacity of the buffer is counted; while it grows, both the old and the new one are. hyper's own
 //! buffer is never kept: a few bytes of it can keep many from being freed, so each piece is copied and
 //! released.
 //!
@@ -23,11 +23,11 @@ use super::pool::{Pool, Portion};
 use crate::server::limits::Limits;
 use crate::server::metrics::Metrics;
 
-/// Bytes that are kept of a body that is too large, for the application to find the uid in.
+/// Bytes kept of a body that is too large, in which the application finds the uid.
 pub(super) const PREFIX_BYTES: usize = 4096;
 /// Size of the first buffer of a body of unknown length.
 const FIRST_BUFFER: usize = 4096;
-/// Pieces that any body may have, whatever its length.
+/// Number of pieces that any body may have, whatever its length.
 const FREE_PIECES: usize = 1024;
 
 /// The address at the other end of the connection of a request.
@@ -46,11 +46,11 @@ pub(super) struct Received {
 pub(super) enum BodyError {
     /// The connection broke, or the body is not valid.
     Broken,
-    /// It is too large: the first bytes, and what was not read.
+    /// It is too large: the first bytes, and the unread rest.
     TooLarge(Bytes, Body),
-    /// There is no memory for it now: the cause to count, the first bytes, and what was not read.
+    /// There is no memory for it now: the cause to count, the first bytes, and the unread rest.
     NoMemory(&'static str, Bytes, Body),
-    /// It was not complete at the deadline of its review: the first bytes, and what was not read.
+    /// It was not complete at the deadline of its review: the first bytes, and the unread rest.
     Late(Bytes, Body),
     /// It was too slow, or in too many pieces: the cause to count.
     Unreasonable(&'static str),
@@ -110,7 +110,8 @@ impl Bodies {
         let mut pieces = 0;
         loop {
             let frame = tokio::select! {
-                // Data comes before the clock: a busy server must not take itself for a slow client.
+                // Data takes precedence over the clock: a busy server must not mistake its own delay for a
+                // slow client.
                 biased;
                 () = buffer.revoked() => {
                     return Err(BodyError::NoMemory("memory-revoked", prefix(&buffer.bytes, &[]), body));
@@ -157,7 +158,7 @@ impl Bodies {
             }
             buffer.bytes.extend_from_slice(&data);
             if body.is_end_stream() {
-                // Only its end is missing, without which the connection would not be used again.
+                // Only its end is missing; unless it is read, the connection cannot be reused.
                 continue;
             }
             pieces += 1;
@@ -177,7 +178,7 @@ impl Bodies {
         Ok(Received { bytes: buffer.bytes.into(), memory })
     }
 
-    /// Reads on for a while and discards the data: a client that is still sending when the connection is
+    /// Keeps reading for a while and discards the data: a client that is still sending when the connection is
     /// closed would not see the answer.
     pub(super) fn discard(&self, mut body: Body) {
         let limits = self.limits.clone();
@@ -198,7 +199,7 @@ impl Bodies {
     }
 }
 
-/// Returns a copy of the first bytes of what was received and what was not stored any more.
+/// Returns a copy of the first bytes of the stored data and the data that was received but not stored.
 fn prefix(received: &[u8], more: &[u8]) -> Bytes {
     let mut prefix = received[..received.len().min(PREFIX_BYTES)].to_vec();
     prefix.extend_from_slice(&more[..more.len().min(PREFIX_BYTES - prefix.len())]);
@@ -215,7 +216,7 @@ fn capacity(limits: &Limits, need: usize, now: usize, most: usize, declared: boo
 /// The received part of a body.
 struct Buffer {
     bytes: Vec<u8>,
-    /// The memory of `bytes`, and the request to give it back.
+    /// The memory of `bytes`, and the signal to return it.
     memory: Option<(Portion, oneshot::Receiver<()>)>,
 }
 
@@ -244,7 +245,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Waits until others are to get the memory.
+    /// Waits until the memory is revoked for others.
     async fn revoked(&mut self) {
         let asked = match &mut self.memory {
             Some((_, revoked)) => revoked.await.is_ok(),
@@ -256,7 +257,7 @@ impl Buffer {
     }
 }
 
-/// How long a body may still make no progress.
+/// How much longer a body may make no progress.
 ///
 /// Each byte buys time at the minimum rate, up to [`Limits::body_grace`]: neither a trickle nor a burst
 /// before a long silence counts as progress.

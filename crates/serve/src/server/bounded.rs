@@ -1,4 +1,4 @@
-//! Futures with a limit on computing: each poll runs under the meter.
+//! Futures with a limit on computation: each poll runs under the meter.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -44,7 +44,7 @@ impl<F: Future> Future for BoundedFuture<F> {
     }
 }
 
-/// Sets a flag when dropped: nobody waits for the work any more.
+/// Sets a flag when dropped: nothing waits for the work any more.
 pub(super) struct StopOnDrop(pub(super) Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

@@ -1,4 +1,4 @@
-//! The certificate of the server, and who may call it.
+//! The certificate of the server, and the authentication of its clients.
 //!
 //! Everything here can be replaced at any time: a handshake uses the current value.
 
@@ -56,7 +56,7 @@ pub enum CertificateError {
         "the certificate has no DNS name and no address in its subjectAltName; the common name does not count"
     )]
     NoNames,
-    /// It lacks a name by which the API server calls.
+    /// It lacks a name by which the API server calls the webhook.
     #[error("the certificate is for {}, not for {missing}, which the API server calls", .has.join(", "))]
     NameMissing {
         /// The name that it must have.
@@ -99,7 +99,7 @@ impl CertificateError {
     }
 }
 
-/// The only cryptography in the program. It is passed to rustls explicitly, so nothing depends on a
+/// The only crypto provider in the program. It is passed to rustls explicitly, so nothing depends on a
 /// process-wide default.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
@@ -110,7 +110,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 pub struct Identity {
     current: ArcSwapOption<ServedCertificate>,
     metrics: Metrics,
-    /// Names that a certificate must be for.
+    /// Names that a certificate must cover.
     required: Vec<String>,
     /// Seconds by which the API server's clock is ahead of this machine's.
     ahead: AtomicI64,
@@ -244,7 +244,7 @@ impl Identity {
         }
     }
 
-    /// Uses another clock from now on, this many seconds ahead of the machine's: that of the API server,
+    /// Sets the clock to use from now on, this many seconds ahead of the machine's: that of the API server,
     /// which verifies the certificate.
     pub fn set_clock(&self, seconds_ahead: i64) {
         self.ahead.store(seconds_ahead, Ordering::Relaxed);
@@ -515,7 +515,7 @@ mod tests {
     async fn what_was_refused_is_served_once_it_is_valid() {
         let dir = tempfile::tempdir().unwrap();
         let [certificate, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
-        // One file after the other: what is seen in between belongs to two pairs.
+        // One file after the other: in between, the files belong to two pairs.
         let write = |pair: &(String, String)| {
             std::fs::write(&certificate, &pair.0).unwrap();
             std::fs::write(&key, &pair.1).unwrap();

@@ -2,8 +2,7 @@
 //!
 //! hyper has one timeout for "the next request has not begun" and "its headers are not complete". The first
 //! has to be longer than the 90 s after which the API server closes an idle connection (or we could close it
-//! just as a review is sent), the second short. So the clock is here, driven by what passes through the
-//! socket.
+//! just as a review is sent), the second short. So the clock is here, driven by the data on the socket.
 
 mod socket;
 mod watchdog;
@@ -46,7 +45,7 @@ pub(super) enum ServerStage {
     Closing,
 }
 
-/// A body that notes when it is complete.
+/// A body that records when it is complete.
 struct Watched {
     body: Incoming,
     incomplete: Option<Incomplete>,
@@ -112,7 +111,7 @@ pub(super) async fn serve<IO>(
     let serving = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (serving, incomplete) = Serving::begin(&serving, then);
-        // Only hyper reads the ends of chunks, so nothing may follow them.
+        // Only hyper finds the end of a chunked body, so nothing may follow it.
         let last = request.version() < Version::HTTP_2
             && (once || request.headers().contains_key(header::TRANSFER_ENCODING));
         let mut request = request.map(|body| {
@@ -231,7 +230,7 @@ async fn drive<C>(
             }
             ConnectionEvent::Stage => match (*stages.borrow_and_update(), protocol) {
                 (ServerStage::Serving, _) | (ServerStage::Draining, Protocol::One) => false,
-                // HTTP/2 has GOAWAY for this, after which nothing that was sent is lost.
+                // HTTP/2 has GOAWAY for this, with which no request that was sent is lost.
                 (ServerStage::Draining | ServerStage::Closing, Protocol::Two) => true,
                 (ServerStage::Closing, Protocol::One) => {
                     // A new connection is about to be used; a used one ends with its answer.

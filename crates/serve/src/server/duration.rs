@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Reads the output of Go's `time.Duration.String`: `1m30s`, `2.5s`, `100ms`. Returns nothing for anything
-/// else, and for negative ones.
+/// Reads the output of Go's `time.Duration.String`: `1m30s`, `2.5s`, `100ms`. Returns `None` for anything
+/// else, including negative durations.
 ///
 /// The API server sends at most 30 s. Fractions are kept to the nanosecond.
 pub(super) fn parse(text: &str) -> Option<Duration> {

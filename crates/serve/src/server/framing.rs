@@ -1,4 +1,4 @@
-//! Where an HTTP/1 request ends, read so strictly that every other reader agrees.
+//! Finds the end of an HTTP/1 request, so strictly that every other parser agrees.
 //!
 //! hyper answers some requests that RFC 9112 lets a server reject: lines that end with a bare LF, a
 //! Content-Length beside a Transfer-Encoding, the same length twice. A proxy in front may read other requests
@@ -47,7 +47,7 @@ enum FramingState {
     Rejected,
 }
 
-/// The fields that determine where a request ends, or for whom it is.
+/// The fields that determine the end of a request, or its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FramingField {
     Host,
@@ -78,7 +78,7 @@ struct FramingValue {
     ended: bool,
 }
 
-/// The request is not framed in the one way that every reader accepts. The value is the offset of the first
+/// The request is not framed in the one way that every parser accepts. The value is the offset of the first
 /// invalid byte in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Misframed(pub(super) usize);

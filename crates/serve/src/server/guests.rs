@@ -1,4 +1,4 @@
-//! The open connections, and which of them are closed when there is no room.
+//! The open connections, and the choice of those to close when there is no room.
 //!
 //! A new connection is always admitted unless all others are worth more. Connections without a successful
 //! answer are evicted first, of the source that has most of them: those in the handshake or headers, then
@@ -23,12 +23,13 @@ const MAX_SPARED: usize = 16;
 /// For this long, in milliseconds, a connection without a request is spared if another has been idle for
 /// longer.
 const YOUNG_MILLIS: u64 = 1000;
-/// Connections that have served and are examined for one new connection.
+/// Maximum number of served connections that are examined for one new connection.
 const MAX_EXAMINED: usize = 512;
-/// Minimum number of extra connections, while evicted ones have not closed yet; else a quarter of the places.
+/// Minimum number of extra connections while evicted ones have not closed yet; a quarter of the places if
+/// that is more.
 const MIN_LEAVING: usize = 64;
 
-/// What a connection is worth.
+/// The worth of a connection; the least is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     /// It never served, and is in its handshake or its headers.
@@ -72,7 +73,7 @@ struct GuestList {
     next: u64,
     guests: BTreeMap<u64, Seat>,
     sources: BTreeMap<IpAddr, GuestSource>,
-    /// The sources by how many evictable connections they have that never served, then by the one that goes
+    /// The sources by their number of evictable connections that never served, then by the one to evict
     /// first.
     wasteful: BTreeSet<(Waste, IpAddr)>,
     /// The sources by their number of connections.
@@ -98,7 +99,8 @@ struct GuestSource {
     served: BTreeSet<u64>,
 }
 
-/// Their number, and the class and the time of the one that goes first.
+/// The number of evictable connections that never served, and the class and the time of the one to evict
+/// first.
 type Waste = (usize, Reverse<usize>, Reverse<u64>);
 
 impl GuestSource {
@@ -208,7 +210,7 @@ impl GuestList {
             self.evict(id, eviction);
             return Ok(());
         }
-        // A second one, if an evicted one has stayed.
+        // Evict a second one if an evicted one has stayed.
         let mut found = false;
         for _ in 0..2 {
             if self.present < self.places {
@@ -261,7 +263,7 @@ impl GuestList {
             if let Some(id) = self.longest(source, Activity::idle_since) {
                 return Some((id, Eviction::Idle));
             }
-            // The source with most connections also loses slow ones.
+            // A source with more connections than that of the new one also loses slow ones.
             if *count > own
                 && let Some(id) = self.longest(source, Activity::slow_since)
             {
@@ -291,7 +293,7 @@ impl GuestList {
             .map(|(_, id)| id)
     }
 
-    /// Returns which served connection of a source has been in a state for longest.
+    /// Returns the served connection of a source that has been in a state for longest.
     fn longest(
         &self,
         source: &GuestSource,
@@ -549,7 +551,7 @@ mod tests {
 
     #[test]
     fn the_cost_of_a_newcomer_does_not_grow_with_their_number() {
-        // Each newcomer evicts one, which never notices: then there is an end of it.
+        // Each newcomer evicts one, which never leaves: that must have a limit.
         let list = Guests::new(1000, 1000);
         let all: Vec<_> = (0..2000_u32)
             .filter_map(|number| list.admit([10, 0, (number / 25 % 40) as u8, 1].into()).ok())

@@ -32,7 +32,7 @@ pub enum HotError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Readable, but not valid.
@@ -50,11 +50,11 @@ pub enum HotError {
 /// Files that belong together, such as a certificate and its key.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// What they are, in one word: for the log, and a label of `jobgate_reloads_total`.
+    /// Their kind in one word, for the log and a label of `jobgate_reloads_total`.
     pub what: &'static str,
-    /// Where they are.
+    /// Their paths.
     pub paths: Vec<PathBuf>,
-    /// How often to look.
+    /// How often to check them.
     pub every: Duration,
     /// Whether rejected content is tried again at each look, because it may become valid: a certificate that
     /// is not valid yet.

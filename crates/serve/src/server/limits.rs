@@ -17,14 +17,14 @@ pub struct Limits {
     /// Reviews evaluated at the same time. 64.
     pub in_flight: usize,
     /// Reviews evaluated at the same time, each on a thread of its own: those that are not light, and those
-    /// that take more than `inline_steps`. One address has three of them, and one is for light reviews only;
-    /// of the three of an address two may be heavy. 4.
+    /// that take more than `inline_steps`. An address may have three of them, at most two of them heavy; one
+    /// is for light reviews only. 4.
     pub long_reviews: usize,
-    /// The longest that a review waits for its turn, before it is put off with 429: while it waits, it is in
-    /// line, and one that was put off is not. It waits two thirds of its time at most, the rest is for its
-    /// evaluation. 1.25 s: of the 3 s of `/validate` half a second is left for a second try.
+    /// Maximum time that a review waits for its turn before it is put off with 429. While it waits, it keeps
+    /// its place in the queue; one that was put off has none. It waits at most two thirds of its time; the
+    /// rest is for its evaluation. 1.25 s: of the 3 s of `/validate` half a second is left for a second try.
     pub queue: Duration,
-    /// How long the memory for a body is waited for, before it is put off with 429. 500 ms.
+    /// Maximum time to wait for the memory for a body before its review is put off with 429. 500 ms.
     pub body_queue: Duration,
     /// How long a connection may be idle: longer than the 90 s after which the API server closes it. 150 s.
     pub idle: Duration,
@@ -32,9 +32,9 @@ pub struct Limits {
     pub handshake: Duration,
     /// How long headers may take from their first byte. 5 s.
     pub header: Duration,
-    /// How many bytes of headers there may be. 16 KiB.
+    /// Maximum size of the headers, in bytes. 16 KiB.
     pub header_bytes: usize,
-    /// How many header fields there may be. 64.
+    /// Maximum number of header fields. 64.
     pub header_fields: usize,
     /// Size of the read buffer of a connection, in bytes. A TLS record is 16 KiB. 64 KiB.
     pub connection_buffer: usize,
@@ -53,16 +53,17 @@ pub struct Limits {
     /// Minimum size of the pieces (HTTP chunks, frames or TLS records) of a body, on average beyond the first
     /// 1024: a piece of one byte costs as much time as one of a thousand. 64 bytes.
     pub body_piece: usize,
-    /// How large a body may be. An object of 3 MiB and its old version can take 27 MiB of escaped JSON. 32
-    /// MiB.
+    /// Maximum size of a body, in bytes. An object of 3 MiB and its old version can take 27 MiB of escaped
+    /// JSON. 32 MiB.
     pub body_bytes: usize,
     /// Memory for all bodies above `inline_bytes` together, in bytes of their buffers. Smaller ones have
     /// their own ([`small_body_memory`](Self::small_body_memory)). 80 MiB: two of the largest while the buffer
     /// of one grows.
     pub body_memory: usize,
     /// How much of `body_memory` one address may use. 64 MiB: one of the largest while its buffer grows from
-    /// 16 to 32 MiB, or ten of an update of 3 MiB, more than are evaluated at the same time. An address below
-    /// it takes full memory from the address that uses most, so others cannot keep it.
+    /// 16 to 32 MiB, or ten of an update of 3 MiB, more than are evaluated at the same time. If the memory is
+    /// full, an address below this limit takes some from the address that uses most, so that no address can
+    /// hoard it.
     pub body_memory_per_source: usize,
     /// Memory for the evaluation of reviews that are not light together, in bytes by
     /// [`Application::weight`](super::Application::weight); a single one that needs more is rejected. 176
@@ -86,7 +87,7 @@ pub struct Limits {
     pub inline_steps: u64,
     /// How long an answer may take, however long the API server would wait. 2.5 s.
     pub review: Duration,
-    /// How much earlier than the API server gives up we answer; at most a quarter of its timeout. 200 ms.
+    /// How long before the API server gives up we answer; at most a quarter of its timeout. 200 ms.
     pub margin: Duration,
     /// How long the client may take to accept bytes of an answer. 10 s.
     pub write: Duration,
@@ -96,7 +97,7 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How long to accept connections after the order to stop. 10 s.
     pub drain_accept: Duration,
-    /// How long to wait then for open requests. 20 s.
+    /// How long to wait for open requests after that. 20 s.
     pub drain: Duration,
     /// How long a connection without a request may take to send one, once the listener is closed. 2 s.
     pub first_request: Duration,
@@ -145,9 +146,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Memory of a process with its certificate, policy and the claims of a large cluster, in bytes: some 12 MiB
-    /// without claims, 18 MiB for 5,000 of them; and of the scripts of `long_reviews`, which reviews do not weigh:
-    /// 5 MiB each.
+    /// Memory of a process with its certificate, policy and the claims of a large cluster, in bytes: some 12
+    /// MiB without claims, 18 MiB for 5,000 of them; and of the scripts of `long_reviews`, which the weights
+    /// of reviews do not include: 5 MiB each.
     const PROCESS: usize = 48 << 20;
     /// Memory of a connection without its bodies, in bytes: TLS, headers, and the answer being sent.
     const CONNECTION: usize = 64 << 10;

@@ -18,13 +18,13 @@ const MAX_QUEUED_LINES: usize = 4096;
 /// How long [`Guard`] waits for the last lines to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a log line looks like.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// One JSON object a line.
     #[default]
     Json,
-    /// For people.
+    /// Human-readable text.
     Text,
 }
 
@@ -50,7 +50,7 @@ impl Drop for Guard {
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// No thread.
+    /// The thread could not be started.
     #[error("start the thread that writes the log")]
     Thread(#[source] io::Error),
     /// There is a subscriber already.
@@ -87,7 +87,8 @@ pub fn start(format: Format, filter: EnvFilter, metrics: &Metrics) -> Result<Gua
     Ok(Guard(queue))
 }
 
-/// The lines of the log have fields in quotes, in which nothing is a command.
+/// Returns the unfiltered standard error: fields in log lines are quoted, so nothing in them acts as a
+/// command.
 #[expect(clippy::disallowed_methods, reason = "a log is no text of the command line")]
 fn standard_error() -> io::Stderr {
     io::stderr()

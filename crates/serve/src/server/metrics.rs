@@ -1,4 +1,4 @@
-//! What the server counts, for Prometheus.
+//! The metrics of the server, for Prometheus.
 //!
 //! The caller makes one [`Metrics`] and clones it into everything that counts; `/metrics` prints it. Label
 //! values are static words and the ids of the policy's rules, so a client cannot create a new time series.
@@ -39,7 +39,7 @@ type OfFindings = (SeriesLabels<1>, ([(&'static str, RuleLabel); 1], SeriesLabel
 type Counters<const N: usize> = Family<SeriesLabels<N>, Counter>;
 type SecondsGauge = Gauge<f64, AtomicU64>;
 
-/// The id of a rule as a label: those of the policies in force, which no client can name.
+/// The id of a rule as a label: one of the policies in force, which no client can choose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RuleLabel(RuleId);
 
@@ -53,7 +53,8 @@ impl EncodeLabelValue for RuleLabel {
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<MetricsInner>);
 
-/// Declares the metrics, and how each is registered: its name, its help, and for some a unit and how one is made.
+/// Declares the metrics, and how each is registered: its name, its help, and for some a unit and an initial
+/// value.
 macro_rules! metrics {
     ($($field:ident: $type:ty = $register:ident($($argument:expr),+ $(,)?);)+) => {
         #[derive(Debug)]
@@ -170,7 +171,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes a set in which everything is zero.
+    /// Makes metrics that are all zero.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(MetricsInner::new()))
@@ -195,13 +196,13 @@ impl Metrics {
     }
 
     /// Counts an internal error, after which a request was allowed with a warning. The server itself reports
-    /// `panic` and `deadline`, and `shed` for a review that was put off and not asked again.
+    /// `panic` and `deadline`, and `shed` for a review that was put off and not retried.
     pub fn fault(&self, cause: &'static str) {
         self.0.faults.get_or_create(&[("cause", cause)]).inc();
     }
 
-    /// Counts a review that could not be judged or patched because of its content. Without authentication
-    /// anybody who reaches the port can raise this, so only causes from an
+    /// Counts a review that could not be judged or patched because of its content. Without authentication,
+    /// anyone who reaches the port can raise this, so only causes from an
     /// [authenticated](super::Call::authenticated) caller, which is the API server, have alerts.
     pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
         self.0.malformed.get_or_create(&[("cause", cause), ("caller", caller(authenticated))]).inc();
@@ -217,8 +218,8 @@ impl Metrics {
         self.0.trusted_children.inc();
     }
 
-    /// Counts one look-up of a claim. `source` is `cache` or `live`, `result` is `found`, `absent` or
-    /// `unknown`.
+    /// Counts one look-up of a claim. `source` is `cache`, `live` or `none`; `result` is `found`, `absent`,
+    /// or why the claim is unknown.
     pub fn claim_lookup(&self, source: &'static str, result: &'static str) {
         self.0.lookups.get_or_create(&[("source", source), ("result", result)]).inc();
     }
@@ -400,7 +401,7 @@ fn unix_seconds(time: SystemTime) -> f64 {
     }
 }
 
-/// Memory and file descriptors of the process, read when asked; nothing where there is no `/proc`.
+/// Memory and file descriptors of the process, read whenever metrics are printed; none without `/proc`.
 #[derive(Debug)]
 struct Process;
 
@@ -578,7 +579,7 @@ mod tests {
             claims_stale: _,
             log_lines_dropped: _,
         } = &*metrics.0;
-        // What has labels is printed once it has counted something.
+        // A metric with labels is printed only once it has counted something.
         let findings = [((RuleId::new("deadline"), Level::Deny), 1)].into();
         metrics.review(Endpoint::Mutate, &Meta { findings, ..Meta::default() }, Duration::ZERO);
         metrics.connection_refused("connections");

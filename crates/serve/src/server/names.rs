@@ -23,7 +23,7 @@ pub(super) struct CertificateContents {
     uris: Vec<String>,
     /// Common names of the subject.
     common_names: Vec<String>,
-    /// Whether a server may use it: it does not restrict its use, or includes that use.
+    /// Whether a server may use it: it does not restrict its usage, or its usage includes servers.
     pub(super) for_servers: bool,
     /// When it becomes valid.
     pub(super) not_before: SystemTime,
@@ -79,8 +79,8 @@ impl CertificateContents {
         ParsedCertificate::try_from(&self.der).is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
     }
 
-    /// Returns whether it names a client so, by a DNS name, a URI or a common name. Names are compared whole;
-    /// a wildcard never matches.
+    /// Returns whether a client with it is called `name`, by a DNS name, a URI or a common name. Names are
+    /// compared whole; a wildcard never matches.
     pub(super) fn is_called(&self, name: &str) -> bool {
         let exactly = |names: &[String]| names.iter().any(|each| each == name);
         exactly(&self.uris) || exactly(&self.common_names) || self.hosts.contains(&name.to_ascii_lowercase())

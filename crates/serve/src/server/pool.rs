@@ -1,8 +1,8 @@
 //! A resource that sources of requests share: bytes of memory, or turns.
 //!
-//! Three rules protect sources from each other. A source never has more than its cap. Requests are served by
-//! how much their source would then have, the least first. And while the first in the queue waits, revocable
-//! portions are revoked, the largest of the source that has most first.
+//! Three rules protect sources from each other. A source never has more than its cap. Requests are served in
+//! the order of how much their source would then have, the least first. While the first in the queue waits,
+//! revocable portions are revoked, starting with the largest of the source that has most.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -71,7 +71,7 @@ impl Pool {
             state.waiting.insert(ticket, PoolWaiter { source, amount, grant });
             (ticket, granted)
         };
-        // Dropped with the future: one that has left the line must not hold up those behind it.
+        // Dropped with the future: a request that has left the queue must not delay those behind it.
         let _place = PoolPlaceGuard { pool: &self.0, ticket };
         self.0.serve();
         match granted.await {
@@ -81,7 +81,7 @@ impl Pool {
         }
     }
 
-    /// Tells whether a portion of this amount would have to wait because its own source has too much.
+    /// Returns whether a portion of this amount would have to wait because its own source has too much.
     pub(super) fn is_over_cap(&self, source: IpAddr, amount: usize) -> bool {
         self.0.lock().of(source).saturating_add(amount) > self.0.per_source
     }
@@ -99,7 +99,7 @@ impl PoolInner {
         Portion { pool: self.clone(), source, amount, revocable: None }
     }
 
-    /// Gives those in line what there is for them.
+    /// Grants waiting requests the available portions.
     fn serve(self: &Arc<Self>) {
         let mut granted = Vec::new();
         let mut state = self.lock();
@@ -114,7 +114,7 @@ impl PoolInner {
             }
         }
         drop(state);
-        // Not under the lock: a portion that nobody takes any more is given back at once.
+        // Not under the lock: a portion whose request is gone is returned at once.
         for (grant, portion) in granted {
             drop(grant.send(portion));
         }
@@ -136,7 +136,8 @@ impl PoolState {
             && self.of(source).saturating_add(amount) <= pool.per_source
     }
 
-    /// Returns who is next: whose source would have the least, and of these the one that came first.
+    /// Returns the next request: the one whose source would then have the least, and of these the first to
+    /// arrive.
     fn first(&self, pool: &PoolInner) -> Option<u64> {
         let next = |(ticket, waiting): (&u64, &PoolWaiter)| {
             (self.of(waiting.source).saturating_add(waiting.amount), *ticket)
@@ -149,8 +150,8 @@ impl PoolState {
             .map(|(_, ticket)| ticket)
     }
 
-    /// Revokes portions until what comes back is enough for the first in line; never one of a source that has
-    /// no more than it will have.
+    /// Revokes portions until enough is coming back for the first request in the queue; never from a source
+    /// that has no more than the request's source will have.
     fn revoke(&mut self, pool: &PoolInner, source: IpAddr, amount: usize) {
         let will_have = self.of(source).saturating_add(amount);
         while amount > pool.total.saturating_sub(self.taken).saturating_add(self.coming_back) {
@@ -222,7 +223,8 @@ pub(super) struct Portion {
 }
 
 impl Portion {
-    /// Lets sources that have less take it. The receiver is ready when it has to be returned.
+    /// Allows the pool to revoke it for sources that have less. The receiver resolves when it must be
+    /// returned.
     pub(super) fn revocable(&mut self) -> oneshot::Receiver<()> {
         self.keep();
         let (revoke, revoked) = oneshot::channel();

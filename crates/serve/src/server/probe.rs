@@ -33,8 +33,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the threads that serve reviews report that they run, and after how long they count as hanging.
 const PULSE_INTERVAL: Duration = Duration::from_secs(1);
 const PULSE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The metrics are printed again after this many times as long as printing takes, which bounds its share of a
-/// core.
+/// Printed metrics are reused for this many times the duration of printing, which bounds its share of a core.
 const METRICS_PAUSE: u32 = 20;
 
 type ReadinessCheck = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -148,7 +147,7 @@ fn limits() -> Limits {
     }
 }
 
-/// When the threads that serve reviews last ran, in milliseconds since the beginning.
+/// When the threads that serve reviews last ran, in milliseconds since `origin`.
 #[derive(Clone, Debug)]
 struct Pulse {
     origin: Instant,

@@ -1,8 +1,8 @@
-//! Remembers the reviews that were put off with 429, until they are asked again.
+//! Remembers the reviews that were put off with 429, until they are retried.
 //!
-//! An API server asks again within its timeout, with the same uid. If it does not, the time was over, and with
-//! the default `failurePolicy` the object was admitted unjudged: that is a fault of ours, and its operators
-//! must hear of it.
+//! An API server retries within its timeout, with the same uid. If it does not, the time was over, and with
+//! the default `failurePolicy` the object was admitted unjudged: that is our fault, and operators must learn
+//! of it.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use crate::server::metrics::Metrics;
 
-/// The cause under which a review that was put off and not asked again is counted.
+/// The cause that counts a review that was put off and not retried.
 pub(super) const LOST: &str = "shed";
-/// How many reviews of one source are remembered. One more counts as lost at once, as it may well be.
+/// Maximum number of remembered reviews of one source. One more counts as lost at once, as it may well be.
 const MAX_PER_SOURCE: usize = 256;
-/// How many are remembered in all.
+/// Maximum number of remembered reviews in all.
 const MAX: usize = 4096;
 
 /// The reviews that were put off. Clones share them.
@@ -28,24 +28,24 @@ pub(super) struct PutOff(Arc<PutOffInner>);
 struct PutOffInner {
     hasher: RandomState,
     metrics: Metrics,
-    /// How many there are, to ask without the lock.
+    /// Their number, which can be read without the lock.
     count: AtomicUsize,
-    /// Those that were lost since the log said so.
+    /// Reviews that were lost since the last log line about that.
     unsaid: AtomicUsize,
     reviews: Mutex<BTreeMap<PutOffKey, PutOffTimes>>,
 }
 
-/// Where a review is from, and the hash of its endpoint and uid.
+/// The source of a review, and the hash of its uid.
 type PutOffKey = (IpAddr, u64);
 
 /// The times of a review that was put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PutOffTimes {
-    /// When whoever asks gives up, as it said when it came for the first time.
+    /// When the caller gives up, by the timeout of its first attempt.
     pub(super) until: Instant,
 }
 
-/// A review that was put off and is here again. Dropped without an answer, it is lost.
+/// A review that was put off and is being retried. Dropped without an answer, it is lost.
 #[derive(Debug)]
 pub(super) struct Again {
     all: PutOff,
@@ -64,12 +64,12 @@ impl PutOff {
         }))
     }
 
-    /// Tells whether any review was put off and is not here again.
+    /// Returns whether any review was put off and has not been retried.
     pub(super) fn any(&self) -> bool {
         self.0.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Remembers a review. Without a uid it cannot be known again, and counts as lost.
+    /// Remembers a review. Without a uid it cannot be recognized again, and counts as lost.
     pub(super) fn remember(&self, source: IpAddr, uid: &[u8], times: PutOffTimes) {
         let key = self.key(source, uid);
         let mut reviews = self.lock();
@@ -86,7 +86,7 @@ impl PutOff {
         }
     }
 
-    /// Returns a review that was put off, now that it is here again.
+    /// Removes and returns a review that was put off, when it is retried.
     pub(super) fn again(&self, source: IpAddr, uid: &[u8]) -> Option<Again> {
         let key = self.key(source, uid);
         let mut reviews = self.lock();
@@ -95,8 +95,8 @@ impl PutOff {
         Some(Again { all: self.clone(), times, answered: false })
     }
 
-    /// Counts those that were not asked again in time, and forgets them. The log has one line for all that
-    /// were lost since the last time, since anybody can make any number of them.
+    /// Counts and forgets reviews that were not retried in time. The log has one line for all that were lost
+    /// since the last time, as anyone can cause any number of them.
     pub(super) fn expire(&self, now: Instant) {
         if self.any() {
             let mut reviews = self.lock();
@@ -133,7 +133,7 @@ impl PutOff {
 }
 
 impl Again {
-    /// Notes that it has its answer, or is put off again.
+    /// Records that it was answered or put off again.
     pub(super) fn settled(mut self) {
         self.answered = true;
     }

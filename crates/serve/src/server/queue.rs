@@ -1,15 +1,16 @@
-//! The queue of reviews for their evaluation: turns and memory, shared first by sources and then, within what
-//! a source is given, by its users and namespaces.
+//! The queue of reviews for evaluation. Turns and memory are shared first among sources, and then, within the
+//! share of a source, among its users and namespaces.
 //!
-//! A review weighs what it is estimated to take, and a source, a user and a namespace have had what their
-//! reviews weighed. Next is a review of the source that has had least, and of its reviews that of whoever has
-//! had least, by user and by namespace; so a user with many namespaces waits for himself, and so does a
-//! namespace with many accounts. What a review weighs itself counts, too: a light one need not wait for heavy
-//! ones, not even for those of the same user. Dry runs come after what will be stored. Heavy reviews never
-//! take all turns, so that there is always one for a light review soon.
+//! The weight of a review is its estimated cost, and its source, user and namespace are charged for it. The
+//! next review is one of the source that has been charged least, and among its reviews, of the user and
+//! namespace that have been charged least (the larger of the two charges counts); so a user with many
+//! namespaces only delays itself, and so does a namespace with many accounts. The weight of the review itself
+//! counts, too: a light one need not wait for heavy ones, not even for those of the same user. Dry runs come
+//! after reviews of objects that will be stored. Heavy reviews never take all turns, so that one is always
+//! free soon for a light review.
 //!
-//! A user is a string in a body, which anybody who reaches the port can write. Made-up users and namespaces
-//! share what their source is given, and only so many of them are counted by name.
+//! A user is a string in a body, which anyone who reaches the port can write. Made-up users and namespaces
+//! share the part of their source, and only a limited number of them are tracked by name.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -18,13 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// How many users, and how many namespaces, of a source are counted by name while they have had more than others,
-/// and how many pairs of them while they wait. The others count as one.
+/// Maximum number of users, and of namespaces, of a source that are tracked by name while they have been
+/// charged more than others, and of pairs of them while they wait. The others count as one.
 const MAX_NAMES: usize = 256;
-/// How many sources are remembered to have had more than others.
+/// Maximum number of sources that are remembered for having been charged more than others.
 const MAX_SOURCES: usize = 1024;
 
-/// How much there is of what reviews share.
+/// The capacity that reviews share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
     /// Reviews evaluated at the same time.
@@ -53,16 +54,16 @@ impl Capacity {
     }
 }
 
-/// What a review asks for.
+/// A review's request for a turn and memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bid<'b> {
     pub(super) source: IpAddr,
     pub(super) user: &'b [u8],
     pub(super) namespace: &'b [u8],
     pub(super) dry_run: bool,
-    /// What it is estimated to take.
+    /// Its estimated cost.
     pub(super) weight: usize,
-    /// How much memory it takes from here.
+    /// The memory that it takes from this queue.
     pub(super) memory: usize,
 }
 
@@ -80,15 +81,15 @@ struct QueueInner {
 #[derive(Debug, Default)]
 struct QueueState {
     used: Used,
-    /// Those that wait, have something, or have had more than others.
+    /// Sources that wait, hold something, or have been charged more than others.
     sources: BTreeMap<IpAddr, QueueSource>,
-    /// What the source that was served last had had before.
+    /// The charge of the source that was served last, from before it was served.
     clock: u64,
     waiting: usize,
     next_ticket: u64,
 }
 
-/// What is in use.
+/// The capacity in use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     turns: usize,
@@ -99,7 +100,7 @@ struct Used {
 #[derive(Debug, Default)]
 struct QueueSource {
     used: Used,
-    /// What its reviews weighed; at least the clock of when it began to wait.
+    /// The charge for its reviews, which starts from the clock at least.
     had: u64,
     clock: u64,
     users: Accounts,
@@ -109,7 +110,7 @@ struct QueueSource {
 
 /// The hashes of a user and a namespace.
 type Tenant = (u64, u64);
-/// Reviews in the order in which they are served: what is stored first, then by weight, then by arrival.
+/// Reviews in the order in which they are served: dry runs last, then by weight, then by arrival.
 type QueueLine = BTreeMap<(bool, usize, u64), QueueWaiter>;
 
 #[derive(Debug)]
@@ -118,11 +119,11 @@ struct QueueWaiter {
     grant: oneshot::Sender<Permit>,
 }
 
-/// What names have had.
+/// The charges of users or of namespaces, by name.
 #[derive(Debug, Default)]
 struct Accounts {
     had: BTreeMap<u64, u64>,
-    /// That of all names for which there was no room.
+    /// The charge of all names for which there was no room.
     others: u64,
 }
 
@@ -131,7 +132,7 @@ impl Accounts {
         self.had.get(&name).copied().unwrap_or(if self.had.len() < MAX_NAMES { 0 } else { self.others })
     }
 
-    /// Charges a name. What has had no more than the clock is as one that has had nothing.
+    /// Charges a name. A charge no higher than the clock is the same as none.
     fn charge(&mut self, name: u64, clock: u64, weight: u64) {
         if self.had.len() >= MAX_NAMES && !self.had.contains_key(&name) {
             self.had.retain(|_, had| *had > clock);
@@ -159,8 +160,8 @@ impl ReviewQueue {
         Self(Arc::new(QueueInner { capacity, hasher: RandomState::new(), state: Mutex::default() }))
     }
 
-    /// Takes a turn and memory if nobody waits, and there is enough. Nothing is known of the review but where
-    /// it is from, so only its source is charged.
+    /// Takes a turn and memory if nobody waits, and there is enough. Only the source of the review is known,
+    /// so only the source is charged.
     pub(super) fn take_now(&self, source: IpAddr, weight: usize, memory: usize) -> Option<Permit> {
         let mut state = self.0.lock();
         if state.waiting > 0 {
@@ -186,7 +187,7 @@ impl ReviewQueue {
             let place = state.enter(&self.0.hasher, &bid, grant);
             (place, granted)
         };
-        // Dropped with the future: one that has left must not hold up those behind it.
+        // Dropped with the future: a review that has left must not delay those behind it.
         let _place = QueuePlaceGuard { queue: &self.0, place };
         self.0.serve();
         match granted.await {
@@ -211,14 +212,14 @@ impl QueueInner {
         Permit { queue: self.clone(), source, heavy, memory }
     }
 
-    /// Gives those who wait what there is for them.
+    /// Grants waiting reviews the available turns and memory.
     fn serve(self: &Arc<Self>) {
         let mut granted = Vec::new();
         let mut state = self.lock();
         while state.waiting > 0
             && let Some((place, memory)) = state.first(&self.capacity)
         {
-            // Who is next waits for memory; otherwise it would never come together for a heavy review.
+            // The next review waits for memory; otherwise a heavy one would never get enough.
             if memory > self.capacity.memory.saturating_sub(state.used.memory) {
                 break;
             }
@@ -229,7 +230,7 @@ impl QueueInner {
             granted.push((waiting.grant, permit));
         }
         drop(state);
-        // Not under the lock: a permit that nobody takes any more is given back at once.
+        // Not under the lock: a permit whose review is gone is returned at once.
         for (grant, permit) in granted {
             drop(grant.send(permit));
         }
@@ -261,8 +262,8 @@ impl QueueState {
         Some(waiting)
     }
 
-    /// Tells whether there is a turn for a source, and whether it may have so much memory. Whether there is as
-    /// much is another question.
+    /// Returns whether there is a turn for a source, and whether it may have this much memory, regardless of
+    /// whether the memory is free.
     fn may_have(&self, capacity: &Capacity, used: &Used, weight: usize, memory: usize) -> bool {
         self.used.turns < capacity.turns
             && used.turns < capacity.turns_per_source()
@@ -271,7 +272,7 @@ impl QueueState {
                 || self.used.heavy < capacity.heavy_turns() && used.heavy < capacity.heavy_turns_per_source())
     }
 
-    /// Returns who is next of those for whom there is a turn, and the memory that it takes.
+    /// Returns the next of the reviews for which there is a turn, and the memory that it takes.
     fn first(&self, capacity: &Capacity) -> Option<(QueuePlace, usize)> {
         let of_source = |(address, source): (&IpAddr, &QueueSource)| {
             let may_have = |weight, memory| self.may_have(capacity, &source.used, weight, memory);
@@ -311,7 +312,7 @@ impl QueueState {
             used.heavy -= usize::from(heavy);
             used.memory -= memory;
         }
-        // Where nobody waits, nobody need be told from another.
+        // When nothing waits or runs, past charges do not matter.
         if self.waiting == 0 && self.used.turns == 0 {
             self.sources.clear();
             self.clock = 0;
@@ -324,16 +325,16 @@ impl QueueSource {
         self.used.turns > 0 || !self.lines.is_empty()
     }
 
-    /// Returns what a user or a namespace has had, whichever is more.
+    /// Returns the charge of the user or of the namespace, whichever is higher.
     fn had_by(&self, (user, namespace): Tenant) -> u64 {
         self.users.of(user).max(self.namespaces.of(namespace))
     }
 
-    /// Returns which of its reviews is next, of those that may have what they ask for, and its memory.
+    /// Returns the next of its reviews that may have what they request, and its memory.
     fn first(&self, source: IpAddr, may_have: impl Fn(usize, usize) -> bool) -> Option<(QueuePlace, usize)> {
         let of_line = |(tenant, line): (&Tenant, &QueueLine)| {
             let had = self.had_by(*tenant).max(self.clock);
-            // The lightest that is stored, and the lightest that is not.
+            // The lightest review of an object that will be stored, and the lightest dry run.
             let (stored, dry) = ((false, 0, 0), (true, 0, 0));
             let heads = [line.range(stored..dry).next(), line.range(dry..).next()];
             let tenant = *tenant;
@@ -407,7 +408,7 @@ mod tests {
         Bid { source: source(1), user, namespace, dry_run: false, weight, memory: 0 }
     }
 
-    /// Reviews that wait, by a word each.
+    /// Waiting reviews, each with a name.
     type Waiters<'q> = Vec<(String, Pin<Box<dyn Future<Output = Permit> + 'q>>)>;
 
     fn wait<'q>(waiters: &mut Waiters<'q>, queue: &'q ReviewQueue, word: &str, bid: Bid<'q>) {
@@ -416,7 +417,7 @@ mod tests {
         waiters.push((word.to_owned(), future));
     }
 
-    /// Ends what is held, and then each that is served, and returns the words in the order of service.
+    /// Ends the held review and then each one served, and returns the names in the order of service.
     fn order(held: Permit, mut waiters: Waiters<'_>) -> Vec<String> {
         let mut order = Vec::new();
         drop(held);

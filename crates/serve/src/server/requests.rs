@@ -1,4 +1,4 @@
-//! From an HTTP request to a [`Call`], and from an [`Answer`] to an HTTP response.
+//! Turns an HTTP request into a [`Call`], and an [`Answer`] into an HTTP response.
 
 mod admit;
 
@@ -37,7 +37,7 @@ use jobgate_core::judge::rule::RuleId;
 use jobgate_core::text::lines::character_at;
 use jobgate_core::text::meter::{Bounds, Stopped};
 
-/// What requests need of the server.
+/// The state of the server that requests need.
 pub(super) struct Site<A> {
     app: Arc<A>,
     limits: Arc<Limits>,
@@ -49,9 +49,9 @@ pub(super) struct Site<A> {
     bodies: Bodies,
     /// All reviews, with the memory of light ones.
     reviews: ReviewQueue,
-    /// Those that are evaluated apart, with the memory of heavy ones.
+    /// Reviews that are evaluated on their own threads, with the memory of heavy ones.
     long_reviews: ReviewQueue,
-    /// Bodies that take long to weigh.
+    /// Turns for weighing bodies that take long to weigh.
     weighing: Turns,
     put_off: PutOff,
     malformed_lines: Sparing,
@@ -165,7 +165,7 @@ impl<A: Application> Site<A> {
         let again =
             if self.put_off.any() { self.put_off.again(source, self.estimate(&prefix).uid) } else { None };
         if let Some(again) = &again {
-            // Whoever asks has waited since the first time, and says the same timeout each time.
+            // The caller has waited since its first attempt, and sends the same timeout each time.
             times = again.times;
             deadline =
                 times.until.checked_sub(self.limits.margin).map_or(deadline, |until| deadline.min(until));
@@ -250,7 +250,7 @@ impl<A: Application> Site<A> {
         }
     }
 
-    /// Lets the application answer, or answers for it if it cannot; nothing if there was no turn for it.
+    /// Lets the application answer, or answers for it if it cannot; `None` if there was no turn for it.
     ///
     /// A light review is evaluated on the thread that read it, as nearly all need less time than the hand-over
     /// to another thread. That is limited by steps; one that needs more, and every heavy one, is evaluated on
@@ -264,7 +264,7 @@ impl<A: Application> Site<A> {
             match timeout_at(deadline.into(), answer).await {
                 Ok(Ok(Err(Stopped))) => {
                     let Permits { _review: review, _body: memory, .. } = permits;
-                    // It waits among the long ones, and must not keep others from the memory of light ones.
+                    // It waits among the long ones, and must not hold the memory of light ones meanwhile.
                     drop(review);
                     let turns = async {
                         let long = self.wait(&self.long_reviews, source, &body, weight, weight).await;
@@ -355,10 +355,10 @@ impl<A: Application> Site<A> {
         match meta.outcome {
             Outcome::Allowed | Outcome::Patched | Outcome::Warned => log!(debug),
             Outcome::Denied => log!(info),
-            // Anyone can send any number of these; the metric counts all.
+            // Anyone can send any number of these; the metric counts every one.
             Outcome::Malformed if self.malformed_lines.allows(Instant::now()) => log!(warn),
             Outcome::Malformed => log!(debug),
-            // Costly objects make these, of whoever may create them; the metric has them all.
+            // Any tenant can trigger these with costly objects; the metric counts every one.
             Outcome::Faulted if self.fault_lines.allows(Instant::now()) => log!(error),
             Outcome::Faulted => log!(debug),
         }
@@ -403,10 +403,10 @@ fn asked_for(query: Option<&str>) -> Duration {
     asked.unwrap_or(super::DEFAULT_TIMEOUT).min(LONGEST_TIMEOUT)
 }
 
-/// What Kubernetes allows as the timeout of a webhook.
+/// The longest timeout of a webhook that Kubernetes allows.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Tells whether a body is plain JSON by its headers.
+/// Returns whether the headers declare a body of plain JSON.
 fn is_json(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let media = text(header::CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -414,10 +414,10 @@ fn is_json(headers: &HeaderMap) -> bool {
         && text(header::CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"))
 }
 
-/// The time between two log lines of one level about reviews that anybody can send.
+/// Minimum time between two log lines of one level about reviews that anyone can send.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Lets one thing happen in each [`LINE_EVERY`].
+/// Allows one event in each [`LINE_EVERY`].
 #[derive(Default)]
 struct Sparing(Mutex<Option<Instant>>);
 
@@ -432,7 +432,7 @@ impl Sparing {
     }
 }
 
-/// Keeps client input from filling the log.
+/// Shortens client input, which must not fill the log.
 fn short(text: &str) -> &str {
     &text[..character_at(text, 128)]
 }

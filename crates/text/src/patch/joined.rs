@@ -293,7 +293,7 @@ mod tests {
             joined(&[std::slice::from_ref(&one), std::slice::from_ref(&two), std::slice::from_ref(&one)]),
             (vec![one.clone()], vec![1])
         );
-        // All of a change stays out, also what another change would not mind.
+        // A change is left out as a whole, even a part that does not conflict.
         let other = add(&["spec", "other"], json!(3));
         assert_eq!(
             joined(&[std::slice::from_ref(&one), &[other.clone(), two], std::slice::from_ref(&other)]),

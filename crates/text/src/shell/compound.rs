@@ -6,7 +6,7 @@ use super::word::Word;
 use super::{After, Loop, Place};
 use crate::meter;
 
-/// Words that start a compound command behind the name of a coprocess.
+/// Words that start a compound command after the name of a coprocess.
 const STARTS: [&str; 8] = ["[[", "case", "for", "if", "select", "until", "while", "{"];
 
 impl Parser<'_, '_, '_> {
@@ -148,7 +148,7 @@ impl Parser<'_, '_, '_> {
         let mut is_simple = false;
         if matches!(self.peek()?, ShellToken::Word(_)) && self.reserved()?.is_none() {
             let ShellToken::Word(word) = self.next()? else { return Err(UnreadScript) };
-            // The text tells whether it is a name: a token is not read twice, since it may be long.
+            // The text after it shows whether it is a name: a token is not read twice, since it may be long.
             let behind = self.at;
             self.skip_blanks();
             let rest = self.rest();

@@ -85,7 +85,7 @@ impl<'t> Parser<'t, '_, '_> {
         }
         let (name, operator) = rest.split_at(length);
         let assigns = operator.starts_with(":=") || operator.starts_with('=');
-        // `${X:-y}` and `${X-y}` of a known value are that value; `:` asks that it is not empty.
+        // With a known value, `${X:-y}` and `${X-y}` are that value; `:` requires that it is not empty.
         let or_else = operator.starts_with('-') || operator.starts_with(":-") || operator.starts_with(":?");
         let known = self.variables.get(name).filter(|value| or_else && !value.is_empty()).map(str::to_owned);
         self.skip_braced()?;
@@ -102,7 +102,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(())
     }
 
-    /// Skips to behind the brace that ends an expansion.
+    /// Skips past the brace that ends an expansion.
     fn skip_braced(&mut self) -> Result<(), UnreadScript> {
         let mut depth = 1;
         let mut in_quotes = false;
@@ -143,7 +143,7 @@ impl<'t> Parser<'t, '_, '_> {
         Err(UnreadScript)
     }
 
-    /// Skips to behind the `))` of an arithmetic expression.
+    /// Skips past the `))` of an arithmetic expression.
     pub(super) fn arithmetic(&mut self) -> Result<(), UnreadScript> {
         let mut depth = 0;
         while let Some(char) = self.peek_char() {

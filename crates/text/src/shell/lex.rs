@@ -36,7 +36,7 @@ const OPERATORS: [(&str, &str); 12] = [
 /// Redirections, longest first, without the number in front.
 const REDIRECTIONS: [&str; 12] = ["<<<", "<<-", "&>>", "<<", ">>", "<&", ">&", "<>", ">|", "&>", "<", ">"];
 
-/// The most here-documents of one line: their ends are kept until it is over.
+/// The most here-documents of one line: their delimiters are kept until the line ends.
 const MAX_HEREDOCS: usize = 1024;
 
 /// Bytes that end a word.
@@ -44,7 +44,7 @@ const fn ends_word(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b';' | b'&' | b'|' | b'(' | b')' | b'<')
 }
 
-/// Bytes that are themselves in a word without quotes.
+/// Bytes that are literal in a word without quotes.
 static ORDINARY: [bool; 256] = {
     let mut table = [true; 256];
     let mut byte = 0;
@@ -64,12 +64,12 @@ static ORDINARY: [bool; 256] = {
 /// Bytes of a script that are looked at in one step.
 const BYTES_PER_STEP: usize = 16;
 
-/// Spends the steps of looking at so many bytes one by one.
+/// Spends the steps of looking at this many bytes one by one.
 pub(super) fn spend_bytes(bytes: usize) {
     meter::spend(1 + (bytes / BYTES_PER_STEP) as u64);
 }
 
-/// A here-document whose text has not come yet.
+/// A here-document whose text has not been read yet.
 #[derive(Debug)]
 pub(super) struct Heredoc<'t> {
     end: Cow<'t, str>,
@@ -93,7 +93,7 @@ impl<'t> Parser<'t, '_, '_> {
         self.at += char.len_utf8();
     }
 
-    /// Skips blanks, comments, and new lines behind a backslash.
+    /// Skips blanks, comments, and line breaks after a backslash.
     pub(super) fn skip_blanks(&mut self) {
         let start = self.at;
         while let Some(byte) = self.peek_byte() {
@@ -141,7 +141,7 @@ impl<'t> Parser<'t, '_, '_> {
         }
     }
 
-    /// Skips a redirection, if one comes: `2>&1`, `>file`, `<<EOF`.
+    /// Skips a redirection, if there is one: `2>&1`, `>file`, `<<EOF`.
     fn redirection(&mut self) -> Result<bool, UnreadScript> {
         let rest = self.rest();
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -210,7 +210,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(())
     }
 
-    /// Reads a word, which may be of several quoted parts.
+    /// Reads a word, which may have several quoted parts.
     pub(super) fn word(&mut self) -> Result<Word<Piece<'t>>, UnreadScript> {
         let start = self.at;
         let mut word = Word::<Piece<'t>> { plain: true, ..Word::default() };
@@ -241,7 +241,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(word)
     }
 
-    /// Takes the bytes that are themselves in a word.
+    /// Takes literal bytes of a word.
     fn ordinary(&mut self) -> &'t str {
         let rest = self.rest();
         let length = rest.bytes().position(|byte| !ORDINARY[usize::from(byte)]).unwrap_or(rest.len());
@@ -250,7 +250,7 @@ impl<'t> Parser<'t, '_, '_> {
         &rest[..length]
     }
 
-    /// Reads what a byte starts in a word that is not itself. Tells whether the word goes on.
+    /// Reads what a special byte starts in a word. Returns whether the word goes on.
     fn special(
         &mut self,
         byte: u8,
@@ -361,7 +361,7 @@ impl<'t> Parser<'t, '_, '_> {
         }
     }
 
-    /// Skips one character, or what a quote or expansion starts, inside `[[ … ]]`.
+    /// Skips one character, quoted text or expansion inside `[[ … ]]`.
     pub(super) fn skip_part(&mut self, scratch: &mut Word<Piece<'t>>) -> Result<(), UnreadScript> {
         let char = self.peek_char().ok_or(UnreadScript)?;
         match char {
@@ -387,7 +387,7 @@ impl<'t> Parser<'t, '_, '_> {
     }
 }
 
-/// What a bare `{` or `[` in a word may become.
+/// The signs that a bare `{` or `[` in a word expands.
 #[derive(Default)]
 struct WordShape {
     brace: bool,
@@ -395,7 +395,7 @@ struct WordShape {
     bracket: bool,
 }
 
-/// Tells whether a piece behind the text of a word has what makes several words of braces.
+/// Tells whether a piece, after the text of a word, has what a brace expansion needs.
 fn has_comma(before: &str, piece: &str) -> bool {
     piece.contains(',') || piece.contains("..") || piece.starts_with('.') && before.ends_with('.')
 }
@@ -408,7 +408,7 @@ pub(super) fn name_length(text: &str) -> usize {
     text.bytes().enumerate().take_while(is_name).count()
 }
 
-/// Tells whether a text starts with `<NAME>`, which somebody is to replace.
+/// Tells whether a text starts with the placeholder `<NAME>`.
 fn is_placeholder_at(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('<') else { return false };
     let length = inner

@@ -5,8 +5,7 @@ use super::word::{Piece, Word};
 use super::{After, Bound, End, MAX_NESTING, Place, Simple, Unreadable};
 use crate::shell::variables::Variables;
 
-/// The script has a syntax error, or something that is not read; or it is beyond a bound, and the parser
-/// says so.
+/// The script has a syntax error or unsupported syntax; or it exceeds a bound, which the parser has recorded.
 #[derive(Debug)]
 pub(super) struct UnreadScript;
 
@@ -71,17 +70,17 @@ pub(super) struct Parser<'t, 'r, 'v> {
     pub(super) at: usize,
     pub(super) variables: &'r mut Variables<'v>,
     show: &'r mut dyn FnMut(&Simple<'t>),
-    /// Here-documents whose text comes at the next new line.
+    /// Here-documents whose text starts on the next line.
     pub(super) heredocs: Vec<Heredoc<'t>>,
-    /// The token that was looked at, and not taken.
+    /// The token that was peeked at, and not taken.
     pub(super) token: Option<ShellToken<'t>>,
     /// The command that was read last: what comes after it may not be known yet.
     pub(super) waiting: Option<Simple<'t>>,
-    /// The list of words of a command that was shown, to use again.
+    /// The list of words of a command that was shown, for reuse.
     spare: Vec<Word<Piece<'t>>>,
-    /// How many commands were shown, or wait.
+    /// The number of commands shown or waiting.
     pub(super) shown: usize,
-    /// In how many substitutions it is: their commands make words, and are not shown.
+    /// The number of substitutions around: their commands make words, and are not shown.
     hidden: usize,
     pub(super) end: End,
     pub(super) place: Place,
@@ -93,10 +92,10 @@ pub(super) struct Parser<'t, 'r, 'v> {
     pub(super) has_started: bool,
     /// The loops around, outermost first.
     pub(super) loops: Vec<OpenLoop>,
-    /// How many loops there were.
+    /// The number of loops so far.
     pub(super) all_loops: usize,
     nested: usize,
-    /// Whether the command that was read last is at the top, with nothing behind it.
+    /// Whether the command that was read last is at the top, with nothing after it.
     pub(super) is_last: bool,
 }
 
@@ -108,7 +107,7 @@ pub(super) struct OpenLoop {
 }
 
 impl<'t> Parser<'t, '_, '_> {
-    /// Notes that the script is beyond a bound, and that reading goes on.
+    /// Records that the script exceeds a bound; reading goes on.
     pub(super) fn pass(&mut self, bound: Bound) {
         self.end.beyond.get_or_insert(bound);
     }
@@ -172,7 +171,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(matches!(self.peek()?, ShellToken::Op(text) if *text == operator))
     }
 
-    /// Returns the reserved word that comes, if one does.
+    /// Returns the next word if it is reserved.
     pub(super) fn reserved(&mut self) -> Result<Option<&'static str>, UnreadScript> {
         let ShellToken::Word(word) = self.peek()? else { return Ok(None) };
         if !word.plain || word.text.len() > MAX_RESERVED {
@@ -195,7 +194,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(())
     }
 
-    /// Reads something inside the place where it stands.
+    /// Reads a nested part at a place.
     pub(super) fn inside(
         &mut self,
         place: Place,
@@ -231,7 +230,7 @@ impl<'t> Parser<'t, '_, '_> {
         Place { branch: true, ..self.deeper() }
     }
 
-    /// Reads a command substitution after its bracket. Its commands make a word, and are not listed.
+    /// Reads a command substitution after its bracket. Its commands make a word, and are not shown.
     pub(super) fn substitution(&mut self) -> Result<(), UnreadScript> {
         let heredocs = std::mem::take(&mut self.heredocs);
         let token = self.token.take();
@@ -277,7 +276,7 @@ impl<'t> Parser<'t, '_, '_> {
         }
     }
 
-    /// Says what comes after the command that was read last.
+    /// Records what comes after the command that was read last.
     fn mark(&mut self, after: After) {
         let depth = self.place.depth;
         // The script goes on beside such a loop, or ends.
@@ -332,7 +331,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(())
     }
 
-    /// Reads a pipeline. Tells whether it cannot fail, as it only assigns variables.
+    /// Reads a pipeline. Returns whether it cannot fail, since it only assigns variables.
     fn pipeline(&mut self) -> Result<bool, UnreadScript> {
         while self.reserved()? == Some("!") {
             self.next()?;
@@ -413,14 +412,14 @@ impl<'t> Parser<'t, '_, '_> {
         }
     }
 
-    /// Ends a compound command, which is no simple one.
+    /// Records the end of a compound command.
     pub(super) fn compound(&mut self) -> Result<bool, UnreadScript> {
         self.is_compound = true;
         if self.place.depth == 0 {
             self.is_last = false;
             self.end.last_loop = None;
         }
-        // Only redirections, which are skipped, may stand behind it.
+        // Only redirections, which are skipped, may follow it.
         match self.peek()? {
             ShellToken::Word(word) if word.plain && ENDS.contains(&word.text.as_ref()) => Ok(false),
             ShellToken::Word(_) | ShellToken::Op("(") => Err(UnreadScript),

@@ -20,7 +20,7 @@ impl<'t> Parser<'t, '_, '_> {
         let mut is_cut = false;
         while let ShellToken::Word(_) = self.peek()? {
             let ShellToken::Word(mut word) = self.next()? else { return Err(UnreadScript) };
-            // A blank or the like is behind each word.
+            // Each word is followed by a blank or the like.
             bytes += word.text.len() + 1;
             let is_beyond = word.cut || bytes > MAX_COMMAND_BYTES;
             if words.is_empty()
@@ -100,7 +100,7 @@ impl<'t> Parser<'t, '_, '_> {
         Ok(is_assignment.then_some((name, unknown)))
     }
 
-    /// Skips the items of an array behind `X=` or `X+=`, if they come.
+    /// Skips the items of an array after `X=` or `X+=`, if there are any.
     fn array(&mut self, word: &Word<Piece<'t>>) -> Result<bool, UnreadScript> {
         let raw = &self.text[word.span.clone()];
         let length = name_length(raw);
@@ -118,7 +118,8 @@ impl<'t> Parser<'t, '_, '_> {
         }
     }
 
-    /// Does what a builtin command does to variables, options and loops. Tells whether it only declares.
+    /// Applies the effects of a builtin command on variables, options and loops. Returns whether it only
+    /// declares.
     fn builtin(&mut self, words: &[Word<Piece<'t>>], is_cut: bool) -> bool {
         let Some((program, arguments)) = words.split_first() else { return false };
         let name = program.known().unwrap_or_default();

@@ -359,7 +359,7 @@ fn words_behind_the_longest_command_are_unknown() {
             ["c", "", "d 1"]
         );
     }
-    // What a command beyond the bound sets is not known, nor is anything else then.
+    // What a command beyond the bound sets is unknown, and so is everything else after it.
     for long in ["X=2 ", "read X ", "export X=2 "] {
         let long = long.repeat(1 << 15);
         let read = read(&format!("X=1; {long}; c $X")).unwrap();

@@ -16,11 +16,11 @@ const MAX_NAME_BYTES: usize = 256;
 /// Where a script's variables come from: the environment, and the script's own assignments.
 pub struct Variables<'a> {
     environment: &'a dyn Fn(&str) -> Option<&'a str>,
-    /// What the script has assigned, by its index in `values`.
+    /// The variables that the script has assigned, with their indexes in `values`.
     own: BTreeMap<Text, usize>,
     /// The values; nothing for an unknown one.
     values: Vec<Option<Text>>,
-    /// What was assigned in each part that may not run, or not in this shell.
+    /// The assignments in each open part that may not run, or not in this shell.
     scopes: Vec<VariableScope>,
     /// Whether something unread may have set any variable.
     pub(super) tainted: bool,
@@ -56,7 +56,7 @@ impl Assigned {
 }
 
 impl<'a> Variables<'a> {
-    /// Starts with an environment, which returns the values that are known.
+    /// Starts with an environment, which returns the known values.
     #[must_use]
     pub fn of(environment: &'a dyn Fn(&str) -> Option<&'a str>) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// Assigns a variable; nothing for an unknown value. One that is longer than what is kept is unknown.
+    /// Assigns a variable; nothing for an unknown value. A value that is too long to be kept is unknown.
     pub(super) fn set(&mut self, name: &str, value: Option<&str>) {
         meter::spend(4);
         if self.full {
@@ -130,7 +130,7 @@ impl<'a> Variables<'a> {
         self.scopes.push(VariableScope::default());
     }
 
-    /// Ends it: what it assigned is unknown from here on.
+    /// Ends such a part: what it assigned is unknown from here on.
     pub(super) fn leave(&mut self) {
         let Some(scope) = self.scopes.pop().filter(|scope| scope.is_used) else { return };
         meter::spend(4);
@@ -146,7 +146,7 @@ impl<'a> Variables<'a> {
         self.add_to_last(&scope);
     }
 
-    /// Ends it, where it certainly has run.
+    /// Ends such a part that has certainly run.
     pub(super) fn leave_certain(&mut self) {
         let Some(scope) = self.scopes.pop().filter(|scope| scope.is_used) else { return };
         meter::spend(4);

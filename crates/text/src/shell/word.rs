@@ -6,12 +6,12 @@ use std::ops::Range;
 use super::MAX_COMMAND_BYTES;
 use crate::value::Text;
 
-/// Stands in a word for a part that is known only when the script runs.
+/// Marks a part of a word that is known only when the script runs.
 pub const UNKNOWN: char = '\u{E000}';
-/// Stands in a word for a part that is known only when the script runs, and may be several words or none.
+/// Marks a part of a word that is known only when the script runs, and may be several words or none.
 pub const SPREADS: char = '\u{E001}';
 
-/// The text of a word while its script is read: a piece of it, or a text of its own.
+/// The text of a word while its script is read: a piece of the script, or an owned text.
 pub type Piece<'t> = Cow<'t, str>;
 
 /// A word of a command, without quotes and with known variables replaced.
@@ -23,7 +23,7 @@ pub struct Word<T = Text> {
     pub span: Range<usize>,
     /// Whether it was written without quotes, escapes or expansions: only such a word is reserved.
     pub plain: bool,
-    /// Whether it is longer than what is kept of it.
+    /// Whether it was too long to be kept in full.
     pub cut: bool,
 }
 
@@ -47,7 +47,7 @@ impl<T: AsRef<str>> Word<T> {
         self.text.as_ref().contains(SPREADS)
     }
 
-    /// Returns the word with a text of its own, to keep.
+    /// Returns the word with an owned text.
     #[must_use]
     pub fn kept(&self) -> Word {
         Word { text: self.text.as_ref().into(), span: self.span.clone(), plain: self.plain, cut: self.cut }
@@ -63,13 +63,13 @@ impl<'t> Word<Piece<'t>> {
         word
     }
 
-    /// Makes a word that stands for any others.
+    /// Makes a word that stands for any number of words.
     #[must_use]
     pub fn spread(span: Range<usize>) -> Self {
         Self { text: Cow::Borrowed("\u{E001}"), span, ..Self::default() }
     }
 
-    /// Adds a piece of the script. It is borrowed as long as it is all there is.
+    /// Adds a piece of the script, which stays borrowed as long as it is the only one.
     pub(super) fn add(&mut self, piece: &'t str) {
         let room = self.room();
         if self.cut || piece.len() > room {

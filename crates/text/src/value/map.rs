@@ -182,15 +182,15 @@ impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
     }
 }
 
-/// Gives back what a list has room for and does not need: an object may be nothing but small lists.
+/// Releases the unused room of a list: an object may consist of small lists.
 fn fit<T>(list: &mut Vec<T>) {
     if list.capacity() > list.len() + list.len() / 4 {
         list.shrink_to_fit();
     }
 }
 
-/// The items of a list while it is read. A vector that doubles has left behind as much as it has, while it is
-/// copied, and has up to twice what it needs then; of long lists, this keeps pieces.
+/// The items of a list while it is read. A vector that doubles has its old items in memory twice while they are
+/// copied, and then up to twice the room that it needs; a long list is kept in pieces instead.
 #[derive(Debug)]
 pub(super) struct ListItems<T> {
     full: Vec<Vec<T>>,
@@ -211,7 +211,7 @@ impl<T> ListItems<T> {
         self.last.push(item);
     }
 
-    /// Returns the list, with room for no more.
+    /// Returns the list, without spare room.
     pub(super) fn into_list(mut self) -> Vec<T> {
         if self.full.is_empty() {
             fit(&mut self.last);
@@ -224,15 +224,15 @@ impl<T> ListItems<T> {
     }
 }
 
-/// So many items make a list long.
+/// The number of items from which a list is long.
 const MANY: usize = 4096;
 
 /// A list with fewer items is short.
 const SHORT: usize = 8;
 
-/// Makes room for one more item in a list that is made once and kept. A vector has room for four from the first
-/// on, and doubles: a text may be nothing but small mappings, or one long list. Here a short list grows by one, a
-/// long one by a quarter.
+/// Makes room for one more item in a list that is made once and kept: a short list grows by one, a long one by
+/// a quarter. A vector by itself starts with room for four and doubles, which is too much for a text of nothing
+/// but small mappings, or of one long list.
 pub fn make_room<T>(list: &mut Vec<T>) {
     let more = match list.len() {
         0..SHORT => 1,

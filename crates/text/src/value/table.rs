@@ -3,14 +3,14 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 
-/// Where each key of a list is. The keys stay in the list: a mapping may have one for every four bytes of a
-/// text, and here each takes some 20 bytes at most.
+/// The index of each key of a list. The keys stay in the list: a mapping may have one for every four bytes of a
+/// text, and each takes some 20 bytes at most here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyTable {
     /// A part of each key's hash, with its index plus one; zero where there is none.
     slots: Vec<(u32, u32)>,
     len: usize,
-    /// Of its own for each table, so that nobody can write keys that fall into one place.
+    /// Random for each table, so that nobody can write keys that share one slot.
     state: RandomState,
 }
 
@@ -20,7 +20,7 @@ impl KeyTable {
         self.len
     }
 
-    /// Finds the index of a key: the one that is its own.
+    /// Finds the index of a key: the one that `is_own` accepts.
     pub(crate) fn find(&self, key: &str, is_own: impl Fn(usize) -> bool) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
@@ -40,7 +40,7 @@ impl KeyTable {
     /// Adds a key that is not known, with its index. Documents have fewer keys than fit 32 bits.
     pub(crate) fn add(&mut self, key: &str, at: usize) {
         let Some(at) = u32::try_from(at).ok().and_then(|at| at.checked_add(1)) else { return };
-        // At most three of four are taken.
+        // At most three of four slots are used.
         if 4 * (self.len + 1) > 3 * self.slots.len() {
             let old = std::mem::take(&mut self.slots);
             self.slots = vec![(0, 0); (2 * old.len()).max(32)];

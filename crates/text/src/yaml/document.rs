@@ -124,7 +124,7 @@ impl Duplicates<'_> {
         self.twice.is_empty()
     }
 
-    /// Returns the first ones, at most so many.
+    /// Returns the first ones, at most `most`.
     #[must_use]
     pub fn first(&self, most: usize) -> Vec<Duplicate> {
         self.some(&self.twice[..most.min(self.twice.len())])

@@ -189,7 +189,7 @@ impl<'d> Draft<'d> {
             .read(&text)
             .filter(|document| same(&document.value, wanted))
             .ok_or_else(|| Withheld::Differs(first(ops)))?;
-        // kubectl reads no further than to the end of the first value, others reject what is behind it.
+        // kubectl stops at the end of the first value; others reject what follows it.
         if tail::has_more(&text, &document) && !tail::has_more(&self.text, &self.document) {
             return Err(Withheld::Differs(first(ops)));
         }

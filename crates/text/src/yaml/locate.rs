@@ -114,7 +114,7 @@ fn wide<'t>(text: TreeText<'t>, at: usize) -> Option<&'t Wide> {
     text.tree.wide.get_or_init(|| all_wide(text)).get(&at)
 }
 
-/// Returns the text of a key; nothing if it is not valid.
+/// Returns the text of a key; empty if it is not valid.
 fn name_at(text: TreeText<'_>, key: u32) -> Cow<'_, str> {
     text.key(key as usize).map(|(name, _)| name).unwrap_or_default()
 }
@@ -176,15 +176,15 @@ pub(super) fn locate(text: TreeText<'_>, document: &Range<usize>, pointer: &Poin
     Some(Span { key: found.key.map(span), value: span(found.value), via_alias })
 }
 
-/// Returns the nodes of a place and of all that is in it, unless it is behind an alias.
+/// Returns the nodes of a place and everything inside it, unless it is behind an alias.
 pub(super) fn written(text: TreeText<'_>, pointer: &Pointer) -> Option<Range<usize>> {
     let found = find(text, pointer).filter(|found| found.via.is_none())?;
     let node = text.tree.node(found.value);
     (node.kind != NodeKind::Alias).then_some(found.value..node.next as usize)
 }
 
-/// Puts duplicate keys in source order, each with the key that is kept in the end: of three equal keys the
-/// third is kept for both others. They come in the order in which they were found.
+/// Sorts duplicate keys from the order in which they were found to source order, each with the key that is kept
+/// in the end: of three equal keys the third is kept for both others.
 pub(super) fn settle(twice: &mut Vec<Twice>) {
     twice.shrink_to_fit();
     let found = |at: u32| at as usize;
@@ -199,7 +199,8 @@ pub(super) fn settle(twice: &mut Vec<Twice>) {
     twice.sort_unstable_by_key(|pair| pair.dropped);
 }
 
-/// Returns duplicate keys with their pointers. They are in source order, inside of a node with a pointer.
+/// Returns duplicate keys with their pointers. `twice` is in source order, inside `node`, which is at the
+/// pointer `at`.
 pub(super) fn duplicates(
     text: TreeText<'_>,
     base: usize,

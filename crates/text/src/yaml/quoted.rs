@@ -14,7 +14,7 @@ use memchr::memmem;
 
 /// The longest lookahead of the parser.
 const WINDOW: usize = 128;
-/// The lookahead with which it asks for the end only at the start of a token or quoted text.
+/// The lookahead with which it asks for the end of the input: only at the start of a token or quoted text.
 const AT_TOKEN: usize = 4;
 
 /// What [`CoveredSource`] has covered.

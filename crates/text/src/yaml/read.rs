@@ -14,7 +14,7 @@ use crate::lines::character_at;
 use crate::meter;
 use crate::value::Value;
 
-/// Splits a source into documents, without parsing them. An error is about the whole source, and the last
+/// Splits a source into documents, without parsing them. An error concerns the whole source, and is the last
 /// item.
 pub fn split<'s>(source: &'s [u8], limits: &Limits) -> Chunks<'s> {
     Chunks::new(source, limits)

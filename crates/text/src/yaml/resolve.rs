@@ -68,7 +68,8 @@ pub(super) struct TreeText<'t> {
 }
 
 impl<'t> TreeText<'t> {
-    /// Returns a key that is plain text and no merge key, if one look shows it, as for nearly all keys.
+    /// Returns a key that is plain text and not a merge key, if a quick look shows that, as for nearly all
+    /// keys.
     pub(super) fn word(self, at: usize) -> Option<&'t str> {
         let node = self.tree.node(at);
         if node.kind != NodeKind::Scalar || node.tag != Tag::None || node.style != Style::Plain {

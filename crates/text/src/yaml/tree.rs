@@ -18,7 +18,7 @@ pub(super) use build::{TreeBuilder, too_deep};
 use nodes::NodeStorage;
 pub(super) use read::read;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeKind {
     Mapping,

@@ -1,4 +1,4 @@
-//! Which kustomizations are rendered, and what they take in on the way.
+//! The kustomizations to render, and what they include.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,35 +8,34 @@ use crate::local::lint::options::Options;
 use crate::text::value::{Map, Value};
 use jobgate_lint::objects::first;
 
-/// A kustomization that is rendered, with all that it takes in.
+/// A kustomization to render, with all that it includes.
 #[derive(Debug, Default)]
 pub(in super::super) struct KustomizationTree {
     /// Its file.
     pub(in super::super) path: PathBuf,
-    /// The files that it takes in, kustomizations among them.
+    /// The files that it includes, kustomizations among them.
     pub(in super::super) files: BTreeSet<PathBuf>,
     /// Those that are patches.
     pub(in super::super) patches: BTreeSet<PathBuf>,
-    /// Whether it is rendered with Helm's help.
+    /// Whether it is rendered with Helm.
     pub(in super::super) with_helm: bool,
-    /// What it takes in that is not here.
+    /// Something that it includes and that is missing here.
     pub(in super::super) absent: Option<Absent>,
 }
 
-/// What a kustomization names that is not here.
+/// Something that a kustomization names and that is missing here.
 #[derive(Debug)]
 pub(in super::super) enum Absent {
-    /// Something of the network.
+    /// Something on the network.
     Remote(String),
     /// A file or directory.
     Path(String),
 }
 
 impl Kustomizations {
-    /// Returns the kustomizations to render: those that take in batch work and that no other one of the run
-    /// takes in. What takes itself in is rendered, too, so that the tool says so. `failed` are those that
-    /// could not be rendered, whose parts may be, and `done` those that were. Those that need Helm are rendered
-    /// only `with_helm`.
+    /// Returns the kustomizations to render: those that include batch work and that no other one of the run includes.
+    /// One that includes itself is rendered, too, so that the tool reports it. `failed` are those that could not be
+    /// rendered, whose parts may be, and `done` those that were. Those that need Helm are rendered only `with_helm`.
     pub(in super::super) fn to_render(
         &self,
         taking: &Taking<'_>,
@@ -103,8 +102,8 @@ impl Kustomizations {
     }
 }
 
-/// Returns what a kustomization names that kustomize would look for on the network: what has the form of an
-/// address, or is nowhere here.
+/// Returns what a kustomization names that kustomize would look for on the network: what has the form of an address, or
+/// does not exist here.
 fn absent(path: &Path, options: &Options<'_>) -> Option<Absent> {
     const LISTS: [&str; 8] = [
         "resources",

@@ -1,4 +1,4 @@
-//! Why something is not rendered.
+//! Explains why something is not rendered.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const INSTALL_HELM: &str = "install Helm, and Jobgate renders the chart itself";
 const NO_KUSTOMIZE: &str = "neither `kustomize` nor `kubectl` is on the PATH";
 const INSTALL_KUSTOMIZE: &str = "install kustomize, and Jobgate renders it itself";
 
-/// The tools that are not there, and whether the run fails for that.
+/// The missing tools, and whether they fail the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MissingTools {
     helm: bool,
@@ -37,7 +37,7 @@ impl MissingTools {
 }
 
 impl RenderingOutcome {
-    /// Says why things were not rendered, where that was tried, or would have been with the tool for it.
+    /// Explains why something was not rendered, if that was tried, or would have been with the right tool.
     pub(in crate::local::lint) fn explain(&self, report: &mut Report) {
         let Report { unjudged, findings, .. } = report;
         self.ask_for_tools(unjudged, findings);
@@ -55,7 +55,7 @@ impl RenderingOutcome {
                 said.insert(file.clone());
             }
         }
-        // The reason says more than the finding that this is a template.
+        // The reason is more specific than the finding that this is a template.
         findings.retain(|located| {
             located.finding.rule != UNRENDERED_TEMPLATE || !tried.contains(&located.location.file)
         });
@@ -69,7 +69,7 @@ impl RenderingOutcome {
             .extend(left.map(|(file, not)| whole_file(shown(file).into(), Reason::NotRendered(not.clone()))));
     }
 
-    /// Says of what is not rendered which tool is missing. What is found by itself keeps its finding.
+    /// Reports missing tools: as the reason where they are required, else in the help of findings about templates.
     fn ask_for_tools(&self, unjudged: &mut [Unjudged], findings: &mut [Located]) {
         let mut charts: BTreeSet<Arc<str>> = BTreeSet::new();
         for unjudged in unjudged {

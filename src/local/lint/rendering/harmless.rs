@@ -1,4 +1,4 @@
-//! What is given to the tools that render: nothing of the user that is not in the tree.
+//! Checks what the rendering tools are given: nothing of the user that is outside of the tree.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::local::lint::options::Rendering;
 use crate::local::paths::shown;
 use crate::report::{Kustomized, NotRendered, Render, Rendered, helm};
 
-/// Fails where a chart, or its files of values, would hand Helm what is not of the tree: it follows links, and
-/// what it reads would be in the report. The run fails for it as for a chart that does not render: nobody has
-/// looked at what is in it.
+/// Fails if a chart, or its files of values, would give Helm something outside of the tree: it follows links, and what
+/// it reads would be in the report. This fails the run like a chart that does not render: nobody has looked at what is
+/// in it.
 pub(super) fn harmless(job: &RenderJob, rendering: &Rendering, trees: &Tree) -> Result<(), NotRendered> {
     let (dir, values) = match job {
         RenderJob::Chart { dir, values, .. } => (dir, values),
@@ -51,8 +51,8 @@ pub(super) fn harmless(job: &RenderJob, rendering: &Rendering, trees: &Tree) -> 
     Ok(())
 }
 
-/// Fails where a kustomization of a repository takes in what is neither in it nor in what the user has named:
-/// kustomize keeps files in, but no directories.
+/// Fails if a kustomization of a repository includes something that is neither in the repository nor named by the user:
+/// kustomize confines files, but not directories.
 fn own_kustomization(tree: &kustomization::KustomizationTree, trees: &Tree) -> Result<(), NotRendered> {
     let real = std::fs::canonicalize(&tree.path).unwrap_or_default();
     let Some(root) = real.ancestors().find(|above| above.join(".git").exists()) else { return Ok(()) };

@@ -80,7 +80,7 @@ pub(super) fn judged(
             match &tree.absent {
                 Some(Absent::Path(path)) => return Err(failed(format!("`{path}` does not exist"))),
                 Some(Absent::Remote(address)) if !renderer.uses_network() => {
-                    // Nobody has asked for it.
+                    // The user did not request the network.
                     let not = failed(format!("`{address}` is not here, and nothing is fetched"));
                     let help = kustomized.help().into();
                     return Err(NotRendered { failed: false, help, ..not });
@@ -132,7 +132,7 @@ fn templates(
     let (mut files, mut packed): (Vec<Option<PathBuf>>, _) = (Vec::new(), BTreeMap::new());
     for (nth, chunk) in chunks.iter().enumerate() {
         let comment = chunk.as_ref().and_then(|chunk| helm_source(text, chunk.span.clone()));
-        // Helm notes it once for what one document of a template renders to.
+        // Helm writes it once for everything that one document of a template renders to.
         let file = match &comment {
             Some(comment) => of_chart(comment, dir, &mut known).map(|file| seen(&file)),
             None => files.last().cloned().flatten(),
@@ -148,7 +148,7 @@ fn templates(
     (files, packed)
 }
 
-/// Returns the file of each document, of those that a kustomization takes in.
+/// Returns the file of each document, among those that a kustomization includes.
 fn files_of(
     tree: &kustomization::KustomizationTree,
     origins: Vec<Option<Origin>>,

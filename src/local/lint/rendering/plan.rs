@@ -1,4 +1,4 @@
-//! What of a run is rendered: the charts and kustomizations that may hold batch work, outermost first.
+//! Plans what a run renders: the charts and kustomizations that may hold batch work, outermost first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use jobgate_lint::Input;
 use jobgate_lint::Role;
 use jobgate_lint::objects::first;
 
-/// What is rendered.
+/// Something to render.
 #[derive(Clone, Debug)]
 pub(super) enum RenderJob {
     /// A chart, with files of values.
@@ -34,7 +34,7 @@ pub(super) enum RenderJob {
 }
 
 impl RenderJob {
-    /// Returns the file that makes it what it is.
+    /// Returns the file that makes it a chart or a kustomization.
     pub(super) fn file(&self) -> &Path {
         match self {
             Self::Chart { file, .. } => file,
@@ -85,7 +85,7 @@ pub(super) fn kustomizations(
     if !rendering.kustomizations || !rendering.tools.has_kustomize() {
         return Vec::new();
     }
-    // To call Helm is to fetch the charts that it is called for.
+    // Calling Helm means fetching the charts that it is called for.
     let trees = kustomizations.to_render(taking, known, rendering.network, run.options);
     trees.into_iter().map(|tree| RenderJob::Kustomization(Arc::new(tree))).collect()
 }
@@ -134,7 +134,7 @@ fn outermost(dir: PathBuf) -> PathBuf {
     dir
 }
 
-/// Tells whether Helm reads a file of a chart: one that is named brings in the chart.
+/// Tells whether Helm reads a file of a chart: naming such a file brings in the chart.
 fn is_part(dir: &str, input: &Input) -> bool {
     let Some(path) = input.content.file() else { return false };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -146,7 +146,7 @@ fn is_part(dir: &str, input: &Input) -> bool {
     })
 }
 
-/// Where charts of the first version of the format say what they depend on.
+/// The file in which charts of the first version of the format list their dependencies.
 pub(super) const REQUIREMENTS: &str = "requirements.yaml";
 
 /// Tells whether a chart only serves others.

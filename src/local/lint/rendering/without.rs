@@ -1,4 +1,4 @@
-//! A copy of a chart whose dependencies are not there, which does not ask for them.
+//! A copy of a chart that does not list its missing dependencies.
 
 use std::fs;
 use std::io;
@@ -13,9 +13,9 @@ use crate::local::lint::options::Options;
 use crate::text::value::Value;
 use crate::text::yaml;
 
-/// Where the copy is in its folder.
+/// The name of the copy in its folder.
 pub(super) const CHART_COPY: &str = "chart";
-/// How many files and bytes a copy has at most; a chart is a package of some hundred kilobytes.
+/// Maximum files and bytes of a copy; a chart is a package of some hundred kilobytes.
 const MOST_FILES: usize = 4096;
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -27,7 +27,7 @@ pub(super) fn copy(dir: &Path, missing: &[String], options: &Options<'_>) -> io:
     let folder = tempfile::Builder::new().prefix("jobgate-").tempdir()?;
     let target = folder.path().join(CHART_COPY);
     let (mut files, mut bytes) = (0, 0);
-    // What links lead to was looked at before: Helm would follow them, too.
+    // The targets of links were checked before: Helm would follow them, too.
     for entry in WalkBuilder::new(dir).standard_filters(false).follow_links(true).build() {
         let entry = entry.map_err(io::Error::other)?;
         let to = target.join(entry.path().strip_prefix(dir).map_err(io::Error::other)?);
@@ -54,7 +54,7 @@ pub(super) fn copy(dir: &Path, missing: &[String], options: &Options<'_>) -> io:
             name.is_none_or(|name| !missing.iter().any(|missing| missing == name))
         };
         dependencies.retain(is_there);
-        // Not over a file that may not be written to.
+        // The file may be read-only, so it is not overwritten.
         fs::remove_file(&to)?;
         fs::write(&to, yaml::print(&chart))?;
     }

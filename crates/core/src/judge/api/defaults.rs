@@ -14,7 +14,7 @@ use crate::k8s::quantity::Quantity;
 use crate::kinds::{Api, whole};
 use crate::text::value::Value;
 
-/// As [`stored()`], as a value of its own.
+/// Like [`stored()`], but returns an owned value.
 #[must_use]
 pub fn defaulted(object: &Value) -> Value {
     stored(object).to_value()
@@ -41,7 +41,7 @@ pub fn stored(object: &Value) -> Stored<'_> {
     object
 }
 
-/// How many items a value of a wrong type keeps, to be named in messages.
+/// Maximum items that a value of a wrong type keeps, for messages.
 const MOST_OF_WRONG_TYPE: usize = 1000;
 /// Booleans for which `false` and unset are the same.
 const PLAIN_BOOLS: [&str; 7] = ["hostIPC", "hostNetwork", "hostPID", "readOnly", "stdin", "stdinOnce", "tty"];
@@ -136,7 +136,7 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
             whole(number).map_or_else(|| Stored::of(value), Stored::from)
         }
         (SchemaShape::Any, value) => Stored::of(value),
-        // Nothing reads what is in a value of a wrong type, and there may be much.
+        // Nothing reads the contents of a value of a wrong type, which may be large.
         (_, Value::Array(items)) if items.len() > MOST_OF_WRONG_TYPE => Stored::List(Vec::new()),
         (_, Value::Object(entries)) if entries.len() > MOST_OF_WRONG_TYPE => {
             Stored::Mapping(Entries::default())
@@ -145,7 +145,7 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     }
 }
 
-/// Returns an item of a list, in which the server decodes `null` as an empty item.
+/// Returns an item of a list. The server decodes `null` there as an empty item.
 fn item_of<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
     match (schema.shape(id), tidied(schema, id, value)) {
         (SchemaShape::Object(_), Stored::Null) => Stored::Mapping(Entries::default()),
@@ -175,12 +175,12 @@ fn each<'m, 'a>(entries: &'m mut Entries<'a>, key: &str) -> impl Iterator<Item =
         .filter_map(Stored::as_mapping_mut)
 }
 
-/// How many items of a list that are written differently are kept to be shared: those of very long lists are
-/// short, and there are few short ones.
+/// Maximum distinct items of a list that are kept to be shared. The items of very long lists are short, and
+/// there are few distinct short ones.
 const MOST_SHARED: usize = 1024;
 
-/// Sets the defaults of the mappings in a list. In a long one, those that are written alike are kept once: there
-/// may be a hundred thousand, and the defaults take ten times the memory of what is written.
+/// Sets the defaults of the mappings in a list. Equal items of a long list share one copy: there may be a
+/// hundred thousand, and defaults take ten times the memory of the written fields.
 fn each_sharing<'a>(entries: &mut Entries<'a>, key: &str, defaults: impl Fn(&mut Entries<'a>)) {
     let Some(items) = entries.get_mut(key).and_then(Stored::as_list_mut) else { return };
     let is_long = items.len() > MOST_SHARED;

@@ -1,5 +1,5 @@
-//! What the API server says of a place because of another one, which is reported: it does not know a volume that
-//! is wrong, and what is left open by a placeholder may be what is looked for.
+//! Causes that follow from a reported problem elsewhere: the API server does not see an invalid volume, and a
+//! placeholder may be the name that it looks for.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,11 +10,11 @@ use crate::text::placeholder::{is_placeholder, is_to_replace};
 use crate::text::pointer::Token;
 use crate::text::value::Value;
 
-/// How far below what has both lists a place is that refers to an item: `containers[0].volumeMounts[0].name`,
+/// Steps from a reference up to the value that has both lists: `containers[0].volumeMounts[0].name`,
 /// `containers[0].resources.claims[0]`, `podFailurePolicy.rules[0].onExitCodes.containerName`.
 const STEPS: usize = 5;
 
-/// What a place refers to.
+/// The kind of item that a place refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Refers {
     /// A volume of the pod.
@@ -45,11 +45,11 @@ impl Refers {
     }
 }
 
-/// The names in lists that are referred to.
+/// The names in the lists that places refer to.
 #[derive(Default)]
 struct ReferredNames<'o> {
     known: HashSet<&'o str>,
-    /// Whether a placeholder leaves open what else is there.
+    /// Whether there may be other names, because of a placeholder or a wrong type.
     open: bool,
 }
 
@@ -58,7 +58,7 @@ impl<'o> ReferredNames<'o> {
         let items = match list {
             None | Some(Value::Null) => return,
             Some(Value::Array(items)) => items,
-            // Of the wrong type, which is reported.
+            // The wrong type is reported elsewhere.
             Some(_) => {
                 self.open = true;
                 return;
@@ -78,15 +78,15 @@ impl<'o> ReferredNames<'o> {
     }
 }
 
-/// What was read of the lists of an object.
+/// The names read from the lists of an object, cached.
 #[derive(Default)]
 pub(super) struct Follows<'o> {
     lists: HashMap<(*const Value, Refers), ReferredNames<'o>>,
 }
 
 impl<'o> Follows<'o> {
-    /// Tells whether a cause follows from what is wrong or open in another place. Of many items, those for which it
-    /// does are left out.
+    /// Tells whether a cause follows from an error or a placeholder elsewhere. Drops those of many items for
+    /// which it does.
     pub(super) fn imply(&mut self, cause: &mut Cause, object: &'o Value) -> bool {
         if cause.reason == Reason::Invalid && cause.message.ends_with(NOT_INDEXED) {
             let around = cause.pointer.parent().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which places findings are about already, so that one mistake is said once.
+//! The places of findings so far, so that one mistake is reported once.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,28 +11,27 @@ use crate::judge::fold::{Hashes, ItemWalk, Items, Way, each_place, mix, mix_key}
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 
-/// A set of places, by their hashes. Those that nothing asks for are not looked up: a finding may be about hundreds
-/// of thousands.
+/// A set of places, by their hashes. Places are looked up only once a query may concern them: a finding may be
+/// about hundreds of thousands.
 #[derive(Default)]
 pub(super) struct PlaceSet {
     groups: Vec<PlaceGroup>,
     places: Hashes,
-    /// What is around them.
+    /// The hashes of the places around them.
     around: Hashes,
-    /// How many steps they are from the root, a bit for each: most of what is around a place need not be looked
-    /// up.
+    /// Their depths as a bit set: most places around a queried one need no lookup.
     depths: u128,
 }
 
-/// Places that differ in the items of lists only, as far as that can be said.
+/// Places that differ only in the items of lists, as far as their [`Prefixes`] show.
 struct PlaceGroup {
     path: Prefixes,
-    /// Those that are not looked up yet.
+    /// The places that are not looked up yet.
     waiting: Vec<(Pointer, Option<Box<Items>>)>,
 }
 
-/// The hashes of a path and of what is around it, the root first, with all items of a list alike. A key of the
-/// author's may be one of the API's elsewhere, so it ends there.
+/// The hashes of a path and of the places around it, root first; all items of a list have the same hash. It ends
+/// before the first key of the author, which may be a key of the API elsewhere.
 struct Prefixes {
     hashes: Vec<u64>,
     is_whole: bool,
@@ -56,13 +55,13 @@ impl Prefixes {
         prefixes
     }
 
-    /// Tells whether places of the one path may be inside of those of the other, or the same.
+    /// Tells whether a place of one path may be a place of the other, or inside one.
     fn may_share(&self, other: &Self) -> bool {
         let last = self.hashes.len().min(other.hashes.len()) - 1;
         self.hashes[last] == other.hashes[last]
     }
 
-    /// Tells whether places of the one path may be those of the other.
+    /// Tells whether the two paths may have a place in common.
     fn may_be(&self, other: &Self) -> bool {
         let is_as_long = !self.is_whole || !other.is_whole || self.hashes.len() == other.hashes.len();
         is_as_long && self.may_share(other)
@@ -83,8 +82,8 @@ impl PlaceSet {
         }
     }
 
-    /// Looks up the places that may be at, in or around those of a path, or only at them; tells whether there may be
-    /// some.
+    /// Looks up the places that may be at, in or around a place of a path, or only at one; tells whether there
+    /// may be any.
     fn may_have(&mut self, path: &Pointer, only_at: bool, object: &Value) -> bool {
         if self.groups.is_empty() {
             return false;
@@ -110,7 +109,7 @@ impl PlaceSet {
         self.places.insert(place.hash());
         self.depths |= depth(place.depth());
         for around in place.around().rev() {
-            // What is around it is there already.
+            // Then the places further out are known, too.
             if !self.around.insert(around) {
                 break;
             }
@@ -143,7 +142,7 @@ fn depth(steps: usize) -> u128 {
 pub(super) struct KnownPlaces {
     /// The places of wrong types and placeholders.
     pub(super) unread: PlaceSet,
-    /// Those of images, on which nothing else depends.
+    /// The places of images, on which nothing else depends.
     pub(super) images: PlaceSet,
     /// The places of other errors of the API server.
     pub(super) refused: PlaceSet,
@@ -168,7 +167,7 @@ impl KnownPlaces {
     }
 
     /// Tells whether a cause was reported, or follows from a wrong type, a placeholder or a missing required
-    /// field. Of many items, those for which it does are left out.
+    /// field. Drops those of many items for which it does.
     pub(super) fn imply(&mut self, cause: &mut Cause, object: &Value) -> bool {
         if self.reported.contains(cause) {
             return true;
@@ -176,7 +175,7 @@ impl KnownPlaces {
         let is_one = cause.path == cause.pointer;
         // If the server names the mapping around a value, go by the value: there may be others in it.
         let is_named = !cause.pointer.is_within(&cause.path);
-        // What must not change may be the same once the image is known.
+        // An immutable field may turn out unchanged once the image is known.
         let is_change = cause.message.ends_with("immutable");
         let is_missing = cause.reason == Reason::Required;
         let (path, pointer) = (&cause.path, &cause.pointer);
@@ -218,7 +217,7 @@ impl KnownPlaces {
     }
 }
 
-/// Leaves only those items to a finding of which a condition holds; tells whether some are left.
+/// Keeps only the items of a finding that meet a condition; tells whether any are left.
 pub(super) fn keep_items(
     finding: &mut Finding,
     object: &Value,
@@ -243,7 +242,7 @@ pub(super) fn keep_items(
     true
 }
 
-/// Removes findings about places that others deny: a rule has the better message.
+/// Removes findings about places that other findings deny: a rule has the better message.
 pub fn prefer_denials(findings: &[Finding], refused: &mut Vec<Finding>, object: &Value) {
     let mut denied = PlaceSet::default();
     for finding in findings.iter().filter(|finding| finding.level == Level::Deny) {

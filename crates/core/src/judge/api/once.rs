@@ -1,4 +1,4 @@
-//! One mistake, one finding: what the API server says twice of it.
+//! One finding for each mistake, where the API server reports it twice.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use crate::text::pointer::{Pointer, Token};
 use crate::text::suggest;
 use crate::text::value::Value;
 
-/// What the server begins a list of values with.
+/// The server's words before a list of values.
 const SUPPORTED: &str = "supported values: ";
 
-/// Returns the causes without those that repeat another one: of two lists of values for one field the shorter
-/// decides, labels that the server copies from the pod template are wrong there, and a mount of a volume that is
-/// wrong is wrong only in that.
+/// Returns the causes without repetitions: of two lists of values for one field, the shorter one stays; labels
+/// that the server copies from the pod template are reported there; and a mount of an invalid volume is not
+/// reported.
 pub(super) fn once(causes: Vec<Cause>, object: &Value) -> Vec<Cause> {
     let labels = Pointer::of(&["metadata", "labels"]);
     let has_labels = labels.find(object).is_some_and(|labels| !labels.is_null());
@@ -46,7 +46,7 @@ pub(super) fn once(causes: Vec<Cause>, object: &Value) -> Vec<Cause> {
     kept
 }
 
-/// Returns the supported value that was probably meant by another one.
+/// Returns the supported value that the author probably meant.
 pub(super) fn meant<'c>(cause: &'c Cause, object: &Value) -> Option<&'c str> {
     let (_, list) = cause.message.split_once(SUPPORTED).filter(|_| cause.reason == Reason::NotSupported)?;
     let written = cause.pointer.find(object)?.as_str()?;
@@ -61,11 +61,11 @@ pub(super) fn placeholder_in<'o>(finding: &'o Finding, object: &'o Value) -> Opt
     }
 }
 
-/// How many other placeholders of an object are listed.
+/// Maximum other placeholders of an object that are listed.
 const MOST_LISTED: usize = 3;
 
-/// Merges the findings for placeholders: what is rendered into an object is one thing to do, however many values it
-/// has. The first that is no image stays, since images decide nothing.
+/// Merges the findings for placeholders: rendering an object is one task, however many values it fills in. The
+/// first finding that is not about an image stays, since nothing depends on images.
 pub(super) fn one_placeholder(mut found: Vec<Finding>, object: &Value) -> Vec<Finding> {
     let is_one = |finding: &Finding| finding.rule == PLACEHOLDER;
     let others = found.iter().filter(|finding| is_one(finding)).count().saturating_sub(1);

@@ -32,8 +32,8 @@ pub(super) enum PlaceStep<'p> {
 }
 
 impl PlaceStep<'_> {
-    /// Returns what is the same in all items of a list. Keys of the API are where they are for as long as the
-    /// program runs, so that none has to be read.
+    /// Returns a number that is the same for all items of a list. Keys of the API are static, so their addresses
+    /// suffice, and their text is not read.
     fn pattern(self) -> u64 {
         let at = |start: usize, length: usize| start as u64 ^ (length as u64) << 48;
         match self {
@@ -61,13 +61,13 @@ impl<'p> ApiPlace<'p> {
     }
 
     /// Hashes the place without the steps that differ between the items of a list, which are added to `item`.
-    /// Two ways to write a place may have another hash.
+    /// The same place may have another hash if it is reached by other steps.
     pub(super) fn pattern<'s>(&'s self, item: &mut Vec<fold::ItemStep<'s>>, hasher: &mut DefaultHasher) {
         self.pattern.hash(hasher);
         self.differing(item);
     }
 
-    /// Returns a hash of the place and of something else, as [`ApiPlace::pattern`], and the steps that differ.
+    /// Returns a hash of the place, as by [`ApiPlace::pattern`], and of `what`, and the steps that differ.
     pub(super) fn hashed(&self, what: impl Hash) -> (u64, Vec<fold::ItemStep<'_>>) {
         let (mut hasher, mut item) = (hash::keyed(), Vec::new());
         what.hash(&mut hasher);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::kinds::{Api, EACH, Kind};
 use crate::text::value;
 
-/// A schema by the name of each definition of the built-in kinds.
+/// The schemas of the built-in kinds, by definition.
 const DEFINITIONS: &str = include_str!("schema/built_in.json");
 
 /// A node of the table.
@@ -40,7 +40,7 @@ pub(super) enum SchemaShape {
     IntOrText,
     /// A resource quantity.
     Quantity,
-    /// A time of RFC 3339.
+    /// An RFC 3339 time.
     Time,
     /// A list of one shape.
     List(Id),
@@ -172,8 +172,8 @@ const BUILT_IN: [&str; 3] =
 /// The metadata of any object.
 const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// What the CustomResourceDefinitions of all judged kinds have of the metadata of a pod template, a Job or a
-/// claim inside an object: what controller-gen writes.
+/// The metadata fields of a pod template, Job or claim inside an object, as in the CustomResourceDefinitions of
+/// all judged kinds: those that controller-gen writes.
 const INNER_METADATA: [&str; 5] = ["annotations", "finalizers", "labels", "name", "namespace"];
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -212,7 +212,7 @@ impl Schema {
         &self.shapes[usize::from(id.0)]
     }
 
-    /// Returns the shape that a shape has inside a custom resource. There metadata has fewer fields.
+    /// Returns the shape to use inside a custom resource instead of a shape. There metadata has fewer fields.
     pub(super) fn inside(&self, id: Id) -> Id {
         if id == self.metadata { self.inner_metadata } else { id }
     }
@@ -223,7 +223,7 @@ impl Schema {
     }
 
     fn build() -> Self {
-        // Tests read them all.
+        // Tests parse all schemas.
         let mut definitions: BTreeMap<String, Value> = serde_json::from_str(DEFINITIONS).unwrap_or_default();
         let customs: Vec<(Kind, String)> = Kind::all()
             .filter(|kind| !kind.is_built_in())
@@ -269,7 +269,7 @@ fn add_anything(schema: &mut Value, path: &[&str]) {
 /// Returns for each shape whether it has defaults, or something below it has.
 fn defaulted(shapes: &[SchemaShape]) -> Vec<bool> {
     let mut known = vec![false; shapes.len()];
-    // Shapes may contain themselves: until nothing changes.
+    // Shapes may contain themselves, so repeat until nothing changes.
     loop {
         let is = |id: &Id| known[usize::from(id.0)];
         let found: Vec<bool> = shapes
@@ -365,7 +365,7 @@ impl<'d> SchemaBuilder<'d> {
         let fields =
             properties.iter().map(|(name, schema)| (name.as_str(), self.add(schema, name))).collect();
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        // What has a default is there when required fields are looked for.
+        // A field with a default is set before required fields are checked.
         let has_default =
             |name: &&str| properties.get(*name).is_some_and(|field| field.get("default").is_some());
         let required = required.iter().filter_map(Value::as_str).filter(|name| !has_default(name));

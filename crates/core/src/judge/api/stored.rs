@@ -31,7 +31,7 @@ pub enum Stored<'a> {
     List(Vec<Self>),
     /// A mapping.
     Mapping(Entries<'a>),
-    /// A mapping that many items of a list are: what the server makes of an empty one.
+    /// A mapping that equal items of a list share, with its defaults.
     Shared(Arc<Entries<'a>>),
 }
 
@@ -59,7 +59,7 @@ impl<'a> Stored<'a> {
             Value::Number(number) => Self::Number(number.clone()),
             Value::String(text) => text.as_str().into(),
             Value::Array(items) => Self::List(items.iter().map(Self::of).collect()),
-            // Nothing is added to it, and there may be many.
+            // Without spare capacity: nothing is added to it, and there may be many.
             Value::Object(entries) => Self::Mapping(Map::of_sorted(
                 entries.iter().map(|(key, value)| (key, Self::of(value))).collect(),
             )),
@@ -187,16 +187,16 @@ impl From<bool> for Stored<'_> {
 /// The fields of a mapping, sorted by key.
 pub type Entries<'a> = Map<&'a str, Stored<'a>>;
 
-/// The most values and keys in a mapping that [`hash_of_small`] looks at.
+/// Maximum values and keys of a mapping that [`hash_of_small`] hashes.
 const SMALL: usize = 16;
 
-/// Returns a hash of a mapping with little in it, by which equal ones are found.
+/// Returns a hash of a small mapping, to find equal ones.
 pub(super) fn hash_of_small(entries: &Entries<'_>) -> Option<u64> {
     let (mut hasher, mut left) = (hash::keyed(), SMALL);
     hash(entries, &mut hasher, &mut left).then(|| hasher.finish())
 }
 
-/// Hashes a mapping, as long as something is left of what is looked at.
+/// Hashes a mapping; `false` once nothing is left of `left`.
 fn hash(entries: &Entries<'_>, hasher: &mut DefaultHasher, left: &mut usize) -> bool {
     entries.len().hash(hasher);
     entries.iter().all(|(key, value)| {
@@ -235,7 +235,8 @@ pub fn fields<'a>(
     for (nth, (key, value)) in entries.iter().enumerate() {
         if let Some(value) = read(key, value) {
             if fields.is_empty() {
-                // An object may be nothing but small mappings, or such as have no known field.
+                // Exact capacity, and only once there is a field: an object may consist of small mappings, or of
+                // mappings without known fields.
                 fields.reserve_exact(entries.len() - nth);
             }
             fields.push((key, value));

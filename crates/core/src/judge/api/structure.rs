@@ -41,7 +41,7 @@ pub(super) fn check(object: &Value, reading: ObjectReading) -> Vec<Finding> {
     walk.visit(root.shape, object, &ApiPlace::ROOT);
     walk.older_fields();
     let mut found = walk.found.into_vec();
-    // What a partial object lacks is in the rest of it, unless it explicitly sets nothing.
+    // Fields missing from a partial object are in the rest of it, unless it explicitly sets nothing.
     if matches!(reading, ObjectReading::Manifest | ObjectReading::Inside)
         && found.iter().any(|finding| finding.rule == API_SERVER)
         && Workload::of(object).is_some_and(|workload| workload.is_partial())
@@ -60,7 +60,7 @@ struct StructureWalk<'o> {
     required: bool,
     reading: ObjectReading,
     found: Folded<Finding>,
-    /// How many unknown fields there were.
+    /// The number of unknown fields so far.
     strangers: usize,
 }
 
@@ -153,7 +153,7 @@ impl StructureWalk<'_> {
             (_, Value::String(text)) if is_placeholder(text) || is_to_replace(text) => {
                 self.placeholder(path, text);
             }
-            // `[[size]]` of a template is a list in a list to YAML.
+            // A template's `[[size]]` is a list in a list in YAML.
             (SchemaShape::List(_), _) => self.wrong_type(schema.shape(id), value, path),
             (shape, _) => match bracketed(value) {
                 Some(name) => self.placeholder(path, &format!("[[{name}]]")),
@@ -173,7 +173,7 @@ impl StructureWalk<'_> {
         self.found.push(checks::finding(id, level, pointer, message, help))
     }
 
-    /// Reports what was announced as `what`; see [`Self::repeats`].
+    /// Reports a problem that was announced as `what`; see [`Self::repeats`].
     fn announced(
         &mut self,
         what: u64,
@@ -184,14 +184,14 @@ impl StructureWalk<'_> {
         self.found.announced(what, checks::finding(id, level, pointer, message, help))
     }
 
-    /// Tells whether so many items of a list have the same problem that one more is only counted. Nothing if
-    /// so, and otherwise what the problem is to be announced as.
+    /// Returns the hash under which to announce a problem. Nothing if so many items of a list have the problem
+    /// already that one more is only counted.
     fn repeats(&mut self, path: &ApiPlace<'_>, what: impl Hash) -> Option<u64> {
         let (what, item) = path.hashed(what);
         (!self.found.repeats(what, &item)).then_some(what)
     }
 
-    /// As [`Self::repeats`], for a problem with words that may be others for each item.
+    /// Like [`Self::repeats`], for a problem whose words may differ between items.
     fn repeats_sort(&mut self, path: &ApiPlace<'_>, sort: impl Hash, words: impl Hash) -> Option<u64> {
         let (sort, item) = path.hashed(sort);
         let mut hasher = hash::keyed();
@@ -270,7 +270,7 @@ impl StructureWalk<'_> {
     }
 
     fn unknown(&mut self, fields: &SchemaFields, key: &str, value: &Value, parent: &ApiPlace<'_>) {
-        // What programs in Go write for a time that is not set. Without it, nothing is lost.
+        // Go programs write this for an unset time. Removing it loses nothing.
         let is_blank_time = key == "creationTimestamp" && value.is_null();
         if is_blank_time
             && matches!(self.reading, ObjectReading::Body { strict: false } | ObjectReading::Inside)
@@ -281,7 +281,7 @@ impl StructureWalk<'_> {
             self.placeholder_key(&parent.step(PlaceStep::Key(key)), key);
             return;
         }
-        // Of very many, nobody looks for what was meant by each.
+        // Very many unknown fields get no suggestions.
         self.strangers += 1;
         let is_plain = self.strangers > MOST_WORDS;
         let place = parent.step(PlaceStep::Key(key));
@@ -431,7 +431,7 @@ pub fn quote(finding: &mut Finding, text: Option<&str>) {
         return;
     }
     let Some(fix) = &mut finding.fix else { return };
-    // Of many items each has its own text.
+    // Each of many items has its own text.
     if finding.items.is_some() {
         finding.fix = None;
         return;
@@ -453,7 +453,7 @@ pub fn quote(finding: &mut Finding, text: Option<&str>) {
     }
 }
 
-/// Returns the release since which an operator refuses a word that it took before.
+/// Returns the first release of an operator that rejects a word which it accepted before.
 fn took_words(pointer: &Pointer, value: &Value) -> Option<&'static str> {
     let is_field = matches!(pointer.last(), Some(Token::Key(key)) if **key == *"numProcPerNode");
     let is_word = matches!(value.as_str(), Some("auto" | "cpu" | "gpu"));

@@ -1,14 +1,14 @@
 //! Fields by role, as CEL for the kinds of a policy.
 //!
-//! What a schema does not require may be missing, so every step of a path is optional: an expression that fails
-//! skips the whole policy.
+//! Fields that a schema does not require may be missing, so every step of a path is optional: an expression that
+//! fails skips the whole policy.
 
 use crate::judge::rule::Kinds;
 use crate::kinds::{EACH, Finished, Kind, Path, Pods};
 
 /// Returns an expression with its variables replaced for a kind: `$limits(FIELD)`, `$roles` and the `$labels` of
-/// the pods' object, which may be missing, and the paths `$place(FIELD)` and `$rolesPlace` as text. Without the
-/// mapping that has all of them there are no places.
+/// the pods' object, which may be missing, and the paths `$place(FIELD)` and `$rolesPlace` as text. An object
+/// without the mapping that holds all of them has no places.
 pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
     let text = with_argument(text, "$limits(", |field| {
         choose(kinds, |kind| format!("{}.?{field}", value(kind.limits)))
@@ -22,13 +22,12 @@ pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
         .replace("$roles", &roles(kinds, value))
 }
 
-/// Returns an expression for the places of an object that is called `o`, or none where it has no spec: then it
-/// runs nothing.
+/// Returns an expression for the places of the object `o`; none if it has no spec, since then it runs nothing.
 pub(super) fn where_something_runs(kinds: Kinds, places: &str) -> String {
     format!("type({}.orValue(null)) != map ? [] :\n{places}", choose(kinds, |kind| value(kind.body)))
 }
 
-/// Returns whether what is called `o` is of one of the kinds, in a version that is read.
+/// Returns an expression that tells whether `o` is of one of the kinds, in a version that Jobgate reads.
 pub(super) fn is_one(kinds: Kinds) -> String {
     let (mut names, mut moved): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for kind in kinds.exported().filter(|kind| kind.components.is_none()) {
@@ -47,13 +46,14 @@ pub(super) fn is_one(kinds: Kinds) -> String {
     }
 }
 
-/// Returns an object's group and kind, as `batch/Job`: kinds of different groups may have the same name.
+/// Returns an expression for an object's group and kind, such as `batch/Job`: kinds of different groups may have
+/// the same name.
 pub(super) fn group_kind(object: &str) -> String {
     format!("{object}.apiVersion.split('/')[0] + '/' + {object}.kind")
 }
 
-/// Returns the pod templates of an object that is called `o`, and what it requests for pods of another object as
-/// one more.
+/// Returns an expression for the pod templates of the object `o`. Its requests for pods of another object count
+/// as one more.
 pub(super) fn templates(kinds: Kinds) -> String {
     choose(kinds, |kind| {
         let of = |pods: &Pods| match pods.at.iter().position(|key| *key == EACH) {
@@ -79,7 +79,7 @@ pub(super) fn templates(kinds: Kinds) -> String {
     })
 }
 
-/// Returns an expression that tells whether an object, which is called `o`, has ended.
+/// Returns an expression that tells whether the object `o` has ended.
 pub(super) fn finished(kinds: Kinds) -> String {
     choose(kinds, |kind| {
         let words = |words: &[&str]| super::list(words.iter().copied());
@@ -94,7 +94,7 @@ pub(super) fn finished(kinds: Kinds) -> String {
     })
 }
 
-/// Returns an expression that is one thing for each kind of the object that is called `o`.
+/// Returns an expression that depends on the kind of the object `o`.
 fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
     let mut all: Vec<(Kind, String)> = kinds.exported().map(|kind| (kind, of(kind))).collect();
     all.dedup_by(|(next, text), (kind, known)| next.name == kind.name && text == known);
@@ -105,7 +105,7 @@ fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
     if others.is_empty() { last } else { format!("({others}{last})") }
 }
 
-/// Returns a field of an object that is called `o`, which may be missing.
+/// Returns an expression for a field of the object `o`, which may be missing.
 fn value(path: Path) -> String {
     path.iter().fold("o".to_owned(), |text, key| text + ".?" + key)
 }

@@ -1,4 +1,4 @@
-//! Which objects an exported policy is about: a policy's overrides, exemptions and trusted controllers.
+//! The objects that an exported policy applies to: a policy's overrides, exemptions and trusted controllers.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::judge::rule::Kinds;
 use crate::kinds::Kind;
 use crate::text::value::{Value, json};
 
-/// An object that is judged, as expressions name it.
+/// A judged object, by its name in expressions.
 #[derive(Clone, Copy)]
 pub(super) struct ConditionSubject {
     /// The object.
     pub(super) object: &'static str,
-    /// The one around it, whose name counts and whose annotations hold where it has none.
+    /// The object around it: its name counts, and its annotations apply where the inner object has none.
     pub(super) around: Option<&'static str>,
 }
 
 impl ConditionSubject {
-    /// One that is around itself.
+    /// Creates a subject that is not inside another object.
     pub(super) const fn itself(object: &'static str) -> Self {
         Self { object, around: None }
     }
@@ -44,22 +44,22 @@ fn named(conditions: impl IntoIterator<Item = (&'static str, String)>) -> Vec<Va
     conditions.into_iter().map(|(name, expression)| json!({"name": name, "expression": expression})).collect()
 }
 
-/// Returns whether no controller that is trusted made an object, if any is: as [`crate::judge::trust`] has it, but
-/// that nobody looks whether the owner exists.
+/// Returns the condition that no trusted controller made the object; nothing if the policy trusts none. Same as
+/// [`crate::judge::trust`], except that the owner is not looked up.
 fn trusted(policy: &Policy) -> Option<String> {
     if policy.trusted_controllers.is_empty() {
         return None;
     }
     let users = || policy.trusted_controllers.iter().map(String::as_str);
     let title = |group: &str, name: &str| format!("{group}/{name}");
-    // Whatever the account, nobody makes other children of a kind than its operator does.
+    // Whatever the account, a parent only has children of the kinds that its operator makes.
     let children: BTreeMap<String, Vec<String>> = Kind::with_children()
         .map(|kind| {
             let made = kind.children.iter().map(|made| title(made.group, made.name));
             (title(kind.group, kind.name), made.collect())
         })
         .collect();
-    // An account that is known makes objects for its own kinds; one that the policy adds, for any.
+    // A known account makes objects for its own kinds; an account that the policy adds, for any kind.
     let mut parents: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for user in users() {
         for kind in Kind::all().filter(|kind| kind.makers.contains(&user)) {
@@ -88,7 +88,7 @@ fn mapping(map: &BTreeMap<String, Vec<String>>) -> String {
     format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the conditions that a policy's exemptions, opt-out and overrides are.
+/// Returns the conditions for a policy's exemptions, opt-out and overrides.
 pub(super) fn by_policy(judge: &CelSource<'_>, subject: ConditionSubject) -> Vec<(&'static str, String)> {
     let CelSource { policy, rule, level, today, .. } = *judge;
     let mut conditions = Vec::new();
@@ -123,7 +123,7 @@ pub(super) fn by_policy(judge: &CelSource<'_>, subject: ConditionSubject) -> Vec
         })
         .collect();
     if !overrides.is_empty() {
-        // The last that fits wins. A list, as conditions within conditions can be nested 250 deep only.
+        // The last match wins. A list, since conditionals can be nested only 250 deep.
         let base = quoted(policy.base(&rule.id).map_or(rule.default, |base| base.action).as_str());
         let fitting =
             overrides.iter().map(|(fits, action)| format!("{fits} ? {} : ''", quoted(action.as_str())));
@@ -171,7 +171,7 @@ pub(super) fn matching(matcher: &Matcher, policy: &Policy, subject: ConditionSub
     if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" && ")) }
 }
 
-/// Returns a glob as a regular expression of Go, without globset's flag for bytes that are not text.
+/// Returns a glob as a Go regular expression, without globset's flag for bytes that are not text.
 fn regex(glob: &globset::Glob) -> String {
     let regex = glob.regex();
     regex.strip_prefix("(?-u)").unwrap_or(regex).to_owned()

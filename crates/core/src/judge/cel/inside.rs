@@ -1,8 +1,8 @@
 //! Objects inside another one, such as those of an `AppWrapper`: its operator makes them, and is trusted, so that
 //! they are judged where they are written.
 //!
-//! They were not validated. What has a wrong type makes an expression fail; `exists` passes over a failure where
-//! another object is wrong.
+//! They were not validated: a value of a wrong type makes an expression fail. `exists` ignores a failure if
+//! another object violates the rule.
 
 use super::{CelSource, ConditionSubject, by_kind, conditions, name as named, places, quoted, validating};
 use crate::judge::rule::{Measure, Ratchet};
@@ -19,7 +19,7 @@ pub(super) fn name(judge: &CelSource<'_>, kind: Kind) -> String {
     named(judge.rule, &format!("-in-{}", kind.name.to_ascii_lowercase()), judge.level)
 }
 
-/// Returns the policy that judges, by one rule, the objects inside those of a kind.
+/// Returns the policy of one rule for the objects inside those of a kind.
 pub(super) fn judging(judge: &CelSource<'_>, kind: Kind) -> Value {
     let CelSource { policy, rule, cel, .. } = *judge;
     let path = kind.components.unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn judging(judge: &CelSource<'_>, kind: Kind) -> Value {
         .chain(conditions::by_policy(judge, INNER).into_iter().map(|(_, condition)| condition))
         .map(|condition| format!("({condition}) &&\n"))
         .collect();
-    // As the engine's ratchet has it: the object that was in this place, if there was one.
+    // Same as the engine's ratchet: compares with the object that was in this place, if any.
     let expression = format!(
         "!variables.inside.exists(o,
 {}[oldObject == null ? -1 : variables.inside.indexOf(o)].map(at,

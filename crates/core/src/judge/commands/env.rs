@@ -1,4 +1,4 @@
-//! The variables of a container, as far as the object tells them.
+//! The variables of a container, as far as the object defines them.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -21,17 +21,17 @@ pub struct Environment<'a> {
     /// The items of `env`, and where the container is.
     items: &'a [Value],
     container: Pointer,
-    /// What the kind's controller adds.
+    /// The variables that the kind's controller adds.
     added: Option<Added>,
-    /// All of them, read once one of them is asked for.
+    /// All variables, read on first use.
     #[allow(clippy::box_collection, reason = "there may be a hundred thousand containers that have none")]
     variables: OnceCell<Box<BTreeMap<&'a str, Variable<'a>>>>,
-    /// How many items were looked at without them, up to a bound.
+    /// The number of items searched without the table of variables, up to a bound.
     looked_at: Cell<u16>,
-    /// The room for what is replaced, and whether it was too little.
+    /// The room for text with replaced variables, and whether it was exceeded.
     room: Rc<Room>,
     is_beyond: Cell<bool>,
-    /// Whether there may be variables besides: of `envFrom`, or of a controller that is not known so well.
+    /// Whether there may be other variables: from `envFrom`, or from a controller whose variables are unknown.
     pub is_open: bool,
 }
 
@@ -52,10 +52,10 @@ impl Variable<'_> {
     }
 }
 
-/// The longest value that is followed, in bytes. Values may name one another, and grow.
+/// Maximum length of a known value, in bytes. Values may refer to one another, and grow.
 const MAX_VALUE_BYTES: usize = 4096;
 
-/// So many items are looked at without a table of the variables.
+/// Maximum items that are searched without a table of the variables.
 const FEW: u16 = 1024;
 
 /// The longest name of a variable that is looked up, in bytes.
@@ -78,7 +78,7 @@ impl<'a> Environment<'a> {
         }
     }
 
-    /// Returns that what is replaced did not have enough room, if that is so.
+    /// Returns [`Beyond::Growth`] if the room for replaced variables was exceeded.
     pub(super) fn beyond(&self) -> Option<Beyond> {
         self.is_beyond.get().then_some(Beyond::Growth)
     }
@@ -123,7 +123,7 @@ impl<'a> Environment<'a> {
         })
     }
 
-    /// Returns the names of the variables, of which some may come twice.
+    /// Returns the names of the variables, possibly with duplicates.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         let own = self.items.iter().filter_map(|item| {
             meter::spend(1);
@@ -135,7 +135,8 @@ impl<'a> Environment<'a> {
     /// Returns a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
-        // Most that rules ask for are not there. Of many, or for a script, each question would cost a walk.
+        // Most variables that rules look up do not exist. With many items or lookups, as for a script, a table
+        // is faster than a walk for each.
         let looked_at =
             u16::try_from(self.items.len()).unwrap_or(u16::MAX).saturating_add(self.looked_at.get());
         if looked_at <= FEW && self.variables.get().is_none() {
@@ -170,8 +171,8 @@ impl<'a> Environment<'a> {
         self.get(name)?.value.as_deref()
     }
 
-    /// Replaces `$(X)` as the kubelet does: of variables that exist; `$$` is a `$`. What is unknown becomes
-    /// the character.
+    /// Replaces `$(X)` as the kubelet does: only variables that exist; `$$` becomes `$`. Unknown values become
+    /// the character `unknown`.
     pub(super) fn expand<'t>(&self, text: &'t str, unknown: char) -> Cow<'t, str> {
         if memchr::memchr(b'$', text.as_bytes()).is_none() {
             meter::spend_text(text);
@@ -185,7 +186,7 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// Replaces `$(X)` by the variables so far.
+/// Replaces `$(X)` with the values of the variables so far.
 fn expanded<'t>(
     variables: &BTreeMap<&str, Variable<'_>>,
     is_open: bool,
@@ -197,7 +198,7 @@ fn expanded<'t>(
         return Cow::Borrowed(text);
     }
     let mut out = String::new();
-    // Up to here the text is in `out`, and up to there it is read.
+    // `copied` is the end of the text that is in `out`, `at` the end of the text that was read.
     let (mut copied, mut at) = (0, 0);
     while let Some(found) = memchr::memchr(b'$', &text.as_bytes()[at..]) {
         let dollar = at + found;
@@ -240,9 +241,9 @@ fn expanded<'t>(
     Cow::Owned(out)
 }
 
-/// Returns the name in `(X)`, as it comes behind a `$`.
+/// Returns the name in `(X)`, from the text after a `$`.
 fn name_behind(behind: &str) -> Option<&str> {
-    // No name has these characters or is longer: the bracket may be megabytes away.
+    // No name has these characters or is longer; the closing bracket may be megabytes away.
     let is_name = |byte: &u8| !matches!(byte, b')' | b'$' | b'(' | b' ' | b'\n');
     let inner = behind.strip_prefix('(')?;
     let length = inner.bytes().take(MAX_NAME_BYTES).take_while(is_name).count();
@@ -265,7 +266,7 @@ pub(crate) fn references(text: &str) -> Vec<&str> {
     names
 }
 
-/// Tells whether a value may be put into a text: into a script, if it has no meaning to the shell.
+/// Tells whether a value may be put into a text. Into a script, only if it has no meaning to the shell.
 fn is_safe(value: &str, unknown: char) -> bool {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-./:=,@%+".contains(char);
     unknown == UNKNOWN || value.chars().all(is_plain)

@@ -37,7 +37,7 @@ pub enum Value<'c> {
     Absent,
     /// This one.
     Known(&'c str),
-    /// It is there, with a value that is not known, or may be among words that are not known.
+    /// It has an unknown value, or may be among unknown words.
     Unknown,
 }
 
@@ -67,7 +67,7 @@ pub struct Given<'c> {
     pub token: &'c Token,
     /// Its index in the words of the command.
     pub at: usize,
-    /// How many words behind it are its values.
+    /// The number of words after it that are its values.
     pub behind: usize,
     /// The value; nothing for an option without one.
     pub value: Option<&'c str>,
@@ -86,7 +86,7 @@ pub struct Launch<'c> {
     pub command: &'c Command,
     /// Its options, in order.
     pub options: Vec<Given<'c>>,
-    /// Whether words that are not known, or options that are not, may be among its options.
+    /// Whether there may be unknown words or unknown options among its options.
     pub open: bool,
     /// The program that it starts, with its own words behind it.
     pub started: &'c [Token],
@@ -104,7 +104,7 @@ impl<'c> Launch<'c> {
         Some(launch)
     }
 
-    /// Reads options up to the first word that is none: those behind it belong to the program.
+    /// Reads options up to the first word that is not one; the words from there on belong to the program.
     fn read(&mut self, table: &OptionTable, words: &'c [Token], mut at: usize) {
         while let Some(token) = words.get(at) {
             meter::spend(2);
@@ -113,7 +113,7 @@ impl<'c> Launch<'c> {
                 at += 1;
                 break;
             }
-            // What is unknown may be options, unless it ends like a path.
+            // An unknown word may be options, unless it ends like a path.
             let is_path = text.ends_with(".py") || text.contains('/');
             if text.starts_with([UNKNOWN, SPREADS]) && !is_path {
                 self.open = true;
@@ -129,7 +129,7 @@ impl<'c> Launch<'c> {
             let own = at;
             at += 1;
             let Some(known) = table.find(name) else {
-                // An option of another release: whether its value follows is not known.
+                // An option of another release: it is unknown whether its value follows.
                 self.open = true;
                 let follows =
                     inline.is_none() && words.get(at).is_some_and(|next| !next.word.text.starts_with('-'));
@@ -147,7 +147,7 @@ impl<'c> Launch<'c> {
         self.started = words.get(at..).unwrap_or_default();
     }
 
-    /// Tells whether the container's script certainly comes to it, and runs it in its own pod.
+    /// Tells whether the container's script certainly reaches it, and runs it in its own pod.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         let place = self.command.place;
@@ -173,7 +173,7 @@ impl<'c> Launch<'c> {
     }
 }
 
-/// Returns the launcher that a command is, and the number of words that name it.
+/// Returns the launcher of a command, and the number of words that name it.
 fn recognise(program: &str, words: &[Token]) -> Option<(Launcher, usize)> {
     let word = |at: usize| words.get(at).and_then(Token::known);
     Some(match program {

@@ -9,9 +9,9 @@ use crate::judge::commands::launcher::Launcher;
 pub(super) struct OptionTable {
     pub(super) launchers: &'static [Launcher],
     options: &'static [LauncherOption],
-    /// Whether the beginning of a long name is enough, if no other begins so (Python's argparse).
+    /// Whether an unambiguous prefix of a long name is enough (Python's argparse).
     abbreviates: bool,
-    /// Whether `-x=1` has a value in it.
+    /// Whether `-x=1` contains a value.
     pub(super) inline: bool,
 }
 
@@ -20,9 +20,9 @@ pub(super) struct OptionTable {
 pub(super) struct LauncherOption {
     /// Its name without dashes, with `_` for `-`.
     pub(super) name: &'static str,
-    /// How many words behind it are its values.
+    /// The number of words after it that are its values.
     pub(super) values: usize,
-    /// Whether the launcher has it. Some are only believed in.
+    /// Whether the launcher has it. People use some that do not exist.
     pub(super) exists: bool,
 }
 

@@ -1,7 +1,7 @@
-//! How much may be kept of what the containers of one object run.
+//! The limits on what is kept of the commands of one object's containers.
 //!
-//! Commands are many times as large as their text, and so is text in which variables are replaced. An object
-//! has room for far more than anybody writes; a hostile one cannot make an evaluation large.
+//! Commands take many times the memory of their text, and so does text with replaced variables. An object has
+//! room for far more than people write; a hostile one cannot make an evaluation large.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{Hash as _, Hasher as _};
@@ -17,16 +17,16 @@ use crate::text::shell::Bound;
 /// Bytes for commands. A short one takes some two hundred.
 const COMMANDS: usize = 4 << 20;
 
-/// What is left of the room for commands when only those are kept that a rule looks at by their names.
+/// The part of the room for commands that is reserved for those that a rule looks for by name.
 const RESERVED: usize = COMMANDS / 2;
 
-/// Bytes by which text may grow where variables are replaced.
+/// Bytes by which text may grow when variables are replaced.
 const GROWTH: usize = 1 << 20;
 
-/// How many words a command has at most that is kept to be shared.
+/// Maximum words of a command that is kept to be shared.
 const FEW_WORDS: usize = 4;
 
-/// How many single commands of containers are kept to be shared.
+/// Maximum single commands of containers that are kept to be shared.
 const MOST_SHARED: usize = 1024;
 
 /// The room that is left.
@@ -44,7 +44,7 @@ impl Default for Room {
     }
 }
 
-/// The commands of a container. Those of containers that run the same are kept once: there may be a hundred
+/// The commands of a container. Containers with the same short command share one copy: there may be a hundred
 /// thousand that run nothing, or one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commands(Rc<[Command]>);
@@ -66,19 +66,19 @@ impl<'c> IntoIterator for &'c Commands {
     }
 }
 
-/// Something of an object's command lines that was not judged.
+/// The reason why a part of an object's command lines was not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
-    /// What a bound of one script or command leaves out.
+    /// A bound of one script or command was exceeded.
     Bound(Bound),
-    /// More commands than there is room for.
+    /// There are more commands than there is room for.
     Commands,
-    /// More text than there is room for where variables are replaced.
+    /// There is more text with replaced variables than there is room for.
     Growth,
 }
 
 impl Beyond {
-    /// Says what was not judged, without a period.
+    /// Returns a message about what was not judged, without a period.
     #[must_use]
     pub fn message(self) -> &'static str {
         match self {
@@ -103,7 +103,8 @@ impl Beyond {
 }
 
 impl Room {
-    /// Takes room for a command, if there is some. One that no rule looks at by its name leaves a part.
+    /// Takes room for a command, if there is enough. A command that no rule looks for by name must leave
+    /// `RESERVED`.
     pub(super) fn keeps(&self, command: usize, is_named: bool) -> bool {
         let left = self.commands.get();
         let needed = if is_named { command } else { command + RESERVED };
@@ -114,7 +115,7 @@ impl Room {
         fits
     }
 
-    /// Keeps the commands of a container.
+    /// Keeps the commands of a container; a single short command is shared.
     pub(super) fn shared(&self, commands: Vec<Command>) -> Commands {
         let [Command { words, .. }] = &*commands else { return Commands(commands.into()) };
         if words.len() > FEW_WORDS {
@@ -134,13 +135,14 @@ impl Room {
         kept
     }
 
-    /// Gives back the room of commands that are not kept after all.
+    /// Returns the room of commands that are not kept after all.
     pub(super) fn give_back(&self, commands: &[Command]) {
         let bytes: usize = commands.iter().map(Command::size).sum();
         self.commands.set((self.commands.get() + bytes).min(COMMANDS));
     }
 
-    /// Takes room for text that has grown, if there is some. The value of a variable leaves a half to commands.
+    /// Takes room for text that has grown, if there is enough. The value of a variable must leave half of it for
+    /// commands.
     pub(super) fn grows(&self, by: usize, is_value: bool) -> bool {
         let left = self.growth.get();
         let needed = if is_value { by + GROWTH / 2 } else { by };

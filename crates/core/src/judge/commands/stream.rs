@@ -1,4 +1,4 @@
-//! Commands as they come out of scripts: which are kept for the rules, and what is known of the others.
+//! Reads commands from scripts: keeps those that rules need, and records what is known of the others.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -12,17 +12,17 @@ use crate::text::shell::{
     self, After, Assigned, Bound, End, MAX_COMMAND_BYTES, Piece, Place, Simple, Variables, Word,
 };
 
-/// Shells in one another: `bash -c "mpirun … bash -c '…'"`.
+/// Maximum nested shells: `bash -c "mpirun … bash -c '…'"`.
 const MAX_SHELLS: usize = 3;
 
-/// How many words are kept of a command for which there is no room, and that must be there.
+/// Maximum words of a command that must be kept without room for it.
 const FEW_WORDS: usize = 16;
 
 /// Programs that leave everything as it is.
 pub(crate) const IDLE: [&str; 8] = [":", "date", "echo", "printf", "sleep", "sync", "touch", "true"];
 
-/// Programs, besides Python, that a rule looks at wherever they are. Those are kept when there is no room for
-/// all: see [`CommandLine::commands`](super::CommandLine::commands).
+/// Programs, besides Python, that a rule looks for anywhere in a script. Those are kept when there is no room
+/// for all: see [`CommandLine::commands`](super::CommandLine::commands).
 const NAMED: [&str; 37] = [
     ".",
     "accelerate",
@@ -67,7 +67,7 @@ fn is_named(program: &str) -> bool {
     NAMED.contains(&program) || is_python(program)
 }
 
-/// What the scripts of a container say, while they are read.
+/// The state of reading the scripts of a container.
 pub(super) struct Stream<'e, 'a> {
     pub(super) argv: &'e [Item<'a>],
     pub(super) environment: &'e Environment<'a>,
@@ -79,12 +79,12 @@ pub(super) struct Stream<'e, 'a> {
     pub(super) beyond: Option<Beyond>,
 }
 
-/// A command as it comes: of the argument vector, or of a script.
+/// A command as it is read, from the argument vector or from a script.
 struct Coming<'c, 't> {
     words: &'c [Word<Piece<'t>>],
     /// The item of the argument vector with its script; nothing if its words are items themselves.
     item: Option<usize>,
-    /// The place of its words, where they have none of their own: those of a script in a script.
+    /// The place of its words, if they have none of their own, as in nested scripts.
     span: Option<&'c Range<usize>>,
     after: After,
     place: Place,
@@ -95,7 +95,7 @@ struct Coming<'c, 't> {
     must_keep: bool,
 }
 
-/// What became of a command.
+/// The result of reading a command.
 struct TakenCommand {
     /// Its index, if it is kept.
     index: Option<usize>,
@@ -117,7 +117,7 @@ struct CurrentScript {
     last: Option<usize>,
 }
 
-/// What is around a script.
+/// The context of a script.
 pub(super) struct Outer<'o, 'e> {
     depth: usize,
     remote: bool,
@@ -125,20 +125,20 @@ pub(super) struct Outer<'o, 'e> {
     shell: Option<usize>,
     script: &'o str,
     lookup: &'o dyn Fn(&str) -> Option<&'e str>,
-    /// What the script assigns anywhere: it is read for that only if there is a script in it.
+    /// The variables that the script assigns anywhere. It is read for them only if it contains another script.
     assigned: OnceCell<Assigned>,
     around: Option<&'o Self>,
 }
 
 impl<'o> Outer<'o, '_> {
-    /// Returns what is around the argument vector: nothing.
+    /// Returns the context of the argument vector, which is empty.
     fn nothing() -> Self {
         let lookup = &|_: &str| None;
         let assigned = OnceCell::new();
         Self { depth: 0, remote: false, shell: None, script: "", lookup, assigned, around: None }
     }
 
-    /// Tells whether a script around has assigned a variable, or may have: one in it does not know its value.
+    /// Tells whether an outer script assigns a variable, or may: then its value is unknown in the inner one.
     fn hides(&self, name: &str) -> bool {
         if self.shell.is_none() {
             return false;
@@ -146,7 +146,7 @@ impl<'o> Outer<'o, '_> {
         let assigned = self.assigned.get_or_init(|| {
             let lookup = |name: &str| (self.lookup)(name);
             let mut variables = Variables::of(&lookup);
-            // One that cannot be read has no script in it, either.
+            // A script that cannot be read does not contain another one.
             let _: Result<_, _> = shell::read(self.script, &mut variables, &mut |_| ());
             variables.assigned()
         });
@@ -155,13 +155,13 @@ impl<'o> Outer<'o, '_> {
 }
 
 impl<'e> Stream<'e, '_> {
-    /// Notes that something was not judged.
+    /// Records that something was not judged.
     fn pass(&mut self, beyond: Beyond) {
         self.beyond.get_or_insert(beyond);
     }
 
-    /// Takes the argument vector, and the commands of the scripts in it. `script` is the item that a shell
-    /// reads as one.
+    /// Reads the argument vector, and the commands of the scripts in it. `script` is the item that a shell reads
+    /// as a script.
     pub(super) fn container(&mut self, script: Option<usize>) {
         let argv = self.argv;
         let mut words = Vec::with_capacity(argv.len().min(MAX_COMMAND_BYTES));
@@ -191,7 +191,7 @@ impl<'e> Stream<'e, '_> {
         self.start(&coming, &Outer::nothing());
     }
 
-    /// Takes a command, and those of the script that it starts.
+    /// Reads a command, and those of the script that it starts.
     fn start(&mut self, coming: &Coming<'_, '_>, outer: &Outer<'_, 'e>) -> TakenCommand {
         let stripped = wrappers::strip(coming.words);
         let words = &coming.words[stripped.from..];
@@ -218,7 +218,7 @@ impl<'e> Stream<'e, '_> {
         TakenCommand { index, is_named, is_idle }
     }
 
-    /// Takes the commands of a script in a word.
+    /// Reads the commands of a script in a word.
     fn script(&mut self, found: &ShellAt, script: &Word<Piece<'_>>, item: usize, outer: &Outer<'_, 'e>) {
         let is_inside = outer.depth > 0;
         if outer.depth == MAX_SHELLS || is_inside && script.known().is_none() {
@@ -230,7 +230,7 @@ impl<'e> Stream<'e, '_> {
             self.pass(Beyond::Commands);
             return;
         }
-        // The word of a long item has not all of its text.
+        // The word of a long item does not have all of its text.
         let argv = self.argv;
         let text = if is_inside { script.text.as_ref() } else { argv[item].text.as_ref() };
         let shell = self.shells.len();
@@ -261,7 +261,7 @@ impl<'e> Stream<'e, '_> {
         self.unread = true;
     }
 
-    /// Takes the commands of a script; nothing if it cannot be read.
+    /// Reads the commands of a script; nothing if it cannot be read.
     fn commands_of(
         &mut self,
         text: &str,
@@ -305,7 +305,7 @@ impl<'e> Stream<'e, '_> {
         Some(end)
     }
 
-    /// Takes a command of a script.
+    /// Reads a command of a script.
     fn take(
         &mut self,
         simple: &Simple<'_>,
@@ -345,7 +345,7 @@ impl<'e> Stream<'e, '_> {
 }
 
 impl Coming<'_, '_> {
-    /// Returns the command to keep, with so many of its words.
+    /// Returns the command to keep, with its first `few` words.
     fn kept(&self, stripped: &Stripped, few: usize, outer: &Outer<'_, '_>) -> Command {
         let words = &self.words[stripped.from..];
         let token = |at: usize, word: &Word<Piece<'_>>| {
@@ -371,7 +371,7 @@ impl Coming<'_, '_> {
 }
 
 impl Gap {
-    /// Returns what a command that is left out says of those before the next one.
+    /// Returns the gap that is left by a command.
     fn of(is_idle: bool, simple: &Simple<'_>) -> Self {
         let is_plain = simple.place.depth == 0 && matches!(simple.after, After::End | After::Next);
         match (is_idle, is_plain) {

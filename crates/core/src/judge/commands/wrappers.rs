@@ -9,7 +9,7 @@ struct Wrapper {
     name: &'static str,
     /// Options whose value is the next word.
     with_value: &'static [&'static str],
-    /// Words behind the options that are its own.
+    /// The number of its own words after the options.
     own: usize,
     /// Whether `X=1` in front of the program sets a variable.
     assigns: bool,
@@ -19,7 +19,7 @@ const fn wrapper(name: &'static str, with_value: &'static [&'static str]) -> Wra
     Wrapper { name, with_value, own: 0, assigns: false }
 }
 
-/// The wrappers, with what their manual pages say of options.
+/// The wrappers, with the options from their manual pages.
 const WRAPPERS: [Wrapper; 17] = [
     wrapper("exec", &["-a"]),
     Wrapper { assigns: true, ..wrapper("env", &["-u", "--unset", "-C", "--chdir", "-S"]) },
@@ -27,7 +27,7 @@ const WRAPPERS: [Wrapper; 17] = [
     wrapper("time", &["-f", "-o"]),
     Wrapper { assigns: true, ..wrapper("sudo", &["-u", "-g", "-h", "-p", "-C", "-D"]) },
     wrapper("numactl", &["-N", "-m", "-C", "-i", "-p"]),
-    // `nsys profile`, with its options behind the word.
+    // `nsys profile`, whose options follow the word.
     Wrapper { own: 1, ..wrapper("nsys", &["-o", "-t", "-s", "-c", "-y", "-d", "-f", "-x", "-w"]) },
     wrapper("stdbuf", &["-i", "-o", "-e"]),
     Wrapper { own: 1, ..wrapper("timeout", &["-k", "-s", "--signal", "--kill-after"]) },
@@ -44,7 +44,7 @@ const WRAPPERS: [Wrapper; 17] = [
 /// A program that starts another one in an environment of its own.
 struct Runner {
     name: &'static str,
-    /// The word that makes it do so; empty if it does nothing else.
+    /// The subcommand that does so; empty if it does nothing else.
     word: &'static str,
     /// Options whose value is the next word, or behind `=`.
     with_value: &'static [&'static str],
@@ -52,8 +52,8 @@ struct Runner {
     flags: &'static [&'static str],
 }
 
-/// The runners, with what their documentation says of options. One with an option that is not here is left
-/// alone: the word behind may be its value.
+/// The runners, with the options from their documentation. A command with another option is left alone: the next
+/// word may be its value.
 const RUNNERS: [Runner; 6] = [
     Runner {
         name: "uv",
@@ -204,9 +204,9 @@ impl Runner {
     }
 }
 
-/// The wrappers of a command.
+/// The result of stripping the wrappers of a command.
 pub(super) struct Stripped {
-    /// The index of the program behind them.
+    /// The index of the program after them.
     pub(super) from: usize,
     pub(super) exec: bool,
     pub(super) timeout: bool,

@@ -1,4 +1,4 @@
-//! The items of a problem, some bytes for each.
+//! The items of a problem, a few bytes for each.
 
 use super::{ItemStep, KeptStep, steps, with_steps};
 use crate::judge::fold::walk::{ItemWalk, Way};
@@ -10,15 +10,16 @@ use crate::text::value::Value;
 pub struct Items {
     /// How often the problem was found.
     pub count: usize,
-    /// The path of the last item and where it is shown, as those of the problem are the first item's.
+    /// The path of the last item, and the place where it is shown. The problem itself has those of the first
+    /// item.
     pub last: Option<(Pointer, Pointer)>,
-    /// Whether the words are those of the first item, and others have their own.
+    /// Whether the words are those of the first item, and those of others differ.
     pub varied: bool,
-    /// Whether the changes that would fix all items are too many to be made.
+    /// Whether fixing all items would take too many changes.
     pub unfixed: bool,
     /// The words without the places.
     pub(in crate::judge) words: Option<Box<str>>,
-    /// How many of the steps are the same in all items.
+    /// The number of leading steps that all items share.
     pub(super) fixed: usize,
     pub(super) set: ItemSet,
 }
@@ -26,12 +27,12 @@ pub struct Items {
 /// A set of places that differ in some steps, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ItemSet {
-    /// Runs: how many steps are those of the run before, the other steps, and then the step that grows and how
-    /// many items follow.
+    /// Runs, each as the number of steps shared with the run before, the other steps, the number of items that
+    /// follow, and the step that grows by one for each.
     pub(super) bytes: Vec<u8>,
     /// The last item.
     pub(super) last: Vec<KeptStep>,
-    /// Which step of the last run grows by one from item to item, and how often it did: not in `bytes` yet.
+    /// The step of the last run that grows by one per item, and how often it did; not in `bytes` yet.
     pub(super) run: Option<(usize, usize)>,
 }
 
@@ -77,7 +78,7 @@ impl ItemSet {
         self.begin(first, item);
     }
 
-    /// Begins a run, which has the first `shared` steps of the last item.
+    /// Begins a run, which shares the first `shared` steps with the last item.
     pub(super) fn begin(&mut self, shared: usize, item: &[ItemStep<'_>]) {
         if !self.bytes.is_empty() {
             self.close();
@@ -108,7 +109,7 @@ impl ItemSet {
         }
     }
 
-    /// Calls a function with each item, and the number of steps that are those of the one before.
+    /// Calls a function with each item, and the number of leading steps that it shares with the one before.
     pub(super) fn each(&self, width: usize, found: &mut dyn FnMut(&[ItemStep<'_>], usize)) {
         let mut bytes = &*self.bytes;
         let mut item: Vec<ItemStep<'_>> = Vec::with_capacity(width);
@@ -164,7 +165,7 @@ impl Items {
         self.varied |= other.varied;
     }
 
-    /// Puts steps before those of all items: the object is inside another one.
+    /// Prepends steps to all items, for an object inside another one.
     pub(in crate::judge) fn move_below(&mut self, around: &Pointer) {
         let around = steps(around);
         if around.is_empty() {
@@ -178,8 +179,8 @@ impl Items {
         self.set = set;
     }
 
-    /// Adds the items of a list that are as one of them, if it is about that one: those with indexes from one to
-    /// another, and the entries with some keys.
+    /// If `like` is one of the items, adds equal ones from the list around it: ranges of indexes, and entries
+    /// with some keys.
     pub(in crate::judge) fn add_like(&mut self, like: &Pointer, indexes: &[(usize, usize)], keys: &[&str]) {
         let like = steps(like);
         let mut is_one = false;
@@ -194,18 +195,18 @@ impl Items {
         keys.iter().for_each(|key| add(ItemStep::Key(key)));
     }
 
-    /// Returns a place of the first item as it is for the last one.
+    /// Returns the place of the last item that corresponds to a place of the first one.
     pub(in crate::judge) fn of_last(&self, place: &Pointer) -> Pointer {
         with_steps(place, self.set.last.iter().map(KeptStep::step))
     }
 
-    /// Returns a place of what was the first item as it is for the one with this path.
+    /// Returns the place of the item with this path that corresponds to a place of the former first item.
     pub(in crate::judge) fn of_first(&self, path: &Pointer, place: &Pointer) -> Pointer {
         with_steps(place, steps(path).into_iter())
     }
 
-    /// Returns those that are wanted, and where the first of them is; nothing if none is. `path` is that of the
-    /// first.
+    /// Returns the wanted items, and the path of the first of them; nothing if there are none. `path` is that of
+    /// the first item.
     pub(crate) fn kept<'v>(
         &self,
         path: &Pointer,
@@ -225,7 +226,7 @@ impl Items {
         Some((kept, first?))
     }
 
-    /// Returns the places of all items, of which the first has this path in `root`.
+    /// Returns the places of all items; `path` is that of the first one in `root`.
     pub fn named(&self, path: &Pointer, root: &Value) -> Named {
         let mut walk = ItemWalk::new(path, root, Way::Exact);
         let is_index = |at: &usize| matches!(walk.path[*at], Token::Index(_));
@@ -246,19 +247,19 @@ impl Items {
     }
 }
 
-/// The places of many items, with those that have a name by it.
+/// The places of many items, by name where items have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     path: Pointer,
-    /// Which of the steps that differ are items of lists.
+    /// Whether each of the differing steps is an item of a list.
     indexes: Vec<bool>,
     set: ItemSet,
     count: usize,
 }
 
 impl Named {
-    /// Calls a function with each place, as [`Pointer::by_name`] has it, and where nothing has a name as it is
-    /// printed.
+    /// Calls a function with each place, in the form of [`Pointer::by_name`], or as printed where no item has a
+    /// name.
     pub fn each(&self, found: &mut dyn FnMut(String)) {
         self.set.each(self.set.last.len(), &mut |item, _| {
             let names: Vec<Option<&str>> = item

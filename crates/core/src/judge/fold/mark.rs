@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use crate::text::hash;
 
-/// A map by what is a hash already.
+/// A map whose keys are hashes.
 pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AsIs>>;
 /// A set of hashes.
 pub(crate) type Hashes = HashSet<u64, BuildHasherDefault<AsIs>>;
@@ -19,8 +19,8 @@ pub(crate) fn root() -> u64 {
     *ROOT
 }
 
-/// Returns the hash of a step from a place. This is done for each item of lists of hundreds of thousands, some
-/// times: a hash of the whole path would take most of the time that they do.
+/// Returns the hash of a step from a place. This runs several times for each item of lists with hundreds of
+/// thousands: hashing the whole path would take most of that time.
 #[allow(clippy::cast_possible_truncation, reason = "both halves are taken")]
 pub(crate) fn mix(place: u64, step: u64) -> u64 {
     let product = u128::from(place ^ 0x9E37_79B9_7F4A_7C15) * u128::from(step ^ 0xD6E8_FEB8_6659_FD93);
@@ -34,7 +34,7 @@ pub(crate) fn key(place: u64, key: &str) -> u64 {
     mix(place, hasher.finish())
 }
 
-/// Takes a hash as what it is.
+/// A hasher that returns a hash unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AsIs(u64);
 

@@ -1,4 +1,4 @@
-//! From item to item of a set: their values, and hashes of their places.
+//! Walks the items of a set, with their values and the hashes of their places.
 
 use std::hash::{Hash as _, Hasher as _};
 
@@ -29,17 +29,17 @@ pub(crate) fn each_place<'v>(
     }
 }
 
-/// What tells places apart.
+/// How places are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Their steps.
+    /// By their steps.
     Exact,
-    /// What does not change when list items move: items with a name are called by it, as Kubernetes does when
-    /// it merges lists. A claim is identified by its name, whichever volume or template uses it.
+    /// By what does not change when list items move: items with a name are identified by it, as in Kubernetes'
+    /// merges of lists. A claim is identified by its name, whichever volume or template uses it.
     ByName,
 }
 
-/// Goes from item to item of a set: their values, and hashes of their places.
+/// Walks the items of a set, with their values and the hashes of their places.
 #[allow(missing_debug_implementations, reason = "it lives while a set is walked")]
 pub(crate) struct ItemWalk<'v> {
     pub(super) path: Vec<Token>,
@@ -57,13 +57,13 @@ impl<'v> ItemWalk<'v> {
         Self { path, wild, stack: vec![(Some(root), mark::root())], way }
     }
 
-    /// Goes to an item of which the first `shared` steps are those of the one before.
+    /// Moves to an item that shares its first `shared` steps with the one before.
     pub(crate) fn go(&mut self, item: &[ItemStep<'_>], shared: usize) {
         meter::spend(1);
         for (at, step) in self.wild.iter().zip(item).skip(shared) {
             self.path[*at] = step.token();
         }
-        // What is before the first step that differs is where it was.
+        // Everything before the first differing step is unchanged.
         let from = self.wild.get(shared).copied().unwrap_or(self.path.len()).min(self.stack.len() - 1);
         self.stack.truncate(from + 1);
         for token in &self.path[from..] {
@@ -86,7 +86,7 @@ impl<'v> ItemWalk<'v> {
         }
     }
 
-    /// Returns how many steps it is from the root.
+    /// Returns the number of steps from the root.
     pub(crate) fn depth(&self) -> usize {
         self.path.len()
     }

@@ -14,7 +14,7 @@ use crate::kinds::Kind;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
 
-/// What a policy's file is.
+/// The form of a policy's file.
 const FORM: Form = Form { kind: KIND, noun: "policy" };
 
 /// Reads a policy.
@@ -169,7 +169,7 @@ impl<'s> Reader<'s> {
                     self.wrong(&field.at, format!("{name} is a mapping, not nothing"), None);
                 }
                 for (key, value) in self.mapping(&field.at, field.value, &name).into_iter().flatten() {
-                    // An accelerator, and a taint that is not known.
+                    // An accelerator with an unknown taint.
                     if value.as_str() == Some("") {
                         continue;
                     }

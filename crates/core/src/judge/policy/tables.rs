@@ -1,4 +1,4 @@
-//! What a policy may say: a table for each of its mappings.
+//! The keys of a policy: a table for each of its mappings.
 
 use super::{API_VERSION, KIND, OptOut};
 use crate::judge::settings::{Setting, SettingsTable, Values};
@@ -64,7 +64,7 @@ fn trusted() -> Value {
     })
 }
 
-/// The settings of a rule; which values there are depends on the rule.
+/// The settings of a rule; the values of some depend on the rule.
 pub(super) static RULE: SettingsTable = SettingsTable(&[
     Setting::new(
         "action",
@@ -102,7 +102,7 @@ pub(super) static EXEMPTION: SettingsTable = SettingsTable(&[
     ),
 ]);
 
-/// What selects objects.
+/// The conditions that select objects.
 pub static MATCH: SettingsTable = SettingsTable(&[
     Setting::new("namespaces", "globs; the object's namespace must match one", Values::Texts(1)),
     Setting::new(

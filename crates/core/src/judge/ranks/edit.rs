@@ -1,4 +1,4 @@
-//! Changes of options: of the items that they are, or of the script that they are in.
+//! Edits of options: of their items, or of the script that they are in.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,16 +22,16 @@ impl Started<'_> {
         }
     }
 
-    /// Returns the bytes of a word in its script, if the script is as it was written.
+    /// Returns the bytes of a word in its script, if nothing in the script was replaced.
     fn span(&self, token: &Token) -> Option<Range<usize>> {
-        // A script in a script is in the quotes of a word.
+        // A nested script is inside the quotes of a word.
         let shell = self.line.shells.get(self.launch.command.shell?)?;
         let is_outer = shell.item == token.item && self.launch.command.shell == Some(0);
         (is_outer && self.line.argv.get(token.item)?.is_verbatim()).then(|| token.word.span.clone())
     }
 
-    /// Returns the operations that put a text in the place of options, or take them away. Nothing if they are
-    /// not as plain as they seem, or there are other launchers in the script.
+    /// Returns the operations that replace options with a text, or remove them. Nothing if they are not as plain
+    /// as they seem, or there are other launchers in the script.
     pub(in crate::judge) fn replace(&self, options: &[&Given<'_>], by: Option<&str>) -> Option<Vec<Op>> {
         // A script with many launchers would be written out once for each.
         if !self.is_alone {
@@ -46,7 +46,7 @@ impl Started<'_> {
         if self.launch.command.shell.is_some() {
             return self.replace_in_script(&tokens, by).map(|op| vec![op]);
         }
-        // An item that is taken away beside another one is two changes of the same bytes.
+        // Removing two adjacent items would change the same bytes twice.
         if options.iter().any(|given| given.behind > 0) {
             return None;
         }

@@ -8,7 +8,7 @@ use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// How many places with numbers a finding names.
+/// Maximum places with numbers that a finding names.
 const MAX_PLACES: usize = 4;
 
 /// Pods that run the same launcher.
@@ -36,7 +36,7 @@ struct GangPods {
     in_waves: bool,
 }
 
-/// Sorts of launchers: those of one sort run together.
+/// The number of sorts of launchers. Launchers of one sort run together.
 const SORTS: usize = 4;
 
 fn sort(launcher: Launcher) -> usize {
@@ -55,7 +55,7 @@ impl Gangs {
     pub(super) fn of(workload: &Workload<'_>, launches: &[Vec<Vec<Launch<'_>>>]) -> Self {
         let pods: Vec<Option<GangPods>> =
             workload.pods.iter().map(|pod| GangPods::of(workload, pod)).collect();
-        // In how many containers of each template each sort is certain.
+        // For each template, the number of containers that certainly start each sort.
         let runs: Vec<[usize; SORTS]> = launches.iter().map(|containers| certain(containers)).collect();
         let mut gangs: Vec<[Option<Rc<Gang>>; SORTS]> =
             (0..pods.len()).map(|_| [const { None }; SORTS]).collect();
@@ -64,7 +64,7 @@ impl Gangs {
             for (index, form) in workload.pods.iter().map(|pod| pod.form).enumerate() {
                 meter::spend(1);
                 if let (Some(total), Some(own), 1) = (&total, &pods[index], runs[index][sort]) {
-                    // Roles are of one run; templates in a list may be of several.
+                    // Roles belong to one run; templates in a list may belong to several.
                     let is_one = form.roles().is_some();
                     let said_by = if is_one {
                         total.said_by.clone()
@@ -102,7 +102,7 @@ fn certain(containers: &[Vec<Launch<'_>>]) -> [usize; SORTS] {
     found
 }
 
-/// What all templates come to.
+/// The sum over all templates.
 struct Total {
     least: i64,
     most: i64,
@@ -111,13 +111,13 @@ struct Total {
 }
 
 impl Total {
-    /// Adds up the pods that run a sort of launcher, and may do so; nothing if a number is unknown.
+    /// Adds up the pods that run a sort of launcher, and those that may; nothing if a number is unknown.
     fn of(pods: &[Option<GangPods>], runs: &[[usize; SORTS]], sort: usize) -> Option<Self> {
         let mut total = Self { least: 0, most: 0, said_by: Vec::new(), elastic: None };
         for (pods, runs) in pods.iter().zip(runs) {
             meter::spend(1);
             let pods = pods.as_ref()?;
-            // What another template runs may start the launcher, too.
+            // The commands of other templates may start the launcher, too.
             total.most = total.most.saturating_add(pods.count);
             if runs[sort] > 0 {
                 total.least = total.least.saturating_add(pods.count);
@@ -149,7 +149,7 @@ impl GangPods {
         let mut elastic = None;
         let (count, said_by) = match pod.form.count {
             Count::Jobs(Times::OfOthers) | Count::Range | Count::RayWorkers { .. } => return None,
-            // Jobs that a scaler adds run apart.
+            // Jobs that a scaler adds run separately.
             Count::Jobs(Times::Field(..)) => known(PodCount::of_job(&pod.around))?,
             Count::Replicas { unset, elastic: Some(policy) } if pod.role() == Some(policy.role) => {
                 let (least, most) =
@@ -157,7 +157,7 @@ impl GangPods {
                 if let (Field::Set(least), Field::Set(most)) = (least, most) {
                     elastic = Some((least, most));
                 }
-                // What an autoscaler makes of it later, nobody knows.
+                // Later changes by an autoscaler are unknown.
                 let replicas = pod.around.get("replicas");
                 let count = replicas.int().or_default(unset(policy.role))?;
                 (count, replicas.is_set().then_some(replicas.pointer))

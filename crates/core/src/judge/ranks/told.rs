@@ -1,4 +1,4 @@
-//! What the texts of a container name: enough to know that a rule cannot know.
+//! Hints from a container's arguments and environment, which show where a rule cannot be certain.
 
 use std::cell::OnceCell;
 
@@ -8,7 +8,7 @@ use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// What the texts of a container name.
+/// Hints from a container's arguments and environment.
 #[derive(Debug)]
 pub(crate) struct Told<'a> {
     /// Whether a script reads another file, so that it may have any variable.
@@ -19,12 +19,12 @@ pub(crate) struct Told<'a> {
     index: &'static [&'static str],
     /// The items, then names, values and sources of variables, a line each.
     texts: String,
-    /// How long the items are in it.
+    /// The length of the items in `texts`.
     items_end: usize,
     topics: [OnceCell<bool>; TOPICS],
 }
 
-/// What the texts of a container may name.
+/// A topic that a container's texts may mention.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TextTopic {
     /// The index of the pod.
@@ -35,9 +35,9 @@ pub(crate) enum TextTopic {
     Hostfile,
     /// Which devices are visible.
     Devices,
-    /// That hosts may take more processes than they have slots.
+    /// Whether hosts may take more processes than they have slots.
     Oversubscribes,
-    /// A program of which one process uses several devices.
+    /// A program that uses several devices in one process.
     OneProcess,
     /// Variables of `accelerate`.
     Accelerate,
@@ -79,7 +79,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Tells whether the texts name something.
+    /// Tells whether the texts mention a topic.
     pub(crate) fn names(&self, topic: TextTopic) -> bool {
         let words: &[&str] = match topic {
             TextTopic::Index => self.index,

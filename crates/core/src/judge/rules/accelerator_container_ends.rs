@@ -91,7 +91,7 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// `sleep` for so many seconds is meant to be forever.
+/// A `sleep` of so many seconds or more counts as endless.
 const LONG: f64 = 86400.0;
 
 fn check(cx: &mut Cx<'_>) {
@@ -101,7 +101,7 @@ fn check(cx: &mut Cx<'_>) {
     }
     let lines: Vec<&PodCommands<'_>> = (0..workload.pods.len()).map(|pod| cx.commands(pod)).collect();
     on_others(cx, &lines);
-    // Others may start processes in these containers.
+    // Other pods may start processes in these containers.
     if lines.iter().flat_map(|pod| &pod.containers).any(drives_others) {
         return;
     }
@@ -120,7 +120,7 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Reports launchers that wait forever when what they started on other pods has ended.
+/// Reports launchers that wait forever after the processes that they started on other pods have ended.
 fn on_others(cx: &mut Cx<'_>, lines: &[&PodCommands<'_>]) {
     let workload = cx.workload;
     let is_held = |pod: &PodTemplate<'_>| pod.role() == Some("Worker") && pod.holds_accelerators();
@@ -211,7 +211,7 @@ impl EndlessCommand<'_> {
     }
 }
 
-/// Returns what a container does forever at its end.
+/// Returns the command or loop at the end of a container that never ends.
 fn waits<'c>(line: &'c CommandLine<'_>) -> Option<EndlessCommand<'c>> {
     let first = line.commands.first()?;
     let Some(shell) = line.shells.first().filter(|shell| shell.first) else {
@@ -222,7 +222,7 @@ fn waits<'c>(line: &'c CommandLine<'_>) -> Option<EndlessCommand<'c>> {
         });
     };
     let own = || line.commands.iter().filter(|command| command.shell == Some(0));
-    // It may never get there.
+    // The script may not get to its end.
     let last = shell.last.and_then(|last| line.commands.get(last));
     for command in own().filter(|command| last.is_none_or(|last| !std::ptr::eq(*command, last))) {
         meter::spend(1);
@@ -246,7 +246,7 @@ fn fails(command: &Command) -> bool {
     command.program == "exit" && command.place.branch && status.is_some_and(|status| status != 0)
 }
 
-/// Tells whether a command runs forever, as far as a job goes.
+/// Tells whether a command runs forever, or for a day or more.
 fn is_endless(command: &Command) -> bool {
     if command.timeout {
         return false;

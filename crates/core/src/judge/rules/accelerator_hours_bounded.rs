@@ -151,24 +151,24 @@ fn holding<'a>(workload: &Workload<'a>, settings: &Effective) -> Option<Holding<
     Some(Holding { cost, team: settings.strings(&TEAMS).find_map(named) })
 }
 
-/// From so many accelerators up a job is worth a note.
+/// The minimum number of accelerators that makes a job worth a note.
 const MANY: i64 = 8;
 
-/// Returns the hours of a workload: the most there can be where they have no limit.
+/// Returns the hours of a workload; the maximum value if they have no limit.
 fn hours(workload: &Workload<'_>) -> i64 {
     let hours = |cost: Cost| cost.hours().and_then(|hours| i64::try_from(hours).ok()).unwrap_or(i64::MAX);
     Cost::of(workload, false).map_or(0, hours)
 }
 
 fn check(cx: &mut Cx<'_>) {
-    // What a part lacks is elsewhere.
+    // The fields that a partial object lacks are elsewhere.
     if cx.partial {
         return;
     }
     let Some(cost) = Cost::of(cx.workload, cx.flag(&kueue::RUNS)) else { return };
     let hours = cost.hours();
     let most = u64::try_from(cx.number(&MAXIMUM)).ok().filter(|most| *most > 0);
-    // A denial rests on what is known.
+    // A denial needs known values.
     let above = most.filter(|most| !cost.is_open() && hours.is_none_or(|hours| hours > *most));
     if hours == Some(0) || above.is_none() && (cost.held.total() < MANY || lacks_deadline(cx.workload, &cost))
     {
@@ -205,7 +205,8 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Tells whether there is no limit because a deadline is missing: the rule `deadline` says so, with the cost.
+/// Tells whether there is no limit because a deadline is missing: the rule `deadline` reports that, with the
+/// cost.
 fn lacks_deadline(workload: &Workload<'_>, cost: &Cost) -> bool {
     !cost.ends() && deadline(workload).is_none_or(|field| !field.is_set())
 }

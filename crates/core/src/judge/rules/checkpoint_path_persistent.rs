@@ -135,7 +135,7 @@ const FLAGS: [&str; 14] = [
     "snapshot_path",
 ];
 
-/// Settings of Hydra and its like, likewise.
+/// The same for settings of Hydra and similar tools.
 const SETTINGS: [&str; 5] = [
     "base_output_directory",
     "checkpointer.checkpoint_dir",
@@ -147,14 +147,14 @@ const SETTINGS: [&str; 5] = [
 /// Words of variables that name something to read.
 const READ: [&str; 9] = ["BASE", "INIT", "INPUT", "LOAD", "PRETRAIN", "RESTORE", "RESUME", "SOURCE", "SRC"];
 
-/// So many directories of one container are looked at.
+/// Maximum directories of one container that are checked.
 const MAX_DIRECTORIES: usize = 64;
 
 /// A directory that a container writes to.
 struct Directory {
     at: Pointer,
     part: FindingPart,
-    /// What the manifest says, to quote.
+    /// The text of the manifest, to quote.
     said: String,
     value: Word,
     is_variable: bool,
@@ -227,14 +227,14 @@ fn judge(
     shared: &BTreeMap<&str, usize>,
 ) {
     let is_pinned = is_pinned(pod);
-    // A node keeps files for the one pod that is bound to it, and where that is not known.
+    // Files on a node are kept if only one pod is bound to the node, or if the number of pods is unknown.
     let leaves_node = pod.count.most.is_some_and(|most| most > 1) || pod.count.most == Some(1) && !is_pinned;
     let none_kept = match of_pod.best() {
         FileFate::Kept | FileFate::Unknown => false,
         FileFate::OfNode(_) => leaves_node,
         _ => true,
     };
-    // A script that changes its directory.
+    // The script changes its directory.
     let is_elsewhere = line.commands.iter().any(|command| matches!(command.program.as_str(), "cd" | "pushd"));
     let Some(saved) = saved(line, mounts, none_kept) else { return };
     let mut worst: Option<(Directory, String, Level)> = None;
@@ -287,7 +287,7 @@ fn judge(
     }
 }
 
-/// Returns what becomes of the files in a directory; nothing if it is not known where it is.
+/// Returns what becomes of the files in a directory; nothing if its place is unknown.
 fn fate<'a>(
     line: &CommandLine<'_>,
     directory: &Directory,
@@ -322,7 +322,7 @@ fn directories(line: &CommandLine<'_>) -> Option<Vec<Directory>> {
     }
     let mut all = Vec::new();
     for command in line.commands.iter().filter(|command| is_python_trainer(command)) {
-        // `--ckpt_dir` of what generates or evaluates is a model to read.
+        // In programs that generate or evaluate, `--ckpt_dir` is a model to read.
         let only_reads = uses_a_model(command);
         for (at, token) in command.words.iter().enumerate() {
             meter::spend(1);
@@ -393,7 +393,7 @@ fn uses_a_model(command: &Command) -> bool {
     scripts.next().is_some_and(|script| USES.iter().any(|uses| script.starts_with(uses)))
 }
 
-/// Tells whether a flag or setting is for a checkpoint, and not for what a program makes.
+/// Tells whether a flag or setting is for a checkpoint, rather than for other output.
 fn names_a_checkpoint(name: &str) -> bool {
     name.contains("ckpt") || name.contains("checkpoint")
 }
@@ -431,7 +431,7 @@ fn uploads(pod: &PodCommands<'_>) -> bool {
     commands.any(|command| uploads_unknown(&command.program, &command.words))
 }
 
-/// Tells whether a container is a benchmark by its image, whose output is no checkpoint.
+/// Tells from its image whether a container is a benchmark, whose output is not a checkpoint.
 fn is_benchmark(line: &CommandLine<'_>) -> bool {
     let image = line.container.part.get("image").value.and_then(Value::as_str).unwrap_or_default();
     ["nccl-tests", "osu-"]

@@ -177,7 +177,7 @@ pub(super) fn rule() -> Rule {
 /// The longest name of a namespace that can exist, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 63;
 
-/// How many numbers of pods are shown with a claim.
+/// Maximum numbers of pods that are shown with a claim.
 const MAX_COUNTS: usize = 16;
 
 /// The longest name of a volume that can exist, in bytes.
@@ -322,12 +322,12 @@ fn host_path(
     finding.label(Place::Elsewhere { object, source: source.clone() }, "a different directory on each node");
 }
 
-/// Whether the pods clash.
+/// How certain it is that the pods clash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sure {
-    /// They cannot all start; with words for it, where there are better ones than their number.
+    /// They cannot all start. The text replaces their number in the message, unless empty.
     Certain(&'static str),
-    /// They do unless they happen to be on one node.
+    /// They clash unless they happen to be on one node.
     Likely,
     /// Unknown.
     Unknown,
@@ -373,7 +373,7 @@ fn report<'c>(
         cx.report(&first.part.pointer, format!("the claim `{}` is `{modes}`: {limit} {users}", shared.name));
     finding.help(help);
     if sure == Sure::Likely && !counts {
-        // The same is an error for another name.
+        // The same is an error for a claim with another name.
         let name = cut(shared.name, MAX_NAME_BYTES, "…").escape_debug().to_string();
         let chance = match claim.has("ReadWriteOncePod") {
             true => "the pods may run one after another",
@@ -395,7 +395,7 @@ fn report<'c>(
 fn label_uses(finding: &mut Finding, scene: &Scene<'_, '_>, shared: &SharedClaim<'_>) {
     let mut before = &finding.pointer.clone();
     for (_, other) in shared.uses.iter().skip(1) {
-        // Those that come from a runtime are all at its name.
+        // Uses in a runtime all point at the runtime's name.
         if other.part.pointer != *before {
             finding.label(Place::Here(other.part.pointer.clone(), FindingPart::Value), "also used here");
             before = &other.part.pointer;
@@ -427,7 +427,7 @@ fn label_places(
         Source::File { namespace: own, .. } if !own.is_empty() => own,
         Source::File { .. } | Source::Cluster | Source::Release(_) => namespace,
     };
-    // The namespace is repeated for each claim: more of it than a name can have is not.
+    // The namespace is repeated for each claim, so it is cut to the longest possible name.
     let namespace = cut(namespace, MAX_NAMESPACE_BYTES, "…");
     let full =
         if namespace.is_empty() { shared.name.to_owned() } else { format!("{namespace}/{}", shared.name) };

@@ -96,7 +96,7 @@ pub(super) fn rule() -> Rule {
 
 const POLICY: &str = "concurrencyPolicy";
 
-/// The controller looks at schedules so often, in seconds.
+/// How often the controller checks schedules, in seconds.
 const POLL_SECONDS: i64 = 10;
 
 /// The longest name of a claim or schedule to repeat.
@@ -136,7 +136,7 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Reports runs that may overlap, or that make others be skipped.
+/// Reports runs that may overlap, or that cause others to be skipped.
 fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
     let workload = cx.workload;
     let policy = cron.get(POLICY);

@@ -210,7 +210,7 @@ fn check(cx: &mut Cx<'_>) {
     does_not_limit(cx);
 }
 
-/// Warns of deadlines in a template of others, which are not those of a run.
+/// Warns of deadlines in a template that others run, which are not deadlines of a run.
 fn of_template(cx: &mut Cx<'_>, harm: Harm) {
     let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
     for field in jobs.map(|spec| spec.get(FIELD)).filter(Part::is_set) {
@@ -223,7 +223,7 @@ fn of_template(cx: &mut Cx<'_>, harm: Harm) {
 /// Notes a wait that no deadline ends.
 fn does_not_limit(cx: &mut Cx<'_>) {
     let Some(wait) = cx.workload.kind.wait else { return };
-    // Without one, that is what is reported.
+    // A missing deadline is reported instead.
     if !cx.workload.limits.get(FIELD).is_set() {
         return;
     }
@@ -318,7 +318,7 @@ fn below_period(workload: &Workload<'_>) -> Option<i64> {
     Some((period - (period / 10).clamp(1, MOST_LESS)).max(1))
 }
 
-/// Lets a finding replace a deadline that is none, or too long.
+/// Adds a fix that replaces an invalid or too long deadline.
 fn rewrite(finding: &mut Finding, field: &Part<'_>, seconds: i64) {
     finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
 }
@@ -340,7 +340,7 @@ fn is_missing(
         .collect();
     let is_replaced = is_replaced(workload);
     let until = if is_replaced { "the next run replaces it" } else { "someone notices" };
-    // Kueue's label is a limit, if one that is too long.
+    // Kueue's label is a limit, even if it is too long.
     let seconds = kueue.and_then(|kueue| kueue.seconds.ok());
     let cost = Cost::of_run(workload, index, (seconds, attempts)).filter(|_| !is_replaced);
     let mut message = hangs(cost, &format!("`{FIELD}` is not set"), until);
@@ -362,7 +362,7 @@ fn is_missing(
     let Some(finding) = cx.missing(&field.pointer, message) else { return };
     set_help(finding, field, maximum);
     if let Some(release) = brought(workload, run).filter(|_| !holds_accelerators(workload, index)) {
-        // `resources-released` says it of accelerators.
+        // `resources-released` reports it where the pods hold accelerators.
         let (name, value) = (release.field, release.value());
         let value = value.as_str().unwrap_or("true");
         finding.help =
@@ -382,7 +382,7 @@ fn is_missing(
     }
 }
 
-/// What there is to know of a deadline of the training operator.
+/// The caveat about deadlines of the training operator.
 pub(super) const LATE: &str = "the operator looks at the deadline only when something happens to the job";
 
 /// Returns the message for a missing deadline. The cost comes first: a warning may have no room for the rest.
@@ -393,7 +393,7 @@ fn hangs(cost: Option<Cost>, what: &str, until: &str) -> String {
     }
 }
 
-/// Returns the operations that set a deadline, and what makes it end the pods.
+/// Returns the operations that set a deadline, and the field that makes it end the pods.
 fn fix(workload: &Workload<'_>, run: &Run<'_>, seconds: i64) -> Vec<Op> {
     let deadline = run.limits.set(FIELD, seconds.into());
     let release = brought(workload, run).and_then(|release| run.limits.set(release.field, release.value()));
@@ -401,8 +401,8 @@ fn fix(workload: &Workload<'_>, run: &Run<'_>, seconds: i64) -> Vec<Op> {
     patch::combine(deadline.into_iter().chain(release))
 }
 
-/// Returns what a fix writes beside a deadline, so that no pod outlives it; nothing where the author has a word for
-/// it.
+/// Returns the field that a fix sets besides a deadline, so that no pod outlives it; nothing if the author has
+/// set it.
 fn brought(workload: &Workload<'_>, run: &Run<'_>) -> Option<Release> {
     workload.kind.release.filter(|release| {
         let elsewhere = workload.object.at(workload.kind.body).get(release.field);
@@ -459,7 +459,7 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         let value = release.value();
         let value = value.as_str().unwrap_or("true");
         finding.at_most(Level::Warn).help(format!("write `{name}: {value}`, {}", release.effect));
-        // What the author chose stays: it costs no accelerators.
+        // The author's choice stays: it costs no accelerators.
         if let Some(fix) = fix {
             finding.fix(Safety::Unsafe, vec![fix]);
         }

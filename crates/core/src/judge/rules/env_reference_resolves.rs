@@ -126,10 +126,10 @@ const EVALUATE: &str = "awk busybox csh deepspeed docker envsubst expect find fi
     ksh kubectl make mariadb mawk mpiexec mpirun mysql node parallel pdsh perl php powershell psql pwsh ray \
     ruby runuser sbatch screen script sed srun ssh su tmux watch xargs";
 
-/// Options with code behind them.
+/// Options that take code.
 const CODE: [&str; 7] = ["--command", "--eval", "--execute", "--expression", "--query", "--script", "--sql"];
 
-/// Variables that are swapped have at most so many between them.
+/// Maximum distance between two variables that are swapped.
 const MAX_DISTANCE: usize = 64;
 
 /// The longest item of `command` or `args` that is no script, in bytes.
@@ -149,7 +149,7 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Reports `$(X)` in `env` whose variable comes later, and what Kubernetes does not replace at all.
+/// Reports `$(X)` in `env` whose variable comes later, and syntax that Kubernetes does not replace at all.
 fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
     let env = line.container.part.get("env");
     let names_another = |item: &Value| {
@@ -160,7 +160,7 @@ fn in_environment(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
     }
     let has_more = !line.container.part.get("envFrom").values().is_empty();
     let items: Vec<Part<'_>> = env.items().collect();
-    // Where each variable is defined first, and how often.
+    // The index of each variable's first definition, and the number of its definitions.
     let mut defined: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (at, item) in items.iter().enumerate() {
         let Some(name) = name_of(item) else { continue };
@@ -210,7 +210,7 @@ fn is_filled_in(line: &CommandLine<'_>) -> bool {
         || line.commands.iter().any(|command| ["envsubst", "eval"].contains(&command.program.as_str()))
 }
 
-/// Reports what Kubernetes does not replace in the value of a variable.
+/// Reports syntax that Kubernetes does not replace in the value of a variable.
 fn unread(cx: &mut Cx<'_>, at: &Pointer, found: InValue<'_>, new: Option<String>) {
     let brackets = |name: &str| quote(&format!("$({name})"));
     let (message, help) = match found {
@@ -276,7 +276,8 @@ fn swapped(
     if later - at > MAX_DISTANCE || ![first, last].into_iter().all(|item| is_plain(item) && is_one(item)) {
         return None;
     }
-    // The one must not name what it is moved before, nor be named by what comes before it then.
+    // The later variable must not refer to those that it is moved before, and those between must not refer to
+    // the earlier one.
     let names = |item: &Part<'_>, found: &dyn Fn(&str) -> bool| {
         let value = item.get("value").value.and_then(Value::as_str).unwrap_or_default();
         references(value).into_iter().any(found)
@@ -300,7 +301,7 @@ fn name_of<'a>(variable: &Part<'a>) -> Option<&'a str> {
     variable.value?.get("name")?.as_str()
 }
 
-/// Reports what only a shell would replace, where there is none.
+/// Reports syntax that only a shell would replace, where there is no shell.
 fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
     let Some(command) = line.commands.first() else { return };
     let is_shell = |text: &str| SHELLS.contains(&base_name(text)) || text.ends_with(".sh");
@@ -373,7 +374,7 @@ fn without_shell(cx: &mut Cx<'_>, line: &CommandLine<'_>) {
     }
 }
 
-/// Tells whether an option has code behind it: `-c`, `-lc`, `-e`, `--eval`.
+/// Tells whether an option takes code: `-c`, `-lc`, `-e`, `--eval`.
 fn takes_code(option: &str) -> bool {
     let is_short = option.starts_with('-') && !option.starts_with("--") && option.len() < 8;
     CODE.contains(&option) || is_short && option.ends_with(['c', 'e', 'E', 'x'])
@@ -424,7 +425,7 @@ fn completion_index(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'
         ops.extend(pod.around.set("completionMode", "Indexed".into()));
     }
     if pod.around.get("completions").int().is_unset() {
-        // How many indexes there are is up to the author.
+        // The number of indexes is up to the author.
         let Some(pods) = pod.around.get("parallelism").int().set() else { return };
         ops.extend(pod.around.set("completions", pods.into()));
     }

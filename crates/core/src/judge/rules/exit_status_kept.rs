@@ -90,8 +90,8 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// So many pipelines of a script, and of all scripts of a container, are looked at, and so many files of each:
-/// what follows is searched for them. One line helps against all of them.
+/// Maximum pipelines checked in a script and in all scripts of a container, and maximum files of each: the rest
+/// of the script is searched for them. One line fixes all pipelines.
 const MAX_PIPELINES: usize = 4;
 const MAX_PIPELINES_OF_ALL: usize = 16;
 const MAX_FILES: usize = 2;
@@ -116,7 +116,7 @@ fn check(cx: &mut Cx<'_>) {
             }
             let (mut known, mut pipelines) = (None, 0);
             for (at, own) in own.iter().enumerate() {
-                // The scripts in a script are parts of one text.
+                // Nested scripts are parts of one text.
                 let item = line.shells[at].item;
                 let text = match known {
                     Some(text @ Outermost { item: same, .. }) if same == item => text,
@@ -134,10 +134,10 @@ fn check(cx: &mut Cx<'_>) {
 struct Outermost<'s> {
     item: usize,
     script: &'s str,
-    /// Whether it looks at the statuses of a pipeline.
+    /// Whether it reads the statuses of a pipeline.
     names_statuses: bool,
     has_pipefail: bool,
-    /// Whether it has tests or substitutions, which are no commands here.
+    /// Whether it has tests or substitutions, which are not among the commands.
     has_tests: bool,
 }
 
@@ -192,11 +192,11 @@ fn in_script(
                 pipelines += 1;
                 *all_pipelines += 1;
                 let is_enough = pipelines > MAX_PIPELINES || *all_pipelines > MAX_PIPELINES_OF_ALL;
-                // A copy takes the file elsewhere, and does not look at it.
+                // A copy does not look at the file's contents.
                 if is_enough || !copies && is_read(script, at, next, rest) {
                     continue;
                 }
-                // What follows would hide the failure as well.
+                // The later commands would hide the failure as well.
                 let is_last = relies || next.after == After::End || rest.len() == 1;
                 let option = if is_last { "set -o pipefail" } else { "set -eo pipefail" };
                 let counts =
@@ -231,7 +231,7 @@ fn quoted_after_or(command: &Command) -> String {
     quoted(&command.words).replacen('`', "`|| ", 1)
 }
 
-/// Tells whether the commands do nothing but the first, after which the script ends with success.
+/// Tells whether all commands but the first do nothing, so that the script ends with success.
 fn is_end(commands: &[&Command]) -> bool {
     commands.iter().enumerate().all(|(at, command)| {
         meter::spend(1);
@@ -243,7 +243,7 @@ fn is_end(commands: &[&Command]) -> bool {
 /// Programs that put files elsewhere, whatever came before.
 const COPY: [&str; 9] = ["chmod", "chown", "cp", "ln", "ls", "mkdir", "mv", "rsync", "tar"];
 
-/// Tells whether nothing follows a pipeline but copies, which do not ask how it ended. `rest` begins with `tee`.
+/// Tells whether only copies follow a pipeline, which do not depend on how it ended. `rest` begins with `tee`.
 fn only_copies(rest: &[&Command]) -> bool {
     rest.len() > 1
         && rest.iter().enumerate().all(|(at, command)| {
@@ -258,11 +258,11 @@ fn only_copies(rest: &[&Command]) -> bool {
         })
 }
 
-/// Tells whether what follows in a script names a file that `tee` writes, so that it may look at the result.
-/// `rest` begins with `tee`.
+/// Tells whether the rest of a script names a file that `tee` writes, so that it may look at the result. `rest`
+/// begins with `tee`.
 fn is_read(script: &str, shell: usize, tee: &Command, rest: &[&Command]) -> bool {
     let Some(last) = tee.words.last().filter(|_| tee.words.len() > 1) else { return false };
-    // A script in a script is in quotes, and its words have no place of their own.
+    // A nested script is in quotes, and its words have no place of their own.
     let is_outermost = shell == 0;
     let behind = if is_outermost { script.get(last.word.span.end..).unwrap_or_default() } else { script };
     meter::spend_text(behind);
@@ -290,12 +290,12 @@ fn is_read(script: &str, shell: usize, tee: &Command, rest: &[&Command]) -> bool
         })
 }
 
-/// Tells whether a word of `tee` is no option.
+/// Tells whether a word of `tee` is not an option.
 fn is_file(token: &Token) -> bool {
     !token.word.text.starts_with('-')
 }
 
-/// Tells whether a text has a name that is no part of another so often.
+/// Tells whether a text has a name at least `least` times, not as a part of another name.
 fn is_named(text: &str, name: &str, least: usize) -> bool {
     let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let bytes = text.as_bytes();
@@ -311,7 +311,7 @@ fn is_named(text: &str, name: &str, least: usize) -> bool {
 fn with_option(line: &CommandLine<'_>, shell: &Shell, option: &str) -> Option<Op> {
     let item = line.argv.get(shell.item)?;
     let script = item.written;
-    // A script in a script is in quotes.
+    // A nested script is in quotes.
     let is_outermost = line.shells.first().is_some_and(|first| std::ptr::eq(first, shell));
     let (first, rest) = match script.strip_prefix("#!").and_then(|_| script.split_once('\n')) {
         Some((first, rest)) => (format!("{first}\n"), rest),

@@ -204,7 +204,7 @@ fn fails_at_once(pod: &PodTemplate<'_>) -> bool {
     rules.items().any(|rule| rule.get("action").text() != Field::Set("Ignore"))
 }
 
-/// Returns where a container joins others, and by what.
+/// Returns the place and the text of the command by which a container joins others.
 fn joins(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
     let by_launcher = line.launches().find_map(|launch| match spans(line, &launch) {
         Some(true) => Some(launch.command),

@@ -223,7 +223,7 @@ fn check_pod<'a>(
     }
 }
 
-/// Who will apply the object's lists again.
+/// How the object's author applies its lists.
 struct Author<'a> {
     /// Managed fields, if the object alone does not show which lists are the author's.
     managers: Option<Part<'a>>,
@@ -231,11 +231,11 @@ struct Author<'a> {
     is_filled: bool,
     /// Whether a list of the author's is left alone.
     applies_again: bool,
-    /// Whether the whole object is written again, with what its manifest does not have.
+    /// Whether the whole object is replaced, including fields that its manifest does not have.
     replaces: bool,
     /// The manifest that kubectl applied, if it mentions tolerations.
     applied: Option<Value>,
-    /// Whether its manifest is not seen, and may have an empty list, which the API server has dropped.
+    /// Whether its manifest is unknown, and may have an empty list, which the API server has dropped.
     is_unseen: bool,
 }
 
@@ -243,10 +243,10 @@ impl<'a> Author<'a> {
     fn of(cx: &Cx<'a>) -> Self {
         let workload = cx.workload;
         let ours = cx.flag(&OWN_LISTS);
-        // What has its name made for it can be created only.
+        // An object with a generated name can only be created.
         let from_file =
             cx.request.origin == Origin::File && workload.object.at(&["metadata", "name"]).is_set();
-        // Without it the API server makes the selector, and rejects a manifest that lacks it.
+        // Without `manualSelector` the API server generates the selector, and rejects a manifest that lacks it.
         let selects = workload.kind.on_update == OnUpdate::TemplateImmutable
             && workload.object.at(&["spec", "manualSelector"]).bool() == Field::Set(true);
         let replaces = selects || appliers::writes_whole(workload).is_some();
@@ -267,7 +267,7 @@ impl<'a> Author<'a> {
         }
     }
 
-    /// Tells what can be done about tolerations that a list lacks. `old` is the object before an UPDATE.
+    /// Returns what can be done about tolerations that a list lacks. `old` is the object before an UPDATE.
     fn room_in(
         &self,
         pod: &PodTemplate<'_>,
@@ -318,7 +318,7 @@ impl<'a> Author<'a> {
     }
 }
 
-/// What the webhook does about tolerations that are missing.
+/// The webhook's handling of missing tolerations.
 #[derive(Clone, Copy)]
 enum TolerationHandling {
     /// It fills them in.
@@ -445,7 +445,7 @@ fn was_applied(old: &Value) -> bool {
 
 /// How far an UPDATE is free to change pod templates.
 enum TemplateChange<'a> {
-    /// It would be rejected, or stop what runs.
+    /// It would be rejected, or stop running pods.
     Rejected,
     /// It is allowed: only tolerations that the pods need are restored.
     Free { taints: Vec<(&'a str, &'a str)> },
@@ -474,7 +474,7 @@ impl<'a> TemplateChange<'a> {
         if kept || !is_free || cx.settings.action != Action::Fill {
             return Self::Wanted;
         }
-        // The table of the policy, and the one that filled before it was set.
+        // The policy's table, and the built-in one, which was used for fills before the policy set its own.
         Self::Free { taints: cx.mapping(&TAINTS).chain(accelerator::TAINTS.iter().copied()).collect() }
     }
 

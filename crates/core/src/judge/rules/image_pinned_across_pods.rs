@@ -89,12 +89,12 @@ pub(super) fn rule() -> Rule {
 /// The longest tag to repeat.
 const MAX_TAG_BYTES: usize = 60;
 
-/// An image with a tag that moves.
+/// An image with a mutable tag.
 struct Moving<'a> {
     place: Pointer,
     /// The tag, if it is written.
     tag: Option<&'a str>,
-    /// Whether nodes keep what they have.
+    /// Whether nodes keep the image that they have.
     is_kept: bool,
 }
 
@@ -124,8 +124,8 @@ fn check(cx: &mut Cx<'_>) {
         .help("write a tag that is pushed once, or a digest (`@sha256:…`)");
 }
 
-/// Returns how many pods of a template train together: several Jobs of one template that are made as work arrives
-/// do not.
+/// Returns how many pods of a template train together. Jobs that are made of one template as work arrives do
+/// not.
 fn together(pod: &PodTemplate<'_>) -> PodCount {
     match pod.form.count {
         Count::Jobs(Times::Field(..)) => PodCount::of_job(&pod.around),

@@ -89,7 +89,7 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// What people mean by an option that does not exist.
+/// Returns the help for an option that does not exist.
 fn meant(name: &str) -> &'static str {
     match name {
         "min_nodes" | "max_nodes" => "write `--nnodes=MIN:MAX` instead",

@@ -115,7 +115,7 @@ fn check(cx: &mut Cx<'_>) {
         };
         world(cx, started, gang);
         match started.nodes() {
-            // The controller's own number is that of its pods.
+            // The controller sets the number of its pods.
             Some(LauncherNodes { by: LauncherSetting::Variable(name, ..), .. }) if started.is_added(name) => {}
             Some(nodes) => compare(cx, started, gang, &nodes),
             None => {}
@@ -123,10 +123,10 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// What to do where the training operator says the number.
+/// The help where the training operator sets the number.
 const TOLD: &str = "leave the option out: the training operator says in `PET_NNODES` how many pods there are";
 
-/// Returns the number of pods as a message has it.
+/// Returns the number of pods, for a message.
 fn pods(gang: &Gang) -> String {
     match gang.elastic {
         Some(_) => format!("the job starts with {}", counted(gang.most, "pod", "pods")),
@@ -163,7 +163,7 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Launcher
     };
     let place = started.place(&nodes.by);
     let option = matches!(&nodes.by, LauncherSetting::Option(..));
-    // The operator says it: a Master, and nothing that scales.
+    // The operator sets it if there is a Master, and nothing scales.
     let is_set_by_operator = option && started.is_added("PET_NODE_RANK") && started.is_added("PET_NNODES");
     let finding = cx.report(&place, message).at(started.part(&nodes.by));
     gang.label(finding);
@@ -182,7 +182,7 @@ fn compare(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Launcher
     }
 }
 
-/// A number of nodes with an elastic policy beside it.
+/// Reports a fixed number of nodes beside an elastic policy.
 fn inelastic(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &LauncherNodes<'_>) {
     let Some((least, most)) = gang.elastic.filter(|(least, most)| least < most) else { return };
     if nodes.least == nodes.most && matches!(nodes.by, LauncherSetting::Option(..)) {
@@ -198,11 +198,11 @@ fn inelastic(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &Launch
     }
 }
 
-/// Each of several pods expects one node.
+/// Reports several pods that each expect one node.
 fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &LauncherNodes<'_>, is_local: bool) {
     let launcher = started.launch.launcher;
     let is_written = !matches!(nodes.by, LauncherSetting::Absent);
-    // Another launcher may be the one for all nodes, and other pods follow.
+    // Another launcher may be the one for all nodes, or more pods may follow.
     if !started.is_alone || gang.in_waves {
         return;
     }
@@ -211,7 +211,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &LauncherN
         Launcher::Torchrun | Launcher::TorchLaunch | Launcher::Mpi | Launcher::Ray => false,
         Launcher::Accelerate => {
             let own = ["config_file", "tpu", "cpu"].iter().any(|name| !started.option(name).is_absent());
-            // A default configuration may be in the image, and `PET_NNODES` counts where it says nothing.
+            // The image may have a default configuration, and `PET_NNODES` applies where that sets nothing.
             !is_written
                 && (own
                     || !is_gang
@@ -314,7 +314,7 @@ fn world(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang) {
     finding.help("let the product be the number of pods times the processes of each");
 }
 
-/// A number behind the script, with its word.
+/// A number from an option of the program, with its word.
 type Declared<'s> = (i64, (&'s Token, &'s str));
 
 /// Returns the nodes, and the devices of each, that the program's own options name.

@@ -120,7 +120,7 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// What is wrong, where, and what to do.
+/// The wrong setting, the message and the help.
 type Wrong<'s> = (LauncherSetting<'s>, String, String);
 
 fn torch(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang) {
@@ -179,7 +179,7 @@ fn apart<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Wrong<'s>> {
     if name != "static" {
         return None;
     }
-    // All pods of this template say the same.
+    // All pods of this template have the same settings.
     if gang.own < 2 {
         return None;
     }
@@ -211,8 +211,8 @@ fn apart<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Wrong<'s>> {
     if endpoint.is_absent() { address(started, gang, master) } else { address(started, gang, endpoint) }
 }
 
-/// Tells whether several nodes meet: as many as are written, or an unknown number of which the author says where
-/// the first one is. `torchrun` does not read that.
+/// Tells whether several nodes meet: by their number, or, if that is unknown, by the author's `MASTER_ADDR` of
+/// the first one. `torchrun` does not read that.
 fn is_of_several(started: &Started<'_>) -> bool {
     match started.nodes() {
         Some(LauncherNodes { most, .. }) => most > 1,
@@ -243,7 +243,7 @@ fn address<'s>(started: &'s Started<'_>, gang: &Gang, by: LauncherSetting<'s>) -
     Some((by, message, help))
 }
 
-/// Says why the host name of one of the job's own pods does not resolve.
+/// Returns why the host name of one of the job's own pods does not resolve.
 fn unresolved(started: &Started<'_>, text: &str) -> Option<String> {
     let Ranks::Each { subdomain: true, .. } = started.workload.kind.ranks else { return None };
     if started.pod.spec.get("subdomain").is_set()
@@ -258,7 +258,7 @@ fn unresolved(started: &Started<'_>, text: &str) -> Option<String> {
     is_pod.then(|| "never resolves: the pod spec has no `subdomain`".to_owned())
 }
 
-/// Says why an address is not that of an etcd.
+/// Returns why an address is not that of an etcd.
 fn etcd(started: &Started<'_>, endpoint: &LauncherSetting<'_>, backend: &str) -> Option<String> {
     let LauncherSetting::Option(given, value) = endpoint else { return None };
     let written = started.quoted(given);
@@ -294,7 +294,7 @@ fn rank_help(started: &Started<'_>) -> String {
     "write the index of the pod".to_owned()
 }
 
-/// Launchers that take an address and a rank.
+/// Checks launchers that take an address and a rank.
 fn with_ranks(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, address_option: &str, rank_option: &str) {
     if started.nodes().is_none_or(|nodes| nodes.most < 2) || gang.own < 2 {
         return;

@@ -169,7 +169,7 @@ fn is_off(line: &CommandLine<'_>) -> bool {
     line.environment.get("NCCL_SHM_DISABLE").is_some_and(|variable| variable.value.as_deref() != Some("0"))
 }
 
-/// Returns why a container needs shared memory, and where it says so.
+/// Returns the place and the message if a container needs shared memory.
 fn needs(line: &CommandLine<'_>, gpus: i64, is_worker: bool) -> Option<(Pointer, String)> {
     let small = "but `/dev/shm` has only 64 MiB";
     if gpus >= 2 {
@@ -245,7 +245,7 @@ fn workers(command: &Command) -> Option<(&Token, String)> {
     })
 }
 
-/// Tells whether a launcher's command line names what uses NCCL.
+/// Tells whether a launcher's command line names something that uses NCCL.
 fn names_nccl(line: &CommandLine<'_>) -> bool {
     line.argv.iter().any(|item| {
         meter::spend_text(&item.text);

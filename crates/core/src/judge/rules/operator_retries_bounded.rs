@@ -102,21 +102,21 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// How many restarts the fix allows for each pod.
+/// The number of restarts that the fix allows for each pod.
 const RESTARTS_PER_POD: i64 = 3;
 
 /// The longest name of a role to repeat: those that operators know are shorter.
 const MAX_ROLE_BYTES: usize = 40;
 
-/// Kueue suspends a workload that runs longer than this label says.
+/// Kueue suspends a workload that runs longer than this label allows.
 const KUEUE_MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 
-/// The roles of an object, by what becomes of their failed pods.
+/// The roles of an object, by how the operator handles their failed pods.
 #[derive(Default)]
 struct Roles<'a> {
-    /// Their containers are started again.
+    /// Roles whose containers are restarted.
     restarted: Vec<&'a str>,
-    /// Their pods are created anew after some exit codes.
+    /// Roles whose pods are recreated after some exit codes.
     by_exit_code: Vec<&'a str>,
 }
 

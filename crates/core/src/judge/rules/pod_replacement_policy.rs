@@ -138,7 +138,7 @@ const FIELD: &str = "podReplacementPolicy";
 const HELP: &str = "write `podReplacementPolicy: Failed`; \
                     a pod that checkpoints on SIGTERM must then exit with a status other than 0";
 
-/// The same for a pod that is known to end with 0 then.
+/// The help for a pod that is known to end with 0 on SIGTERM.
 const ENDS_WITH_ZERO: &str = "exit with another status on SIGTERM, e.g. 143, then write `podReplacementPolicy: \
                               Failed`; as it is, a pod that is deleted would count as succeeded, and the Job \
                               could be complete half done";
@@ -171,7 +171,7 @@ fn check(cx: &mut Cx<'_>) {
 }
 
 /// Tells whether two pods of a run at once do harm: they are numbered, hold whole accelerators, or write to a
-/// claim. Whether that is of one node is not asked, so that the same is filled in wherever claims are not known.
+/// claim. Whether the claim is for one node is not checked, so that fills are the same where claims are unknown.
 fn does_harm(cx: &Cx<'_>, run: usize, spec: &Part<'_>) -> bool {
     let is_numbered = spec.get("completionMode").text() == Field::Set("Indexed");
     is_numbered
@@ -183,7 +183,7 @@ fn does_harm(cx: &Cx<'_>, run: usize, spec: &Part<'_>) -> bool {
 }
 
 fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in_place: Option<Choice>) {
-    // The API server writes `Failed` then, but the operator looks before.
+    // The API server then sets `Failed`, but the operator checks before that.
     if spec.get("podFailurePolicy").is_set() && in_place.is_none() {
         if matches!(spec.get(FIELD).text(), Field::Unset | Field::Set("Failed")) {
             report_half_done(cx, run, spec);
@@ -259,7 +259,7 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
     }
 }
 
-/// Reports a Job with `Failed`, by the author or by its `podFailurePolicy`, that a pod which is deleted would
+/// Reports a Job with `Failed`, set by the author or because of its `podFailurePolicy`, that a deleted pod would
 /// complete.
 fn report_half_done(cx: &mut Cx<'_>, run: usize, spec: &Part<'_>) {
     let Some(place) = succeeds_on_term(cx, run) else { return };
@@ -288,8 +288,8 @@ fn succeeds_on_term(cx: &Cx<'_>, run: usize) -> Option<Place> {
     })
 }
 
-/// Returns the message of a Job that is not filled because a container ends with 0 on SIGTERM. That comes first:
-/// a warning of the webhook is cut short.
+/// Returns the message of a Job that is not filled because a container ends with 0 on SIGTERM. The reason comes
+/// first: a warning of the webhook is cut short.
 fn with_reason(message: String, succeeds: bool) -> String {
     if succeeds {
         format!("a container exits 0 on SIGTERM: with `Failed` a deleted pod succeeds; {message}")
@@ -298,7 +298,7 @@ fn with_reason(message: String, succeeds: bool) -> String {
     }
 }
 
-/// Makes a fix that would complete a Job half done the author's decision.
+/// Leaves a fix that could complete a Job half done to the author.
 fn keep_from_filling(finding: &mut Finding, place: Place) {
     finding.instead_of_fill(Level::Warn).help(ENDS_WITH_ZERO);
     finding.label(place, "on SIGTERM, this ends the container with 0");

@@ -109,7 +109,7 @@ fn check(cx: &mut Cx<'_>) {
         Ranks::Each { .. } | Ranks::Unknown => None,
     };
     let devices = workers.and_then(worker_devices);
-    // The field of an object is of all its roles.
+    // A field of the object applies to all its roles.
     let is_said = Cell::new(false);
     for started in cx.certain_launchers() {
         match (started.launch.launcher, started.workload.kind.ranks) {
@@ -119,7 +119,7 @@ fn check(cx: &mut Cx<'_>) {
                 }
             }
             (Launcher::Mpi | Launcher::Ray, _) | (_, Ranks::Unknown | Ranks::Hosts(_)) => {}
-            // The job that uses it may say something else.
+            // The job that uses the template may set something else.
             _ if matches!(started.pod.form.count, Count::Jobs(Times::OfOthers)) => {}
             _ => in_pod(cx, started, &is_said),
         }
@@ -139,7 +139,7 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
     let (by, factor) = match started.launch.launcher {
         Launcher::Accelerate => {
             let machines = started.option("num_machines");
-            // What an option says wins over the file.
+            // An option overrides the file.
             let is_said = started.option("config_file").is_absent() || machines.is_given();
             let machines = if machines.is_absent() { Some(1) } else { machines.number() };
             let is_known = is_said
@@ -239,7 +239,7 @@ fn field(started: &Started<'_>, by: &LauncherSetting<'_>) -> Option<Pointer> {
     fields.find(crate::kinds::Part::is_set).map(|field| field.pointer)
 }
 
-/// Compares the devices that the program's own options name with those that there are.
+/// Compares the devices in the program's own options with those of the container.
 fn declared_devices(cx: &mut Cx<'_>, started: &Started<'_>, devices: &Devices<'_>) {
     let mut declared: Option<(&Token, Option<i64>)> = None;
     for token in started.launch.started {

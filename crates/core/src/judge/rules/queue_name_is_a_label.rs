@@ -111,7 +111,7 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Returns what moves the annotation to the labels.
+/// Returns the operations that move the annotation to the labels.
 fn moved(labels: &Part<'_>, annotations: &Part<'_>, name: &str) -> Option<Vec<Op>> {
     if !label_value(name).is_empty() {
         return None;

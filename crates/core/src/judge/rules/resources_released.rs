@@ -174,7 +174,7 @@ fn check(cx: &mut Cx<'_>) {
         return;
     }
     let Some(fix) = limits.set(release.field, value) else { return };
-    // The author has a word for it, in a place where the API server drops it.
+    // The author has set it in a place where the API server drops it.
     let misplaced = workload.object.at(workload.kind.body).get(release.field);
     let is_misplaced = misplaced.is_set() && misplaced.pointer != field.pointer;
     if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -184,19 +184,20 @@ fn check(cx: &mut Cx<'_>) {
             return;
         }
         finding.help(help).fix(Safety::Safe, vec![fix]);
-        // A run that has ended would lose the pods that somebody may look at.
+        // Filling a finished run would delete pods that somebody may look at.
         if workload.has_finished() {
             finding.instead_of_fill(Level::Note);
         }
     }
 }
 
-/// Reports a job without accelerators whose pods run on all the same. The webhook leaves it as it is: what is
-/// held costs less than a cluster that somebody still looks at.
+/// Reports a job without accelerators whose pods keep running. The webhook does not fill here: what the pods
+/// hold costs less than the loss of a cluster that somebody still looks at.
 fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
     let workload = cx.workload;
     let field = release.place(&workload.object, &workload.limits);
-    // Somebody may look at a run that has ended; and what a deadline does without it, the rule for that says.
+    // Somebody may look at a finished run, and the rule `deadline` reports what a deadline does without the
+    // field.
     let is_said = workload.has_finished() || workload.limits.get("activeDeadlineSeconds").is_set();
     // Nor where a wrong type hides what the pods hold.
     let is_hidden = workload.pods.is_empty() || Held::by_pods(&workload.pods).is_none();
@@ -215,8 +216,8 @@ fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
     }
 }
 
-/// Tells whether a job of roles has one pod, beside parameter servers without accelerators, and ends only when
-/// that has.
+/// Tells whether a job of roles has one pod, besides parameter servers without accelerators, and ends only with
+/// that pod.
 fn ends_with_its_pod(workload: &Workload<'_>) -> bool {
     let works = |pod: &&PodTemplate<'_>| pod.role() != Some("PS") || pod.holds_accelerators();
     let mut pods = workload.pods.iter().filter(works).map(|pod| pod.count.most);

@@ -96,7 +96,7 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// Who writes a longer grace period than this, in seconds, means to use it: the default is 30.
+/// An author who sets a longer grace period than this, in seconds, means to use it: the default is 30.
 const LONG_GRACE: i64 = 60;
 
 fn check(cx: &mut Cx<'_>) {
@@ -118,7 +118,7 @@ fn check(cx: &mut Cx<'_>) {
 
 fn in_container(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) {
     let Some(shell) = line.shells.first().filter(|shell| shell.first) else { return };
-    // `tini` and its like pass the signal on, or end the container.
+    // `tini` and similar programs pass the signal on, or end the container.
     if line.argv.first().is_none_or(|first| base_name(&first.text) != shell.name) {
         return;
     }
@@ -127,11 +127,11 @@ fn in_container(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) 
         return;
     }
     let mut found = None;
-    // Whether a program in the foreground runs beside the one that was found, which is in the background.
+    // Whether a foreground program runs beside the one that was found, which is in the background.
     let mut beside = None;
     for (at, command) in own() {
         meter::spend(1);
-        // One that runs in any case is the one that matters.
+        // A command that always runs takes precedence.
         let was_sure = found.is_some_and(|(_, command, _): (usize, &Command, bool)| is_sure(command));
         let in_background = is_in_background(line, at);
         let is_beside = beside.is_some() && !in_background;
@@ -144,7 +144,7 @@ fn in_container(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, line: &CommandLine<'_>) 
             beside = beside.filter(|is_server| *is_server);
         }
     }
-    // It serves another program, which nobody knows to use the signal.
+    // It serves another program, which may not use the signal.
     if beside == Some(true) {
         return;
     }

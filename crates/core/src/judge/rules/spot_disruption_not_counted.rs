@@ -108,7 +108,7 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// So many failures are a choice.
+/// A limit of so many failures or more is deliberate.
 const ENOUGH: i64 = 20;
 
 /// `backoffLimit` of a Job that sets none.
@@ -144,7 +144,7 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Tells whether a rule of a set lets it start again after the failure of a Job, and does not count that.
+/// Tells whether a rule of a set restarts it after the failure of a Job without counting that.
 ///
 /// A Job without a policy of its own fails for the reason `BackoffLimitExceeded`.
 fn restarts_free(rule: &Part<'_>, uncounted: &'static str) -> bool {
@@ -237,7 +237,7 @@ fn of_job(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
     }
 }
 
-/// Returns what lets a Job ignore lost nodes.
+/// Returns the fix that lets a Job ignore lost nodes.
 fn ignores(spec: &Part<'_>) -> Option<(Safety, Vec<Op>)> {
     // In a CronJob, Kubernetes before 1.34 has no default for the status and rejects the object without one.
     let lost = json!({"type": "DisruptionTarget", "status": "True"});
@@ -343,7 +343,7 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, unset: &'static str, 
     }
 }
 
-/// Says that pods on spot nodes do not get all of their time to end.
+/// Reports pods on spot nodes that do not get all of their grace period.
 fn time_to_end(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
     let field = pod.spec.get("terminationGracePeriodSeconds");
     let most = spot.spot.seconds_to_end;

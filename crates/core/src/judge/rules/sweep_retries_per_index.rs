@@ -99,7 +99,7 @@ pub(super) fn rule() -> Rule {
     }
 }
 
-/// What a container of a sweep uses.
+/// The variable with the index, which containers of a sweep use.
 const INDEX: &str = "JOB_COMPLETION_INDEX";
 
 const INDEX_KEY: &str = "batch.kubernetes.io/job-completion-index";
@@ -112,7 +112,7 @@ const GROUPS: [&str; 4] = [
     "scheduling.x-k8s.io/pod-group",
 ];
 
-/// Variables with the address of another pod, and what is in the text of a program that joins others.
+/// Variables with the address of another pod, or of programs that join others.
 const PEERS: [&str; 8] = [
     "COORDINATOR_ADDRESS",
     "LEADER_ADDRESS",

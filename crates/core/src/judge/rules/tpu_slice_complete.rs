@@ -96,7 +96,7 @@ fn check(cx: &mut Cx<'_>) {
         let field = pod.spec.at(&["nodeSelector", TOPOLOGY]);
         let Some(topology) = field.text().set() else { continue };
         let Some(slice) = chips_of(topology) else { continue };
-        // Each of the Jobs that are made of it has a slice of its own.
+        // Each Job of the template has a slice of its own.
         let count = PodCount::of_job(&pod.around);
         let Some((pods, each)) = count.most.zip(chips_of_pod(pod)) else { continue };
         let fills = each <= slice && pods.saturating_mul(each) % slice == 0;

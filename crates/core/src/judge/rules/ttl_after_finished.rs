@@ -168,8 +168,9 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// The wrapper deletes what is inside it, and takes a component that is gone for a failure. So a TTL must be
-/// longer than it takes to see that the component has finished (docs/internals/batch-kinds.md#appwrapper).
+/// Checks a TTL inside a wrapper, which deletes its components itself, and treats a missing one as failed. So a
+/// TTL must be longer than it takes to see that the component has finished
+/// (docs/internals/batch-kinds.md#appwrapper).
 fn check_inside(cx: &mut Cx<'_>, field: &Part<'_>) {
     const LEAST_SECONDS: i64 = 60;
     if let Field::Set(seconds) = field.int()
@@ -196,7 +197,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
         return;
     }
     let is_template = workload.schedule.is_some();
-    // Tools track the object, and do not create again what its controller creates.
+    // Tools track the object itself, and do not recreate the objects that its controller creates.
     let stays = is_template || workload.kind.finished == Finished::Never || !deletes_pods;
     if matches!(field.int(), Field::Set(_)) && !stays {
         return check_tracked(cx, field);
@@ -290,7 +291,7 @@ fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) {
     finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
 }
 
-/// How many finished runs are kept (docs/internals/kubernetes.md#history-limits); nothing if unknown.
+/// The number of finished runs that are kept (docs/internals/kubernetes.md#history-limits); nothing if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeptRuns {
     successful: Option<i64>,
@@ -315,7 +316,7 @@ impl KeptRuns {
     }
 }
 
-/// Returns how a tool is brought to delete what has finished. Only Argo CD and Helm have hooks.
+/// Returns advice for making a tool delete finished objects. Only Argo CD and Helm have hooks.
 fn clean_up(tool: &str) -> String {
     match tool {
         "Argo CD" => {

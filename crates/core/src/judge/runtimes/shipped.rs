@@ -1,7 +1,7 @@
-//! The runtimes that a release of Trainer installs: what a TrainJob runs in whose runtime is in no file.
+//! The runtimes that a release of Trainer installs, for TrainJobs whose runtime is in no file.
 //!
-//! A cluster may have others of these names, so they count only where nobody was asked: in `lint`, and in a dry
-//! run without a cluster.
+//! A cluster may have others with these names, so they count only where no cluster was asked: in `lint`, and in
+//! a dry run without a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,9 +10,9 @@ use crate::judge::facts::{Fact, Runtime};
 use crate::judge::finding::Source;
 use crate::text::yaml;
 
-/// The release that they are of.
+/// The release with these runtimes.
 pub const RELEASE: &str = "Trainer 2.3";
-/// The kind of all of them.
+/// The kind of all runtimes here.
 const KIND: &str = "ClusterTrainingRuntime";
 /// The objects, as far as rules read them.
 const OBJECTS: &str = include_str!("shipped.yaml");

@@ -25,7 +25,7 @@ pub struct SettingsError {
 /// Everything that is wrong with a file of settings, in the order of the source. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsErrors {
-    /// What the source is called: the path of its file.
+    /// The name of the source: the path of its file.
     pub name: String,
     /// The source.
     pub source: Arc<str>,

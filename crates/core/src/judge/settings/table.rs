@@ -1,7 +1,7 @@
-//! Tables of settings: a row for each key of a mapping. From them come the keys that are read, the JSON Schema for
-//! editors, which is also what the language server completes, and tables of the manual.
+//! Tables of settings: a row for each key of a mapping. They define the keys that are read, the JSON Schema for
+//! editors, which the language server also uses for completion, and tables of the manual.
 //!
-//! Whoever reads a file is stricter than the schema, and decides.
+//! The reader of a file is stricter than the schema, and decides.
 
 use std::fmt::Write as _;
 
@@ -16,11 +16,11 @@ pub struct SettingsTable(pub &'static [Setting]);
 pub struct Setting {
     /// The key.
     pub key: &'static str,
-    /// What it is: a phrase in Markdown; empty if another table says it.
+    /// Its description: a phrase in Markdown; empty if another table has it.
     pub what: &'static str,
-    /// Which values it has.
+    /// Its values.
     pub form: Values,
-    /// What of the command line goes with it, in Markdown; empty if nothing does.
+    /// The command-line option that belongs to it, in Markdown; empty if there is none.
     pub option: &'static str,
 }
 
@@ -31,7 +31,7 @@ pub enum Values {
     Const(&'static str),
     /// A text that is not blank.
     Text,
-    /// A list of at least so many of them.
+    /// A list of at least so many texts.
     Texts(usize),
     /// `true` or `false`, and the default.
     Flag(Option<bool>),
@@ -45,14 +45,14 @@ pub enum Values {
     Mappings {
         /// Their keys.
         of: &'static SettingsTable,
-        /// Those that each has.
+        /// The keys that each must have.
         required: &'static [&'static str],
-        /// Those of which each has one.
+        /// The keys of which each must have at least one.
         any: &'static [&'static str],
     },
-    /// What the schema defines under this name, since it is in several places.
+    /// The schema's definition of this name, which is used in several places.
     Defined(&'static str),
-    /// What depends on rules or kinds, or has a form of its own: returns its schema.
+    /// Values that depend on rules or kinds, or have a form of their own: a function that returns their schema.
     Own(fn() -> Value),
 }
 
@@ -63,7 +63,7 @@ impl Setting {
         Self { key, what, form, option: "" }
     }
 
-    /// Returns the row with what of the command line goes with it.
+    /// Returns the row with its command-line option.
     #[must_use]
     pub const fn option(self, option: &'static str) -> Self {
         Self { option, ..self }
@@ -131,7 +131,7 @@ impl SettingsTable {
         schema
     }
 
-    /// Returns a table in Markdown of the keys that say what they are, with a third column.
+    /// Returns a Markdown table of the keys that have a description, with a third column.
     #[must_use]
     pub fn to_markdown(&self, first: &str, third: Column) -> String {
         let title = match third {
@@ -164,7 +164,7 @@ impl SettingsTable {
 pub enum Column {
     /// None.
     None,
-    /// What of the command line goes with a key.
+    /// The command-line option that belongs to a key.
     Option,
     /// The default.
     Default,

@@ -19,7 +19,7 @@ pub(super) enum TrapAction {
     Unknown,
 }
 
-/// Commands that say something by their status, or take it from another program.
+/// Commands whose status is an answer, or comes from another program.
 const TESTS: [&str; 20] = [
     "[",
     "cmp",
@@ -43,13 +43,13 @@ const TESTS: [&str; 20] = [
     "which",
 ];
 
-/// Functions in functions, and functions of one action, that are looked up in a script.
+/// Maximum depth of nested functions, and maximum functions of one action, that are looked up in a script.
 const MAX_DEPTH: usize = 3;
 const MAX_LOOKUPS: usize = 8;
 
 /// The script around an action.
 pub(super) struct Around<'s> {
-    /// The script, if it is known. That of a script in a script is in quotes: its functions are not read.
+    /// The script, if known. A nested script is in quotes, so its functions are not read.
     pub(super) script: Option<&'s str>,
     pub(super) is_bash: bool,
     /// Whether the shell ends at the first command that fails, also in the action.
@@ -84,7 +84,7 @@ impl<'s> Around<'s> {
         body(name, self.script?)
     }
 
-    /// As [`Self::body`], of a few functions: an error for more.
+    /// Like [`Self::body`], for a few functions; an error for more.
     fn looked_up(&self, name: &str) -> Result<Option<&'s str>, ()> {
         if self.script.is_none() || SUCCEED.contains(&name) || TESTS.contains(&name) || name == "kill" {
             return Ok(None);
@@ -110,15 +110,15 @@ struct ActionReading<'r, 's> {
     around: &'r Around<'s>,
     text: &'r str,
     depth: usize,
-    /// What is known of its end already.
+    /// Its end, once known.
     first: Option<TrapAction>,
-    /// Whether there may be a `!`, which turns a status around and is not shown.
+    /// Whether there may be a `!`, which inverts a status and does not appear in the commands.
     has_not: bool,
-    /// Whether there is no syntax that makes another status of a command, and is not shown.
+    /// Whether there is no syntax that changes the status of a command without appearing in the commands.
     is_simple: bool,
     /// Whether the shell may end at a command before, with its status.
     may_fail: bool,
-    /// Whether what joins the next command to those before depends on a status that nobody knows.
+    /// Whether the next command depends on the unknown status of those before.
     is_open: bool,
     /// What comes after the command before.
     before: After,
@@ -126,7 +126,7 @@ struct ActionReading<'r, 's> {
     has_succeeded: bool,
     /// Whether the command is a function of the script that ends with 0.
     calls_well: bool,
-    /// Whether nothing before may assign a variable that the text does not show.
+    /// Whether no earlier command may assign a variable without the text showing it.
     is_own: bool,
     /// Whether a signal has another action now.
     has_changed: bool,
@@ -167,7 +167,7 @@ impl<'r, 's> ActionReading<'r, 's> {
         }
         let place = &simple.place;
         self.calls_well = false;
-        // Not only if what is before succeeds.
+        // A command joined by `&&` runs only if those before it succeed.
         let is_joined = self.before == After::And || place.behind == Some(After::And);
         let is_open = is_joined && (self.is_open || place.behind.is_some() || self.has_not);
         let is_sure = place.depth == 0
@@ -195,7 +195,7 @@ impl<'r, 's> ActionReading<'r, 's> {
         self.may_fail |= is_test && !is_protected;
         self.is_open = is_test || self.before == After::And && self.is_open;
         self.before = simple.after;
-        // A variable that is not set may be an error.
+        // An unset variable may be an error.
         self.has_succeeded = self.is_simple
             && is_sure
             && matches!(simple.after, After::Next | After::And)
@@ -208,20 +208,20 @@ impl<'r, 's> ActionReading<'r, 's> {
             return TrapAction::Unknown;
         }
         let Some(word) = simple.words.get(1) else {
-            // That of the command before. In dash, it has that of before the signal.
+            // The status of the command before; in dash, that from before the signal.
             let is_zero = self.has_succeeded && self.around.is_bash;
             return if is_zero { TrapAction::Exit(true) } else { TrapAction::Unknown };
         };
         let raw = &self.text[word.span.clone()];
         match word.known().map(str::parse::<i64>) {
-            // A shell takes the last byte.
+            // A shell uses the last byte.
             Some(Ok(status)) if self.is_own || !raw.contains('$') => TrapAction::Exit(status & 0xff == 0),
             _ if self.has_succeeded && matches!(raw, "$?" | "\"$?\"") => TrapAction::Exit(true),
             _ => TrapAction::Unknown,
         }
     }
 
-    /// Notes that a signal has another action: that matters to the signals that come, not to this one.
+    /// Records that a signal has another action, which applies to later signals, not to this one.
     fn trap(&mut self, simple: &Simple<'_>) -> Option<TrapAction> {
         let word = |at: usize| simple.words.get(at).map(|word| word.known());
         let is_of_exit =
@@ -231,7 +231,7 @@ impl<'r, 's> ActionReading<'r, 's> {
         (!resets && is_of_exit || simple.words.len() < 3).then_some(TrapAction::Unknown)
     }
 
-    /// Returns what a function of the script does that is called.
+    /// Returns the effect of calling a function of the script.
     fn function(&mut self, name: &str, is_sure: bool) -> Option<TrapAction> {
         let body = match self.around.looked_up(name) {
             Ok(None) => return None,
@@ -241,7 +241,7 @@ impl<'r, 's> ActionReading<'r, 's> {
         match self.around.ends(body, self.depth + 1) {
             TrapAction::GoesOn => {
                 self.calls_well = succeeds(body);
-                // What it ends with is not known.
+                // Its status is unknown.
                 self.may_fail |= self.around.errexit && !self.calls_well;
                 None
             }
@@ -261,7 +261,7 @@ impl<'r, 's> ActionReading<'r, 's> {
         })
     }
 
-    /// Tells whether a `kill` only asks whether a program runs, or names a job, which may have ended.
+    /// Tells whether a `kill` only asks whether a program runs.
     fn is_question(&self, simple: &Simple<'_>) -> bool {
         simple.words.get(1).and_then(|word| word.known()) == Some("-0")
     }

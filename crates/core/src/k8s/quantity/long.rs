@@ -14,7 +14,7 @@ pub(super) struct Long {
 }
 
 impl Long {
-    /// Drops what is finer than `10^place`, away from zero.
+    /// Rounds to `10^place`, away from zero.
     pub(super) fn round_up(&mut self, place: i32) {
         let cut = i64::from(place).saturating_sub(self.exponent);
         let Ok(cut) = usize::try_from(cut) else { return };

@@ -1,4 +1,4 @@
-//! What is managed: the names of the objects, and how long certificates last.
+//! The settings of managed certificates: the names of the objects, and how long certificates last.
 
 use crate::certs::authority::Names;
 use crate::certs::plan::Lifetimes;
@@ -20,7 +20,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Names objects by their defaults for a Service.
+    /// Returns the settings for a Service, with the default names of the objects.
     #[must_use]
     pub fn new(names: Names) -> Self {
         Self {

@@ -12,10 +12,10 @@ use super::REQUEST_TIMEOUT;
 use jobgate_cluster::fetch::{self, Failure, Lines};
 use jobgate_cluster::{LONG_ENOUGH, Pause, chain};
 
-/// A watch without events for so long is opened again; the API server sends a bookmark every minute.
+/// A watch without events for this long is reopened; the API server sends a bookmark every minute.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Wakes the driver whenever an object changes, and now and then where it cannot be watched. Never returns.
+/// Wakes the driver whenever an object changes, and whenever its watch fails. Never returns.
 pub(super) async fn watch(client: Client, path: String, name: String, wake: Arc<Notify>) {
     let mut failing = false;
     let mut pause = Pause::between(Duration::from_millis(500), Duration::from_secs(5));

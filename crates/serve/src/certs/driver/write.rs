@@ -136,7 +136,7 @@ impl Driver {
         let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.settings.uri(kind));
         match self.write(Request::patch(uri), "merge-patch+json", &published.release()).await {
             Ok(()) => self.release_paces[index].note(uptime),
-            // There is a newer version, which the next look reads.
+            // There is a newer version; the next look reads it.
             Err(Failure::Status(StatusCode::CONFLICT)) => {}
             Err(failure) => drop(wrong.insert(format!(
                 "{} (patch)",

@@ -95,7 +95,7 @@ pub(super) fn agrees(observed: &Observed) -> CheckOutcome {
     Ok(vec![Note::warning(format!("they differ: {}", list(parts)))])
 }
 
-/// Returns where the certificates come from: by the Deployment, else by what is in the Secret.
+/// Returns the source of the certificates, by the Deployment, or else by the contents of the Secret.
 fn source(observed: &Observed, secret: &Value) -> Certificates {
     let has = |key: &str| !secret["data"][key].is_null();
     observed.certificates().unwrap_or_else(|| match has("tls.crt") && !has("ca.key") {
@@ -124,8 +124,8 @@ fn has_bundle(entries: &[Entry<'_>]) -> bool {
     entries.iter().any(|entry| entry.server_name().is_some() && entry.bundle().is_some())
 }
 
-/// Returns why a certificate is not trusted, as the API server verifies it for each webhook, and by which
-/// ones.
+/// Verifies a certificate as the API server does for each webhook, and returns the reasons for distrust, each
+/// with the names of the webhooks.
 fn distrust<'a>(
     entries: &[Entry<'a>],
     leaf: &CertificateDer<'_>,
@@ -221,7 +221,7 @@ pub(super) fn served(observed: &Observed) -> CheckOutcome {
             }
             Seen::Unread(unread) => {
                 let note = Note { text: format!("{at}: {unread}"), ..Note::unread(unread) };
-                // It may be out of reach from here only.
+                // It may be unreachable only from here.
                 notes.push(if matches!(unread, Unread::Failed(_)) { note.remedy(FROM_HERE) } else { note });
                 continue;
             }

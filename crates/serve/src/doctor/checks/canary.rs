@@ -14,7 +14,7 @@ use jobgate_core::judge::verdict::Verdict;
 use jobgate_core::kinds::registration::{labels, selects};
 use jobgate_core::text::value::Value;
 
-/// Why the API server gets no answer: words in its message, their meaning, and the remedy. The first match
+/// Causes of a failed call: words in the API server's message, their meaning, and the remedy. The first match
 /// counts.
 const CAUSES: &[(&[&str], &str, &str)] = &[
     (
@@ -84,7 +84,7 @@ const CAUSES: &[(&[&str], &str, &str)] = &[
 const OTHER_POLICY: &str =
     "a changed policy takes a minute or so to reach the pods; then see `policy-in-force`";
 
-/// How the names of exported policies begin.
+/// The prefix of the names of exported policies.
 const EXPORTED: &str = "jobgate-";
 
 /// The result of a canary.
@@ -181,7 +181,7 @@ fn is_ours(observed: &Observed, name: &str) -> bool {
     name.ends_with(".jobgate.dev") || observed.entries().any(|entry| entry.name() == name)
 }
 
-/// Judges the results that mean the same for both canaries; nothing if Jobgate denied it or it was admitted.
+/// Judges the results that mean the same for both canaries; `None` if Jobgate denied it or it was admitted.
 fn common(observed: &Observed, canary: &Canary) -> Option<Note> {
     let (place, text) = (&observed.place.canary_namespace, message(canary));
     match response(canary) {
@@ -219,8 +219,8 @@ fn failed_open(canary: &Canary, what: &str) -> Option<Note> {
     })
 }
 
-/// Returns the other configurations with webhooks that may change Jobs, after "another webhook", or how to find
-/// them.
+/// Returns a suffix for "another webhook" with the other configurations whose webhooks may change Jobs; empty
+/// if there are none or they are unknown.
 fn others(observed: &Observed) -> String {
     let Some(all) = observed.all[0].known() else { return String::new() };
     let has = |rule: &Value, key: &str, wanted: &[&str]| {
@@ -250,7 +250,7 @@ fn others(observed: &Observed) -> String {
 const OTHER_WEBHOOK: &str = "see what it does to Jobs, and whether that is intended: kubectl get \
     mutatingwebhookconfigurations; one whose name comes later is called later";
 
-/// Returns what the engine says of the canary as it would be stored, if it is still a Job.
+/// Returns the engine's verdict on the canary as it would be stored, if it is still a Job.
 fn as_stored(observed: &Observed, canary: &Canary) -> Option<Verdict> {
     let source = observed.policy.known()?;
     let policy = Policy::parse(&source.text, &source.name).ok()?;
@@ -412,7 +412,7 @@ pub(super) fn filled(observed: &Observed) -> CheckOutcome {
     left.dedup();
     Ok(vec![match left.is_empty() {
         true => Note::ok(format!("filled in for {}", list(&expected.fills))),
-        // It was called, and says so.
+        // Its warning shows that it was called.
         false if canary.warnings.iter().any(|warning| warning.contains("jobgate filled in")) => {
             Note::problem(format!(
                 "another webhook takes away what {} fills in{}",

@@ -15,9 +15,9 @@ use jobgate_report::plural;
 pub(super) const SUPPORTED: std::ops::RangeInclusive<u32> = 29..=37;
 /// Seconds that a request may take in all of admission: the API server allows 34 for kubectl and 60 at most.
 const REQUEST_SECONDS: u64 = 30;
-/// Number of namespaces that are listed.
+/// Maximum number of namespaces that a note lists.
 const MAX_LISTED_NAMESPACES: usize = 10;
-/// A timeout from this many seconds on is too long (Kubernetes, "Admission webhook good practices").
+/// A timeout of this many seconds or more is too long (Kubernetes, "Admission webhook good practices").
 const LONG_TIMEOUT: u64 = 10;
 
 pub(super) fn api_server(observed: &Observed) -> CheckOutcome {

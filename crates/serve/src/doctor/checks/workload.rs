@@ -1,4 +1,4 @@
-//! What runs in the namespace of the installation, and whether the API server can reach it.
+//! The workload in the namespace of the installation, and whether the API server can reach it.
 
 use super::super::examination::{CheckOutcome, Note};
 use super::super::observed::{DEPLOYMENT, Observed, container};
@@ -9,7 +9,7 @@ use jobgate_report::plural;
 
 /// This program's version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// From this number of restarts on there is a warning.
+/// Number of restarts that leads to a warning.
 const MANY_RESTARTS: u64 = 3;
 /// Name and default number of the container port that the API server calls.
 const PORT: (&str, u64) = ("webhook", 10250);

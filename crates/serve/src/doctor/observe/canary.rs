@@ -20,7 +20,8 @@ use jobgate_core::text::value::{Value, json};
 /// The field manager and name, for audit logs.
 pub(in crate::doctor) const MANAGER: &str = "jobgate-doctor";
 
-/// A Job that requests an accelerator, since some policies look at no other, and that is otherwise fine.
+/// Returns an otherwise valid Job that requests an accelerator, since some policies cover no other, with
+/// changes merged into it.
 fn job(change: &Value) -> Value {
     let mut job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": MANAGER, "labels": {"app.kubernetes.io/name": MANAGER}},
@@ -38,7 +39,7 @@ fn job(change: &Value) -> Value {
     job
 }
 
-/// Returns Jobs of which one should be denied: for its deadline, or for its restart policy.
+/// Returns two Jobs, one of which should be denied: for its deadline, or for its restart policy.
 fn bad() -> [Value; 2] {
     [job(&json!({})), job(&json!({"spec": {"template": {"spec": {"restartPolicy": null}}}}))]
 }

@@ -39,8 +39,8 @@ impl Ask<'_> {
         Ok(())
     }
 
-    /// Reads how many calls the API server has let fail open, by webhook, and how often it could not evaluate a
-    /// policy or a match condition, by [`POLICY`] or [`CONDITION`] and its name.
+    /// Reads how many of the API server's calls failed open, by webhook, and how often it could not evaluate
+    /// a policy or a match condition, by [`POLICY`] or [`CONDITION`] and its name.
     pub(super) async fn fail_open(&self) -> Seen<BTreeMap<String, u64>> {
         let mut counts = BTreeMap::new();
         let answer = self
@@ -67,7 +67,7 @@ impl Says {
     }
 }
 
-/// Returns what failed open, and the count of a line about that.
+/// Returns the key and the count of a metrics line about calls that failed open or failed evaluations.
 fn fail_open_of(line: &str) -> Option<(String, u64)> {
     let (metric, labels) = line.split_once('{')?;
     let of = |name| label(labels, name);

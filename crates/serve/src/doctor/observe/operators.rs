@@ -1,4 +1,4 @@
-//! Reads who acts as an operator in the cluster.
+//! Reads which accounts act as operators in the cluster.
 
 use super::{ApiCollection, Ask};
 use crate::doctor::observed::{Access, Operator, Seen, operators};

@@ -1,4 +1,4 @@
-//! Reads which of its permissions the pods' service account has.
+//! Checks which of the required permissions the pods' service account has.
 
 use futures::future::join_all;
 
@@ -9,7 +9,7 @@ use jobgate_core::kinds::Kind;
 use jobgate_core::text::value::{Value, json};
 
 impl Ask<'_> {
-    /// Asks which of the permissions the service account has.
+    /// Checks which of the permissions the service account has.
     pub(super) async fn may(&self, observed: &Observed, rights: Vec<Right>) -> Vec<(Right, Seen<bool>)> {
         let namespace = &observed.place.namespace;
         let named = |deployment: &Value| {

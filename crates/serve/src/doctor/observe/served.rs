@@ -1,4 +1,4 @@
-//! The certificates that are served where the configurations point to.
+//! The certificates served at the addresses in the configurations.
 
 use futures::future::join_all;
 use tokio::net::TcpStream;

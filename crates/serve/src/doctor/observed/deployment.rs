@@ -77,7 +77,7 @@ pub(in super::super) fn mounted(
         .components()
         .chain(rest.components())
         .collect();
-    // A path of a container: with `/`, wherever this runs.
+    // A path in a container has `/`, whatever system this runs on.
     let inside: Vec<_> = inside.iter().map(|part| part.to_string_lossy()).collect();
     let inside = inside.join("/");
     let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;

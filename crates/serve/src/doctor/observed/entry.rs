@@ -63,7 +63,7 @@ impl<'a> Entry<'a> {
         self.bundle().and_then(Result::ok).map(|pem| Root::read_all(&pem).0).unwrap_or_default()
     }
 
-    /// Returns whether it rejects requests without an answer, which is the default.
+    /// Returns whether requests are rejected if it does not answer, which is the default.
     #[must_use]
     pub fn fails_closed(self) -> bool {
         self.webhook["failurePolicy"] != "Ignore"

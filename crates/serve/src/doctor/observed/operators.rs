@@ -1,8 +1,9 @@
-//! The accounts that act as operators, told from what they may do.
+//! The accounts that act as operators, inferred from their permissions.
 //!
-//! No object says as whom its operator runs, and names of Deployments and accounts are anybody's choice. But who
-//! may write the status of a kind and create its children is its operator: users and queues have no use for
-//! both. A role for everything says nothing of whom it is bound to, so the status must be named.
+//! No object records the account of its operator, and the names of Deployments and accounts are arbitrary.
+//! But an account that may write the status of a kind and create its children is its operator: users and
+//! queues have no use for both. A role that allows everything does not identify an operator, so the status
+//! must be named.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub struct Operator {
     pub kinds: Vec<&'static str>,
 }
 
-/// Roles and what binds them: of the cluster, then of namespaces.
+/// Roles and their bindings: of the cluster, then of namespaces.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
     /// The ClusterRoles.
@@ -74,7 +75,7 @@ fn account(subject: &Value, binding: &Value) -> Option<String> {
     }
 }
 
-/// Tells whether somebody with these rules may write the status of a kind and create its children.
+/// Returns whether the rules allow writing the status of a kind and creating its children.
 fn operates(rules: &[&Value], kind: Kind) -> bool {
     let status = [format!("{}/status", kind.resource), format!("{}/*", kind.resource)];
     let writes = rules.iter().any(|rule| {

@@ -1,4 +1,4 @@
-//! Who may call: client certificates and bearer tokens.
+//! The authentication of clients: certificates and bearer tokens.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl Default for Authorities {
 
 impl Authorities {
     /// Accepts only certificates with one of these names: a DNS name or URI of the subjectAltName, or the
-    /// common name, compared whole. Without it, an authority that signs for others too (a cluster's does, for
-    /// every kubelet) does not show who calls.
+    /// common name, compared whole. Without it, the certificate of an authority that also signs for others (a
+    /// cluster's signs for every kubelet) does not identify the caller.
     #[must_use]
     pub fn naming(mut self, names: Vec<String>) -> Self {
         self.names = names;
@@ -102,8 +102,8 @@ impl Authorities {
 }
 
 impl ClientCertVerifier for Authorities {
-    /// No hints: they would have to outlive a replacement. A client with a single certificate sends it
-    /// anyway.
+    /// No hints: they would have to outlive a replacement of the authorities. A client with a single
+    /// certificate sends it anyway.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,4 +1,4 @@
-//! A certificate made on the spot, for trying things out on one machine.
+//! A certificate that is made at startup, for development on one machine.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use rcgen::{
 
 use super::CertificateError;
 
-/// A certificate made on the spot, for trying things out on one machine.
+/// A certificate that is made at startup, for development on one machine.
 #[derive(Clone, Debug)]
 pub struct Development {
     /// The authority, in PEM: what goes into `caBundle`.

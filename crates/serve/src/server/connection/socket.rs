@@ -1,4 +1,4 @@
-//! The sockets: one with a cap until its handshake is over, and one that notes what HTTP/1 is doing on it.
+//! The sockets: one with a cap until its handshake is over, and one that tracks the state of HTTP/1 on it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,7 +22,7 @@ const MISFRAMED: &[u8] = b"\0\r\n\r\n";
 
 /// A socket that knows whether unread data has arrived.
 pub(in crate::server) trait Arrivals {
-    /// Asks the system instead of the runtime, which learns of data later.
+    /// Asks the operating system instead of the runtime, which notices data later.
     fn has_arrivals(&self) -> bool;
 }
 
@@ -38,8 +38,8 @@ impl Arrivals for TlsStream<Capped> {
     }
 }
 
-/// A socket from which no more is read than a handshake needs. rustls would buffer 64 KiB of an endless one,
-/// for each connection.
+/// A socket from which no more bytes are read than a handshake needs. rustls would buffer 64 KiB of an
+/// endless one, for each connection.
 pub(in crate::server) struct Capped {
     stream: TcpStream,
     left: usize,
@@ -170,7 +170,7 @@ impl<IO> ObservedSocket<IO> {
         if now.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    /// The client reads its answer.
+    /// Enters [`Phase::Writing`] if the connection was idle: the client is reading its answer.
     fn wrote(&self) {
         if self.activity.phase() == Phase::Idle {
             self.activity.set(Phase::Writing);

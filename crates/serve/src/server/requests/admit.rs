@@ -15,7 +15,7 @@ use super::Site;
 use jobgate_core::admission::{Answer, Endpoint, Estimate};
 
 impl<A: Application> Site<A> {
-    /// Waits a little for a turn and memory to evaluate a body.
+    /// Waits for a limited time for a turn and memory to evaluate a body.
     pub(super) async fn admit(
         &self,
         endpoint: Endpoint,
@@ -45,7 +45,7 @@ impl<A: Application> Site<A> {
         timeout(self.queue_time(deadline), all).await.unwrap_or(Err(Unfit::Now))
     }
 
-    /// Takes a turn, and waits in line for it in the name of whoever sent the body.
+    /// Takes a turn, or waits in the queue for one on behalf of the user and namespace in the body.
     pub(super) async fn wait(
         &self,
         queue: &ReviewQueue,
@@ -58,7 +58,7 @@ impl<A: Application> Site<A> {
             return permit;
         }
         let Estimate { user, namespace, dry_run, weight: looked, .. } = self.estimate(body);
-        // Small bodies were given the most that any has.
+        // Small bodies were given the maximum weight for their size.
         let (weight, memory) = (weight.min(looked), memory.min(looked));
         queue.take(Bid { source, user, namespace, dry_run, weight, memory }).await
     }
@@ -94,16 +94,16 @@ impl<A: Application> Site<A> {
 
 /// Why a body is not evaluated.
 pub(super) enum Unfit {
-    /// Others are, and have been for too long.
+    /// Other reviews have taken the capacity for too long.
     Now,
-    /// It is too heavy: what the application answers to that.
+    /// It is too heavy: the application's answer to that.
     Ever(Option<Answer>),
     /// Weighing it has failed.
     Unknown,
 }
 
-/// Permission to evaluate. What an evaluation takes is taken until it has ended, even if nobody waits for it
-/// any more.
+/// Permission to evaluate. Its resources are held until the evaluation has ended, even if nothing waits for
+/// it any more.
 pub(super) struct Permits {
     pub(super) _review: Permit,
     pub(super) _long: Option<Permit>,
@@ -112,6 +112,6 @@ pub(super) struct Permits {
     pub(super) inline: Option<usize>,
 }
 
-/// How many bodies are weighed at the same time that take longer than may be taken from a thread that serves
-/// connections. Addresses take turns.
+/// Maximum number of bodies weighed at the same time that would block a thread that serves connections for
+/// too long. Addresses take turns.
 pub(super) const WEIGHED_AT_ONCE: usize = 2;

@@ -8,7 +8,7 @@ use crate::value::Value;
 use crate::yaml::tree::{NodeKind, Style};
 
 impl Editor<'_> {
-    /// Adds a key to a mapping: where [`Editor::above`] says, or as its last.
+    /// Adds a key to a mapping: at the place from [`Editor::above`], or as its last.
     pub(super) fn add_key(&self, mapping: usize, key: &str, value: &Value) -> Splices {
         let node = self.tree.node(mapping);
         let look = self.look(mapping);

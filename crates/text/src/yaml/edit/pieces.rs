@@ -31,7 +31,7 @@ impl TextPiece {
 }
 
 impl Pieces {
-    /// Starts with a text of so many bytes.
+    /// Starts with a text of `len` bytes.
     pub(super) fn whole(len: usize) -> Self {
         Self(vec![TextPiece::Kept(0..len)])
     }

@@ -126,8 +126,8 @@ impl Editor<'_> {
     }
 }
 
-/// Writes a text as the block scalar `|` that is there, with its header and indentation. Nothing if it would not
-/// be read as the same text.
+/// Writes a text in the form of the old block scalar `|`, with its header and indentation. Nothing if it would
+/// not be read as the same text.
 fn literal(old: &str, new: &str) -> Option<String> {
     if old.contains('\r') {
         let plain = old.replace("\r\n", "\n");
@@ -139,7 +139,7 @@ fn literal(old: &str, new: &str) -> Option<String> {
     let text = match sign {
         "|" => new.strip_suffix('\n')?,
         "|-" => new,
-        // Others say how deep it is, or keep what is behind the last line.
+        // Other headers set the indentation, or keep what follows the last line.
         _ => return None,
     };
     let is_odd = |char: char| {

@@ -9,8 +9,8 @@ use std::ops::Range;
 use crate::yaml::document::Document;
 use crate::yaml::tree::{NodeKind, Style, SyntaxTree};
 
-/// Returns where the block of text is that ends with the text of a document, if clients differ about its last
-/// line break.
+/// Returns the block of text that ends with the text of a document, if clients differ about its last line
+/// break.
 pub(super) fn open_end(text: &str, document: &Document) -> Option<Range<usize>> {
     if document.is_json() || text.ends_with(['\n', '\r']) {
         return None;
@@ -27,7 +27,7 @@ pub(super) fn open_end(text: &str, document: &Document) -> Option<Range<usize>> 
     (is_last && !header.contains('-')).then_some(span)
 }
 
-/// Tells whether something is behind the value of a document that is neither space nor comment.
+/// Tells whether the value of a document is followed by anything other than space and comments.
 pub(super) fn has_more(text: &str, document: &Document) -> bool {
     if document.is_json() || document.is_empty() {
         return false;

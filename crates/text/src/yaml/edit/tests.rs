@@ -123,7 +123,7 @@ fn what_is_short_goes_above_what_is_long() {
     );
 }
 
-/// kubectl adds a line break to the last line, other clients do not: for both the value stays.
+/// kubectl adds a line break to the last line, other clients do not: the value stays the same for both.
 #[test]
 fn nothing_is_written_below_a_text_that_ends_with_the_file() {
     let open = "a: 1\nb:\n- n: x\n  v: |\n    one\n    two";
@@ -134,10 +134,10 @@ fn nothing_is_written_below_a_text_that_ends_with_the_file() {
     let list = "- |\n  one";
     assert_eq!(try_make(list, &[Op::Add(p("/1", list), json!(1))]), Err(Withheld::Layout(p("/1", list))));
     check(list, &[Op::Add(p("/0", list), json!(1))], "- 1\n- |\n  one");
-    // What follows would end with the file.
+    // The text before it would end with the file.
     let before = "a: |\n  one\nb: 1";
     assert_eq!(try_make(before, &[Op::Remove(p("/b", before))]), Err(Withheld::Layout(p("/b", before))));
-    // Removed or replaced on purpose, and texts about which all agree.
+    // Removed or replaced on purpose, and texts that all clients read alike.
     remove("a: 1\nb: |\n  one", "/b", "a: 1");
     replace("a: 1\nb: |\n  one", "/b", json!(2), "a: 1\nb: 2");
     add("a: |-\n  one", "/b", json!(1), "a: |-\n  one\nb: 1");
@@ -276,10 +276,10 @@ fn a_key_is_renamed_where_it_stands() {
     renamed("wrong: 1\n", "/wrong", "on", "\"on\": 1\n");
     renamed("? wrong\n: 1\n", "/wrong", "right", "? right\n: 1\n");
     renamed("wrong: &a {x: 1}\nb: *a\n", "/wrong", "right", "right: &a {x: 1}\nb: *a\n");
-    // A key that stands there twice, or with an anchor, is moved.
+    // A key that is duplicate, or has an anchor, is moved.
     renamed("wrong: 1\nb: 2\nwrong: 3\n", "/wrong", "right", "b: 2\nright: 3\n");
     renamed("&k wrong: 1\nb: 2\n", "/wrong", "right", "b: 2\nright: 1\n");
-    // What merges in from elsewhere is no key to rename, and another value is no renaming.
+    // A merged key cannot be renamed, and another value is not a renaming.
     let merged = "base: &b {wrong: 1}\nuse:\n  <<: *b\n  c: 1\n";
     let ops = [Op::Add(p("/use/right", merged), json!(1)), Op::Remove(p("/use/wrong", merged))];
     assert!(matches!(try_make(merged, &ops), Err(Withheld::Shared(_))));

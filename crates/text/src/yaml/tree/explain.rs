@@ -82,7 +82,7 @@ fn expected_key(first: Option<char>) -> &'static str {
     }
 }
 
-/// Returns the message of an error that says the same wherever it is.
+/// Returns the message of an error if it does not depend on the place.
 fn plain(kind: &ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::TabNotAllowed | ErrorKind::TabInPlainScalar => "tab where a space is required",

@@ -1,21 +1,21 @@
-//! A list of nodes that does not move when it grows, in 16 bytes for each.
+//! A list of nodes that does not move when it grows, with 16 bytes per node.
 
 use super::{NodeKind, Style, SyntaxNode, Tag};
 
 /// Nodes in a piece; a power of two.
 const PIECE: usize = 4096;
 
-/// Nodes, in pieces of a fixed size. A vector that grows has its old and its new copy at once, three times what
-/// it holds, and the text of a large document has a node for every second byte.
+/// Nodes, in pieces of a fixed size. A growing vector has its old and its new copy in memory at once, three
+/// times what it holds, and a large document may have a node for every second byte.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeStorage {
     /// All but the last one are full.
     pieces: Vec<Vec<Packed>>,
-    /// Of nodes that need more room.
+    /// The rest of the nodes that need more room.
     more: Vec<More>,
 }
 
-/// A node without what follows from the rest.
+/// A node without the fields that follow from the others.
 #[derive(Clone, Copy, Debug)]
 struct Packed {
     start: u32,
@@ -26,7 +26,8 @@ struct Packed {
     bits: u32,
 }
 
-/// What is not in a [`Packed`]: text that is not what stands there, as with escapes, and wide tags and anchors.
+/// The fields that a [`Packed`] lacks: for text that differs from the source, as with escapes, and for wide
+/// tags and anchors.
 #[derive(Clone, Copy, Debug)]
 struct More {
     owned: bool,
@@ -110,7 +111,7 @@ impl NodeStorage {
         self.pieces[at / PIECE][at % PIECE] = self.pack(at, &node, more);
     }
 
-    /// Returns a node, which is there.
+    /// Returns a node, which must exist.
     pub(super) fn at(&self, at: usize) -> SyntaxNode {
         self.unpack(at, self.pieces[at / PIECE][at % PIECE])
     }
@@ -124,7 +125,7 @@ impl NodeStorage {
         self.pieces.iter().flatten().enumerate().map(|(at, packed)| self.unpack(at, *packed))
     }
 
-    /// Packs a node; `known` is what it already has in `more`.
+    /// Packs a node; `known` is the index that it already has in `more`.
     fn pack(&mut self, at: usize, node: &SyntaxNode, known: Option<u32>) -> Packed {
         let width = node.content - node.start;
         let link = match node.kind {
@@ -174,7 +175,7 @@ impl NodeStorage {
             NodeKind::Mapping | NodeKind::Sequence => node.next = link,
             NodeKind::Alias => node.text = link,
             NodeKind::Scalar => {
-                // The text is what stands there, without its quotes.
+                // The text is that of the source, without its quotes.
                 let quote = u32::from(matches!(style, Style::Single | Style::Double));
                 node.text = node.content + quote;
                 node.text_len = end.saturating_sub(node.text + quote);
@@ -260,7 +261,7 @@ mod tests {
         }
         for (at, node) in put.iter_mut().enumerate() {
             assert_eq!(format!("{:?}", nodes.at(at)), format!("{node:?}"));
-            // What it has more is not put down again.
+            // What it has in `more` is not added again.
             let more = nodes.more.len();
             nodes.update(at, |node| node.tag = Tag::Str);
             node.tag = Tag::Str;

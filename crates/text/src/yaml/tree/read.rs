@@ -18,7 +18,7 @@ use crate::yaml::error::SyntaxError;
 use crate::yaml::limits::Limits;
 use crate::yaml::quoted::{CoveredSource, Covers, apostrophes, is_covered};
 
-/// What an event costs, with the tokens that it is made of.
+/// The steps for an event, with the tokens that it is made of.
 const STEPS_PER_EVENT: u64 = 4;
 pub(super) const UNCLOSED_QUOTE: &str = "the quote is never closed";
 
@@ -43,7 +43,7 @@ pub(in crate::yaml) fn read(
         Err(TryLoadError::Receiver(error)) => Err(error),
         Err(TryLoadError::Scan(error)) => {
             let explained = explain(&error, source, limits, &reader.builder);
-            // The second reading takes its room.
+            // Make room for the second reading.
             drop(reader);
             if is_strict(error.kind()) {
                 read_covered(source, options, limits, explained)
@@ -65,8 +65,8 @@ fn is_strict(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Reads a text again with quoted text of several lines covered, which the parser may reject. `rejected` is
-/// its first error.
+/// Reads a text again with quoted text of several lines covered, which the parser may reject. `refused` is its
+/// first error.
 fn read_covered(
     source: &str,
     options: Options,

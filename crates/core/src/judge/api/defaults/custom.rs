@@ -54,8 +54,8 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
     }
 }
 
-/// Tells whether a mapping has nothing but `null` under names that the schema does not have, which the server
-/// drops.
+/// Tells whether a mapping has only `null` values, under names that the schema does not have. The server drops
+/// those.
 fn is_bare(schema: &Schema, id: Id, entries: &Entries<'_>) -> bool {
     let is_known = |name: &str| match schema.shape(id) {
         SchemaShape::Object(fields) => fields.get(name).is_some(),

@@ -35,12 +35,12 @@ impl StructureWalk<'_> {
         let (_, at, field) = holders
             .filter_map(|(at, fields)| Some((distance(&at, parent), at, fields.get(key)?)))
             .min_by(|left, right| left.0.cmp(&right.0))?;
-        // One who has written it there as well did not mean that place, nor one beside.
+        // The author did not mean a place that already has the field, nor one in another group of pods.
         let is_free = at.find(self.object).is_none_or(|home| home.get(key).is_none());
         (is_free && !is_beside(kind, &at, parent) && self.fits(field, value)).then_some(at)
     }
 
-    /// Tells whether a value has the shape of a field, and no other keys than it may have.
+    /// Tells whether a value has the shape of a field, and no unknown keys.
     pub(super) fn fits(&self, id: Id, value: &Value) -> bool {
         meter::spend(1);
         match (self.schema.shape(id), value) {

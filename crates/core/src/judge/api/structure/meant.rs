@@ -14,9 +14,9 @@ use crate::text::value::{Map, Value, json};
 const MAX_MOVED_FIELDS: usize = 3;
 
 impl StructureWalk<'_> {
-    /// Returns the level and message for a field of a custom resource that is like no other: a release of the
-    /// operator that Jobgate does not know may have it. Nothing for a body that is answered as by the release
-    /// that it knows, and for metadata, which no operator defines.
+    /// Returns the level and message for a field of a custom resource that resembles no other: a release of the
+    /// operator that Jobgate does not know may have it. Nothing for a strict request body, which is answered as
+    /// by the known release, and for metadata, which no operator defines.
     pub(super) fn of_release(&self, key: &str, at: &Pointer) -> Option<(Level, String)> {
         let is_metadata =
             at.tokens().iter().any(|token| matches!(token, Token::Key(key) if *key == "metadata"));
@@ -105,8 +105,9 @@ impl StructureWalk<'_> {
         }
     }
 
-    /// Tells whether a field may be given the name of a similar one: if the value has its type, and the name is a
-    /// misspelling. Text under a longer name has another form: `runtimeEnv` was base64, `runtimeEnvYAML` is YAML.
+    /// Tells whether a field may be renamed to a similar one: if the value has its type, and the name is a
+    /// misspelling. Text under a longer name has another format: `runtimeEnv` was base64, `runtimeEnvYAML` is
+    /// YAML.
     pub(super) fn may_be_renamed(
         &self,
         key: &str,
@@ -118,7 +119,7 @@ impl StructureWalk<'_> {
         self.fits(field, value) && self.has_type(field, value) && !(is_text && name.starts_with(key))
     }
 
-    /// Tells whether a scalar has the type of a field, or is one that has another finding for it.
+    /// Tells whether a scalar has the type of a field, or gets a finding of its own for a wrong type.
     fn has_type(&self, id: Id, value: &Value) -> bool {
         match self.schema.shape(id) {
             SchemaShape::Text | SchemaShape::Choice | SchemaShape::Time => value.is_string(),

@@ -33,7 +33,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the reason as the API has it: `FieldValueRequired`.
+    /// Returns the API's name of the reason, such as `FieldValueRequired`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,12 +74,12 @@ pub struct Cause {
     pub reason: Reason,
     /// The server's message, without the field: `Required value: valid values: "OnFailure", "Never"`.
     pub message: String,
-    /// The items of a list that it is about, if they are many.
+    /// The items of a list that it is about, if there are many.
     pub items: Option<Box<Items>>,
 }
 
 impl Cause {
-    /// Leaves only these items, with the path of the first of them; tells whether none is left.
+    /// Keeps only these items, with the path of the first one; tells whether none is left.
     pub(in crate::judge::api) fn keep(&mut self, kept: Option<(Items, Pointer)>) -> bool {
         let Some((items, path)) = kept else { return true };
         self.pointer = items.of_first(&path, &self.pointer);
@@ -125,8 +125,8 @@ pub(super) trait CausePlace {
     /// Returns its pointer.
     fn pointer(&self) -> Pointer;
 
-    /// Hashes the place without the steps that differ between items, and adds those to `item`; tells whether it
-    /// can.
+    /// Hashes the place without the steps that differ between items, and adds those to `item`; `false` if it
+    /// cannot.
     fn pattern<'s>(&'s self, _: &mut Vec<fold::ItemStep<'s>>, _: &mut DefaultHasher) -> bool {
         false
     }
@@ -138,11 +138,11 @@ impl CausePlace for Pointer {
     }
 }
 
-/// What a cause says besides the value.
+/// The part of a cause's message after the value.
 #[derive(Clone, Copy, Hash)]
 enum Detail<'d> {
     Text(&'d str),
-    /// Which values there are. The text is made only for what is not counted.
+    /// The supported values. Their text is built only for causes that are not just counted.
     OneOf(&'d [&'d str]),
 }
 
@@ -162,27 +162,27 @@ impl<'d> Detail<'d> {
 #[derive(Debug, Default)]
 pub(super) struct Causes {
     found: Folded<Cause>,
-    /// Places that the server calls by another one.
+    /// Places that the server names differently, with the place that it names.
     renamed: Vec<(Pointer, Pointer)>,
-    /// What is returned instead of a cause that is only counted.
+    /// Returned in place of a cause that is only counted.
     counted: Option<Cause>,
-    /// What was counted for an item, while that is noted.
+    /// The counts for the current item, while they are recorded.
     noted: Option<Noted>,
 }
 
-/// What was counted for an item of a list.
+/// The causes that were only counted for an item of a list.
 #[derive(Debug)]
 struct Noted {
-    /// How many steps are before the index of the item.
+    /// The number of differing steps before the index of the item.
     before: usize,
     index: usize,
-    /// As what, and for which steps.
+    /// The hash and the differing steps of each.
     counted: Vec<(u64, Vec<fold::ItemStep<'static>>)>,
-    /// Whether that is all: nothing was said, and nothing was counted that is elsewhere.
+    /// Whether that is complete: no cause was reported, and none was counted outside the item.
     is_all: bool,
 }
 
-/// How much is noted for an item: one with a long list in it is not looked at twice.
+/// Maximum causes recorded for an item. An item with more, such as a long nested list, is not repeated.
 const MOST_NOTED: usize = 64;
 
 impl Noted {
@@ -210,7 +210,7 @@ impl Causes {
         self.found.into_vec()
     }
 
-    /// Returns how many there were so far.
+    /// Returns the number of causes so far.
     pub(super) fn len(&mut self) -> usize {
         self.found.newest().0
     }
@@ -227,8 +227,8 @@ impl Causes {
         self.renamed.pop();
     }
 
-    /// Checks the items of a list that can be read. What was counted for one is counted again for the next if that
-    /// is the same, and is not the last such one in a row: there may be hundreds of thousands.
+    /// Checks the readable items of a list. In a row of equal items, the counts of one are repeated for the next
+    /// instead of checking it, except for the last of the row: there may be hundreds of thousands.
     pub(super) fn of_items<'p, 'v>(
         &mut self,
         list: &'p ObjectPart<'_, 'v>,
@@ -237,7 +237,7 @@ impl Causes {
         self.of(list, list.readable_with_index(), check);
     }
 
-    /// As [`Causes::of_items`], of all items: where something is said of several, or of the list.
+    /// Like [`Causes::of_items`], for all items: for checks that concern several items, or the list.
     pub(super) fn of_all_items<'p, 'v>(
         &mut self,
         list: &'p ObjectPart<'_, 'v>,
@@ -266,7 +266,7 @@ impl Causes {
             {
                 continue;
             }
-            // The first of a row may be no duplicate where the second one is.
+            // The first of a row may not be a duplicate where the second one is.
             let is_second = previous.is_some() && previous == item.value;
             previous = item.value;
             self.noted = is_second.then(|| Noted { before, index, counted: Vec::new(), is_all: true });
@@ -280,7 +280,7 @@ impl Causes {
         }
     }
 
-    /// Counts for another item what was counted for one.
+    /// Repeats the counts of one item for another.
     fn count_again(&mut self, noted: &mut Noted, index: usize) -> bool {
         for (_, steps) in &mut noted.counted {
             if let Some(step) = steps.get_mut(noted.before) {
@@ -364,14 +364,14 @@ impl Causes {
         }
     }
 
-    /// As [`Causes::format`]; an empty string is fine.
+    /// Like [`Causes::format`], but allows an empty string.
     pub(super) fn format_if_set(&mut self, field: &ObjectPart<'_, '_>, check: fn(&str) -> Vec<String>) {
         if !field.text().is_empty() {
             self.format(field, check);
         }
     }
 
-    /// As [`Causes::format`]; an empty string is missing.
+    /// Like [`Causes::format`], but reports an empty string as missing.
     pub(super) fn required_format(&mut self, field: &ObjectPart<'_, '_>, check: fn(&str) -> Vec<String>) {
         self.required_text(field);
         self.format_if_set(field, check);
@@ -389,7 +389,7 @@ impl Causes {
         self.push(Reason::Invalid, at, &quoted(text), detail)
     }
 
-    /// As [`Causes::invalid_text`], for each message.
+    /// Like [`Causes::invalid_text`], for each message.
     pub(super) fn invalid_texts(&mut self, at: &dyn CausePlace, text: &str, messages: Vec<String>) {
         for message in messages {
             self.invalid_text(at, text, &message);
@@ -407,7 +407,7 @@ impl Causes {
         self.push(Reason::Invalid, at, shown, detail)
     }
 
-    /// Reports an invalid number, also an unset one, which is zero.
+    /// Reports an invalid number; an unset one is zero.
     pub(super) fn invalid_number(&mut self, at: &dyn CausePlace, number: i64, detail: &str) {
         self.push(Reason::Invalid, at, &number.to_string(), detail);
     }
@@ -428,19 +428,19 @@ impl Causes {
         }
     }
 
-    /// As [`Causes::one_of`], where the server names another place.
+    /// Like [`Causes::one_of`], where the server names another place.
     pub(super) fn one_of_at(&mut self, at: &dyn CausePlace, field: &ObjectPart<'_, '_>, known: &[&str]) {
         if is_other(field, known) {
             self.unsupported(at, &shown(field), known).pointer = field.pointer();
         }
     }
 
-    /// As [`Causes::invalid`], where the server names another place.
+    /// Like [`Causes::invalid`], where the server names another place.
     pub(super) fn invalid_at(&mut self, at: &dyn CausePlace, field: &ObjectPart<'_, '_>, detail: &str) {
         self.push(Reason::Invalid, at, &shown(field), detail).pointer = field.pointer();
     }
 
-    /// As [`Causes::one_of`]; a field that is unset is fine.
+    /// Like [`Causes::one_of`], but allows an unset field.
     pub(super) fn one_of_if_set(&mut self, field: &ObjectPart<'_, '_>, known: &[&str]) {
         if field.is_set() {
             self.one_of(field, known);

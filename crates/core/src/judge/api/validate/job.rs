@@ -8,7 +8,7 @@ use super::{pod, selector};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
-/// What the server says of what only an Indexed Job has.
+/// The server's message for fields that only an Indexed Job may set.
 pub(in crate::judge::api) const NOT_INDEXED: &str = "requires indexed completion mode";
 
 pub(super) fn job(object: &ObjectPart<'_, '_>, causes: &mut Causes) {
@@ -178,7 +178,7 @@ fn managed_by(field: &ObjectPart<'_, '_>, causes: &mut Causes) {
 
 fn indexes(spec: &ObjectPart<'_, '_>, causes: &mut Causes) {
     const MAX_INDEXES: i64 = 100_000;
-    /// With more completions than [`MAX_INDEXES`] and a backoff limit per index.
+    /// The limit with more completions than [`MAX_INDEXES`] and a backoff limit per index.
     const MAX_FAILED: i64 = 10_000;
     let mode = spec.get("completionMode");
     let (completions, parallelism) = (spec.get("completions"), spec.get("parallelism"));

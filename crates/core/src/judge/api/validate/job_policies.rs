@@ -8,7 +8,7 @@ use super::seen::SeenValues;
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 
-/// What the server says of a name that no container has.
+/// The server's message for a name that no container has.
 pub(in crate::judge::api) const NO_CONTAINER: &str =
     "must be one of the container or initContainer names in the pod template";
 

@@ -10,7 +10,7 @@ use crate::judge::fold;
 use crate::kinds::whole;
 use crate::text::pointer::Pointer;
 
-/// A place of an object. Most of the hundreds that validation reads do not exist, so it has no pointer yet.
+/// A place of an object. It has no pointer yet: most of the hundreds that validation reads do not exist.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectPart<'p, 'v> {
     /// The place.
@@ -20,7 +20,7 @@ pub(super) struct ObjectPart<'p, 'v> {
 }
 
 impl<'v> ObjectPart<'_, 'v> {
-    /// Returns the whole of an object.
+    /// Returns the root of an object.
     pub(super) fn root(object: &'v Stored<'v>) -> Self {
         Self { place: ApiPlace::ROOT, value: Some(object) }
     }
@@ -48,20 +48,20 @@ impl<'v> ObjectPart<'_, 'v> {
         })
     }
 
-    /// Returns the items that can be read as mappings, if it is a list: of one of another type, that is all there is
-    /// to say.
+    /// Returns the items that can be read as mappings, if it is a list. Items of another type only get a finding
+    /// for their type.
     pub(super) fn readable(&self) -> impl Iterator<Item = ObjectPart<'_, 'v>> {
         self.readable_with_index().map(|(_, item)| item)
     }
 
-    /// As [`ObjectPart::readable`], each with its index.
+    /// Like [`ObjectPart::readable`], each with its index.
     pub(super) fn readable_with_index(&self) -> impl Iterator<Item = (usize, ObjectPart<'_, 'v>)> {
         let is_readable =
             |item: &ObjectPart<'_, 'v>| item.is_mapping() || item.value.is_some_and(Stored::is_null);
         self.items().enumerate().filter(move |(_, item)| is_readable(item))
     }
 
-    /// Returns how many steps of its place differ between items of lists.
+    /// Returns the number of its steps that differ between items of lists.
     pub(super) fn differing(&self) -> usize {
         let mut steps = Vec::new();
         self.place.differing(&mut steps);

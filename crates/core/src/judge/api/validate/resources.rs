@@ -103,13 +103,13 @@ pub(super) fn quantity(name: &str, field: &ObjectPart<'_, '_>, quantity: &Quanti
     }
 }
 
-/// The most names that a message lists.
+/// Maximum names that a message lists.
 const MOST_LISTED: usize = 64;
 
 /// Checks `resources` of a container.
 pub(super) fn of_container(resources: &ObjectPart<'_, '_>, claims: &BTreeSet<&str>, causes: &mut Causes) {
     requirements(resources, container_resource_name, causes);
-    // With each request, with none, which is all of them, and with any.
+    // Claims by name and request, claims without a request (which means all of them), and all claims.
     let (mut seen, mut whole, mut any) =
         (SeenValues::default(), SeenValues::default(), SeenValues::default());
     let mut listed: Option<String> = None;
@@ -137,7 +137,7 @@ pub(super) fn of_container(resources: &ObjectPart<'_, '_>, claims: &BTreeSet<&st
                 let known = match known.len() {
                     0 => " which is empty".to_owned(),
                     1..=MOST_LISTED => format!(": {}", known.join(", ")),
-                    // The server lists all: here it would be a long text for each claim.
+                    // The server lists all names; here that would be a long text for each claim.
                     all => format!(": {}, … ({all} names)", known[..MOST_LISTED].join(", ")),
                 };
                 format!("must be one of the names in pod.spec.resourceClaims{known}")
@@ -147,7 +147,7 @@ pub(super) fn of_container(resources: &ObjectPart<'_, '_>, claims: &BTreeSet<&st
     }
 }
 
-/// Checks `resources` of a pod spec, which hold only what all its containers share.
+/// Checks `resources` of a pod spec, which may only have resources that its containers can share.
 pub(super) fn of_pod(resources: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if !resources.is_set() {
         return;
@@ -166,11 +166,11 @@ pub(super) fn of_pod(resources: &ObjectPart<'_, '_>, causes: &mut Causes) {
     );
 }
 
-/// Checks what a pod gives its containers against what they ask for.
+/// Checks the pod's requests and limits against those of its containers.
 pub(super) fn of_pod_and_containers<'a>(spec: &ObjectPart<'_, 'a>, causes: &mut Causes) {
     let read = |field: &ObjectPart<'_, '_>| field.value.and_then(|value| value.quantity().ok());
     let resources = spec.get("resources");
-    // What containers have of each resource that the pod names, with their index.
+    // The containers' quantities of each resource that the pod sets, with the container's index.
     let of_containers = |list: &'static str| {
         let mut all: HashMap<&str, Vec<(usize, Quantity)>> =
             resources.get(list).entries().map(|(name, _)| (name, Vec::new())).collect();

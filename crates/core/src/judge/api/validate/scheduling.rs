@@ -12,7 +12,7 @@ pub(super) fn spread<'a>(constraints: &ObjectPart<'_, 'a>, causes: &mut Causes) 
     let both = |constraint: &ObjectPart<'_, 'a>| {
         (constraint.get("topologyKey").text(), constraint.get("whenUnsatisfiable").text())
     };
-    // Where the last one of each is.
+    // The index of the last constraint of each pair.
     let mut last: HashMap<(&str, &str), usize> = HashMap::new();
     last.extend(constraints.items().enumerate().map(|(index, constraint)| (both(&constraint), index)));
     causes.of_all_items(constraints, |constraint, index, causes| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// The most values that are searched one by one.
+/// Maximum values that are searched one by one.
 const FEW: usize = 16;
 
 /// Values that were seen.

@@ -219,8 +219,8 @@ fn queue(kind: Kind, new: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes:
     }
 }
 
-/// Reports the fields that a schema lets nobody change. A rule that compares with the old value is not evaluated
-/// where there was none, or is none any more.
+/// Reports changes of fields that the schema makes immutable. Such a rule compares with the old value, so it is
+/// not evaluated where either value is missing.
 fn unchanged(kind: Kind, new: &ObjectPart<'_, '_>, old: &ObjectPart<'_, '_>, causes: &mut Causes) {
     for (path, message) in kind.immutable {
         let (after, before) = (new.at(path), old.at(path));

@@ -43,7 +43,7 @@ const SOURCES: [(&str, &str); 30] = [
     ("image", "image"),
 ];
 
-/// Checks the volumes, and returns the names of the sound ones: mounts of any other are not found. The flag
+/// Checks the volumes, and returns the names of the valid ones: mounts of any other are not found. The flag
 /// marks those that can be block devices.
 pub(super) fn all<'a>(volumes: &ObjectPart<'_, 'a>, causes: &mut Causes) -> BTreeMap<&'a str, bool> {
     let mut known = BTreeMap::new();
@@ -91,7 +91,7 @@ fn need(source: &ObjectPart<'_, '_>, fields: &[&'static str], causes: &mut Cause
     }
 }
 
-/// The fields that sources need, of which no more is validated.
+/// The required fields of sources that have no other validation.
 const NEEDED: [(&str, &[&str]); 14] = [
     ("awsElasticBlockStore", &["volumeID"]),
     ("azureDisk", &["diskName", "diskURI"]),
@@ -405,7 +405,7 @@ fn ephemeral(source: &ObjectPart<'_, '_>, causes: &mut Causes) {
     let said = spec.pointer().key("resources[storage]");
     match storage.value.and_then(|value| value.quantity().ok()) {
         None if !storage.is_set() => {
-            // The server names what is missing otherwise than what is wrong.
+            // The server names a missing value differently from a wrong one.
             let said = spec.pointer().key("resources[storage]");
             causes.required(&said, "").pointer = spec.get("resources").pointer();
         }
