@@ -65,11 +65,11 @@ impl From<Exit> for ExitCode {
 
 /// A file to read, named by the user, or by a configuration that was found.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub(crate) struct Source {
     /// Its path.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The tree that it must be in, if the user did not name it.
-    pub within: Option<Tree>,
+    pub(crate) within: Option<Tree>,
 }
 
 impl Source {

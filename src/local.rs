@@ -1,12 +1,12 @@
 //! Files on disk: found, read, judged and fixed.
 
 pub mod cases;
-pub mod files;
+pub(crate) mod files;
 pub mod lint;
 mod paths;
-pub mod render;
+pub(crate) mod render;
 pub mod replace;
-pub mod reviews;
+pub(crate) mod reviews;
 mod spot;
 pub mod starter;
 

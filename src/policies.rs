@@ -8,7 +8,7 @@ pub struct Builtin {
     /// Its name on the command line.
     pub name: &'static str,
     /// One line: what it is for.
-    pub summary: &'static str,
+    pub(crate) summary: &'static str,
     /// Its source, comments included.
     pub source: &'static str,
 }

@@ -15,12 +15,11 @@ use clap_complete::Shell;
 
 #[cfg(feature = "serve")]
 pub use self::cluster::{Audit, Doctor, DoctorFormat, KubeConfig};
-pub use self::judging::{FailOn, Judging, Reporting};
+pub(crate) use self::judging::{FailOn, Judging, Reporting};
 pub use self::lsp::Lsp;
-pub use self::names::page_ids;
+pub(crate) use self::names::page_ids;
 use self::names::{page_names, policies};
-pub use self::size::Size;
-pub use self::time::Seconds;
+pub(crate) use self::time::Seconds;
 pub(super) use self::time::seconds;
 use crate::admission;
 use crate::local::starter::Spot;
@@ -98,11 +97,11 @@ pub enum Command {
 pub struct Init {
     /// The root of the repository
     #[arg(value_name = "DIR", default_value = ".", hide_default_value = true)]
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
 
     /// Replace an existing jobgate.yaml
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 }
 
 /// Arguments of `jobgate new`.
@@ -113,51 +112,51 @@ pub struct Init {
   jobgate new jobset --gpus 8 --nodes 16 --spot gke")]
 pub struct New {
     /// The kind: job, cronjob, pytorchjob, jaxjob, mpijob, jobset, rayjob, trainjob, job.batch.volcano.sh
-    pub kind: String,
+    pub(crate) kind: String,
 
     /// The name of the object
     #[arg(long, value_name = "NAME", default_value = "train")]
-    pub name: String,
+    pub(crate) name: String,
 
     /// Its namespace
     #[arg(short, long, value_name = "NAME")]
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 
     /// The image
     #[arg(long, value_name = "IMAGE", default_value = "registry.example.com/train:v1")]
-    pub image: String,
+    pub(crate) image: String,
 
     /// How many nodes it uses, one pod on each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub nodes: u32,
+    pub(crate) nodes: u32,
 
     /// How many accelerators each pod requests
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1024))]
-    pub gpus: u32,
+    pub(crate) gpus: u32,
 
     /// The resource of the accelerators
     #[arg(long, value_name = "RESOURCE", default_value = "nvidia.com/gpu")]
-    pub resource: String,
+    pub(crate) resource: String,
 
     /// When it is stopped: seconds, or with a suffix s, m, h or d
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "24h")]
-    pub deadline: Seconds,
+    pub(crate) deadline: Seconds,
 
     /// The claim for checkpoints, which is mounted at /checkpoints
     #[arg(long, value_name = "CLAIM")]
-    pub checkpoints: Option<String>,
+    pub(crate) checkpoints: Option<String>,
 
     /// Use spot nodes of this provider
     #[arg(long, value_name = "PROVIDER", value_enum)]
-    pub spot: Option<Spot>,
+    pub(crate) spot: Option<Spot>,
 
     /// The queue of Kueue
     #[arg(long, value_name = "NAME")]
-    pub queue: Option<String>,
+    pub(crate) queue: Option<String>,
 
     /// When a CronJob starts
     #[arg(long, value_name = "CRON", default_value = "0 3 * * *")]
-    pub schedule: String,
+    pub(crate) schedule: String,
 }
 
 /// The commands below `jobgate policy`.
@@ -211,20 +210,20 @@ Exit codes: 0 all cases passed, 1 a case failed, 2 a case could not be run, or t
 pub struct PolicyTest {
     /// Directories with cases, or single cases
     #[arg(value_name = "DIR", required = true)]
-    pub paths: Vec<PathBuf>,
+    pub(crate) paths: Vec<PathBuf>,
 
     /// Use this policy for all cases without one of their own: a file, or one of default, audit, accelerators,
     /// strict
     #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true)]
-    pub policy: Option<String>,
+    pub(crate) policy: Option<String>,
 
     /// Write what was found into the cases
     #[arg(long)]
-    pub update: bool,
+    pub(crate) update: bool,
 
     /// Also list the cases that passed
     #[arg(short, long)]
-    pub verbose: bool,
+    pub(crate) verbose: bool,
 }
 
 /// The commands below `jobgate certs`.
@@ -241,23 +240,23 @@ pub enum Certs {
 pub struct CertsInit {
     /// The directory for ca.crt, ca.key, tls.crt and tls.key
     #[arg(long, value_name = "DIR", default_value = ".")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
 
     /// The Service of the webhook
     #[arg(long, value_name = "NAME", default_value = "jobgate")]
-    pub service: String,
+    pub(crate) service: String,
 
     /// The Service's namespace
     #[arg(long, value_name = "NAMESPACE", default_value = "jobgate")]
-    pub namespace: String,
+    pub(crate) namespace: String,
 
     /// Days for which both are valid
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
-    pub days: u32,
+    pub(crate) days: u32,
 
     /// Replace existing files
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 }
 
 /// Arguments of `jobgate review`.
@@ -274,31 +273,31 @@ The answers are written to standard output. Exit codes: 0 answered (allowed or d
 pub struct Review {
     /// The AdmissionReview, as JSON, or several, one after the other; - for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
 
     /// Which of the two webhooks answers
     #[arg(long, value_name = "ENDPOINT", value_enum, default_value_t = Endpoint::Validate)]
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
 
     /// The policy: a file, or one of default, audit, accelerators, strict
     #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true, default_value = "default")]
-    pub policy: String,
+    pub(crate) policy: String,
 
     /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE")]
-    pub facts: Vec<PathBuf>,
+    pub(crate) facts: Vec<PathBuf>,
 
     /// Answer nothing: print the AdmissionReviews of these manifests, one line of JSON each; - for standard input
     #[arg(long, value_name = "MANIFEST", conflicts_with_all = ["file", "endpoint", "policy", "facts"], help_heading = "Make a review")]
-    pub from: Option<PathBuf>,
+    pub(crate) from: Option<PathBuf>,
 
     /// Manifests of existing objects, which are updated instead of created (repeatable)
     #[arg(long, value_name = "FILE", requires = "from", help_heading = "Make a review")]
-    pub old: Vec<PathBuf>,
+    pub(crate) old: Vec<PathBuf>,
 
     /// The namespace for manifests without one [default: default]
     #[arg(short, long, value_name = "NAME", requires = "from", help_heading = "Make a review")]
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 }
 
 /// Arguments of `jobgate lint`.
@@ -320,34 +319,34 @@ With --diff the exit code is also 1 if there is something to fix.", group = ArgG
 pub struct Lint {
     /// What is judged, and how.
     #[command(flatten)]
-    pub judging: Judging,
+    pub(crate) judging: Judging,
 
     /// Do not report what the API server would reject anyway
     #[arg(long, help_heading = "Judging")]
-    pub no_api_checks: bool,
+    pub(crate) no_api_checks: bool,
 
     /// Hide the findings of this baseline (see --write-baseline), and fail only for others
     #[arg(long, value_name = "FILE", conflicts_with_all = ["write_baseline", "diff"], help_heading = "Judging")]
-    pub baseline: Option<PathBuf>,
+    pub(crate) baseline: Option<PathBuf>,
 
     /// Write all findings to a file for --baseline; with --fix, the remaining ones
     #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Judging")]
-    pub write_baseline: Option<PathBuf>,
+    pub(crate) write_baseline: Option<PathBuf>,
 
     /// Apply safe fixes to the files, and report what is left
     ///
     /// The rest of a file does not change. With -, the fixed text goes to standard output, and the report to
     /// standard error.
     #[arg(long, group = "fixes", help_heading = "Fixing")]
-    pub fix: bool,
+    pub(crate) fix: bool,
 
     /// Show what --fix would change as a unified diff, and write nothing, with --fix or without
     #[arg(long, group = "fixes", help_heading = "Fixing")]
-    pub diff: bool,
+    pub(crate) diff: bool,
 
     /// Also apply fixes that may not be what the author wants
     #[arg(long, requires = "fixes", help_heading = "Fixing")]
-    pub unsafe_fixes: bool,
+    pub(crate) unsafe_fixes: bool,
 }
 
 /// Arguments of `jobgate dry-run`.
@@ -363,39 +362,39 @@ Each object is one of: allowed; allowed, patched; denied by jobgate; refused by 
 pub struct DryRun {
     /// What is judged, and how.
     #[command(flatten)]
-    pub judging: Judging,
+    pub(crate) judging: Judging,
 
     /// Print this instead of the report, which then goes to standard error
     #[arg(short, long, value_name = "WHAT", value_enum, conflicts_with = "format", help_heading = "Report")]
-    pub output: Option<Output>,
+    pub(crate) output: Option<Output>,
 
     /// How to treat unknown fields, as in `kubectl --validate`
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Validate::Strict, help_heading = "Judging")]
-    pub validate: Validate,
+    pub(crate) validate: Validate,
 
     /// Files or directories with existing objects, which are updated instead of created (repeatable)
     #[arg(long, value_name = "PATH", help_heading = "Judging")]
-    pub against: Vec<PathBuf>,
+    pub(crate) against: Vec<PathBuf>,
 
     /// Read claims, training runtimes and existing objects from the cluster; nothing is written
     #[cfg(feature = "serve")]
     #[arg(long, help_heading = "Cluster")]
-    pub cluster: bool,
+    pub(crate) cluster: bool,
 
     /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "FILE", requires = "cluster", help_heading = "Cluster")]
-    pub kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig [default: its current one]
     #[cfg(feature = "serve")]
     #[arg(long, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
-    pub context: Option<String>,
+    pub(crate) context: Option<String>,
 }
 
 /// What `jobgate dry-run` prints instead of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// The objects as they would be stored, one document each
     Yaml,
     /// The same as JSON: one object, or a List of several
@@ -408,7 +407,7 @@ pub enum Output {
 
 /// How unknown fields are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Validate {
+pub(crate) enum Validate {
     /// They are rejected, which is kubectl's default
     Strict,
     /// They are dropped with a warning
@@ -417,7 +416,7 @@ pub enum Validate {
 
 /// One of the two webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Endpoint {
+pub(crate) enum Endpoint {
     /// The mutating webhook, which fills in values
     Mutate,
     /// The validating webhook, which denies

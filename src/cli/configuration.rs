@@ -29,9 +29,9 @@ use crate::text::value::Value;
 use crate::text::yaml;
 
 /// `kind` of a configuration.
-pub const KIND: &str = "Configuration";
+pub(crate) const KIND: &str = "Configuration";
 /// The name of its file.
-pub const FILE: &str = "jobgate.yaml";
+pub(crate) const FILE: &str = "jobgate.yaml";
 /// The environment variable that names another file.
 const VARIABLE: &str = "JOBGATE_CONFIG";
 /// An entry in the root of a repository, where the search ends.
@@ -42,57 +42,57 @@ const LONGEST_OF_ALL: Duration = Duration::from_secs(600);
 
 /// A value, and where it is in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct At<T> {
+pub(crate) struct At<T> {
     /// The value.
-    pub value: T,
+    pub(crate) value: T,
     /// Where it starts.
-    pub position: Position,
+    pub(crate) position: Position,
 }
 
 /// The contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Configuration {
+pub(crate) struct Configuration {
     /// The path of the file, as it is shown.
-    pub path: String,
+    pub(crate) path: String,
     /// Its directory, as seen from the current one.
     directory: PathBuf,
     /// The tree that its paths must be in, if it was found and not named.
     within: Option<Tree>,
     /// The policy: a name or a path.
-    pub policy: Option<At<String>>,
+    pub(crate) policy: Option<At<String>>,
     /// The paths to judge if no argument names one.
     paths: Vec<String>,
     /// Patterns of paths to skip.
     exclude: Vec<String>,
     /// Settings for some paths; later ones win.
-    pub overrides: Vec<Override>,
+    pub(crate) overrides: Vec<Override>,
     /// The namespace of manifests without one.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     baseline: Option<String>,
     /// The lowest level that makes the exit code 1.
-    pub fail_on: Option<FailOn>,
+    pub(crate) fail_on: Option<FailOn>,
     facts: Vec<String>,
     /// The rules and checks that are used, as ids and globs; empty for all.
-    pub select: Vec<String>,
+    pub(crate) select: Vec<String>,
     /// Those of them that are not used.
-    pub ignore: Vec<String>,
+    pub(crate) ignore: Vec<String>,
     /// How charts and kustomizations are rendered.
-    pub render: Option<Render>,
+    pub(crate) render: Option<Render>,
 }
 
 /// How charts and kustomizations are rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Render {
+pub(crate) struct Render {
     /// Whether charts are.
-    pub charts: bool,
+    pub(crate) charts: bool,
     /// Whether kustomizations are.
-    pub kustomizations: bool,
+    pub(crate) kustomizations: bool,
     /// Files of values for some charts, each set for a rendering of its own.
     values: Vec<ChartValues>,
     /// How long one rendering may take.
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// Whether what is missing locally is fetched.
-    pub network: bool,
+    pub(crate) network: bool,
     /// The directories whose rendering may fail.
     allow_failures: Vec<String>,
 }
@@ -107,13 +107,13 @@ struct ChartValues {
 
 /// Settings for some paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Override {
+pub(crate) struct Override {
     /// Patterns of the paths.
     paths: Vec<String>,
     /// The policy: a name or a path.
-    pub policy: Option<At<String>>,
+    pub(crate) policy: Option<At<String>>,
     /// The namespace of manifests without one.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 }
 
 impl Configuration {
@@ -121,7 +121,7 @@ impl Configuration {
     ///
     /// # Errors
     /// All errors in the configuration.
-    pub fn parse(source: &str, name: &str) -> Result<Self, SettingsErrors> {
+    pub(crate) fn parse(source: &str, name: &str) -> Result<Self, SettingsErrors> {
         read::configuration(source, name)
     }
 
@@ -130,7 +130,11 @@ impl Configuration {
     ///
     /// # Errors
     /// It cannot be read, or is not valid.
-    pub fn load(named: Option<&Path>, paths: &[PathBuf], current: &Path) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn load(
+        named: Option<&Path>,
+        paths: &[PathBuf],
+        current: &Path,
+    ) -> anyhow::Result<Option<Self>> {
         let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = named.map(Path::to_owned).or_else(|| variable.clone()) {
             let by = if named.is_none() { format!(" of {VARIABLE}") } else { String::new() };
@@ -154,7 +158,7 @@ impl Configuration {
     ///
     /// # Errors
     /// It cannot be read, or is not valid.
-    pub fn of_directory(named: Option<&Path>, directory: &Path) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn of_directory(named: Option<&Path>, directory: &Path) -> anyhow::Result<Option<Self>> {
         let variable = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
         if named.is_some() || variable {
             return Self::load(named, &[], directory);
@@ -223,7 +227,7 @@ impl Configuration {
     ///
     /// # Errors
     /// A path leads out of the directory.
-    pub fn paths(&self) -> anyhow::Result<Vec<PathBuf>> {
+    pub(crate) fn paths(&self) -> anyhow::Result<Vec<PathBuf>> {
         self.all_own("paths", &self.paths)
     }
 
@@ -231,7 +235,7 @@ impl Configuration {
     ///
     /// # Errors
     /// A path leads out of the directory.
-    pub fn facts(&self) -> anyhow::Result<Vec<PathBuf>> {
+    pub(crate) fn facts(&self) -> anyhow::Result<Vec<PathBuf>> {
         self.all_own("facts", &self.facts)
     }
 
@@ -239,7 +243,7 @@ impl Configuration {
     ///
     /// # Errors
     /// It leads out of the directory.
-    pub fn baseline(&self) -> anyhow::Result<Option<Source>> {
+    pub(crate) fn baseline(&self) -> anyhow::Result<Option<Source>> {
         let own =
             |path: &String| Ok(Source { path: self.own("baseline", path)?, within: self.within.clone() });
         self.baseline.as_ref().map(own).transpose()
@@ -247,13 +251,13 @@ impl Configuration {
 
     /// Returns the tree that its paths must be in, if it was found and not named.
     #[must_use]
-    pub fn within(&self) -> Option<&Tree> {
+    pub(crate) fn within(&self) -> Option<&Tree> {
         self.within.as_ref()
     }
 
     /// Returns messages about settings that are ignored because it was found and not named.
     #[must_use]
-    pub fn not_done(&self) -> Vec<String> {
+    pub(crate) fn not_done(&self) -> Vec<String> {
         let Some(render) = self.render.as_ref().filter(|_| self.within.is_some()) else { return Vec::new() };
         let mut said = Vec::new();
         if render.network {
@@ -273,7 +277,7 @@ impl Configuration {
     ///
     /// # Errors
     /// None, if the configuration was read from a file.
-    pub fn exclude(&self, current: &Path) -> anyhow::Result<Patterns> {
+    pub(crate) fn exclude(&self, current: &Path) -> anyhow::Result<Patterns> {
         Ok(Patterns::new(&self.directory, current, self.exclude.iter().map(String::as_str))?)
     }
 
@@ -281,7 +285,7 @@ impl Configuration {
     ///
     /// # Errors
     /// None, if the configuration was read from a file.
-    pub fn patterns(&self, over: &Override, current: &Path) -> anyhow::Result<Patterns> {
+    pub(crate) fn patterns(&self, over: &Override, current: &Path) -> anyhow::Result<Patterns> {
         Ok(Patterns::new(&self.directory, current, over.paths.iter().map(String::as_str))?)
     }
 
@@ -289,7 +293,7 @@ impl Configuration {
     ///
     /// # Errors
     /// A file of values leads out of the directory.
-    pub fn rendering(&self, current: &Path) -> anyhow::Result<Rendering> {
+    pub(crate) fn rendering(&self, current: &Path) -> anyhow::Result<Rendering> {
         let Some(render) = &self.render else { return Ok(Rendering::default()) };
         let mut rendering = Rendering {
             charts: render.charts,
@@ -321,7 +325,7 @@ impl Configuration {
     ///
     /// # Errors
     /// It cannot be read or is not valid; the error has the place in the file.
-    pub fn read_policy(&self, named: &At<String>) -> anyhow::Result<Policy> {
+    pub(crate) fn read_policy(&self, named: &At<String>) -> anyhow::Result<Policy> {
         let At { value, position } = named;
         let read = |path: &Path| match &self.within {
             Some(tree) => tree.read(path, MAX_SETTINGS_BYTES),

@@ -268,13 +268,13 @@ pub fn page_for_editor(id: &str) -> Option<String> {
 
 /// Returns a rule's page for a terminal of a width, with ANSI styles.
 #[must_use]
-pub fn rule_for_terminal(rule: &Rule, width: usize) -> String {
+pub(crate) fn rule_for_terminal(rule: &Rule, width: usize) -> String {
     format!("{HEADING}{}{HEADING:#}\n\n{}", rule.id, styled(&rule_in_markdown(rule), width))
 }
 
 /// Returns a check's page for a terminal of a width, with ANSI styles.
 #[must_use]
-pub fn check_for_terminal(check: &Check, width: usize) -> String {
+pub(crate) fn check_for_terminal(check: &Check, width: usize) -> String {
     let page = format!(
         "{}.\n\n{}\n\nThis is a check of the input; a policy cannot set it.\n",
         check.summary, check.page
@@ -284,14 +284,14 @@ pub fn check_for_terminal(check: &Check, width: usize) -> String {
 
 /// Returns a topic's page for a terminal of a width, with ANSI styles.
 #[must_use]
-pub fn topic_for_terminal(topic: &Topic, width: usize) -> String {
+pub(crate) fn topic_for_terminal(topic: &Topic, width: usize) -> String {
     let page = format!("{}.\n\n{}\n", topic.title(), topic.page());
     format!("{HEADING}{}{HEADING:#}\n\n{}", topic.id, styled(&page, width))
 }
 
 /// Returns the list of all rules, checks and topics for a terminal of a width, with ANSI styles.
 #[must_use]
-pub fn list_for_terminal(width: usize) -> String {
+pub(crate) fn list_for_terminal(width: usize) -> String {
     let rules = RuleSet::built_in();
     let ids = rules.iter().map(|rule| &*rule.id).chain(CHECKS.iter().map(|check| check.id));
     let first = ids.map(str::len).max().unwrap_or_default() + 2;

@@ -161,7 +161,7 @@ fn not_judged(body: &[u8], facts: &dyn Facts) -> Vec<Unjudged> {
 ///
 /// # Errors
 /// The body is not a valid AdmissionReview, or `out` cannot be written.
-pub fn run(
+pub(crate) fn run(
     body: &[u8],
     endpoint: Endpoint,
     policy: &Policy,

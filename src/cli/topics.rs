@@ -28,7 +28,7 @@ pub static TOPICS: &[Topic] = topics! {
 impl Topic {
     /// Returns its title.
     #[must_use]
-    pub fn title(&self) -> &'static str {
+    pub(crate) fn title(&self) -> &'static str {
         self.source.lines().next().unwrap_or_default().trim_start_matches("# ")
     }
 

@@ -38,13 +38,13 @@ use crate::text::yaml::Edit;
 #[error("{}{}: {message}{}", clean(.path), place(.position.as_ref()), more(.help.as_deref()))]
 pub struct Problem {
     /// The file, as it is shown.
-    pub path: String,
+    pub(crate) path: String,
     /// Where in it, if it is about a line.
-    pub position: Option<Position>,
+    pub(crate) position: Option<Position>,
     /// The message, without a period.
-    pub message: String,
+    pub(crate) message: String,
     /// What to do about it, where there is more to say; no period.
-    pub help: Option<String>,
+    pub(crate) help: Option<String>,
 }
 
 fn place(position: Option<&Position>) -> String {
@@ -66,13 +66,13 @@ impl Problem {
 #[derive(Clone, Debug)]
 pub struct Case {
     /// Its files.
-    pub paths: Paths,
+    pub(crate) paths: Paths,
     /// The text of the manifests.
     pub source: Vec<u8>,
     /// What must be found in them.
     pub expectations: Expectations,
     /// The objects that exist beside them, of `<case>.facts.yaml`.
-    pub facts: Claims,
+    pub(crate) facts: Claims,
     /// The policy of the case alone, of `<case>.policy.yaml`.
     pub policy: Option<Policy>,
 }
@@ -83,11 +83,11 @@ pub struct Difference {
     /// The file.
     pub path: PathBuf,
     /// Its text; `None` if there is no such file.
-    pub old: Option<Vec<u8>>,
+    pub(crate) old: Option<Vec<u8>>,
     /// What the text should be; `None` if there should be no such file.
     pub new: Option<Vec<u8>>,
     /// Whether it differs only in the expected lines, like the case itself, so that a report need not repeat it.
-    pub follows: bool,
+    pub(crate) follows: bool,
     /// What a missing file is compared with: the case.
     base: Vec<u8>,
 }
@@ -152,7 +152,7 @@ impl Case {
     /// that rule counts and those that are expected, so that a new rule changes no case of another. In any
     /// other folder everything does.
     #[must_use]
-    pub fn counts(&self, id: &str) -> bool {
+    pub(crate) fn counts(&self, id: &str) -> bool {
         self.paths.rule().is_none_or(|own| own == *id) || self.expectations.names(id)
     }
 
@@ -237,7 +237,7 @@ impl Difference {
 
     /// Returns the path as reports show it.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         clean(&shown(&self.path)).into_owned()
     }
 
@@ -273,7 +273,7 @@ fn edits(old: &[u8], new: &[u8]) -> Vec<Edit> {
 /// # Errors
 ///
 /// It cannot be read, or is not valid.
-pub fn read_policy(path: &Path) -> Result<Policy, Vec<Problem>> {
+pub(crate) fn read_policy(path: &Path) -> Result<Policy, Vec<Problem>> {
     let source = bytes(path).map_err(|problem| vec![problem])?;
     let Ok(source) = String::from_utf8(source) else {
         return Err(vec![Problem::of(path, "this is not UTF-8")]);

@@ -15,18 +15,18 @@ use super::spot::DirectoryEntry;
 
 /// Maximum bytes of a policy, of a configuration, and of a file of values for a chart. A policy has to fit into a
 /// ConfigMap, which has the same limit.
-pub const MAX_SETTINGS_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 /// Maximum bytes of a baseline: several hundred thousand findings.
-pub const MAX_BASELINE_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_BASELINE_BYTES: u64 = 64 << 20;
 /// Timeout of a pipe that the user names.
-pub const PIPE_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const PIPE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The directories of version control, which are not part of a tree.
 pub(super) const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum Barred {
+pub(crate) enum Barred {
     /// It is outside of the tree, or a link leads there.
     #[error("it is outside the directory")]
     Outside,
@@ -50,7 +50,7 @@ pub enum Barred {
 impl Barred {
     /// Tells whether there is no such file.
     #[must_use]
-    pub fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
 }
@@ -68,7 +68,7 @@ impl From<Barred> for io::Error {
 ///
 /// # Errors
 /// It cannot be opened, or is something else.
-pub fn open(path: &Path) -> Result<File, Barred> {
+pub(crate) fn open(path: &Path) -> Result<File, Barred> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -104,7 +104,7 @@ pub(super) fn bounded(file: File, limit: u64) -> Result<Vec<u8>, Barred> {
 ///
 /// # Errors
 /// It cannot be read, is larger than the limit, or takes too long.
-pub fn named(path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
+pub(crate) fn named(path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
     let bytes = drained(path, limit)?;
     if bytes.len() as u64 > limit { Err(Barred::TooLarge(limit)) } else { Ok(bytes) }
 }
@@ -113,7 +113,7 @@ pub fn named(path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
 ///
 /// # Errors
 /// It cannot be read, or takes too long.
-pub fn drained(path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
+pub(crate) fn drained(path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
     drained_within(path, limit, PIPE_TIMEOUT)
 }
 
@@ -138,13 +138,13 @@ fn drained_within(path: &Path, limit: u64, time: Duration) -> Result<Vec<u8>, Ba
 ///
 /// # Errors
 /// They are not UTF-8.
-pub fn text(bytes: Vec<u8>) -> Result<String, Barred> {
+pub(crate) fn text(bytes: Vec<u8>) -> Result<String, Barred> {
     String::from_utf8(bytes).map_err(|_| Barred::NoText)
 }
 
 /// One or several directories with their contents: those that a run was given, or that a configuration is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
+pub(crate) struct Tree {
     /// Absolute, without links.
     roots: Arc<[PathBuf]>,
 }
@@ -152,7 +152,7 @@ pub struct Tree {
 impl Tree {
     /// Returns the tree of directories. A missing one has no contents.
     #[must_use]
-    pub fn of<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Self {
+    pub(crate) fn of<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Self {
         let real = |directory: &Path| {
             fs::canonicalize(if directory.as_os_str().is_empty() { Path::new(".") } else { directory }).ok()
         };
@@ -161,25 +161,25 @@ impl Tree {
 
     /// Returns the tree of directories that [`Self::roots`] gave.
     #[must_use]
-    pub fn from_roots(roots: Arc<[PathBuf]>) -> Self {
+    pub(crate) fn from_roots(roots: Arc<[PathBuf]>) -> Self {
         Self { roots }
     }
 
     /// Returns its directories, absolute and without links.
     #[must_use]
-    pub fn roots(&self) -> Arc<[PathBuf]> {
+    pub(crate) fn roots(&self) -> Arc<[PathBuf]> {
         Arc::clone(&self.roots)
     }
 
     /// Tells whether a file or directory is in the tree, after all links.
     #[must_use]
-    pub fn has(&self, path: &Path) -> bool {
+    pub(crate) fn has(&self, path: &Path) -> bool {
         fs::canonicalize(path).is_ok_and(|real| self.below(&real).is_some())
     }
 
     /// Tells whether a file or directory is in the tree, after all links; the empty path is the current directory.
     #[must_use]
-    pub fn has_here(&self, path: &Path) -> bool {
+    pub(crate) fn has_here(&self, path: &Path) -> bool {
         self.has(if path.as_os_str().is_empty() { Path::new(".") } else { path })
     }
 
@@ -206,7 +206,7 @@ impl Tree {
     ///
     /// # Errors
     /// It is elsewhere, not a regular file, larger than the limit, or cannot be read.
-    pub fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
+    pub(crate) fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Barred> {
         let spot = self.spot(path)?;
         // Opening some devices has effects, so they are not opened.
         if !fs::metadata(path)?.is_file() {

@@ -14,6 +14,8 @@ mod fixing;
 mod ignored;
 mod input;
 mod kustomization;
+#[cfg(feature = "serve")]
+mod mentioned;
 mod merge;
 mod options;
 mod patterns;
@@ -23,18 +25,20 @@ mod run;
 mod session;
 mod source;
 
-pub use answers::{Mentioned, against_in, mentioned, objects_of};
-pub use claims::{FactsError, facts_in};
-pub use jobgate_lint::against::{Against, ObjectKey};
+pub(crate) use answers::{against_in, objects_of};
+pub(crate) use claims::{FactsError, facts_in};
+pub(crate) use jobgate_lint::against::Against;
 pub use jobgate_lint::claims::Claims;
 pub use jobgate_lint::{Content, DryRun, Input, Reached};
 
 pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Exclusions, Inputs, Unreadable, collect, collect_some, collect_without};
-pub use jobgate_lint::place::nothing_in;
+pub(crate) use jobgate_lint::place::nothing_in;
+#[cfg(feature = "serve")]
+pub(crate) use mentioned::{Mentioned, mentioned};
 pub use merge::{Linted, lint};
 pub use options::{MAX_FILE_SIZE, Options, Progress, Rendering, TIMEOUTS, Values};
-pub use patterns::{BadPattern, ByPath, Patterns};
+pub(crate) use patterns::{ByPath, Patterns};
 pub use session::{Defined, Fixes, Known, Scan, Session, Target, text};
 pub use source::{drained, stdin};
 

@@ -10,18 +10,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use origins::{Origin, of_chart, without_origins};
-pub use process::Failure;
+pub(crate) use origins::{Origin, of_chart, without_origins};
+pub(crate) use process::Failure;
 use process::ProcessCall;
 
 /// The default of the time limit of one rendering.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The name of the release, which is also Helm's own where none is named.
 const RELEASE: &str = "release-name";
 
 /// The programs that render.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tools {
+pub(crate) struct Tools {
     helm: Option<PathBuf>,
     kustomize: Option<Kustomize>,
 }
@@ -37,7 +37,7 @@ impl Tools {
     /// Finds them in the directories of a `PATH`. Relative ones are ignored: linted files must not decide which program
     /// is run.
     #[must_use]
-    pub fn find(path: &OsStr) -> Self {
+    pub(crate) fn find(path: &OsStr) -> Self {
         let program = |name: &str| {
             let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
             std::env::split_paths(path)
@@ -57,13 +57,13 @@ impl Tools {
 
     /// Tells whether there is one for charts.
     #[must_use]
-    pub fn has_helm(&self) -> bool {
+    pub(crate) fn has_helm(&self) -> bool {
         self.helm.is_some()
     }
 
     /// Tells whether there is one for kustomizations.
     #[must_use]
-    pub fn has_kustomize(&self) -> bool {
+    pub(crate) fn has_kustomize(&self) -> bool {
         self.kustomize.is_some()
     }
 }
@@ -81,7 +81,7 @@ fn is_program(file: &Path) -> bool {
 
 /// The reason why something was not rendered, in words that follow a colon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotRendered(pub String);
+pub(crate) struct NotRendered(pub String);
 
 impl fmt::Display for NotRendered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,16 +91,16 @@ impl fmt::Display for NotRendered {
 
 /// The output of a kustomization.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub(crate) struct Built {
     /// The manifests.
-    pub text: Vec<u8>,
+    pub(crate) text: Vec<u8>,
     /// Where each document comes from; empty if the tool does not report it.
-    pub origins: Vec<Option<Origin>>,
+    pub(crate) origins: Vec<Option<Origin>>,
 }
 
 /// Renders charts and kustomizations, within the time limits.
 #[derive(Debug)]
-pub struct Renderer<'a> {
+pub(crate) struct Renderer<'a> {
     tools: &'a Tools,
     timeout: Duration,
     timeout_of_all: Duration,
@@ -113,13 +113,18 @@ impl<'a> Renderer<'a> {
     /// The time limits are that of one rendering and that of all, whose time begins now. `most` is the maximum number
     /// of bytes of a rendering.
     #[must_use]
-    pub fn new(tools: &'a Tools, [timeout, timeout_of_all]: [Duration; 2], most: u64, network: bool) -> Self {
+    pub(crate) fn new(
+        tools: &'a Tools,
+        [timeout, timeout_of_all]: [Duration; 2],
+        most: u64,
+        network: bool,
+    ) -> Self {
         Self { tools, timeout, timeout_of_all, most, network, started: Instant::now() }
     }
 
     /// Tells whether what is missing locally is fetched.
     #[must_use]
-    pub fn uses_network(&self) -> bool {
+    pub(crate) fn uses_network(&self) -> bool {
         self.network
     }
 
@@ -127,7 +132,7 @@ impl<'a> Renderer<'a> {
     ///
     /// # Errors
     /// There is no tool, it fails, or it exceeds a limit.
-    pub fn chart(
+    pub(crate) fn chart(
         &self,
         directory: &Path,
         values: &[PathBuf],
@@ -155,7 +160,7 @@ impl<'a> Renderer<'a> {
     ///
     /// # Errors
     /// As for a chart.
-    pub fn kustomization(&self, directory: &Path, with_helm: bool) -> Result<Built, NotRendered> {
+    pub(crate) fn kustomization(&self, directory: &Path, with_helm: bool) -> Result<Built, NotRendered> {
         let Some(kustomize) = &self.tools.kustomize else {
             return Err(NotRendered("there is neither `kustomize` nor `kubectl` on the PATH".to_owned()));
         };

@@ -50,7 +50,7 @@ impl From<Barred> for NotReplaced {
 /// # Errors
 ///
 /// The file is unchanged.
-pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
+pub(crate) fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     let target = fs::canonicalize(path)?;
     let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(NotReplaced::NoFile);
@@ -67,7 +67,7 @@ pub fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
 /// # Errors
 ///
 /// The file is unchanged.
-pub fn replace_in(tree: &Tree, path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
+pub(crate) fn replace_in(tree: &Tree, path: &Path, old: &[u8], new: &[u8]) -> Result<(), NotReplaced> {
     replace_at(&tree.spot(path)?, old, new)
 }
 
@@ -165,7 +165,7 @@ pub fn put(path: &Path, text: &[u8]) -> Result<(), NotReplaced> {
 /// # Errors
 ///
 /// It could not.
-pub fn can_put(path: &Path) -> Result<(), NotReplaced> {
+pub(crate) fn can_put(path: &Path) -> Result<(), NotReplaced> {
     output(path)?;
     there(path).map(drop)
 }

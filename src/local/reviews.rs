@@ -7,18 +7,18 @@ use crate::text::value::Value;
 
 /// One object of a file.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub(crate) struct Sent {
     /// The object.
-    pub object: ObjectId,
+    pub(crate) object: ObjectId,
     /// Its review; `None` for a kind that Jobgate does not judge, for which no review is sent.
-    pub review: Option<Value>,
+    pub(crate) review: Option<Value>,
 }
 
 /// Returns the objects of a file with their reviews, in order. Those in `old` are updated, all others created.
 ///
 /// # Errors
 /// The file cannot be read, or is not YAML or JSON.
-pub fn reviews(input: &Input, old: &Against, options: &Options<'_>) -> Result<Vec<Sent>, FactsError> {
+pub(crate) fn reviews(input: &Input, old: &Against, options: &Options<'_>) -> Result<Vec<Sent>, FactsError> {
     let objects = objects_of(input, options)?;
     let one = |object: &Value| Sent {
         object: ObjectId::of(object),

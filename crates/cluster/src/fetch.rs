@@ -51,7 +51,7 @@ pub enum Failure {
 }
 
 /// The `Accept` header for whole objects.
-pub const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// Sends a GET and returns a successful answer.
 pub async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure> {
@@ -59,7 +59,11 @@ pub async fn get(client: &Client, uri: String) -> Result<Response<Body>, Failure
 }
 
 /// Sends a GET with this `Accept` header and returns a successful answer.
-pub async fn get_as(client: &Client, uri: String, accept: &'static str) -> Result<Response<Body>, Failure> {
+pub(crate) async fn get_as(
+    client: &Client,
+    uri: String,
+    accept: &'static str,
+) -> Result<Response<Body>, Failure> {
     let request = Request::get(uri).header(http::header::ACCEPT, accept).body(Body::empty());
     send(client, request).await
 }

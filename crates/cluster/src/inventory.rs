@@ -19,7 +19,7 @@ use jobgate_core::kinds::Kind;
 
 /// The access modes of all claims, and all runtimes, when they were listed.
 #[derive(Debug)]
-pub struct Inventory {
+pub(crate) struct Inventory {
     cache: Cache<Modes>,
     complete: bool,
     /// The runtimes by kind; those that could not be listed are missing.
@@ -66,18 +66,6 @@ impl Inventory {
             runtimes.push((kind, cache));
         }
         (Self { cache, complete, runtimes }, failures)
-    }
-
-    /// Returns how many claims there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.cache.len()
-    }
-
-    /// Returns whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

@@ -9,10 +9,10 @@ use tokio::time::timeout;
 use super::fetch::{self, Failure};
 
 /// Objects on one page, as in kubectl.
-pub const PAGE: u32 = 500;
+pub(crate) const PAGE: u32 = 500;
 
 /// A list that is being read.
-pub struct Pages<'c> {
+pub(crate) struct Pages<'c> {
     client: &'c Client,
     /// Path and query, without `limit` and `continue`.
     resource: String,
@@ -25,12 +25,18 @@ pub struct Pages<'c> {
 
 impl<'c> Pages<'c> {
     /// Starts at the first page; `page_timeout` is for one page.
-    pub fn new(client: &'c Client, path: &str, limit: u32, largest: usize, page_timeout: Duration) -> Self {
+    pub(crate) fn new(
+        client: &'c Client,
+        path: &str,
+        limit: u32,
+        largest: usize,
+        page_timeout: Duration,
+    ) -> Self {
         Self { client, resource: format!("{path}?"), limit, largest, page_timeout, next: String::new() }
     }
 
     /// Lists only objects whose labels match.
-    pub fn selected(mut self, selector: &str) -> Self {
+    pub(crate) fn selected(mut self, selector: &str) -> Self {
         self.resource.push_str("labelSelector=");
         self.resource.push_str(&fetch::escaped(selector));
         self.resource.push('&');
@@ -38,7 +44,7 @@ impl<'c> Pages<'c> {
     }
 
     /// Fetches the current page.
-    pub async fn fetch(&mut self) -> Result<Bytes, Failure> {
+    pub(crate) async fn fetch(&mut self) -> Result<Bytes, Failure> {
         loop {
             let mut uri = format!("{}limit={}", self.resource, self.limit);
             if !self.next.is_empty() {
@@ -55,13 +61,13 @@ impl<'c> Pages<'c> {
     }
 
     /// Advances to the next page, and returns whether there is one.
-    pub fn turn(&mut self, next: &str) -> bool {
+    pub(crate) fn turn(&mut self, next: &str) -> bool {
         next.clone_into(&mut self.next);
         !next.is_empty()
     }
 
     /// Goes back to the first page.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.next.clear();
     }
 }

@@ -30,7 +30,7 @@ pub enum Why {
 
 impl Why {
     /// Every reason, in order.
-    pub const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Off,
         Self::Timeout,
         Self::Busy,
@@ -45,7 +45,7 @@ impl Why {
 
     /// Returns the value of a metric's label.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::Timeout => "timeout",
@@ -85,7 +85,7 @@ pub struct Stats {
     /// Likewise, claims that do not exist.
     pub absent: u64,
     /// Unknown claims by reason, in the order of [`Why::ALL`].
-    pub unknown: [u64; Why::ALL.len()],
+    pub(crate) unknown: [u64; Why::ALL.len()],
     /// GET requests sent.
     pub requests: u64,
     /// Complete lists read.

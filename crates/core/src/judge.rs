@@ -1,15 +1,15 @@
 //! The verdict on one object: request, facts and policy in, findings and operations out. Pure.
 
 mod action;
-pub mod annotations;
+pub(crate) mod annotations;
 pub mod api;
 pub mod appliers;
 pub mod cel;
 pub mod checks;
 mod claims;
-pub mod commands;
+pub(crate) mod commands;
 mod copies;
-pub mod cost;
+pub(crate) mod cost;
 mod effective;
 pub mod engine;
 pub mod facts;
@@ -37,6 +37,6 @@ mod sigterm;
 pub mod spot;
 mod tolerations;
 pub mod training;
-pub mod trust;
+pub(crate) mod trust;
 pub mod verdict;
 pub(crate) mod words;

@@ -2,6 +2,6 @@
 //! answers recorded from the original.
 
 pub mod cron;
-pub mod go;
+pub(crate) mod go;
 pub mod names;
 pub mod quantity;

@@ -19,9 +19,9 @@ pub mod registration;
 mod variables;
 mod workload;
 
-pub use claims::OwnClaim;
-pub use colocation::{Among, on_one_node, on_several_nodes};
-pub use count::PodCount;
+pub(crate) use claims::OwnClaim;
+pub(crate) use colocation::{Among, on_one_node, on_several_nodes};
+pub(crate) use count::PodCount;
 pub use definition::{
     Api, CUSTOM, Children, Definition, Finished, Hosts, LabelValue, Mounted, OnUpdate, Operator, OwnClaims,
     Ranks, Reference, Retired,
@@ -29,7 +29,7 @@ pub use definition::{
 pub use field::{Field, Part, Path};
 pub(crate) use field::{text_in, whole};
 pub use held::{Held, Unit};
-pub use kind::titles;
+pub(crate) use kind::titles;
 pub use kind::{Kind, NotAdded, add};
 pub use lifecycle::{
     Attempts, Choice, Deadline, Disruption, Harm, History, Leak, Release, Released, Retries, Ttl, Wait,
@@ -41,7 +41,6 @@ pub use others::{
 };
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
 pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at};
-pub use variables::Variables;
 pub use workload::{Bare, Run, Workload};
 
 macro_rules! kinds {

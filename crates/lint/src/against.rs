@@ -47,7 +47,7 @@ impl Against {
     }
 
     /// Returns the object of a key. A missing namespace on either side matches any, if only one object fits.
-    pub fn find(&self, key: &ObjectKey) -> Option<&Value> {
+    pub(crate) fn find(&self, key: &ObjectKey) -> Option<&Value> {
         if let Some(object) = self.objects.get(key) {
             return Some(object);
         }

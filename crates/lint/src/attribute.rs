@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use source_files::OpenSource;
+pub(crate) use source_files::OpenSource;
 use source_files::{Home, SourceFiles};
 
 use crate::Loaded;

@@ -23,7 +23,7 @@ const MOST_OF_VALUE: usize = 128;
 const MOST_WORDS: usize = 8;
 
 /// Tells whether a text may be about batch work: about a judged or another known kind.
-pub fn mentions(text: &[u8]) -> bool {
+pub(crate) fn mentions(text: &[u8]) -> bool {
     let has = |word: &str| Finder::new(word).find(text).is_some();
     WORDS.iter().any(|word| has(word)) || other_kinds().filter(|kind| !kind.contains("Job")).any(has)
 }

@@ -363,7 +363,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the location of a claim of this scope.
-    pub fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
+    pub(crate) fn location(&self, path: &Arc<str>, span: &Range<usize>) -> Option<Location> {
         [Some(self.facts), self.own, Some(self.linted)]
             .into_iter()
             .flatten()

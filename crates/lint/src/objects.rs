@@ -36,7 +36,7 @@ pub fn objects(document: &Value) -> Vec<Object<'_>> {
 }
 
 /// Tells whether a predicate holds for any object of a document.
-pub fn any(document: &Value, is_one: impl Fn(&Value) -> bool) -> bool {
+pub(crate) fn any(document: &Value, is_one: impl Fn(&Value) -> bool) -> bool {
     let look = |object: Object<'_>| {
         if is_one(&object.value) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

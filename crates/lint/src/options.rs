@@ -43,7 +43,7 @@ pub struct LintOptions<'a> {
 impl LintOptions<'_> {
     /// Tells whether the findings of a rule or check are reported.
     #[must_use]
-    pub fn selects(&self, id: &str) -> bool {
+    pub(crate) fn selects(&self, id: &str) -> bool {
         self.selection.is_none_or(|selection| selection.has(id))
     }
 }

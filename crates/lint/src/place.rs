@@ -41,7 +41,7 @@ pub fn first_of(file: Arc<str>) -> Location {
 }
 
 /// Returns an entry for the document of a finding, as not judged.
-pub fn unjudged(located: &Located, reason: Reason) -> Unjudged {
+pub(crate) fn unjudged(located: &Located, reason: Reason) -> Unjudged {
     Unjudged {
         location: Some(located.location.clone()),
         document: Some(located.document),

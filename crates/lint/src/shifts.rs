@@ -7,7 +7,7 @@ use jobgate_report::Located;
 /// Returns the fixes to apply, up to a safety, each with the index of its finding. Fixes of existing values come
 /// before fills of missing ones.
 #[must_use]
-pub fn fixes(most: Safety, findings: &[Located]) -> Vec<(usize, &Fix)> {
+pub(crate) fn fixes(most: Safety, findings: &[Located]) -> Vec<(usize, &Fix)> {
     let mut fixes = Vec::new();
     for fills in [false, true] {
         let of_sort = findings.iter().enumerate().filter(|(_, located)| located.finding.fills == fills);
@@ -56,7 +56,7 @@ impl Shifts {
 }
 
 /// A document of a file, or the error that hides its end.
-pub type Chunked = Result<Chunk, SyntaxError>;
+pub(crate) type Chunked = Result<Chunk, SyntaxError>;
 
 /// Returns where a document starts.
 pub fn start(chunk: &Chunked) -> usize {

@@ -21,9 +21,9 @@ pub struct Identity {
 #[serde(deny_unknown_fields)]
 pub struct Name {
     /// `kind`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// The namespace, where the manifest names one.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// The name, or the `generateName` prefix followed by `*`.
     pub name: Option<String>,
 }

@@ -272,7 +272,7 @@ impl Report {
 
     /// Tells whether anything was judged, and nothing that was found was left out.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.unjudged.is_empty()
             && self.baselined_unjudged + self.ignored + self.lowered == 0
             && (self.objects > 0 || !self.findings.is_empty())
@@ -305,7 +305,7 @@ impl fmt::Display for Location {
 }
 
 /// The address of the pages of the rules.
-pub const DOCS: &str = "https://github.com/jobgate/jobgate/blob/main/docs/rules";
+pub(crate) const DOCS: &str = "https://github.com/jobgate/jobgate/blob/main/docs/rules";
 
 /// Options for writing a report.
 #[derive(Clone, Debug)]

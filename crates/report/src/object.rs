@@ -39,7 +39,7 @@ impl ObjectId {
 }
 impl ObjectId {
     /// Tells whether it is of a kind that Jobgate judges.
-    pub fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         Kind::typed(&self.api_version, &self.kind).is_some()
     }
 

@@ -11,9 +11,9 @@ use jobgate_core::judge::rules::RuleSet;
 
 /// A rule or a check, with the data from its manual page.
 #[derive(Debug)]
-pub struct Page {
+pub(crate) struct Page {
     /// Its id.
-    pub id: RuleId,
+    pub(crate) id: RuleId,
     /// What is wrong, in a few words.
     pub(super) problem: Cow<'static, str>,
     /// One line: what must hold.
@@ -27,7 +27,7 @@ pub struct Page {
 }
 
 /// Returns the pages of some rules and of all checks, sorted by id.
-pub fn all(rules: &RuleSet) -> Vec<Page> {
+pub(crate) fn all(rules: &RuleSet) -> Vec<Page> {
     let rules = rules.iter().map(|rule| Page {
         id: rule.id.clone(),
         problem: rule.problem.clone(),

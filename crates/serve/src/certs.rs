@@ -32,13 +32,13 @@
 //! every ten seconds, so a suspended machine catches up at once.
 
 pub mod authority;
-pub mod driver;
-pub mod plan;
-pub mod publish;
+pub(crate) mod driver;
+pub(crate) mod plan;
+pub(crate) mod publish;
 #[cfg(test)]
 mod samples;
-pub mod state;
+pub(crate) mod state;
 
 pub use authority::{Distrust, Names};
 pub use driver::{Managed, Settings};
-pub use plan::Lifetimes;
+pub(crate) use plan::Lifetimes;

@@ -44,8 +44,6 @@ pub struct Lines<'s> {
     returns: bool,
     /// The lines before each multiple of [`STRIDE`].
     blocks: Vec<Before>,
-    /// The number of line breaks.
-    breaks: usize,
     /// Characters before each multiple of [`STRIDE`]; empty for ASCII, where bytes are characters.
     marks: Vec<CharacterCount>,
 }
@@ -123,13 +121,7 @@ impl<'s> Lines<'s> {
             });
             blocks.collect()
         };
-        Self { source, returns, blocks, breaks: here.breaks, marks }
-    }
-
-    /// Returns the number of lines, including an empty one after the last line break.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.breaks + 1
+        Self { source, returns, blocks, marks }
     }
 
     /// Returns the line and column, from 1, of a byte offset. Columns count Unicode scalar values.
@@ -206,7 +198,7 @@ mod tests {
         assert_eq!(at("", 0), (1, 1));
         assert_eq!(at("a\n", 2), (2, 1));
         assert_eq!(at("a\n", 99), (2, 1));
-        assert_eq!(Lines::new(b"a\n\r\n\r").count(), 4);
+        assert_eq!(at("a\n\r\n\r", 9), (4, 1));
     }
 
     #[test]

@@ -102,7 +102,7 @@ pub fn help(text: &str) -> &'static str {
 
 /// Tells whether a text is all capitals, as in `YOUR_IMAGE`.
 #[must_use]
-pub fn is_shouted(text: &str) -> bool {
+pub(crate) fn is_shouted(text: &str) -> bool {
     let is_shouted =
         |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
     text.trim_start_matches('_').starts_with(|first: char| first.is_ascii_uppercase())

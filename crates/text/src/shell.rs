@@ -25,10 +25,10 @@ pub use word::{Piece, SPREADS, UNKNOWN, Word};
 pub const MAX_COMMAND_BYTES: usize = 64 << 10;
 
 /// The deepest nesting of compound commands and substitutions. Reading ends at anything deeper.
-pub const MAX_NESTING: usize = 64;
+pub(crate) const MAX_NESTING: usize = 64;
 
 /// The most variables whose values are kept. With one more, all values are unknown.
-pub const MAX_VARIABLES: usize = 1024;
+pub(crate) const MAX_VARIABLES: usize = 1024;
 
 /// A bound that a script exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

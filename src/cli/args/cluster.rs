@@ -11,11 +11,11 @@ use crate::cli::args::judging::Reporting;
 pub struct KubeConfig {
     /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    pub kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
-    pub context: Option<String>,
+    pub(crate) context: Option<String>,
 }
 
 /// Arguments of `jobgate audit`.
@@ -30,30 +30,30 @@ Nothing is written to the cluster, except by --publish. Requires permission to l
 pub struct Audit {
     /// Only this namespace (repeatable) [default: all but the system's]
     #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "Cluster")]
-    pub namespaces: Vec<String>,
+    pub(crate) namespaces: Vec<String>,
 
     /// Only objects with these labels, as in kubectl: team=vision,tier!=test
     #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
-    pub selector: Option<String>,
+    pub(crate) selector: Option<String>,
 
     /// Also judge finished jobs, which cannot be fixed
     #[arg(long, help_heading = "Cluster")]
-    pub include_finished: bool,
+    pub(crate) include_finished: bool,
 
     /// Also write the findings into the cluster: a Report of OpenReports, or else a PolicyReport, in each
     /// namespace
     ///
     /// Reports of namespaces without findings are deleted. If something cannot be read, nothing is written.
     #[arg(long, conflicts_with = "selector", help_heading = "Cluster")]
-    pub publish: bool,
+    pub(crate) publish: bool,
 
     /// The cluster.
     #[command(flatten)]
-    pub cluster: KubeConfig,
+    pub(crate) cluster: KubeConfig,
 
     /// The policy and the report.
     #[command(flatten)]
-    pub reporting: Reporting,
+    pub(crate) reporting: Reporting,
 }
 
 /// Arguments of `jobgate doctor`.
@@ -69,35 +69,35 @@ Exit codes: 0 no problem found (see what was not checked), 1 a problem, 2 could 
 pub struct Doctor {
     /// The namespace of the installation
     #[arg(short, long, value_name = "NAMESPACE", default_value = "jobgate", help_heading = "Installation")]
-    pub namespace: String,
+    pub(crate) namespace: String,
 
     /// The MutatingWebhookConfiguration
     #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
-    pub mutating_configuration: String,
+    pub(crate) mutating_configuration: String,
 
     /// The ValidatingWebhookConfiguration
     #[arg(long, value_name = "NAME", default_value = "jobgate", help_heading = "Installation")]
-    pub validating_configuration: String,
+    pub(crate) validating_configuration: String,
 
     /// The namespace for two Jobs that are sent as dry runs
     #[arg(long, value_name = "NAMESPACE", default_value = "default", help_heading = "Canary")]
-    pub canary_namespace: String,
+    pub(crate) canary_namespace: String,
 
     /// Send no Jobs
     #[arg(long, conflicts_with = "canary_namespace", help_heading = "Canary")]
-    pub no_canary: bool,
+    pub(crate) no_canary: bool,
 
     /// The cluster.
     #[command(flatten)]
-    pub cluster: KubeConfig,
+    pub(crate) cluster: KubeConfig,
 
     /// Timeout in seconds for each answer of the API server; a canary waits for all webhooks of the cluster
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600), help_heading = "Cluster")]
-    pub timeout: u64,
+    pub(crate) timeout: u64,
 
     /// The format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Human, help_heading = "Report")]
-    pub format: DoctorFormat,
+    pub(crate) format: DoctorFormat,
 }
 
 /// The format of the doctor's report.

@@ -23,109 +23,109 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 
 /// The policy and the report: arguments of `jobgate lint`, `jobgate dry-run` and `jobgate audit`.
 #[derive(Debug, Args)]
-pub struct Reporting {
+pub(crate) struct Reporting {
     /// The configuration [default: JOBGATE_CONFIG, else jobgate.yaml in or above the first PATH, else the
     /// current directory]
     #[arg(long, value_name = "FILE", overrides_with = "no_config", help_heading = "Configuration")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 
     /// Use no configuration
     #[arg(long, overrides_with = "config", help_heading = "Configuration")]
-    pub no_config: bool,
+    pub(crate) no_config: bool,
 
     /// The policy: a file, or one of default, audit, accelerators, strict [default: default]
     #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true, help_heading = "Judging")]
-    pub policy: Option<String>,
+    pub(crate) policy: Option<String>,
 
     /// Use only these rules and checks, of those of the policy: ids or globs, separated by commas
     #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = rules_and_checks(), hide_possible_values = true, help_heading = "Judging")]
-    pub select: Vec<String>,
+    pub(crate) select: Vec<String>,
 
     /// Do not use these rules and checks: ids or globs, separated by commas
     #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = rules_and_checks(), hide_possible_values = true, help_heading = "Judging")]
-    pub ignore: Vec<String>,
+    pub(crate) ignore: Vec<String>,
 
     /// The lowest level that makes the exit code 1 [default: deny]
     #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Judging")]
-    pub fail_on: Option<FailOn>,
+    pub(crate) fail_on: Option<FailOn>,
 
     /// Also exit with 1 if something was not judged: an unknown kind, a chart, a patch, an unknown claim
     #[arg(long, help_heading = "Judging")]
-    pub fail_on_unjudged: bool,
+    pub(crate) fail_on_unjudged: bool,
 
     /// Exit with 0 whatever is found; errors of the run still exit with 2
     #[arg(long, help_heading = "Judging")]
-    pub exit_zero: bool,
+    pub(crate) exit_zero: bool,
 
     /// The format of the report
     #[arg(long, value_name = "FORMAT", value_parser = formats(), default_value = "human", help_heading = "Report")]
-    pub format: Format,
+    pub(crate) format: Format,
 
     /// Write the report to a file, all of it or nothing
     #[arg(long, value_name = "FILE", help_heading = "Report")]
-    pub output_file: Option<PathBuf>,
+    pub(crate) output_file: Option<PathBuf>,
 
     /// Show every finding instead of summarizing many of one kind
     #[arg(long, help_heading = "Report")]
-    pub full: bool,
+    pub(crate) full: bool,
 
     /// Report only findings and what was not judged, without summary and progress
     #[arg(short, long, help_heading = "Report")]
-    pub quiet: bool,
+    pub(crate) quiet: bool,
 
     /// Report how many findings of each rule there are, and how many can be fixed; for human and json
     #[arg(long, conflicts_with = "full", help_heading = "Report")]
-    pub statistics: bool,
+    pub(crate) statistics: bool,
 }
 
 /// Input, policy and report: arguments of `jobgate lint` and `jobgate dry-run`.
 #[derive(Debug, Args)]
-pub struct Judging {
+pub(crate) struct Judging {
     /// Files, directories, globs, or - for standard input [default: those of the configuration, else .]
     ///
     /// A file is read whatever its name. In a directory, .yaml, .yml and .json files are read unless
     /// .gitignore excludes them, hidden ones (.github, .tekton) too. Links to files are followed, links to
     /// directories are not.
     #[arg(value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
+    pub(crate) paths: Vec<PathBuf>,
 
     /// The policy and the report.
     #[command(flatten)]
-    pub reporting: Reporting,
+    pub(crate) reporting: Reporting,
 
     /// Skip these files and directories, on top of .gitignore and in its syntax (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = "Judging")]
-    pub exclude: Vec<String>,
+    pub(crate) exclude: Vec<String>,
 
     /// The namespace for manifests without one, as in `kubectl -n`
     #[arg(short, long, value_name = "NAME", help_heading = "Judging")]
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 
     /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE", help_heading = "Judging")]
-    pub facts: Vec<PathBuf>,
+    pub(crate) facts: Vec<PathBuf>,
 
     /// Render charts and kustomizations, whatever the configuration says [default: with the tools that are
     /// there: helm, kustomize or kubectl]
     #[arg(long, overrides_with = "no_render", help_heading = "Judging")]
-    pub render: bool,
+    pub(crate) render: bool,
 
     /// Render nothing, and start no other program
     #[arg(long, overrides_with = "render", help_heading = "Judging")]
-    pub no_render: bool,
+    pub(crate) no_render: bool,
 
     /// Threads to use; 0 for one per processor
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = "Limits")]
-    pub threads: usize,
+    pub(crate) threads: usize,
 
     /// Skip files larger than this: a number of bytes, or with a suffix K, M or G
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), help_heading = "Limits")]
-    pub max_file_size: Size,
+    pub(crate) max_file_size: Size,
 }
 
 /// The lowest level that makes a run fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FailOn {
+pub(crate) enum FailOn {
     /// Denials
     Deny,
     /// Denials and warnings

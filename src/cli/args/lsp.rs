@@ -22,31 +22,31 @@ pub struct Lsp {
     /// The configuration of all files [default: JOBGATE_CONFIG, else jobgate.yaml in or above the directory
     /// of each]
     #[arg(long, value_name = "FILE", overrides_with = "no_config")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 
     /// Use no configuration
     #[arg(long, overrides_with = "config")]
-    pub no_config: bool,
+    pub(crate) no_config: bool,
 
     /// The policy: a file, or one of default, audit, accelerators, strict [default: default]
     #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true)]
-    pub policy: Option<String>,
+    pub(crate) policy: Option<String>,
 
     /// The namespace for manifests without one
     #[arg(short, long, value_name = "NAME")]
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 
     /// Manifests of existing claims, such as the output of `kubectl get pvc -A -o yaml` (repeatable)
     #[arg(long, value_name = "FILE")]
-    pub facts: Vec<PathBuf>,
+    pub(crate) facts: Vec<PathBuf>,
 
     /// Skip files larger than this: a number of bytes, or with a suffix K, M or G
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), hide_default_value = true)]
-    pub max_file_size: Size,
+    pub(crate) max_file_size: Size,
 
     /// Use standard input and output, which it does anyway
     #[arg(long, hide = true)]
-    pub stdio: bool,
+    pub(crate) stdio: bool,
 }
 
 impl Lsp {

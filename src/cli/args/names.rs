@@ -29,7 +29,7 @@ pub(super) fn page_names() -> NameParser {
 }
 
 /// Returns the names of all manual pages.
-pub fn page_ids() -> impl Iterator<Item = &'static str> {
+pub(crate) fn page_ids() -> impl Iterator<Item = &'static str> {
     ids().chain(TOPICS.iter().map(|topic| topic.id))
 }
 

@@ -2,7 +2,7 @@
 
 /// A number of seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seconds(pub u64);
+pub(crate) struct Seconds(pub u64);
 
 /// Reads [`Seconds`]: digits, with an optional suffix `s`, `m`, `h` or `d`; at least one second.
 pub(crate) fn seconds(text: &str) -> Result<Seconds, &'static str> {

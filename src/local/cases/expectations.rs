@@ -63,7 +63,7 @@ impl Expectations {
     /// # Errors
     ///
     /// A line can never come true, or is almost a line. Having no lines is not an error.
-    pub fn read(source: &[u8], path: &str) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn read(source: &[u8], path: &str) -> Result<Self, Vec<Problem>> {
         let (mut expectations, mut problems) = (Self::default(), Vec::new());
         let mut bad = Vec::new();
         let mut start = 0;
@@ -117,7 +117,7 @@ impl Expectations {
 
     /// Tells whether there are no lines.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
@@ -129,7 +129,7 @@ impl Expectations {
     /// Returns the edits that make the lines of a text match the findings, sorted. Correct lines stay where they are;
     /// new ones come after the last line, or else after the comments at the start.
     #[must_use]
-    pub fn edits(&self, source: &[u8], found: &[String]) -> Vec<Edit> {
+    pub(crate) fn edits(&self, source: &[u8], found: &[String]) -> Vec<Edit> {
         let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
         for line in found {
             *missing.entry(line).or_default() += 1;

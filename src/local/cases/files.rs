@@ -151,7 +151,7 @@ impl Paths {
 
     /// Returns the path of the case as reports show it.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         clean(&shown(&self.case)).into_owned()
     }
 
@@ -178,19 +178,19 @@ impl Paths {
 
     /// Returns the path of the case with safe fixes, for a case with something to fix.
     #[must_use]
-    pub fn fixed(&self) -> PathBuf {
+    pub(crate) fn fixed(&self) -> PathBuf {
         self.beside("fixed")
     }
 
     /// Returns the path of the case with all fixes, for a case in which they change more.
     #[must_use]
-    pub fn fully_fixed(&self) -> PathBuf {
+    pub(crate) fn fully_fixed(&self) -> PathBuf {
         self.beside("unsafe")
     }
 
     /// Returns the path of the webhook's answers.
     #[must_use]
-    pub fn patch(&self) -> PathBuf {
+    pub(crate) fn patch(&self) -> PathBuf {
         self.case.with_file_name(format!("{}{PATCH}", self.name()))
     }
 }

@@ -15,17 +15,17 @@ use crate::text::value::json;
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     /// What was found, in the form of the lines, in the order of the file.
-    pub lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
     /// The finding of each line for display, with its place: `a.yaml:3:1: error[deadline]: …`.
-    pub told: Vec<String>,
+    pub(crate) told: Vec<String>,
     /// The text with safe fixes, if these change anything.
-    pub fixed: Option<Vec<u8>>,
+    pub(crate) fixed: Option<Vec<u8>>,
     /// The text with all fixes, if that is different.
-    pub fully_fixed: Option<Vec<u8>>,
+    pub(crate) fully_fixed: Option<Vec<u8>>,
     /// Why some fixes were not made.
     pub withheld: Vec<String>,
     /// What the webhook would answer, as JSON.
-    pub patch: Option<Vec<u8>>,
+    pub(crate) patch: Option<Vec<u8>>,
     pub(super) has_fully_fixed: bool,
     pub(super) has_patch: bool,
 }

@@ -15,7 +15,7 @@ use crate::text::yaml::{self, SyntaxError};
 
 /// A `--facts` file that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum FactsError {
+pub(crate) enum FactsError {
     /// It cannot be read at all.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
@@ -44,7 +44,7 @@ pub enum FactsError {
 /// # Errors
 ///
 /// A file cannot be read or is not YAML: missing facts would change verdicts.
-pub fn facts_in(inputs: &[Input], options: &Options<'_>) -> Result<Claims, FactsError> {
+pub(crate) fn facts_in(inputs: &[Input], options: &Options<'_>) -> Result<Claims, FactsError> {
     let mut claims = Claims::default();
     for input in inputs {
         let path = || input.path.to_string();

@@ -45,7 +45,7 @@ pub trait Sink: fmt::Debug + Sync {
 #[error("cannot write {}: {}", clean(path), clean(reason))]
 pub struct Unwritten {
     /// The path, as the user gave it.
-    pub path: String,
+    pub(crate) path: String,
     /// The reason.
-    pub reason: String,
+    pub(crate) reason: String,
 }

@@ -20,9 +20,9 @@ use jobgate_lint::{Content, Input, Reached, shown};
 #[error("cannot read {}: {}", if path == STDIN { "standard input".into() } else { clean(path) }, clean(reason))]
 pub struct Unreadable {
     /// The path, as the user gave it; `-` for standard input.
-    pub path: String,
+    pub(crate) path: String,
     /// The reason.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// The inputs that the arguments of a run name.
@@ -33,11 +33,11 @@ pub struct Inputs {
     /// Arguments, and directories below them, that cannot be read.
     pub unreadable: Vec<Unreadable>,
     /// Directory arguments without a single manifest.
-    pub empty: Vec<String>,
+    pub(crate) empty: Vec<String>,
     /// How many files and directories were excluded.
-    pub excluded: usize,
+    pub(crate) excluded: usize,
     /// What the user may not expect, in sentences without a period.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// Everything that the user named.
     tree: Tree,
     /// The remaining number of files and directories to visit; `None` for all.
@@ -129,7 +129,7 @@ impl From<Vec<Patterns>> for Exclusions {
 impl Exclusions {
     /// Tells whether a file or directory is skipped.
     #[must_use]
-    pub fn has(&self, path: &Path, is_directory: bool) -> bool {
+    pub(crate) fn has(&self, path: &Path, is_directory: bool) -> bool {
         self.0.iter().any(|patterns| patterns.matches(path, is_directory))
     }
 }

@@ -27,7 +27,7 @@ pub struct Linted {
     /// Findings, and what was not judged.
     pub report: Report,
     /// In a dry run, Jobgate's fills as one unified diff per file.
-    pub diffs: Vec<String>,
+    pub(crate) diffs: Vec<String>,
     /// Files that could not be read. The report has them as not judged.
     pub unreadable: Vec<Unreadable>,
     /// Files that could not be fixed. The report is about their unchanged text.

@@ -159,7 +159,7 @@ impl Progress {
 
     /// Returns how many files are done.
     #[must_use]
-    pub fn files(&self) -> usize {
+    pub(crate) fn files(&self) -> usize {
         self.files.load(Ordering::Relaxed)
     }
 }
@@ -168,36 +168,36 @@ impl Progress {
 #[derive(Clone, Debug)]
 pub struct Rendering {
     /// Whether charts are.
-    pub charts: bool,
+    pub(crate) charts: bool,
     /// Whether kustomizations are.
-    pub kustomizations: bool,
+    pub(crate) kustomizations: bool,
     /// Files of values, for some charts. Each is a rendering of its own; charts without any are rendered once.
-    pub values: Vec<Values>,
+    pub(crate) values: Vec<Values>,
     /// How long one rendering may take.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// How long all of them may take together.
-    pub timeout_of_all: Duration,
+    pub(crate) timeout_of_all: Duration,
     /// Whether what is missing locally is fetched.
-    pub network: bool,
+    pub(crate) network: bool,
     /// Whether the run fails without a tool that something needs: rendering was requested explicitly.
-    pub required: bool,
+    pub(crate) required: bool,
     /// The directories whose rendering may fail.
-    pub allowed: Option<Patterns>,
+    pub(crate) allowed: Option<Patterns>,
     /// The tree that the files of values must be in, if the user did not name them.
-    pub within: Option<Tree>,
+    pub(crate) within: Option<Tree>,
     /// The programs.
-    pub tools: Tools,
+    pub(crate) tools: Tools,
     /// The files to skip, also if something is rendered from them.
-    pub exclusions: Exclusions,
+    pub(crate) exclusions: Exclusions,
 }
 
 /// Files of values for some charts.
 #[derive(Clone, Debug)]
 pub struct Values {
     /// The directories of the charts.
-    pub charts: Patterns,
+    pub(crate) charts: Patterns,
     /// The files, as Helm takes them: later ones win.
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl Default for Rendering {

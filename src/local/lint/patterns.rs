@@ -10,7 +10,7 @@ use crate::local::paths::{STDIN, normal};
 /// Patterns of paths below a directory. They are read as lines of a `.gitignore` there: without a `/` at the
 /// start or inside, a pattern matches at any depth, and a directory matches with everything in it.
 #[derive(Clone, Debug)]
-pub struct Patterns {
+pub(crate) struct Patterns {
     /// Absolute.
     root: PathBuf,
     current: PathBuf,
@@ -20,11 +20,11 @@ pub struct Patterns {
 /// A pattern that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a pattern of paths: {reason}", pattern.escape_debug())]
-pub struct BadPattern {
+pub(crate) struct BadPattern {
     /// The pattern.
-    pub pattern: String,
+    pub(crate) pattern: String,
     /// The reason.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 impl Patterns {
@@ -32,7 +32,7 @@ impl Patterns {
     ///
     /// # Errors
     /// One of them would match nothing, or not what it appears to.
-    pub fn new<'p>(
+    pub(crate) fn new<'p>(
         root: &Path,
         current: &Path,
         patterns: impl IntoIterator<Item = &'p str>,
@@ -59,7 +59,7 @@ impl Patterns {
 
     /// Tells whether a path matches, or a directory above it. Standard input never does.
     #[must_use]
-    pub fn matches(&self, path: &Path, is_directory: bool) -> bool {
+    pub(crate) fn matches(&self, path: &Path, is_directory: bool) -> bool {
         if self.globs.is_empty() || path.as_os_str() == STDIN {
             return false;
         }
@@ -93,13 +93,13 @@ fn refused(pattern: &str) -> Option<&'static str> {
 #[derive(Clone, Debug)]
 pub struct ByPath {
     /// The files.
-    pub patterns: Patterns,
+    pub(crate) patterns: Patterns,
     /// Their policy.
-    pub policy: Option<Policy>,
+    pub(crate) policy: Option<Policy>,
     /// The same, including the rules that are not used.
-    pub whole: Option<Policy>,
+    pub(crate) whole: Option<Policy>,
     /// The namespace of their objects without one.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 }
 
 #[cfg(test)]

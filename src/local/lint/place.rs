@@ -8,7 +8,7 @@ pub(super) use jobgate_lint::place::*;
 impl Unreadable {
     /// Returns the path as not judged.
     #[must_use]
-    pub fn unjudged(&self) -> Unjudged {
+    pub(crate) fn unjudged(&self) -> Unjudged {
         whole_file(self.path.as_str().into(), Reason::UnreadablePath(self.reason.as_str().into()))
     }
 }
@@ -16,7 +16,7 @@ impl Unreadable {
 impl Unwritten {
     /// Returns the file as not fixed.
     #[must_use]
-    pub fn unjudged(&self) -> Unjudged {
+    pub(crate) fn unjudged(&self) -> Unjudged {
         whole_file(self.path.as_str().into(), Reason::NotWritten(self.reason.as_str().into()))
     }
 }

@@ -54,7 +54,7 @@ pub struct Defined(Vec<Read>);
 impl Defined {
     /// Reads a file.
     #[must_use]
-    pub fn by(input: &Input, options: &Options<'_>) -> Self {
+    pub(crate) fn by(input: &Input, options: &Options<'_>) -> Self {
         Self(claims::in_input(input, None, options))
     }
 }
@@ -69,7 +69,7 @@ pub struct Scan {
 impl Scan {
     /// Reads files. It may take long, and uses the current rayon pool.
     #[must_use]
-    pub fn of(inputs: &[Input], options: &Options<'_>) -> Self {
+    pub(crate) fn of(inputs: &[Input], options: &Options<'_>) -> Self {
         let read = |input: &Input| (Arc::clone(&input.path), claims::in_input(input, None, options));
         let found = inputs.par_iter().map(read).filter(|(_, found)| !found.is_empty()).collect();
         Self { found, kustomizations: Kustomizations::of(inputs, options) }
@@ -89,27 +89,27 @@ struct ObjectReference {
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The file.
-    pub input: Input,
+    pub(crate) input: Input,
     /// Its text.
-    pub text: Arc<String>,
+    pub(crate) text: Arc<String>,
     /// The bytes.
-    pub span: Range<usize>,
+    pub(crate) span: Range<usize>,
 }
 
 impl Session {
     /// Replaces what is known by the results of a scan. Files that have changed since must then be updated.
-    pub fn take(&mut self, scan: Scan) {
+    pub(crate) fn take(&mut self, scan: Scan) {
         let kustomizations = Arc::new(scan.kustomizations);
         *self = Self { found: scan.found, kustomizations, claims: OnceCell::new() };
     }
 
     /// Reads a file that is new or has changed. Returns whether this may matter to other files.
-    pub fn update(&mut self, input: &Input, options: &Options<'_>) -> bool {
+    pub(crate) fn update(&mut self, input: &Input, options: &Options<'_>) -> bool {
         self.put(input, Defined::by(input, options))
     }
 
     /// Stores the definitions of a file that were read elsewhere. Returns whether this may matter to other files.
-    pub fn put(&mut self, input: &Input, Defined(now): Defined) -> bool {
+    pub(crate) fn put(&mut self, input: &Input, Defined(now): Defined) -> bool {
         let before = if now.is_empty() {
             self.found.remove(&input.path)
         } else {
@@ -123,7 +123,7 @@ impl Session {
     }
 
     /// Forgets a file, or a directory with its files. Returns whether this may matter to other files.
-    pub fn remove(&mut self, path: &str) -> bool {
+    pub(crate) fn remove(&mut self, path: &str) -> bool {
         let before = self.found.len();
         let is_in =
             |file: &str| file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -145,7 +145,7 @@ impl Session {
 
     /// Returns a snapshot.
     #[must_use]
-    pub fn known(&self) -> Known {
+    pub(crate) fn known(&self) -> Known {
         Known { claims: Arc::clone(self.claims()), kustomizations: Arc::clone(&self.kustomizations) }
     }
 
@@ -157,7 +157,7 @@ impl Session {
 
     /// Returns the edits that all fixes of a safety make, as `jobgate lint --fix` writes them.
     #[must_use]
-    pub fn fix_all(
+    pub(crate) fn fix_all(
         &self,
         input: &Input,
         policy: &Policy,
@@ -174,7 +174,7 @@ impl Session {
     /// Finds the object that a place of a file refers to, in all files. `namespace` is that of objects
     /// without one.
     #[must_use]
-    pub fn definitions(
+    pub(crate) fn definitions(
         &self,
         input: &Input,
         offset: usize,
@@ -239,14 +239,14 @@ pub struct Fixes<'t> {
 impl<'t> Fixes<'t> {
     /// Reads a text.
     #[must_use]
-    pub fn of(text: &'t str, options: &Options<'_>) -> Self {
+    pub(crate) fn of(text: &'t str, options: &Options<'_>) -> Self {
         let limits = options.limits();
         let chunks = yaml::split(text.as_bytes(), &limits).collect();
         Self { source: text.as_bytes(), limits, chunks, last: None }
     }
 
     /// Returns the edits that the fix of a finding makes; none if it cannot be made.
-    pub fn edits(&mut self, located: &Located) -> Vec<Edit> {
+    pub(crate) fn edits(&mut self, located: &Located) -> Vec<Edit> {
         self.made(located).unwrap_or_default()
     }
 

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// The origin of a document, as far as the tool reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// A file that is included.
     File(PathBuf),
     /// A kustomization that generates it.
@@ -17,7 +17,7 @@ pub enum Origin {
 ///
 /// kustomize prints them in one form only, at one place only, so lines are enough.
 #[must_use]
-pub fn without_origins(text: &[u8], directory: &Path) -> (Vec<u8>, Vec<Option<Origin>>) {
+pub(crate) fn without_origins(text: &[u8], directory: &Path) -> (Vec<u8>, Vec<Option<Origin>>) {
     const METADATA: &[u8] = b"metadata:";
     const ANNOTATIONS: &[u8] = b"  annotations:";
     const ORIGIN: &[u8] = b"    config.kubernetes.io/origin: |";
@@ -83,7 +83,7 @@ fn origin(field: &str, directory: &Path) -> Option<Origin> {
 /// Returns the template that Helm's comment at the start of a document names, in the directory of the chart. `None` if
 /// it names no file in the chart.
 #[must_use]
-pub fn of_chart(
+pub(crate) fn of_chart(
     comment: &str,
     chart: &Path,
     known: &mut BTreeMap<String, Option<PathBuf>>,

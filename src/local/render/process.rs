@@ -50,7 +50,7 @@ pub(super) struct ProcessCall<'a> {
 
 /// Why there is no output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// It could not be started, or watched.
     Start(String),
     /// It took too long.

@@ -42,7 +42,7 @@ pub enum Doubt {
 impl Doubt {
     /// Returns a word for metrics.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::DoesNotApply => "patch_does_not_apply",
             Self::StraysOutside => "patch_strays_outside",

@@ -195,7 +195,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
 /// kubectl's annotation. `old` is the object that it would replace, with defaults; `namespace` applies to a
 /// manifest without one.
 #[must_use]
-pub fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
+pub(crate) fn sent(object: &Value, old: Option<&Value>, namespace: &str) -> Value {
     let mut sent = defaulted(&match old {
         Some(old) => apply::applied(object, old),
         None => object.clone(),

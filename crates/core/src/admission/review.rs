@@ -33,7 +33,7 @@ pub enum Version {
 impl Version {
     /// Returns the `apiVersion` of a review.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::V1 => "admission.k8s.io/v1",
             Self::V1Beta1 => "admission.k8s.io/v1beta1",
@@ -45,9 +45,9 @@ impl Version {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head<'a> {
     /// The version to answer in.
-    pub version: Version,
+    pub(crate) version: Version,
     /// The request's identity, to be echoed.
-    pub uid: Cow<'a, str>,
+    pub(crate) uid: Cow<'a, str>,
     /// `CREATE`, `UPDATE`, or whatever else was sent.
     pub operation: Cow<'a, str>,
     /// API group of the object in the request.
@@ -59,7 +59,7 @@ pub struct Head<'a> {
     /// The name; empty where the API server has yet to generate it.
     pub name: Cow<'a, str>,
     /// The subresource; empty for the object itself.
-    pub subresource: Cow<'a, str>,
+    pub(crate) subresource: Cow<'a, str>,
     /// The user of the request.
     pub user: Cow<'a, str>,
     /// Whether it is a dry run, which stores nothing.
@@ -134,7 +134,7 @@ pub enum Unreadable {
 impl Unreadable {
     /// Returns the message for the author.
     #[must_use]
-    pub fn problem(self) -> &'static str {
+    pub(crate) fn problem(self) -> &'static str {
         match self {
             Self::TooDeep => {
                 "depth: the object is nested deeper than 128 levels and was not read; make it flatter"
@@ -159,7 +159,7 @@ pub struct Change<'a> {
     /// the object is judged as a new one.
     pub old: Option<Value>,
     /// On UPDATE: whether both have the same spec, byte for byte.
-    pub same_spec: bool,
+    pub(crate) same_spec: bool,
     /// On UPDATE, if both are read: their texts.
     pub(super) texts: Option<Texts<'a>>,
 }
@@ -184,7 +184,7 @@ impl Texts<'_> {
 #[error("read the AdmissionReview: {reason}")]
 pub struct Malformed<'a> {
     /// What is wrong.
-    pub reason: String,
+    pub(crate) reason: String,
     /// What could be read; without a `uid`, no answer is possible.
     pub head: Box<Head<'a>>,
 }

@@ -18,7 +18,7 @@ pub const KEEP: &str = "jobgate.dev/keep";
 pub const IGNORE: &str = "jobgate.dev/ignore";
 
 /// Reports that an exemption that covers `rule` has ended.
-pub fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
+pub(crate) fn ended_exemption(exemption: &Exemption, rule: &str) -> Finding {
     let until = exemption.until.map(|date| date.to_string()).unwrap_or_default();
     let message =
         format!("the exemption from `{rule}` ended on {until} and no longer holds ({})", exemption.reason);
@@ -39,7 +39,7 @@ const UNKNOWN_NAMES_LISTED: usize = 3;
 const UNKNOWN_NAME_BYTES: usize = 64;
 
 /// Returns a finding for each Jobgate annotation with names that match no rule.
-pub fn unknown_annotation_names(rules: &RuleSet, workload: &Workload<'_>) -> Vec<Finding> {
+pub(crate) fn unknown_annotation_names(rules: &RuleSet, workload: &Workload<'_>) -> Vec<Finding> {
     let unknown = |key: &'static str| {
         let mut named: Vec<&str> = Vec::new();
         let mut more = 0_usize;
@@ -87,7 +87,7 @@ fn unknown_annotations(workload: &Workload<'_>) -> Option<Finding> {
 
 /// Returns a finding for each annotation of Jobgate that has no effect on a rule: an `ignore` that suppresses
 /// nothing, or a `keep` for a rule that fills nothing.
-pub fn annotations_without_effect(
+pub(crate) fn annotations_without_effect(
     workload: &Workload<'_>,
     denied: &BTreeSet<&str>,
     unused: &BTreeSet<&str>,
@@ -113,7 +113,7 @@ pub fn annotations_without_effect(
 /// Returns findings for Jobgate's annotations that are misplaced: on labels, on a pod template, or on the
 /// `jobTemplate` of a `CronJob` unless `jobs_are_judged` one by one. One that is also in its place is not
 /// reported.
-pub fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> Vec<Finding> {
+pub(crate) fn misplaced_annotations(workload: &Workload<'_>, jobs_are_judged: bool) -> Vec<Finding> {
     let is_one = |key: &&str| key.starts_with(ANNOTATIONS) && workload.annotation(key).is_none();
     let first_of = |places: &[Part<'_>], why: &str| {
         let mut all: Vec<(&str, Pointer)> = Vec::new();
@@ -158,7 +158,7 @@ fn marks<'a>(metadata: &Part<'a>) -> [Part<'a>; 2] {
 }
 
 /// Returns the names in an annotation's list.
-pub fn annotation_names(annotation: Option<&str>) -> impl Iterator<Item = &str> {
+pub(crate) fn annotation_names(annotation: Option<&str>) -> impl Iterator<Item = &str> {
     let names = annotation.unwrap_or_default().split(',');
     names.inspect(|_| meter::spend(1)).map(str::trim).filter(|name| !name.is_empty())
 }

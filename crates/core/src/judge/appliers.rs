@@ -87,12 +87,12 @@ const MARKS: &[(ApplierMark, &str)] = &[
 const WRITE_WHOLE_OBJECTS: [&str; 1] = ["Terraform"];
 
 /// Returns the tool that writes the whole object and would undo a fill.
-pub fn writes_whole(workload: &Workload<'_>) -> Option<&'static str> {
+pub(crate) fn writes_whole(workload: &Workload<'_>) -> Option<&'static str> {
     tracker(workload).filter(|tool| WRITE_WHOLE_OBJECTS.contains(tool))
 }
 
 /// Returns the tool that applies the object and would create it again.
-pub fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
+pub(crate) fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
     let managers = managers(workload);
     let has_prefix = |prefix: &str| {
         let lists =
@@ -114,7 +114,7 @@ pub fn tracker(workload: &Workload<'_>) -> Option<&'static str> {
 }
 
 /// Returns the entries of an object's managed fields.
-pub fn managed_fields<'a>(object: &Part<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
+pub(crate) fn managed_fields<'a>(object: &Part<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
     let entries = object.at(&["metadata", "managedFields"]).values();
     entries.iter().inspect(|_| meter::spend(1))
 }
@@ -139,15 +139,15 @@ fn managers(workload: &Workload<'_>) -> Vec<&'static ApplierMark> {
 }
 
 /// A hook: created on each release, and deleted according to its deletion policy.
-pub struct Hook {
+pub(crate) struct Hook {
     /// The tool that runs it.
-    pub tool: &'static str,
+    pub(crate) tool: &'static str,
     /// The annotation for the deletion policy.
-    pub policy: &'static str,
+    pub(crate) policy: &'static str,
     /// A suggested value for that annotation.
-    pub suggestion: &'static str,
+    pub(crate) suggestion: &'static str,
     /// Whether the author has written a deletion policy.
-    pub has_policy: bool,
+    pub(crate) has_policy: bool,
 }
 
 /// Returns the hook that the object is, if it is one.
@@ -157,7 +157,7 @@ pub struct Hook {
 /// policy replaces the default, which deletes the hook before it runs again (argo-cd:
 /// gitops-engine/pkg/sync/hook/delete_policy.go; helm: pkg/action/hooks.go). Argo CD honours Helm's
 /// annotations as well.
-pub fn hook(workload: &Workload<'_>) -> Option<Hook> {
+pub(crate) fn hook(workload: &Workload<'_>) -> Option<Hook> {
     const HELM: &str = "helm.sh/hook-delete-policy";
     const ARGO_CD: &str = "argocd.argoproj.io/hook-delete-policy";
     let has_policy = [HELM, ARGO_CD]
@@ -181,7 +181,7 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 /// Returns the tool, or `kubectl apply`, that has applied the object and will apply its manifest again.
 ///
 /// An entry of `managedFields` counts only if it may own a part of the spec, not just labels or status.
-pub fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
+pub(crate) fn applied_again(workload: &Workload<'_>) -> Option<&'static str> {
     let by_kubectl = || workload.annotation(LAST_APPLIED).map(|_| "`kubectl apply`");
     tracker(workload).or_else(by_kubectl).or_else(|| applies(workload).then_some("server-side apply"))
 }
@@ -198,7 +198,7 @@ fn applies(workload: &Workload<'_>) -> bool {
 }
 
 /// Tells whether a server-side apply may own a part of the spec, and no manager owns the field.
-pub fn is_left_out(workload: &Workload<'_>, field: &Pointer) -> bool {
+pub(crate) fn is_left_out(workload: &Workload<'_>, field: &Pointer) -> bool {
     let field = owned(field);
     let owns = |entry: &Value| entry.get("fieldsV1").is_some_and(|set| field.find(set).is_some());
     applies(workload) && !managed_fields(&workload.object).any(owns)
@@ -209,7 +209,7 @@ pub fn is_left_out(workload: &Workload<'_>, field: &Pointer) -> bool {
 /// helm/helm 3: pkg/kube/client.go merges the manifests of two releases, which are in a Secret;
 /// pkg/action/validate.go marks all objects of a release. A hook is created anew on each release. Helm 4 uses
 /// server-side apply.
-pub fn applies_unseen(origin: Origin, workload: &Workload<'_>) -> bool {
+pub(crate) fn applies_unseen(origin: Origin, workload: &Workload<'_>) -> bool {
     let by_helm = workload.label("app.kubernetes.io/managed-by") == Some("Helm")
         || workload.annotation("meta.helm.sh/release-name").is_some();
     let seen = || workload.annotation(LAST_APPLIED).is_some() || applies(workload);

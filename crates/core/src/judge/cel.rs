@@ -32,7 +32,7 @@ pub struct Export {
     /// Each policy with its binding.
     pub objects: Vec<[Value; 2]>,
     /// One line for each part that was omitted or is temporary.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Export {

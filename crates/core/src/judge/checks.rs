@@ -34,11 +34,11 @@ pub const KNOWN_KIND: &str = "known-kind";
 /// A field has a placeholder instead of a value.
 pub const PLACEHOLDER: &str = "placeholder";
 /// An exemption of the policy has ended.
-pub const ENDED_EXEMPTION: &str = "ended-exemption";
+pub(crate) const ENDED_EXEMPTION: &str = "ended-exemption";
 /// A Jobgate annotation names a rule on which it has no effect.
-pub const ANNOTATION_WITHOUT_EFFECT: &str = "annotation-without-effect";
+pub(crate) const ANNOTATION_WITHOUT_EFFECT: &str = "annotation-without-effect";
 /// A Jobgate annotation names an unknown rule.
-pub const UNKNOWN_RULE: &str = "unknown-rule";
+pub(crate) const UNKNOWN_RULE: &str = "unknown-rule";
 
 /// The API server would reject the object.
 pub const API_SERVER: &str = "api-server";
@@ -51,9 +51,9 @@ pub const RAY_OPERATOR: &str = "ray-operator";
 /// The training operator's webhook would reject the object.
 pub const TRAINING_OPERATOR: &str = "training-operator";
 /// A script or command line is beyond what Jobgate reads.
-pub const SCRIPT_WITHIN_BOUNDS: &str = "script-within-bounds";
+pub(crate) const SCRIPT_WITHIN_BOUNDS: &str = "script-within-bounds";
 /// The schedule of a `CronJob` matches no date.
-pub const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
+pub(crate) const SCHEDULE_NEVER_FIRES: &str = "schedule-never-fires";
 
 /// All checks, sorted by id.
 pub static CHECKS: &[Check] = &[
@@ -246,7 +246,7 @@ pub fn finding(
 
 /// Reports that a script or command line of a container, and of `others` more containers, was not judged in
 /// full.
-pub fn beyond_bounds(container: &Pointer, what: &str, others: usize) -> Finding {
+pub(crate) fn beyond_bounds(container: &Pointer, what: &str, others: usize) -> Finding {
     let others = match others {
         0 => String::new(),
         1 => "; the same goes for 1 other container".to_owned(),

@@ -18,11 +18,11 @@ mod wrappers;
 use std::borrow::Cow;
 use std::rc::Rc;
 
-pub use env::{Added, Environment, Variable};
+pub(crate) use env::{Added, Environment, Variable};
 pub(crate) use env::{is_of_service, references};
 pub(crate) use launcher::is_python;
-pub use launcher::{Given, Launch, Launcher, Value};
-pub use room::{Beyond, Commands, Room};
+pub(crate) use launcher::{Given, Launch, Launcher, Value};
+pub(crate) use room::{Beyond, Commands, Room};
 pub(crate) use stream::IDLE;
 use stream::Stream;
 
@@ -42,42 +42,42 @@ pub(crate) const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
 
 /// What one container runs.
 #[derive(Debug)]
-pub struct CommandLine<'a> {
+pub(crate) struct CommandLine<'a> {
     /// The container.
-    pub container: Container<'a>,
+    pub(crate) container: Container<'a>,
     /// Its variables.
-    pub environment: Environment<'a>,
+    pub(crate) environment: Environment<'a>,
     /// The items of `command` and `args`, with `$(X)` replaced where it is known.
-    pub argv: Box<[Item<'a>]>,
+    pub(crate) argv: Box<[Item<'a>]>,
     /// The shells that read a script from their arguments, outermost first.
-    pub shells: Box<[Shell]>,
+    pub(crate) shells: Box<[Shell]>,
     /// The commands, in the order of the text. A command that starts a shell with a script comes before those
     /// of the script.
     ///
     /// If there is no room for all ([`Self::left_out`]), these are kept: the last one of each script, the first
     /// one of a loop at its end, Python, launchers, shells with scripts, and a list of programs that rules look
     /// for, each with the next command. [`Command::gap`] describes what is missing.
-    pub commands: Commands,
+    pub(crate) commands: Commands,
     /// Whether a script could not be read completely, or commands that rules look for did not fit.
-    pub unread: bool,
+    pub(crate) unread: bool,
     /// Whether some commands are left out; those that no rule looks for are left out first.
-    pub left_out: bool,
+    pub(crate) left_out: bool,
     /// A part of the scripts that was not judged.
     beyond: Option<Beyond>,
 }
 
 /// One item of `command` or `args`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item<'a> {
+pub(crate) struct Item<'a> {
     /// The container. A pointer to the list would be one more allocation for each container.
     container: Pointer,
     list: CommandList,
     /// Its index in the list.
     index: u32,
     /// The text after `$(X)` is replaced.
-    pub text: Cow<'a, str>,
+    pub(crate) text: Cow<'a, str>,
     /// The text as it is written.
-    pub written: &'a str,
+    pub(crate) written: &'a str,
 }
 
 /// The list that an item is in.
@@ -99,13 +99,13 @@ impl CommandList {
 impl Item<'_> {
     /// Returns the pointer to the item.
     #[must_use]
-    pub fn pointer(&self) -> Pointer {
+    pub(crate) fn pointer(&self) -> Pointer {
         &(&self.container / self.list.name()) / self.index as usize
     }
 
     /// Tells whether nothing was replaced.
     #[must_use]
-    pub fn is_verbatim(&self) -> bool {
+    pub(crate) fn is_verbatim(&self) -> bool {
         matches!(self.text, Cow::Borrowed(text) if std::ptr::eq(text, self.written))
             || self.text == self.written
     }
@@ -113,37 +113,37 @@ impl Item<'_> {
 
 /// A shell that reads a script from its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shell {
+pub(crate) struct Shell {
     /// Its name: `sh`, `bash`, …
     pub name: &'static str,
     /// The item of the argument vector with the script.
-    pub item: usize,
+    pub(crate) item: usize,
     /// Whether the container runs it directly: it is process 1, unless it replaces itself.
-    pub first: bool,
+    pub(crate) first: bool,
     /// The loop at the end of its script, if one is there.
-    pub last_loop: Option<LastLoop>,
+    pub(crate) last_loop: Option<LastLoop>,
     /// The last command of its script, by its index in [`CommandLine::commands`].
-    pub last: Option<usize>,
+    pub(crate) last: Option<usize>,
     /// Whether a pipeline fails with any of its commands.
-    pub pipefail: bool,
+    pub(crate) pipefail: bool,
     /// Whether the script ends at the first command that fails.
-    pub errexit: bool,
+    pub(crate) errexit: bool,
 }
 
 /// A loop at the end of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastLoop {
+pub(crate) struct LastLoop {
     /// Whether its condition never ends it.
-    pub endless: bool,
+    pub(crate) endless: bool,
     /// Whether a command in it may end it.
-    pub leaves: bool,
+    pub(crate) leaves: bool,
     /// The first command in it that is in no other loop, by its index in [`CommandLine::commands`].
     pub head: Option<usize>,
 }
 
 /// The kind of commands that are left out between two others of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Gap {
+pub(crate) enum Gap {
     /// There are none.
     #[default]
     None,
@@ -157,27 +157,27 @@ pub enum Gap {
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub(crate) struct Command {
     /// The name of the program without its folder; empty if unknown.
-    pub program: Text,
+    pub(crate) program: Text,
     /// The words from the program on, without what only starts it (`exec`, `env`, `nohup`, `timeout 1h`).
-    pub words: Vec<Token>,
+    pub(crate) words: Vec<Token>,
     /// The shell that runs it, by its index in [`CommandLine::shells`]; nothing if the container does.
-    pub shell: Option<usize>,
+    pub(crate) shell: Option<usize>,
     /// What comes after it in its script.
-    pub after: After,
+    pub(crate) after: After,
     /// What comes after the command before it in its script, which may be left out.
-    pub before: Option<After>,
+    pub(crate) before: Option<After>,
     /// What is left out before it in its script.
-    pub gap: Gap,
+    pub(crate) gap: Gap,
     /// Where it is in its script.
-    pub place: Place,
+    pub(crate) place: Place,
     /// Whether it replaces its shell (`exec`).
-    pub exec: bool,
+    pub(crate) exec: bool,
     /// Whether something ends it after a time (`timeout`).
-    pub timeout: bool,
+    pub(crate) timeout: bool,
     /// Whether its shell is started by another program, such as `mpirun`, that may do so several times.
-    pub remote: bool,
+    pub(crate) remote: bool,
 }
 
 impl Command {
@@ -199,32 +199,32 @@ fn size_of_word<T: AsRef<str>>(word: &Word<T>) -> usize {
 
 /// A word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub(crate) struct Token {
     /// The word.
     pub word: Word,
     /// The item of the argument vector that it is in.
-    pub item: usize,
+    pub(crate) item: usize,
 }
 
 impl Token {
     /// Returns the text if all of it is known.
     #[must_use]
-    pub fn known(&self) -> Option<&str> {
+    pub(crate) fn known(&self) -> Option<&str> {
         self.word.known()
     }
 }
 
 /// The commands of all containers of one pod template.
 #[derive(Debug)]
-pub struct PodCommands<'a> {
+pub(crate) struct PodCommands<'a> {
     /// The containers that run together, in their order.
-    pub containers: Vec<CommandLine<'a>>,
+    pub(crate) containers: Vec<CommandLine<'a>>,
 }
 
 impl<'a> PodCommands<'a> {
     /// Reads the command lines of a pod template: those of `containers`, since init containers come before.
     #[must_use]
-    pub fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>, room: &Rc<Room>) -> Self {
+    pub(crate) fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>, room: &Rc<Room>) -> Self {
         let added =
             workload.kind.variables.and_then(|variables| variables(&workload.object, pod)).map(Rc::from);
         let main = || pod.containers().filter(|container| container.slot == ContainerSlot::Main);
@@ -239,7 +239,7 @@ impl<'a> CommandLine<'a> {
     /// Reads the command line of a container. `added` are the variables that the kind's controller adds, if
     /// they are known; `room` is that of the object.
     #[must_use]
-    pub fn of(container: Container<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
+    pub(crate) fn of(container: Container<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
         let environment = Environment::of(&container.part, added, room);
         let values = |list: CommandList| {
             let list = container.part.value.and_then(|container| container.get(list.name())?.as_array());
@@ -280,19 +280,19 @@ impl<'a> CommandLine<'a> {
 
     /// Returns a part of it that was not judged, if any, as far as it was read.
     #[must_use]
-    pub fn beyond(&self) -> Option<Beyond> {
+    pub(crate) fn beyond(&self) -> Option<Beyond> {
         self.beyond.or_else(|| self.environment.beyond())
     }
 
     /// Returns where a token is, for a finding.
     #[must_use]
-    pub fn place(&self, token: &Token) -> Pointer {
+    pub(crate) fn place(&self, token: &Token) -> Pointer {
         self.argv.get(token.item).map_or_else(|| self.container.part.pointer.clone(), Item::pointer)
     }
 
     /// Returns which part of the item the token is, where no variable was replaced before it.
     #[must_use]
-    pub fn part(&self, token: &Token) -> FindingPart {
+    pub(crate) fn part(&self, token: &Token) -> FindingPart {
         let span = &token.word.span;
         let narrow = |item: &Item<'_>| {
             let is_whole = *span == (0..item.text.len());
@@ -305,12 +305,12 @@ impl<'a> CommandLine<'a> {
 
     /// Tells whether the container's program is that of the image, so that what runs is unknown.
     #[must_use]
-    pub fn is_of_image(&self) -> bool {
+    pub(crate) fn is_of_image(&self) -> bool {
         !self.container.part.get("command").is_set()
     }
 
     /// Returns the launchers that it starts.
-    pub fn launches(&self) -> impl Iterator<Item = Launch<'_>> {
+    pub(crate) fn launches(&self) -> impl Iterator<Item = Launch<'_>> {
         self.commands.iter().filter_map(Launch::of)
     }
 }

@@ -60,7 +60,7 @@ impl Cost {
     /// Returns the maximum cost of a workload; nothing if it holds no accelerators, or if their number or time
     /// is hidden. `kueue` is whether Kueue's label for the longest run counts.
     #[must_use]
-    pub fn of(workload: &Workload<'_>, kueue: bool) -> Option<Self> {
+    pub(crate) fn of(workload: &Workload<'_>, kueue: bool) -> Option<Self> {
         if matches!(workload.kind.deadline, Deadline::OfOthers { .. }) {
             return None;
         }

@@ -49,20 +49,20 @@ impl Effective {
 
     /// Returns a boolean parameter.
     #[must_use]
-    pub fn flag(&self, param: &Flag) -> bool {
+    pub(crate) fn flag(&self, param: &Flag) -> bool {
         let default = matches!(param.0.default, ParamDefault::Bool(true));
         self.value(&param.0).and_then(Value::as_bool).unwrap_or(default)
     }
 
     /// Returns an integer parameter.
     #[must_use]
-    pub fn number(&self, param: &Number) -> i64 {
+    pub(crate) fn number(&self, param: &Number) -> i64 {
         let default = if let ParamDefault::Int { value, .. } = param.0.default { value } else { 0 };
         self.value(&param.0).and_then(Value::as_i64).unwrap_or(default)
     }
 
     /// Returns a list parameter.
-    pub fn strings(&self, param: &Strings) -> impl Iterator<Item = &str> + use<'_> {
+    pub(crate) fn strings(&self, param: &Strings) -> impl Iterator<Item = &str> + use<'_> {
         let own = self.value(&param.0).and_then(Value::as_array);
         let default = if let ParamDefault::Strings(list) = param.0.default { list } else { &[] };
         let default = if own.is_some() { &[] } else { default };
@@ -71,14 +71,14 @@ impl Effective {
 
     /// Returns a parameter with a fixed set of values.
     #[must_use]
-    pub fn word(&self, param: &Word) -> &str {
+    pub(crate) fn word(&self, param: &Word) -> &str {
         let default = if let ParamDefault::Word(words) = param.0.default { words.first() } else { None };
         let own = self.value(&param.0).and_then(Value::as_str);
         own.or_else(|| default.copied()).unwrap_or_default()
     }
 
     /// Returns a mapping parameter, in key order.
-    pub fn mapping(&self, param: &Mapping) -> impl Iterator<Item = (&str, &str)> + use<'_> {
+    pub(crate) fn mapping(&self, param: &Mapping) -> impl Iterator<Item = (&str, &str)> + use<'_> {
         let own = self.value(&param.0).and_then(Value::as_object);
         let default = if let ParamDefault::Map(map) = param.0.default { map } else { &[] };
         let default = if own.is_some() { &[] } else { default };

@@ -67,9 +67,9 @@ pub struct Runtime {
 impl Runtime {
     /// The label of a Job in a runtime that names its part in the training
     /// (docs/internals/batch-kinds.md#training-runtimes).
-    pub const STEP: &'static str = "trainer.kubeflow.org/trainjob-ancestor-step";
+    pub(crate) const STEP: &'static str = "trainer.kubeflow.org/trainjob-ancestor-step";
     /// Its value for the Job whose pods train.
-    pub const TRAINER: &'static str = "trainer";
+    pub(crate) const TRAINER: &'static str = "trainer";
 
     /// Reads a runtime; nothing for other kinds.
     #[must_use]
@@ -80,14 +80,14 @@ impl Runtime {
 
     /// Returns the part of a runtime's Job in the training.
     #[must_use]
-    pub fn step<'a>(job: &PodTemplate<'a>) -> Option<&'a str> {
+    pub(crate) fn step<'a>(job: &PodTemplate<'a>) -> Option<&'a str> {
         let item = job.entry.as_ref().and_then(|entry| entry.part.value)?;
         item.pointer("/template/metadata/labels")?.get(Self::STEP)?.as_str()
     }
 
     /// Returns the pod specs of the Jobs whose pods train, or of all if none is marked so.
     #[must_use]
-    pub fn pods(&self) -> Vec<&Value> {
+    pub(crate) fn pods(&self) -> Vec<&Value> {
         let Some(workload) = Workload::of(&self.object) else { return Vec::new() };
         let trains = |pod: &&PodTemplate<'_>| Self::step(pod) == Some(Self::TRAINER);
         let marked: Vec<&Value> =

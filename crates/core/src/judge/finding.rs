@@ -148,7 +148,7 @@ pub struct Finding {
 }
 
 /// Maximum operations of a finding about many items: with more, no fix is offered.
-pub const MOST_OPS: usize = 256;
+pub(crate) const MOST_OPS: usize = 256;
 
 impl Finding {
     /// Names the field a person would look for, when it is not the primary place itself (a missing field).
@@ -164,13 +164,13 @@ impl Finding {
     }
 
     /// Points at a part of the value, if it is known which.
-    pub fn at(&mut self, part: Part) -> &mut Self {
+    pub(crate) fn at(&mut self, part: Part) -> &mut Self {
         self.part = part;
         self
     }
 
     /// Sets the help.
-    pub fn help(&mut self, text: impl Into<Cow<'static, str>>) -> &mut Self {
+    pub(crate) fn help(&mut self, text: impl Into<Cow<'static, str>>) -> &mut Self {
         self.help = text.into();
         self
     }
@@ -182,19 +182,19 @@ impl Finding {
     }
 
     /// Lowers the level to at most `level`.
-    pub fn at_most(&mut self, level: Level) -> &mut Self {
+    pub(crate) fn at_most(&mut self, level: Level) -> &mut Self {
         self.level = self.level.min(level);
         self
     }
 
     /// Raises the level to at least `level`.
-    pub fn at_least(&mut self, level: Level) -> &mut Self {
+    pub(crate) fn at_least(&mut self, level: Level) -> &mut Self {
         self.level = self.level.max(level);
         self
     }
 
     /// Gives the finding a level instead of filling the value in, if the rule's action is `fill`.
-    pub fn instead_of_fill(&mut self, level: Level) -> &mut Self {
+    pub(crate) fn instead_of_fill(&mut self, level: Level) -> &mut Self {
         if self.fills {
             self.fills = false;
             self.level = level;
@@ -242,24 +242,24 @@ impl Finding {
     }
 
     /// Returns its message without the places of its items.
-    pub fn words(&self) -> &str {
+    pub(crate) fn words(&self) -> &str {
         self.items.as_ref().and_then(|items| items.words.as_deref()).unwrap_or(&self.message)
     }
 
     /// Tells whether the webhook writes its fix into the object.
     #[must_use]
-    pub fn is_filled_in(&self) -> bool {
+    pub(crate) fn is_filled_in(&self) -> bool {
         self.fills && self.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe)
     }
 
     /// Tells whether it is not filled in only because of too many places.
     #[must_use]
-    pub fn fills_too_much(&self) -> bool {
+    pub(crate) fn fills_too_much(&self) -> bool {
         self.fills && self.items.as_ref().is_some_and(|items| items.unfixed)
     }
 
     /// Returns the first and the last place of its items, and their number, as text.
-    pub fn range(&self) -> Option<String> {
+    pub(crate) fn range(&self) -> Option<String> {
         let items = self.items.as_ref()?;
         let (first, last, count) = (&self.path, items.of_last(&self.path), thousands(items.count));
         let first_of = if items.varied { "; these are the words of the first" } else { "" };
@@ -347,7 +347,7 @@ pub fn listed(words: &[String], conjunction: &str) -> String {
 }
 
 /// Puts findings into their total order: place in the object, rule, message.
-pub fn sort(findings: &mut [Finding]) {
+pub(crate) fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
         (&a.pointer, &a.rule, &a.path, &a.message).cmp(&(&b.pointer, &b.rule, &b.path, &b.message))
     });

@@ -19,10 +19,10 @@ pub(crate) use mark::{ByHash, Hashes, key as mix_key, mix};
 pub(crate) use walk::{ItemWalk, Way, each_place};
 
 /// Maximum items of a list that each have a copy of the same problem.
-pub const MOST_APART: usize = 16;
+pub(crate) const MOST_APART: usize = 16;
 /// Maximum problems of one sort that are kept apart: in nested lists of at most [`MOST_APART`] items, or with
 /// different words for each item.
-pub const MOST_WORDS: usize = 256;
+pub(crate) const MOST_WORDS: usize = 256;
 
 /// A step of a path that differs between the items of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

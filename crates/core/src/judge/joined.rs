@@ -139,13 +139,13 @@ impl<'a> Joined<'a> {
     }
 
     /// Returns the place in the job that a volume of a claim comes from: a patch, or the runtime's name.
-    pub fn place(&self, pod: &PodTemplate<'_>, volume: &str) -> &Pointer {
+    pub(crate) fn place(&self, pod: &PodTemplate<'_>, volume: &str) -> &Pointer {
         let job = pod.entry.as_ref().and_then(|entry| entry.name).unwrap_or_default();
         self.claims.get(job).and_then(|claims| claims.get(volume)).unwrap_or(&self.at)
     }
 
     /// Labels the runtime, if the finding points at its name.
-    pub fn label(&self, finding: &mut Finding, text: String) {
+    pub(crate) fn label(&self, finding: &mut Finding, text: String) {
         if finding.pointer == self.at {
             let object = runtimes::title(self.named.0, self.named.1);
             finding.label(Place::Elsewhere { object, source: self.runtime.source.clone() }, text);

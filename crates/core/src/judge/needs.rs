@@ -20,13 +20,13 @@ impl Needs {
     /// `metadata.managedFields`: who manages which field, down to twelve levels. Versions and times are not read.
     pub const MANAGERS: Self = Self(1 << 2);
     /// The probes of containers.
-    pub const PROBES: Self = Self(1 << 3);
+    pub(crate) const PROBES: Self = Self(1 << 3);
     /// The ports of containers.
     pub const PORTS: Self = Self(1 << 4);
     /// The security contexts of containers.
-    pub const SECURITY_CONTEXTS: Self = Self(1 << 5);
+    pub(crate) const SECURITY_CONTEXTS: Self = Self(1 << 5);
     /// The block devices of containers.
-    pub const VOLUME_DEVICES: Self = Self(1 << 6);
+    pub(crate) const VOLUME_DEVICES: Self = Self(1 << 6);
     /// Every field of the object, whatever it is.
     pub const WHOLE_OBJECT: Self = Self(
         1 << 7
@@ -42,7 +42,7 @@ impl Needs {
 
     /// Returns the needs that are fields of the object, without those that are looked up.
     #[must_use]
-    pub const fn of_object(self) -> Self {
+    pub(crate) const fn of_object(self) -> Self {
         Self(self.0 & !(Self::CLAIMS.0 | Self::RUNTIMES.0))
     }
 

@@ -36,7 +36,7 @@ pub struct Word(pub Param);
 impl Flag {
     /// Creates a parameter that is off by default.
     #[must_use]
-    pub const fn off(name: &'static str, doc: &'static str) -> Self {
+    pub(crate) const fn off(name: &'static str, doc: &'static str) -> Self {
         Self(Param { name, doc, default: ParamDefault::Bool(false) })
     }
 }
@@ -44,7 +44,7 @@ impl Flag {
 impl Number {
     /// Creates a parameter with a default and a minimum.
     #[must_use]
-    pub const fn new(name: &'static str, doc: &'static str, value: i64, least: i64) -> Self {
+    pub(crate) const fn new(name: &'static str, doc: &'static str, value: i64, least: i64) -> Self {
         Self(Param { name, doc, default: ParamDefault::Int { value, least } })
     }
 }
@@ -52,7 +52,7 @@ impl Number {
 impl Strings {
     /// Creates a parameter with a default.
     #[must_use]
-    pub const fn new(name: &'static str, doc: &'static str, default: &'static [&'static str]) -> Self {
+    pub(crate) const fn new(name: &'static str, doc: &'static str, default: &'static [&'static str]) -> Self {
         Self(Param { name, doc, default: ParamDefault::Strings(default) })
     }
 }
@@ -60,7 +60,7 @@ impl Strings {
 impl Word {
     /// Creates a parameter; the first word is the default.
     #[must_use]
-    pub const fn new(name: &'static str, doc: &'static str, words: &'static [&'static str]) -> Self {
+    pub(crate) const fn new(name: &'static str, doc: &'static str, words: &'static [&'static str]) -> Self {
         Self(Param { name, doc, default: ParamDefault::Word(words) })
     }
 }
@@ -68,7 +68,7 @@ impl Word {
 impl Mapping {
     /// Creates a parameter with a default.
     #[must_use]
-    pub const fn new(
+    pub(crate) const fn new(
         name: &'static str,
         doc: &'static str,
         default: &'static [(&'static str, &'static str)],
@@ -100,10 +100,10 @@ pub enum ParamDefault {
 impl ParamDefault {
     /// Returns the default as a JSON value.
     #[must_use]
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(self) -> Value {
         match self {
-            Self::Bool(value) => (*value).into(),
-            Self::Int { value, .. } => (*value).into(),
+            Self::Bool(value) => value.into(),
+            Self::Int { value, .. } => value.into(),
             Self::Strings(list) => list.iter().copied().collect(),
             Self::Map(map) => map
                 .iter()

@@ -34,7 +34,7 @@ pub const KIND: &str = "Policy";
 ///
 /// Denying what they create would only pile up runs (docs/internals/webhook.md#objects-of-controllers); the
 /// parent has been judged.
-pub fn trusted_controllers() -> impl Iterator<Item = &'static str> {
+pub(crate) fn trusted_controllers() -> impl Iterator<Item = &'static str> {
     let mut makers: Vec<&str> = Vec::new();
     let all = Kind::all().flat_map(|kind| kind.makers.iter().copied());
     for maker in all.chain(["system:kube-controller-manager"]) {
@@ -47,7 +47,7 @@ pub fn trusted_controllers() -> impl Iterator<Item = &'static str> {
 
 /// Which findings an author may suppress with the annotation `jobgate.dev/ignore`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OptOut {
+pub(crate) enum OptOut {
     /// None.
     None,
     /// Those that do not deny.
@@ -59,11 +59,11 @@ pub enum OptOut {
 
 impl OptOut {
     /// All values, from the strictest.
-    pub const ALL: [Self; 3] = [Self::None, Self::Warnings, Self::Denials];
+    pub(crate) const ALL: [Self; 3] = [Self::None, Self::Warnings, Self::Denials];
 
     /// Returns the value's name in a policy.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Warnings => "warnings",
@@ -74,17 +74,17 @@ impl OptOut {
 
 /// The objects to which an override or exemption applies. All given conditions must match.
 #[derive(Clone, Debug, Default)]
-pub struct Matcher {
+pub(crate) struct Matcher {
     /// Globs; the object's namespace must match one.
-    pub namespaces: Vec<globset::GlobMatcher>,
+    pub(crate) namespaces: Vec<globset::GlobMatcher>,
     /// The object must be of one of these kinds.
     pub kinds: Vec<Kind>,
     /// Globs; the object's name must match one.
-    pub names: Vec<globset::GlobMatcher>,
+    pub(crate) names: Vec<globset::GlobMatcher>,
     /// Labels the object must carry.
-    pub labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// Whether one of the object's pods must request an accelerator, or none may.
-    pub accelerators: Option<bool>,
+    pub(crate) accelerators: Option<bool>,
 }
 
 /// A rule's action and parameters, as far as they are set.
@@ -108,7 +108,7 @@ impl RuleSettings {
 #[derive(Clone, Debug, Default)]
 pub struct Override {
     /// The objects.
-    pub matcher: Matcher,
+    pub(crate) matcher: Matcher,
     /// Settings by rule id.
     pub rules: BTreeMap<String, RuleSettings>,
 }
@@ -117,7 +117,7 @@ pub struct Override {
 #[derive(Clone, Debug)]
 pub struct Exemption {
     /// The objects.
-    pub matcher: Matcher,
+    pub(crate) matcher: Matcher,
     /// Rule ids; empty for all.
     pub rules: Vec<String>,
     /// The reason.
@@ -136,9 +136,9 @@ pub struct Policy {
     /// The exemptions.
     pub exemptions: Vec<Exemption>,
     /// Which findings an author may suppress.
-    pub opt_out: OptOut,
+    pub(crate) opt_out: OptOut,
     /// Whether the webhook warns about what it has filled in.
-    pub report_fills: bool,
+    pub(crate) report_fills: bool,
     /// Exact user names of controllers whose children are not judged again.
     pub trusted_controllers: Vec<String>,
     /// The first 12 hexadecimal digits of the source's SHA-256, for logs and audit annotations.
@@ -196,7 +196,7 @@ impl Matcher {
 impl Exemption {
     /// Tells whether it covers a rule.
     #[must_use]
-    pub fn covers(&self, rule: &str) -> bool {
+    pub(crate) fn covers(&self, rule: &str) -> bool {
         self.rules.is_empty() || self.rules.iter().any(|id| id == rule)
     }
 
@@ -209,7 +209,7 @@ impl Exemption {
 
 /// A policy's settings for one object.
 #[derive(Debug)]
-pub struct Scope<'p> {
+pub(crate) struct Scope<'p> {
     policy: &'p Policy,
     subject: PolicySubject<'p>,
     overrides: Vec<&'p Override>,
@@ -217,19 +217,22 @@ pub struct Scope<'p> {
 
 impl<'p> Scope<'p> {
     /// Returns the exemptions that match the object, including ended ones.
-    pub fn exemptions(&self) -> impl Iterator<Item = &'p Exemption> + use<'_, 'p> {
+    pub(crate) fn exemptions(&self) -> impl Iterator<Item = &'p Exemption> + use<'_, 'p> {
         self.policy.exemptions.iter().filter(|exemption| exemption.matcher.matches(&self.subject))
     }
 
     /// Returns some of the policy's rules with their settings for the object.
-    pub fn rules(&self, chosen: impl Fn(&Rule) -> bool) -> impl Iterator<Item = (&'p Rule, Effective)> {
+    pub(crate) fn rules(
+        &self,
+        chosen: impl Fn(&Rule) -> bool,
+    ) -> impl Iterator<Item = (&'p Rule, Effective)> {
         let bases = self.policy.bases().filter(move |(rule, _)| chosen(rule));
         bases.map(|(rule, base)| (rule, self.settled(rule, base)))
     }
 
     /// Returns a rule's settings for the object; nothing if the policy has no such rule.
-    #[must_use]
-    pub fn settings(&self, rule: &str) -> Option<Effective> {
+    #[cfg(test)]
+    fn settings(&self, rule: &str) -> Option<Effective> {
         let (rule, base) = self.policy.rule(rule)?;
         Some(self.settled(rule, base))
     }
@@ -323,7 +326,7 @@ impl Policy {
     }
 
     /// Returns the resources that are accelerators, which may contain one `*` each.
-    pub fn accelerators(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn accelerators(&self) -> impl Iterator<Item = &str> {
         self.taints.iter().map(|(resource, _)| resource.as_str())
     }
 
@@ -337,7 +340,7 @@ impl Policy {
 
     /// Tells whether a rule runs for some object.
     #[must_use]
-    pub fn uses(&self, rule: &str) -> bool {
+    pub(crate) fn uses(&self, rule: &str) -> bool {
         let overrides = self.overrides.iter().filter_map(|over| over.rules.get(rule)?.action);
         let base = self.base(rule).map(|base| base.action);
         base.into_iter().chain(overrides).any(|action| action != Action::Ignore)
@@ -371,7 +374,7 @@ impl Policy {
 
     /// Returns the settings for one object.
     #[must_use]
-    pub fn scope<'p>(&'p self, request: &'p Request<'p>, workload: &'p Workload<'p>) -> Scope<'p> {
+    pub(crate) fn scope<'p>(&'p self, request: &'p Request<'p>, workload: &'p Workload<'p>) -> Scope<'p> {
         let subject =
             PolicySubject { request, workload, taints: &self.taints, accelerators: OnceCell::new() };
         let overrides = self.overrides.iter().filter(|over| over.matcher.matches(&subject)).collect();

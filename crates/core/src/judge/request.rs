@@ -84,7 +84,7 @@ impl<'a> Request<'a> {
 
     /// Returns the object's name, or its generated prefix, or nothing readable.
     #[must_use]
-    pub fn name(&self) -> &'a str {
+    pub(crate) fn name(&self) -> &'a str {
         let metadata = |key: &str| self.object.get("metadata")?.get(key)?.as_str();
         metadata("name").or_else(|| metadata("generateName")).unwrap_or_default()
     }

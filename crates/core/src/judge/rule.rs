@@ -115,23 +115,23 @@ pub struct Holding<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Ratchet {
     /// Labels that the rule reads. If the spec is unchanged, only a change of one of these may be denied.
-    pub labels: &'static [&'static str],
+    pub(crate) labels: &'static [&'static str],
     /// The size of the violation, if it has one: a larger violation is new.
-    pub measure: Option<Measure>,
+    pub(crate) measure: Option<Measure>,
 }
 
 /// The size of a violation, in code and in CEL.
 #[derive(Clone, Copy, Debug)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// The number.
-    pub of: fn(&Workload<'_>) -> i64,
+    pub(crate) of: fn(&Workload<'_>) -> i64,
     /// The same number as an expression over `o`, for rules with CEL.
-    pub cel: &'static str,
+    pub(crate) cel: &'static str,
 }
 
 impl Ratchet {
     /// Only the place counts.
-    pub const BY_PLACE: Self = Self { labels: &[], measure: None };
+    pub(crate) const BY_PLACE: Self = Self { labels: &[], measure: None };
 }
 
 /// The kinds that a rule checks, by their features.
@@ -278,7 +278,7 @@ pub struct Cel {
     /// The paths that violate the rule, as a list of strings: an expression over `o`, a valid object of one
     /// of the kinds. `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and `$rolesPlace` depend on the
     /// kind.
-    pub places: &'static str,
+    pub(crate) places: &'static str,
 }
 
 impl fmt::Debug for Rule {
@@ -334,9 +334,9 @@ impl Rule {
 #[allow(missing_debug_implementations, reason = "facts are a trait object")]
 pub struct Cx<'a> {
     /// The rule that runs.
-    pub rule: &'a Rule,
+    pub(crate) rule: &'a Rule,
     /// The object, its old state and its origin.
-    pub request: &'a Request<'a>,
+    pub(crate) request: &'a Request<'a>,
     /// The object, seen as a workload.
     pub workload: &'a Workload<'a>,
     pub(crate) facts: &'a dyn Facts,
@@ -357,7 +357,7 @@ impl<'a> Cx<'a> {
 
     /// Returns the commands of a pod template's containers, by the template's index.
     #[must_use]
-    pub fn commands(&self, pod: usize) -> &'a PodCommands<'a> {
+    pub(crate) fn commands(&self, pod: usize) -> &'a PodCommands<'a> {
         self.reading.commands(pod)
     }
 
@@ -410,7 +410,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Reports a field: what is wrong with its value, or that it is [missing](Self::missing).
-    pub fn report_field(
+    pub(crate) fn report_field(
         &mut self,
         field: &Part<'_>,
         message: impl Into<Cow<'static, str>>,
@@ -424,29 +424,29 @@ impl<'a> Cx<'a> {
 
     /// Returns a boolean parameter.
     #[must_use]
-    pub fn flag(&self, param: &Flag) -> bool {
+    pub(crate) fn flag(&self, param: &Flag) -> bool {
         self.settings.flag(param)
     }
 
     /// Returns an integer parameter.
     #[must_use]
-    pub fn number(&self, param: &Number) -> i64 {
+    pub(crate) fn number(&self, param: &Number) -> i64 {
         self.settings.number(param)
     }
 
     /// Returns a list parameter.
-    pub fn strings(&self, param: &Strings) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub(crate) fn strings(&self, param: &Strings) -> impl Iterator<Item = &'a str> + use<'a> {
         self.settings.strings(param)
     }
 
     /// Returns a parameter with a fixed set of values.
     #[must_use]
-    pub fn word(&self, param: &Word) -> &'a str {
+    pub(crate) fn word(&self, param: &Word) -> &'a str {
         self.settings.word(param)
     }
 
     /// Returns a mapping parameter, in key order.
-    pub fn mapping(&self, param: &Mapping) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+    pub(crate) fn mapping(&self, param: &Mapping) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.settings.mapping(param)
     }
 }

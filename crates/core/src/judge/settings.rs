@@ -103,7 +103,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Returns how many errors there are so far.
-    pub fn error_count(&self) -> usize {
+    pub(crate) fn error_count(&self) -> usize {
         self.errors.len() + self.more
     }
 

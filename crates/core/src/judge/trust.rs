@@ -31,7 +31,7 @@ pub(super) enum Trust {
 /// Returns the parent to look up before an object is judged: that of a trusted account, of a kind that can be
 /// looked up.
 #[must_use]
-pub fn wanted(policy: &Policy, object: &Value, namespace: &str, user: &str) -> Option<WantedParent> {
+pub(crate) fn wanted(policy: &Policy, object: &Value, namespace: &str, user: &str) -> Option<WantedParent> {
     let (kind, owner) = (Kind::of(object)?, Owner::of(&Part::root(object))?);
     is_trusted(policy, user, kind, &owner).then(|| owner.wanted(namespace)).flatten()
 }
@@ -57,7 +57,7 @@ pub(super) fn trust(
 /// Returns advice for whoever runs the operator that made a denied object, since its author cannot change what
 /// an operator writes. Nothing if the maker does not look like an operator.
 #[must_use]
-pub fn advice(policy: &Policy, object: &Value, user: &str) -> Option<String> {
+pub(crate) fn advice(policy: &Policy, object: &Value, user: &str) -> Option<String> {
     let (kind, owner) = (Kind::of(object)?, Owner::of(&Part::root(object))?);
     let parent = owner.kind().filter(|parent| parent.makes(kind))?;
     if !user.starts_with("system:serviceaccount:") {

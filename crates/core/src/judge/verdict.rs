@@ -28,7 +28,7 @@ impl Skipped {
 
     /// Returns a word for logs, metrics and audit annotations.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::NotOurs => "not-ours",
             Self::BeingDeleted => "being-deleted",
@@ -44,7 +44,7 @@ pub struct Suppressed {
     /// The finding.
     pub finding: Finding,
     /// Why it is suppressed, in words.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// The result for one object.
@@ -58,7 +58,7 @@ pub struct Verdict {
     pub skipped: Option<Skipped>,
     /// On UPDATE: restores what an apply removed from an immutable pod template
     /// (docs/internals/kubernetes.md#restore-on-update).
-    pub restore: Vec<Op>,
+    pub(crate) restore: Vec<Op>,
 }
 
 impl Verdict {

@@ -179,7 +179,7 @@ impl Schedule {
     /// Tells whether it restricts both the day of the month and the day of the week: it then runs on days
     /// that match either of them.
     #[must_use]
-    pub fn either_day(&self) -> bool {
+    pub(crate) fn either_day(&self) -> bool {
         matches!(self, Self::Fields(fields) if (fields.day | fields.weekday) & STAR == 0)
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Formats a string as `%q` does: in double quotes, with escapes.
 #[must_use]
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

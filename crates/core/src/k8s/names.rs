@@ -109,7 +109,7 @@ pub fn dns_label_1035(text: &str) -> Vec<String> {
 
 /// The prefix of a generated name: a name that may end with a dash.
 #[must_use]
-pub fn name_prefix(text: &str) -> Vec<String> {
+pub(crate) fn name_prefix(text: &str) -> Vec<String> {
     match text.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
             let kept: String = rest.chars().take(rest.chars().count() - 1).chain(['a']).collect();
@@ -166,7 +166,7 @@ fn in_bytes(message: &str) -> String {
 
 /// The value of a label.
 #[must_use]
-pub fn label_value(text: &str) -> Vec<String> {
+pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     if text.len() > 63 {
         found.push("must be no more than 63 bytes".to_owned());
@@ -181,7 +181,7 @@ pub fn label_value(text: &str) -> Vec<String> {
 
 /// The name of a port.
 #[must_use]
-pub fn port_name(text: &str) -> Vec<String> {
+pub(crate) fn port_name(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut say = |message: &str| found.push(message.to_owned());
     if text.len() > 15 {
@@ -204,7 +204,7 @@ pub fn port_name(text: &str) -> Vec<String> {
 
 /// The name of an environment variable.
 #[must_use]
-pub fn environment_name(text: &str) -> Vec<String> {
+pub(crate) fn environment_name(text: &str) -> Vec<String> {
     let fine = text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
     let rule =
         "a valid environment variable name must consist only of printable ASCII characters other than '='";
@@ -213,7 +213,7 @@ pub fn environment_name(text: &str) -> Vec<String> {
 
 /// A key of a config map or a secret.
 #[must_use]
-pub fn config_key(text: &str) -> Vec<String> {
+pub(crate) fn config_key(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     if text.len() > 253 {
         found.push("must be no more than 253 characters".to_owned());

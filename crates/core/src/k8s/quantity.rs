@@ -189,7 +189,7 @@ impl Quantity {
 
     /// Tells whether the amount may be finer than thousandths.
     #[must_use]
-    pub fn is_finer_than_milli(&self) -> bool {
+    pub(crate) fn is_finer_than_milli(&self) -> bool {
         !matches!(&self.amount, Amount::Small { scale, .. } if *scale >= MILLI)
     }
 

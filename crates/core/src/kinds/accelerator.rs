@@ -50,7 +50,7 @@ const ONE_EACH_TOO: &str = "habana.ai/gaudi";
 /// Returns how many accelerators a container gets of which each process has one to itself, with the place and
 /// name of the resource. Nothing if there are none, if there are any others, or if the number is uncertain.
 #[must_use]
-pub fn one_each<'a>(container: &Part<'a>) -> Option<(i64, Pointer, &'a str)> {
+pub(crate) fn one_each<'a>(container: &Part<'a>) -> Option<(i64, Pointer, &'a str)> {
     let resources = container.get("resources");
     // Claims may bring any device.
     if resources.get("claims").items().next().is_some() {
@@ -79,9 +79,9 @@ pub fn one_each<'a>(container: &Part<'a>) -> Option<(i64, Pointer, &'a str)> {
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// The resource.
-    pub resource: &'a str,
+    pub(crate) resource: &'a str,
     /// The taint key of its nodes.
-    pub taint: &'a str,
+    pub(crate) taint: &'a str,
     /// The list of the container, and its index.
     container: (ContainerSlot, usize),
     /// `limits` or `requests`.
@@ -91,7 +91,7 @@ pub struct Request<'a> {
 impl Request<'_> {
     /// Returns its place in its pod template: `…resources.limits[nvidia.com/gpu]`.
     #[must_use]
-    pub fn place(&self, pod: &PodTemplate<'_>) -> Pointer {
+    pub(crate) fn place(&self, pod: &PodTemplate<'_>) -> Pointer {
         let (slot, index) = self.container;
         (&pod.spec.pointer / slot.list() / index / "resources" / self.list).key(self.resource)
     }
@@ -125,7 +125,10 @@ pub fn filled_behind<'a>(list: &'a [Value], beginning: &[Value]) -> Option<&'a [
 ///
 /// Reads both limits and requests: in a Job template, limits are not copied to requests
 /// (docs/internals/pods.md#limits-and-requests).
-pub fn requests<'a>(pod: &PodTemplate<'a>, taints: &[(&str, &'a str)]) -> impl Iterator<Item = Request<'a>> {
+pub(crate) fn requests<'a>(
+    pod: &PodTemplate<'a>,
+    taints: &[(&str, &'a str)],
+) -> impl Iterator<Item = Request<'a>> {
     pod.container_values().flat_map(move |(slot, index, container)| {
         requested(container.get("resources"), taints).map(move |(list, resource, taint)| Request {
             resource,
@@ -155,7 +158,7 @@ pub(crate) fn requested<'a>(
 /// Tells whether a container requests an accelerator of the usual table, by limit or request. A placeholder for
 /// the number counts.
 #[must_use]
-pub fn is_requested_by(container: &Value) -> bool {
+pub(crate) fn is_requested_by(container: &Value) -> bool {
     entries(container).any(|(resource, value)| {
         taint_of(resource, TAINTS).is_some()
             && (Quantity::from_json(value).is_ok_and(|quantity| quantity.is_positive())
@@ -165,7 +168,7 @@ pub fn is_requested_by(container: &Value) -> bool {
 
 /// Returns the number of whole GPUs that a container gets, by limit or request; 0 if unknown.
 #[must_use]
-pub fn gpus(container: &Value) -> i64 {
+pub(crate) fn gpus(container: &Value) -> i64 {
     entries(container)
         .filter(|(resource, _)| GPUS.contains(resource))
         .filter_map(|(_, value)| Some(Quantity::from_json(value).ok()?.value()))

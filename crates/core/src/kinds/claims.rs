@@ -14,9 +14,9 @@ pub struct OwnClaim<'a> {
     /// The text that identifies it to users.
     pub name: &'a str,
     /// The field with the name of a claim that exists.
-    pub existing: Option<Part<'a>>,
+    pub(crate) existing: Option<Part<'a>>,
     /// The access modes of a claim to be created, which needs no look-up.
-    pub modes: Option<Part<'a>>,
+    pub(crate) modes: Option<Part<'a>>,
     /// The path of the mounts that are added to every container.
     pub path: Option<&'a str>,
 }
@@ -25,7 +25,7 @@ impl<'a> OwnClaim<'a> {
     /// Tells whether it both names an existing claim and describes a new one. The operator rejects that in a
     /// new object; in one that it knows, it has written the name of the claim that it created.
     #[must_use]
-    pub fn is_refused(&self, object: &Part<'_>) -> bool {
+    pub(crate) fn is_refused(&self, object: &Part<'_>) -> bool {
         let is_known = || object.at(&["metadata", "uid"]).is_set() || object.get("status").is_set();
         self.existing.is_some() && self.modes.is_some() && !is_known()
     }

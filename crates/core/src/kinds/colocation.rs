@@ -16,7 +16,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Which pods must share the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Among {
+pub(crate) enum Among {
     /// Those of one run.
     OneRun,
     /// Those of several runs of a CronJob, which differ in name and in the labels made from it.
@@ -25,14 +25,14 @@ pub enum Among {
 
 /// Tells whether all pods of the templates must run on the same node.
 #[must_use]
-pub fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Among) -> bool {
+pub(crate) fn on_one_node(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among: Among) -> bool {
     pinned_together(pods) || attracted_together(workload, pods, among)
 }
 
 /// Tells whether the pods of one run must run on several nodes: because templates name different nodes, or
 /// because of a required anti-affinity between the pods. Each template comes with its minimum number of pods.
 #[must_use]
-pub fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
+pub(crate) fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_>, i64)]) -> bool {
     let present: Vec<&PodTemplate<'_>> =
         pods.iter().filter(|(_, least)| *least > 0).map(|(pod, _)| *pod).collect();
     // A node has a name and a host name, which cannot be compared.

@@ -12,14 +12,14 @@ pub struct PodCount {
     /// The number that certainly runs at once, without pods that an autoscaler may add or remove.
     pub least: i64,
     /// The field that sets it; nothing for a default.
-    pub said_by: Option<Pointer>,
+    pub(crate) said_by: Option<Pointer>,
 }
 
 impl PodCount {
     /// Returns the count of a batch/v1 Job spec: `parallelism`, but never more than `completions`
     /// (docs/internals/pods.md#pods-that-run-at-once).
     #[must_use]
-    pub fn of_job(spec: &Part<'_>) -> Self {
+    pub(crate) fn of_job(spec: &Part<'_>) -> Self {
         let (parallelism, completions) = (spec.get("parallelism"), spec.get("completions"));
         let Some(most) = parallelism.int().or_default(1) else {
             return Self::unknown(&parallelism);
@@ -62,7 +62,7 @@ impl PodCount {
 
     /// Returns a count that is known.
     #[must_use]
-    pub fn certain(number: i64, said_by: Option<Pointer>) -> Self {
+    pub(crate) fn certain(number: i64, said_by: Option<Pointer>) -> Self {
         Self { most: Some(number), least: number.max(0), said_by }
     }
 
@@ -72,7 +72,7 @@ impl PodCount {
 
     /// Returns the count in a field, or a default.
     #[must_use]
-    pub fn of_field(field: &Part<'_>, unset: i64) -> Self {
+    pub(crate) fn of_field(field: &Part<'_>, unset: i64) -> Self {
         match field.int().or_default(unset) {
             Some(number) => Self::certain(number, field.is_set().then(|| field.pointer.clone())),
             None => Self::unknown(field),
@@ -98,7 +98,7 @@ impl PodCount {
 
     /// Multiplies the count by the number in a field, or by `unset`.
     #[must_use]
-    pub fn times(self, field: &Part<'_>, unset: i64) -> Self {
+    pub(crate) fn times(self, field: &Part<'_>, unset: i64) -> Self {
         let times = field.int().or_default(unset).map(|times| times.max(0));
         let most = self.most.zip(times).map(|(most, times)| most.saturating_mul(times));
         let least = self.least.saturating_mul(times.unwrap_or(0));
@@ -108,7 +108,7 @@ impl PodCount {
 
     /// Formats a number of pods. Ray writes the largest integer where there is no limit.
     #[must_use]
-    pub fn words(pods: i64) -> String {
+    pub(crate) fn words(pods: i64) -> String {
         if pods >= i64::from(i32::MAX) {
             "any number of pods".to_owned()
         } else {
@@ -118,7 +118,7 @@ impl PodCount {
 
     /// Raises the maximum to the number in another field, if that is larger.
     #[must_use]
-    pub fn or_more(self, field: &Part<'_>) -> Self {
+    pub(crate) fn or_more(self, field: &Part<'_>) -> Self {
         match field.int() {
             Field::Unset => self,
             Field::Set(limit) if self.most.is_some_and(|most| most >= limit) => self,

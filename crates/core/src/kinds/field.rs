@@ -36,7 +36,7 @@ pub enum Field<'a, T> {
 
 impl<T> Field<'_, T> {
     /// Returns the value, if there is one of the right type.
-    pub fn set(self) -> Option<T> {
+    pub(crate) fn set(self) -> Option<T> {
         match self {
             Self::Set(value) => Some(value),
             Self::Unset | Self::Placeholder(_) | Self::Wrong => None,
@@ -44,12 +44,12 @@ impl<T> Field<'_, T> {
     }
 
     /// Tells whether the field is missing or null.
-    pub fn is_unset(&self) -> bool {
+    pub(crate) fn is_unset(&self) -> bool {
         matches!(self, Self::Unset)
     }
 
     /// Returns the value, the default for an unset field, or nothing if it is unknown.
-    pub fn or_default(self, default: T) -> Option<T> {
+    pub(crate) fn or_default(self, default: T) -> Option<T> {
         match self {
             Self::Set(value) => Some(value),
             Self::Unset => Some(default),
@@ -68,7 +68,7 @@ impl<'a> Part<'a> {
     /// Returns the operation that sets a field of this mapping, which may be missing; nothing for other
     /// values.
     #[must_use]
-    pub fn set(&self, key: &'static str, value: Value) -> Option<Op> {
+    pub(crate) fn set(&self, key: &'static str, value: Value) -> Option<Op> {
         match self.value {
             Some(Value::Object(_)) => Some(Op::Add(&self.pointer / key, value)),
             // Replace `null`, to which nothing can be added.
@@ -98,7 +98,7 @@ impl<'a> Part<'a> {
 
     /// Returns the items without their places, if it is a list.
     #[must_use]
-    pub fn values(&self) -> &'a [Value] {
+    pub(crate) fn values(&self) -> &'a [Value] {
         self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
     }
 
@@ -113,7 +113,7 @@ impl<'a> Part<'a> {
 
     /// Returns the items that can be read as mappings, if it is a list. Others are skipped: their type is all
     /// that there is to report, and a list may have nothing else.
-    pub fn mappings(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
+    pub(crate) fn mappings(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
         let pointer = self.pointer.clone();
         self.values()
             .iter()
@@ -125,7 +125,7 @@ impl<'a> Part<'a> {
 
     /// Returns the entries with values that can be read as mappings, if it is a mapping with keys chosen by the
     /// author.
-    pub fn fields(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
         let entries = self.value.and_then(Value::as_object).into_iter().flatten();
         entries
@@ -135,7 +135,7 @@ impl<'a> Part<'a> {
     }
 
     /// Returns the entries, if it is a mapping with keys chosen by the author.
-    pub fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, Part<'a>)> + use<'a> {
         let pointer = self.pointer.clone();
         let entries = self.value.and_then(Value::as_object).into_iter().flatten();
         entries.map(move |(key, value)| {
@@ -152,7 +152,7 @@ impl<'a> Part<'a> {
 
     /// Tells whether it is a mapping.
     #[must_use]
-    pub fn is_mapping(&self) -> bool {
+    pub(crate) fn is_mapping(&self) -> bool {
         self.value.is_some_and(Value::is_object)
     }
 

@@ -33,7 +33,7 @@ pub enum Unit {
 
 impl Unit {
     /// All of them, in order.
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Gpu,
         Self::Tpu,
         Self::Gaudi,
@@ -62,7 +62,7 @@ impl Unit {
 
     /// Returns its name for people, in the singular.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Gpu => "GPU",
             Self::Tpu => "TPU",
@@ -100,7 +100,7 @@ impl Held {
     /// Returns what one pod of a template holds: all its containers together, or an init container that asks
     /// for more; nothing if a placeholder or wrong type hides it.
     #[must_use]
-    pub fn by_pod(pod: &PodTemplate<'_>) -> Option<Self> {
+    pub(crate) fn by_pod(pod: &PodTemplate<'_>) -> Option<Self> {
         let mut resources: BTreeMap<&str, Sum> = BTreeMap::new();
         for (slot, _, container) in pod.container_values() {
             let sidecar = container.get("restartPolicy").and_then(Value::as_str) == Some("Always");
@@ -127,7 +127,7 @@ impl Held {
 
     /// Returns what the pods of some templates hold at once, at most; nothing if it is unknown or has no limit.
     #[must_use]
-    pub fn by_pods(pods: &[PodTemplate<'_>]) -> Option<Self> {
+    pub(crate) fn by_pods(pods: &[PodTemplate<'_>]) -> Option<Self> {
         let mut held = Self::default();
         for pod in pods {
             let one = Self::by_pod(pod)?;
@@ -140,7 +140,7 @@ impl Held {
 
     /// Returns what a run of a workload holds at once, at most; nothing if it is unknown or has no limit.
     #[must_use]
-    pub fn by_run(workload: &Workload<'_>, run: usize) -> Option<Self> {
+    pub(crate) fn by_run(workload: &Workload<'_>, run: usize) -> Option<Self> {
         let Some(reference) = workload.kind.runs_in else {
             return Self::by_pods(workload.pods_of(run));
         };

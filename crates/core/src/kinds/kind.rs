@@ -159,7 +159,7 @@ impl Kind {
 }
 
 /// Returns the titles of kinds, each once.
-pub fn titles(kinds: impl Iterator<Item = Kind>) -> Vec<&'static str> {
+pub(crate) fn titles(kinds: impl Iterator<Item = Kind>) -> Vec<&'static str> {
     let mut titles: Vec<&str> = Vec::new();
     for title in kinds.map(Kind::title) {
         if !titles.contains(&title) {

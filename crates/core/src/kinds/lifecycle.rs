@@ -49,7 +49,7 @@ pub enum Attempts {
 impl Attempts {
     /// Returns the attempts for a field with a number of retries.
     #[must_use]
-    pub fn with_retries(retries: &Part<'_>, unset: i64) -> Self {
+    pub(crate) fn with_retries(retries: &Part<'_>, unset: i64) -> Self {
         retries
             .int()
             .or_default(unset)
@@ -58,7 +58,7 @@ impl Attempts {
 
     /// Returns the attempts for work that is itself run `of` times.
     #[must_use]
-    pub fn each(self, of: Self) -> Self {
+    pub(crate) fn each(self, of: Self) -> Self {
         match (self, of) {
             (Self::Times(inner), Self::Times(outer)) => Self::Times(inner.saturating_mul(outer)),
             (Self::Times(_), other) => other,
@@ -106,7 +106,7 @@ pub struct Choice {
 impl Choice {
     /// Returns the field if the author has chosen this word.
     #[must_use]
-    pub fn of<'a>(&self, object: &Part<'a>) -> Option<Part<'a>> {
+    pub(crate) fn of<'a>(&self, object: &Part<'a>) -> Option<Part<'a>> {
         Some(object.at(self.at)).filter(|field| field.text() == Field::Set(self.word))
     }
 }
@@ -138,7 +138,7 @@ pub struct History {
 #[derive(Clone, Copy, Debug)]
 pub struct Leak {
     /// Returns the field that permits it, which may be missing.
-    pub of: for<'a> fn(&Part<'a>) -> Option<Part<'a>>,
+    pub(crate) of: for<'a> fn(&Part<'a>) -> Option<Part<'a>>,
     /// What happens.
     pub what: &'static str,
     /// What to do about it.
@@ -160,9 +160,9 @@ pub struct Release {
     pub holds: &'static str,
     /// What keeps running without it in a job without accelerators, which follows "so" in messages; nothing if
     /// that hardly matters.
-    pub runs_on: Option<&'static str>,
+    pub(crate) runs_on: Option<&'static str>,
     /// The effect of the value, which follows it in messages.
-    pub effect: &'static str,
+    pub(crate) effect: &'static str,
 }
 
 impl Release {
@@ -186,7 +186,7 @@ impl Release {
 
     /// Returns the place of the field that decides: in the limits, unless only its twin is set.
     #[must_use]
-    pub fn place<'a>(&self, object: &Part<'a>, limits: &Part<'a>) -> Part<'a> {
+    pub(crate) fn place<'a>(&self, object: &Part<'a>, limits: &Part<'a>) -> Part<'a> {
         let field = limits.get(self.field);
         let twin = self.twin.map(|path| object.at(path)).filter(Part::is_set);
         twin.filter(|_| !field.is_set()).unwrap_or(field)
@@ -215,9 +215,9 @@ pub enum Released {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
     /// The field of the limits.
-    pub field: &'static str,
+    pub(crate) field: &'static str,
     /// The default `restartPolicy` of a role.
-    pub unset: &'static str,
+    pub(crate) unset: &'static str,
 }
 
 /// How the loss of a node is counted.

@@ -11,7 +11,7 @@ use crate::text::value::Value;
 #[derive(Clone, Debug)]
 pub struct PodTemplate<'a> {
     /// The index of its run.
-    pub run: usize,
+    pub(crate) run: usize,
     /// The template: `metadata` and `spec`.
     pub template: Part<'a>,
     /// The pod spec.
@@ -19,9 +19,9 @@ pub struct PodTemplate<'a> {
     /// Its form, from the definition of the kind.
     pub form: &'static Pods,
     /// The mapping around the template.
-    pub around: Part<'a>,
+    pub(crate) around: Part<'a>,
     /// The item or entry above it, such as a replica type.
-    pub entry: Option<Entry<'a>>,
+    pub(crate) entry: Option<Entry<'a>>,
     /// How many of its pods may run at once in a run.
     pub count: PodCount,
     containers: Vec<Container<'a>>,
@@ -40,11 +40,11 @@ pub enum ContainerSlot {
 
 impl ContainerSlot {
     /// All of them, in the order in which containers start.
-    pub const ALL: [Self; 3] = [Self::Init, Self::Main, Self::Ephemeral];
+    pub(crate) const ALL: [Self; 3] = [Self::Init, Self::Main, Self::Ephemeral];
 
     /// Returns the list's name in a pod spec.
     #[must_use]
-    pub fn list(self) -> &'static str {
+    pub(crate) fn list(self) -> &'static str {
         match self {
             Self::Init => "initContainers",
             Self::Main => "containers",
@@ -57,9 +57,9 @@ impl ContainerSlot {
 #[derive(Clone, Debug)]
 pub struct Container<'a> {
     /// Its list.
-    pub slot: ContainerSlot,
+    pub(crate) slot: ContainerSlot,
     /// The container.
-    pub part: Part<'a>,
+    pub(crate) part: Part<'a>,
 }
 
 /// One volume that mounts a `PersistentVolumeClaim` by name.
@@ -68,11 +68,11 @@ pub struct ClaimUse<'a> {
     /// The claim's name.
     pub claim: &'a str,
     /// The volume's name, or empty.
-    pub volume: &'a str,
+    pub(crate) volume: &'a str,
     /// Whether the volume has `readOnly: true`.
-    pub read_only: bool,
+    pub(crate) read_only: bool,
     /// `volumes[i].persistentVolumeClaim.claimName`.
-    pub part: Part<'a>,
+    pub(crate) part: Part<'a>,
 }
 
 /// The most items without relevant fields that are read in one list.
@@ -135,26 +135,28 @@ impl<'a> PodTemplate<'a> {
 
     /// Tells whether its pods start only when others have ended (`dependsOn` of a JobSet).
     #[must_use]
-    pub fn waits_for_the_end(&self) -> bool {
+    pub(crate) fn waits_for_the_end(&self) -> bool {
         let depends_on = self.entry.iter().flat_map(|entry| entry.part.get("dependsOn").mappings());
         depends_on.into_iter().any(|other| other.get("status").text() == Field::Set("Complete"))
     }
 
     /// Returns the name of its replica type, for kinds that have them.
     #[must_use]
-    pub fn role(&self) -> Option<&'a str> {
+    pub(crate) fn role(&self) -> Option<&'a str> {
         self.form.roles()?;
         self.entry.as_ref()?.name
     }
 
     /// Returns the containers of all lists, but only a few of those without relevant fields: a list may have
     /// hundreds of thousands.
-    pub fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'_, 'a> {
+    pub(crate) fn containers(&self) -> impl Iterator<Item = Container<'a>> + use<'_, 'a> {
         self.containers.iter().cloned()
     }
 
     /// Returns the list, index and value of every container, without pointers, which take time to make.
-    pub fn container_values(&self) -> impl Iterator<Item = (ContainerSlot, usize, &'a Value)> + use<'a> {
+    pub(crate) fn container_values(
+        &self,
+    ) -> impl Iterator<Item = (ContainerSlot, usize, &'a Value)> + use<'a> {
         let spec = self.spec.value.and_then(Value::as_object);
         ContainerSlot::ALL.into_iter().flat_map(move |slot| {
             let list = spec.and_then(|spec| spec.get(slot.list())?.as_array()).map_or(&[][..], Vec::as_slice);

@@ -47,7 +47,7 @@ pub enum Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elastic {
     /// The role.
-    pub role: &'static str,
+    pub(crate) role: &'static str,
     /// The field with its minimum of pods.
     pub least: Path,
     /// The field with its maximum of pods.
@@ -110,7 +110,7 @@ pub struct Entry<'a> {
     /// The entry's key, or the item's name.
     pub name: Option<&'a str>,
     /// The item or entry.
-    pub part: Part<'a>,
+    pub(crate) part: Part<'a>,
 }
 
 /// Calls a function with each place of a path, in which [`EACH`] stands for any item or entry.
@@ -185,7 +185,7 @@ impl Pods {
 
     /// Returns the mapping of roles that the templates are in.
     #[must_use]
-    pub fn roles(&self) -> Option<Path> {
+    pub(crate) fn roles(&self) -> Option<Path> {
         match (self.restart, self.at.split_last()) {
             (Restart::Beside { .. }, Some((&EACH, roles))) => Some(roles),
             _ => None,

@@ -8,7 +8,7 @@ use crate::kinds::pod::PodTemplate;
 
 /// Returns the variables that a controller adds, each with its value if the object determines it; nothing if
 /// there may be others.
-pub type Variables = fn(&Part<'_>, &PodTemplate<'_>) -> Option<Vec<PodVariable>>;
+pub(crate) type Variables = fn(&Part<'_>, &PodTemplate<'_>) -> Option<Vec<PodVariable>>;
 
 /// A variable, and its value if the object determines it.
 pub(crate) type PodVariable = (&'static str, Option<String>);

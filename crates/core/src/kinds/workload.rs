@@ -37,11 +37,11 @@ pub struct Workload<'a> {
 #[derive(Clone, Debug)]
 pub struct Bare<'a> {
     /// The item or entry that represents them.
-    pub like: Pointer,
+    pub(crate) like: Pointer,
     /// Ranges of indexes of items, each by its first and last.
-    pub items: Vec<(usize, usize)>,
+    pub(crate) items: Vec<(usize, usize)>,
     /// Keys of entries.
-    pub keys: Vec<&'a str>,
+    pub(crate) keys: Vec<&'a str>,
 }
 
 impl<'a> Bare<'a> {
@@ -89,7 +89,7 @@ fn is_bare(form: &Pods, around: &Part<'_>, entry: &Entry<'_>) -> bool {
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
     /// The metadata of the run.
-    pub metadata: Part<'a>,
+    pub(crate) metadata: Part<'a>,
     /// The mapping that has `activeDeadlineSeconds`.
     pub limits: Part<'a>,
     /// The batch/v1 Job spec, if it has one.
@@ -105,7 +105,7 @@ impl<'a> Workload<'a> {
 
     /// Returns the workload of an object inside another one, with places in the outer one.
     #[must_use]
-    pub fn at(object: Part<'a>) -> Option<Self> {
+    pub(crate) fn at(object: Part<'a>) -> Option<Self> {
         let kind = Kind::of(object.value?)?;
         let (limits, metadata) = (object.at(kind.limits), object.at(kind.run_metadata));
         let run = |limits: &Part<'a>, job_spec| Run {
@@ -244,13 +244,13 @@ impl<'a> Workload<'a> {
 
     /// Tells whether the object has a spec. Without one it runs nothing, and nothing can be added.
     #[must_use]
-    pub fn has_spec(&self) -> bool {
+    pub(crate) fn has_spec(&self) -> bool {
         self.object.at(self.kind.body).is_mapping()
     }
 
     /// Returns the pod templates of a run.
     #[must_use]
-    pub fn pods_of(&self, run: usize) -> &[PodTemplate<'a>] {
+    pub(crate) fn pods_of(&self, run: usize) -> &[PodTemplate<'a>] {
         let begin = self.pods.partition_point(|pod| pod.run < run);
         let end = self.pods.partition_point(|pod| pod.run <= run);
         &self.pods[begin..end]
@@ -258,13 +258,13 @@ impl<'a> Workload<'a> {
 
     /// Returns the run of a pod template.
     #[must_use]
-    pub fn run_of(&self, pod: &PodTemplate<'a>) -> &Run<'a> {
+    pub(crate) fn run_of(&self, pod: &PodTemplate<'a>) -> &Run<'a> {
         &self.runs[pod.run]
     }
 
     /// Tells whether the status shows that the object has started.
     #[must_use]
-    pub fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         let status = self.object.get("status");
         let conditions = status
             .get("conditions")
@@ -299,7 +299,7 @@ impl<'a> Workload<'a> {
 
     /// Returns an annotation of the object itself.
     #[must_use]
-    pub fn own_annotation(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn own_annotation(&self, key: &str) -> Option<&'a str> {
         annotation(&self.object, key)
     }
 
@@ -311,7 +311,7 @@ impl<'a> Workload<'a> {
 
     /// Returns a field of the object's metadata.
     #[must_use]
-    pub fn metadata(&self, field: &str) -> Option<&'a Value> {
+    pub(crate) fn metadata(&self, field: &str) -> Option<&'a Value> {
         self.object.value?.get("metadata")?.get(field)
     }
 }

@@ -51,7 +51,7 @@ pub(super) struct Home {
 }
 
 /// Opens a source file; returns its path as reports show it, and its text.
-pub type OpenSource<'a> = dyn Fn(&Path) -> Option<(Arc<str>, Loaded)> + 'a;
+pub(crate) type OpenSource<'a> = dyn Fn(&Path) -> Option<(Arc<str>, Loaded)> + 'a;
 
 /// The source files read so far, each opened once.
 pub(super) struct SourceFiles<'a> {

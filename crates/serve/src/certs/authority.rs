@@ -23,7 +23,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate, X509Version};
 use jobgate_core::k8s::names;
 
 /// How long before its creation a certificate becomes valid, for API servers whose clock is behind.
-pub const SKEW: Duration = Duration::from_secs(3600);
+pub(crate) const SKEW: Duration = Duration::from_secs(3600);
 
 /// Why a certificate or a key cannot be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +100,7 @@ impl Names {
 
     /// Returns the Service's own name.
     #[must_use]
-    pub fn service(&self) -> &str {
+    pub(crate) fn service(&self) -> &str {
         &self.service
     }
 
@@ -118,7 +118,7 @@ impl Names {
 
     /// Returns the names in a certificate of the Service.
     #[must_use]
-    pub fn dns(&self) -> [String; 2] {
+    pub(crate) fn dns(&self) -> [String; 2] {
         [self.server_name(), format!("{}.{}", self.service, self.namespace)]
     }
 }
@@ -136,7 +136,7 @@ impl Root {
     ///
     /// # Errors
     /// If it is not X.509.
-    pub fn from_der(der: CertificateDer<'static>) -> Result<Self, AuthorityError> {
+    pub(crate) fn from_der(der: CertificateDer<'static>) -> Result<Self, AuthorityError> {
         let (_, certificate) =
             X509Certificate::from_der(&der).map_err(|error| AuthorityError::Decode(error.to_string()))?;
         let (not_before, not_after) =
@@ -146,7 +146,7 @@ impl Root {
 
     /// Reads every certificate of a PEM text, and returns whether there was nothing else in it.
     #[must_use]
-    pub fn read_all(pem: &[u8]) -> (Vec<Self>, bool) {
+    pub(crate) fn read_all(pem: &[u8]) -> (Vec<Self>, bool) {
         let mut clean = true;
         let mut roots: Vec<Self> = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -165,26 +165,26 @@ impl Root {
     /// Returns whether it may sign certificates. X.509 version 1 cannot express that, and Go lets such a root
     /// sign.
     #[must_use]
-    pub fn is_authority(&self) -> bool {
+    pub(crate) fn is_authority(&self) -> bool {
         X509Certificate::from_der(&self.der)
             .is_ok_and(|(_, certificate)| certificate.is_ca() || certificate.version() == X509Version::V1)
     }
 
     /// Returns when it becomes valid.
     #[must_use]
-    pub fn not_before(&self) -> SystemTime {
+    pub(crate) fn not_before(&self) -> SystemTime {
         self.not_before
     }
 
     /// Returns when it expires.
     #[must_use]
-    pub fn not_after(&self) -> SystemTime {
+    pub(crate) fn not_after(&self) -> SystemTime {
         self.not_after
     }
 
     /// Returns whether the time lies within its validity.
     #[must_use]
-    pub fn holds_at(&self, time: SystemTime) -> bool {
+    pub(crate) fn holds_at(&self, time: SystemTime) -> bool {
         self.not_before <= time && time < self.not_after
     }
 
@@ -207,7 +207,7 @@ impl Root {
 
     /// Returns the first bytes of its SHA-256 digest in hexadecimal, which identify the certificate in a log.
     #[must_use]
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         hex(&Sha256::digest(&self.der)[..6])
     }
 }
@@ -220,7 +220,7 @@ impl fmt::Debug for Root {
 
 /// Writes roots as one PEM text.
 #[must_use]
-pub fn bundle(roots: &[Root]) -> String {
+pub(crate) fn bundle(roots: &[Root]) -> String {
     roots.iter().map(Root::pem).collect()
 }
 
@@ -270,7 +270,7 @@ impl Authority {
     /// # Errors
     /// If one of them is broken, they do not belong together, or it is not an authority for the names. Dates
     /// are not checked.
-    pub fn read(certificate: &[u8], key: &[u8], names: &Names) -> Result<Self, AuthorityError> {
+    pub(crate) fn read(certificate: &[u8], key: &[u8], names: &Names) -> Result<Self, AuthorityError> {
         let first = CertificateDer::pem_slice_iter(certificate).next().ok_or(AuthorityError::Empty)?;
         let root = Root::from_der(first.map_err(|error| AuthorityError::Pem("a certificate", error))?)?;
         let key =
@@ -366,32 +366,32 @@ impl Leaf {
 
     /// Returns the authority that signed it.
     #[must_use]
-    pub fn signer(&self) -> &Authority {
+    pub(crate) fn signer(&self) -> &Authority {
         &self.signer
     }
 
     /// Returns when it was signed, by the clock of the API server.
     #[must_use]
-    pub fn signed(&self) -> SystemTime {
+    pub(crate) fn signed(&self) -> SystemTime {
         self.signed
     }
 
     /// Returns when it expires.
     #[must_use]
-    pub fn not_after(&self) -> SystemTime {
+    pub(crate) fn not_after(&self) -> SystemTime {
         self.certificate.not_after
     }
 
     /// Returns whether the time lies within its validity.
     #[must_use]
-    pub fn holds_at(&self, time: SystemTime) -> bool {
+    pub(crate) fn holds_at(&self, time: SystemTime) -> bool {
         self.certificate.holds_at(time)
     }
 
     /// Returns whether the API server, trusting the roots, accepts it for the Service at that time (see
     /// [`verify`]).
     #[must_use]
-    pub fn verifies(&self, roots: &[Root], time: SystemTime) -> bool {
+    pub(crate) fn verifies(&self, roots: &[Root], time: SystemTime) -> bool {
         verify(&self.certificate.der, &[], roots, &self.server_name, time).is_ok()
     }
 }
@@ -402,7 +402,7 @@ impl Leaf {
 ///
 /// # Errors
 /// It is not trusted at that time.
-pub fn verify(
+pub(crate) fn verify(
     leaf: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
     roots: &[Root],

@@ -15,18 +15,18 @@ use super::state::{Change, Contents, MAX_AHEAD, Slot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// An authority: 365 days. At two thirds of it the next one is made.
-    pub authority: Duration,
+    pub(crate) authority: Duration,
     /// A served certificate: 7 days. At two thirds of it, or a little before, it is renewed.
-    pub leaf: Duration,
+    pub(crate) leaf: Duration,
     /// How long an authority is published before it signs: 10 minutes, for API servers that see a
     /// configuration late.
-    pub soak: Duration,
+    pub(crate) soak: Duration,
     /// How long an authority stays published after its last leaf has expired: 24 hours, for replicas that see
     /// the Secret late.
-    pub grace: Duration,
+    pub(crate) grace: Duration,
     /// How long after the configurations are right a replica becomes ready: 2 seconds, for API servers to see
     /// them.
-    pub settle: Duration,
+    pub(crate) settle: Duration,
 }
 
 impl Default for Lifetimes {
@@ -46,31 +46,31 @@ impl Lifetimes {
     /// Returns how often everything is read, even if no watch reports a change: every 10 seconds, or more
     /// often if leaves are very short-lived.
     #[must_use]
-    pub fn look_every(&self) -> Duration {
+    pub(crate) fn look_every(&self) -> Duration {
         (self.leaf / 20).min(Duration::from_secs(10))
     }
 }
 
 /// A replica's knowledge at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     /// The time by the API server's clock.
-    pub now: SystemTime,
+    pub(crate) now: SystemTime,
     /// The Secret as just read, if it was readable.
-    pub contents: Option<&'a Contents>,
+    pub(crate) contents: Option<&'a Contents>,
     /// The certificate that this replica serves.
-    pub leaf: Option<&'a Leaf>,
+    pub(crate) leaf: Option<&'a Leaf>,
     /// Roots that both configurations have had for the whole of [`Lifetimes::soak`], as seen by this replica.
-    pub soaked: &'a [Root],
+    pub(crate) soaked: &'a [Root],
     /// Roots that some configuration has now.
-    pub published: &'a [Root],
+    pub(crate) published: &'a [Root],
     /// A random number from 0 to 1 for this replica, which spreads renewals.
-    pub spread: f64,
+    pub(crate) spread: f64,
 }
 
 /// A change of the Secret, in one word for the log and the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub(crate) enum Step {
     /// Create the first authority, or replace an unusable one.
     Create,
     /// Put the authority that this replica still has in place of an unusable one.
@@ -91,7 +91,8 @@ pub enum Step {
 
 impl Step {
     /// Every step, in order.
-    pub const ALL: [Self; 8] = [
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 8] = [
         Self::Create,
         Self::Restore,
         Self::Next,
@@ -104,7 +105,7 @@ impl Step {
 
     /// Returns the word used in the log and the metrics.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Restore => "restore",
@@ -120,20 +121,20 @@ impl Step {
 
 /// What to do, in this order; after a change of the Secret, everything is read again first.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Write this into the Secret, unless it has changed since.
-    pub store: Option<(Step, Change)>,
+    pub(crate) store: Option<(Step, Change)>,
     /// Serve a new certificate of this authority.
-    pub sign: Option<Authority>,
+    pub(crate) sign: Option<Authority>,
     /// What both configurations should have, if known.
-    pub bundle: Option<Vec<Root>>,
+    pub(crate) bundle: Option<Vec<Root>>,
 }
 
 /// Decides what to do.
 ///
 /// # Errors
 /// If an authority is needed and the system gives no randomness.
-pub fn plan(view: &View<'_>, names: &Names, lifetimes: &Lifetimes) -> Result<Plan, AuthorityError> {
+pub(crate) fn plan(view: &View<'_>, names: &Names, lifetimes: &Lifetimes) -> Result<Plan, AuthorityError> {
     let sign = sign(view);
     let Some(contents) = view.contents else {
         return Ok(Plan { sign, ..Plan::default() });
@@ -283,7 +284,7 @@ fn distinct(roots: Vec<Root>, signing: &Root, now: SystemTime) -> Vec<Root> {
 
 /// Tracks since when roots have been in both configurations, by a monotonic clock.
 #[derive(Debug, Default)]
-pub struct Soak {
+pub(crate) struct Soak {
     since: Vec<(Root, Duration)>,
     last: Duration,
 }
@@ -293,7 +294,7 @@ impl Soak {
     const MAX_GAP: Duration = Duration::from_secs(60);
 
     /// Records the roots of both configurations at an uptime.
-    pub fn note(&mut self, uptime: Duration, roots: &[Root]) {
+    pub(crate) fn note(&mut self, uptime: Duration, roots: &[Root]) {
         if uptime.saturating_sub(self.last) > Self::MAX_GAP {
             self.since.clear();
         }
@@ -308,7 +309,7 @@ impl Soak {
 
     /// Returns the roots that have been in both configurations for `time`, at an uptime.
     #[must_use]
-    pub fn over(&self, uptime: Duration, time: Duration) -> Vec<Root> {
+    pub(crate) fn over(&self, uptime: Duration, time: Duration) -> Vec<Root> {
         self.since
             .iter()
             .filter(|(_, since)| uptime.saturating_sub(*since) >= time)

@@ -12,11 +12,11 @@ use jobgate_core::text::value::{Value, json};
 /// The owner, in `managedFields`, of the `caBundle` fields while they are written. Afterwards the ownership
 /// is given up: server-side apply cannot remove a webhook if another manager owns one of its fields; it would
 /// leave the rest of the webhook and fail.
-pub const FIELD_MANAGER: &str = "jobgate-certs";
+pub(crate) const FIELD_MANAGER: &str = "jobgate-certs";
 
 /// A kind of webhook configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// `MutatingWebhookConfiguration`.
     Mutating,
     /// `ValidatingWebhookConfiguration`.
@@ -25,11 +25,11 @@ pub enum Kind {
 
 impl Kind {
     /// Both.
-    pub const ALL: [Self; 2] = [Self::Mutating, Self::Validating];
+    pub(crate) const ALL: [Self; 2] = [Self::Mutating, Self::Validating];
 
     /// Returns the kind as Kubernetes writes it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mutating => "MutatingWebhookConfiguration",
             Self::Validating => "ValidatingWebhookConfiguration",
@@ -38,7 +38,7 @@ impl Kind {
 
     /// Returns the path of its objects.
     #[must_use]
-    pub fn path(self) -> &'static str {
+    pub(crate) fn path(self) -> &'static str {
         match self {
             Self::Mutating => "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
             Self::Validating => "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
@@ -49,7 +49,7 @@ impl Kind {
 /// The webhooks of one configuration that call our Service, each with its roots, and whether its bundle has
 /// nothing else.
 #[derive(Clone, Debug, Default)]
-pub struct Published {
+pub(crate) struct Published {
     webhooks: Vec<(String, Vec<Root>, bool)>,
     version: String,
     /// The `managedFields` entries of other managers, if there is one of ours, too.
@@ -59,7 +59,7 @@ pub struct Published {
 impl Published {
     /// Reads a configuration. Webhooks with another Service are ignored; those with a `url` count as ours.
     #[must_use]
-    pub fn read(configuration: &Value, names: &Names) -> Self {
+    pub(crate) fn read(configuration: &Value, names: &Names) -> Self {
         let ours = |webhook: &&Value| match webhook.pointer("/clientConfig/service") {
             Some(service) => service["name"] == names.service() && service["namespace"] == names.namespace(),
             None => true,
@@ -84,20 +84,20 @@ impl Published {
 
     /// Returns the roots that every webhook has; none if there is no webhook.
     #[must_use]
-    pub fn roots(&self) -> Vec<Root> {
+    pub(crate) fn roots(&self) -> Vec<Root> {
         let Some(((_, first, _), rest)) = self.webhooks.split_first() else { return Vec::new() };
         first.iter().filter(|root| rest.iter().all(|(_, roots, _)| roots.contains(root))).cloned().collect()
     }
 
     /// Returns the roots that any webhook has.
     #[must_use]
-    pub fn any(&self) -> Vec<Root> {
+    pub(crate) fn any(&self) -> Vec<Root> {
         self.webhooks.iter().flat_map(|(_, roots, _)| roots.iter().cloned()).collect()
     }
 
     /// Returns whether every webhook has these roots and nothing else, in any order.
     #[must_use]
-    pub fn holds(&self, wanted: &[Root]) -> bool {
+    pub(crate) fn holds(&self, wanted: &[Root]) -> bool {
         self.webhooks.iter().all(|(_, roots, clean)| {
             *clean && roots.len() == wanted.len() && wanted.iter().all(|root| roots.contains(root))
         })
@@ -105,20 +105,20 @@ impl Published {
 
     /// Returns whether no webhook calls our Service.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.webhooks.is_empty()
     }
 
     /// Returns whether we own fields of it, by `managedFields`.
     #[must_use]
-    pub fn is_owned(&self) -> bool {
+    pub(crate) fn is_owned(&self) -> bool {
         self.others.is_some()
     }
 
     /// Returns the merge patch that gives up our ownership. It changes no field, and fails if the
     /// configuration is newer than what was read.
     #[must_use]
-    pub fn release(&self) -> Value {
+    pub(crate) fn release(&self) -> Value {
         let mut left = self.others.clone().unwrap_or_default();
         if left.is_empty() {
             // The API server ignores an empty list, and reads a list of one empty entry as an empty list.
@@ -130,7 +130,7 @@ impl Published {
     /// Returns the server-side apply that sets the roots. It includes the resource version that was read, so
     /// it never changes a newer one.
     #[must_use]
-    pub fn apply(&self, kind: Kind, name: &str, wanted: &[Root]) -> Value {
+    pub(crate) fn apply(&self, kind: Kind, name: &str, wanted: &[Root]) -> Value {
         let text = base64::engine::general_purpose::STANDARD.encode(bundle(wanted));
         let webhooks: Vec<Value> = self
             .webhooks
@@ -156,7 +156,7 @@ fn others(configuration: &Value) -> Option<Vec<Value>> {
 
 /// Limits how often something is done in any minute.
 #[derive(Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     most: usize,
     times: VecDeque<Duration>,
 }
@@ -166,19 +166,19 @@ impl Pace {
 
     /// Allows the action `most` times in any minute.
     #[must_use]
-    pub fn of(most: usize) -> Self {
+    pub(crate) fn of(most: usize) -> Self {
         Self { most, times: VecDeque::with_capacity(most) }
     }
 
     /// Returns whether the action is allowed at an uptime.
     #[must_use]
-    pub fn allows(&self, uptime: Duration) -> bool {
+    pub(crate) fn allows(&self, uptime: Duration) -> bool {
         self.times.len() < self.most
             || self.times.front().is_none_or(|first| uptime.saturating_sub(*first) >= Self::MINUTE)
     }
 
     /// Records the action.
-    pub fn note(&mut self, uptime: Duration) {
+    pub(crate) fn note(&mut self, uptime: Duration) {
         if self.times.len() >= self.most {
             self.times.pop_front();
         }

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use super::authority::{Authority, Names, Root, bundle};
 
 /// An annotation on the Secret that requests a new authority, whatever its value.
-pub const ROTATE: &str = "jobgate.dev/rotate";
+pub(crate) const ROTATE: &str = "jobgate.dev/rotate";
 
 const CURRENT: [&str; 2] = ["ca.crt", "ca.key"];
 const NEXT: [&str; 2] = ["ca-next.crt", "ca-next.key"];
@@ -29,11 +29,11 @@ const SINCE: &str = "ca-prev.since";
 const MAX_PREVIOUS: usize = 8;
 
 /// The data of a Secret, decoded.
-pub type Data = BTreeMap<String, Vec<u8>>;
+pub(crate) type Data = BTreeMap<String, Vec<u8>>;
 
 /// An authority as stored.
 #[derive(Clone, Debug)]
-pub enum Slot {
+pub(crate) enum Slot {
     /// Nothing is there.
     Empty,
     /// It can sign. Its dates are not checked.
@@ -57,7 +57,7 @@ impl Slot {
 
     /// Returns the authority, if it can sign and holds at the time.
     #[must_use]
-    pub fn usable(&self, now: SystemTime) -> Option<&Authority> {
+    pub(crate) fn usable(&self, now: SystemTime) -> Option<&Authority> {
         match self {
             Self::Good(authority) if authority.root().holds_at(now) => Some(authority),
             _ => None,
@@ -66,7 +66,7 @@ impl Slot {
 
     /// Returns its certificates, usable or not.
     #[must_use]
-    pub fn roots(&self) -> Vec<Root> {
+    pub(crate) fn roots(&self) -> Vec<Root> {
         match self {
             Self::Empty => Vec::new(),
             Self::Good(authority) => vec![authority.root().clone()],
@@ -77,25 +77,25 @@ impl Slot {
 
 /// The parsed Secret.
 #[derive(Clone, Debug)]
-pub struct Contents {
+pub(crate) struct Contents {
     /// The authority that signs.
-    pub current: Slot,
+    pub(crate) current: Slot,
     /// The authority that will sign next.
-    pub next: Slot,
+    pub(crate) next: Slot,
     /// Previous authorities, which no longer sign.
-    pub previous: Vec<Root>,
+    pub(crate) previous: Vec<Root>,
     /// Whether all of `ca-prev.crt` could be read.
-    pub previous_clean: bool,
+    pub(crate) previous_clean: bool,
     /// When they stopped signing; `None` if missing or unreadable.
-    pub since: Option<SystemTime>,
+    pub(crate) since: Option<SystemTime>,
     /// Whether a new authority is requested.
-    pub rotate: bool,
+    pub(crate) rotate: bool,
 }
 
 impl Contents {
     /// Reads the data of a Secret, and whether it has the annotation [`ROTATE`].
     #[must_use]
-    pub fn read(data: &Data, rotate: bool, names: &Names) -> Self {
+    pub(crate) fn read(data: &Data, rotate: bool, names: &Names) -> Self {
         let (mut previous, previous_clean) =
             Root::read_all(data.get(PREVIOUS).map(Vec::as_slice).unwrap_or_default());
         previous.truncate(MAX_PREVIOUS);
@@ -116,7 +116,7 @@ impl Contents {
     /// Returns every root in it that has not expired, each once: the signing one first, then the next, then
     /// the previous ones.
     #[must_use]
-    pub fn roots(&self, now: SystemTime) -> Vec<Root> {
+    pub(crate) fn roots(&self, now: SystemTime) -> Vec<Root> {
         let mut roots = Vec::new();
         for root in
             self.current.roots().into_iter().chain(self.next.roots()).chain(self.previous.iter().cloned())
@@ -130,7 +130,7 @@ impl Contents {
 
     /// Returns its errors, for the log.
     #[must_use]
-    pub fn faults(&self) -> Vec<String> {
+    pub(crate) fn faults(&self) -> Vec<String> {
         let slot = |slot: &Slot, [certificate, key]: [&str; 2]| match slot {
             Slot::Broken(why, _) => Some(format!("{certificate} and {key}: {why}")),
             _ => None,
@@ -147,23 +147,23 @@ impl Contents {
 
 /// A change to the Secret. Other keys are not touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub(crate) struct Change {
     set: Vec<(&'static str, Vec<u8>)>,
     remove: Vec<&'static str>,
     /// Whether to remove the annotation [`ROTATE`].
-    pub clear_rotate: bool,
+    pub(crate) clear_rotate: bool,
 }
 
 impl Change {
     /// Makes the authority the one that signs.
     #[must_use]
-    pub fn current(self, authority: &Authority) -> Self {
+    pub(crate) fn current(self, authority: &Authority) -> Self {
         self.pair(CURRENT, authority)
     }
 
     /// Makes the authority the one that will sign.
     #[must_use]
-    pub fn next(self, authority: &Authority) -> Self {
+    pub(crate) fn next(self, authority: &Authority) -> Self {
         self.pair(NEXT, authority)
     }
 
@@ -175,14 +175,14 @@ impl Change {
 
     /// Removes the next authority.
     #[must_use]
-    pub fn no_next(mut self) -> Self {
+    pub(crate) fn no_next(mut self) -> Self {
         self.remove.extend(NEXT);
         self
     }
 
     /// Keeps these as previous authorities since the given time; only the latest if there are too many.
     #[must_use]
-    pub fn previous(mut self, roots: &[Root], since: SystemTime) -> Self {
+    pub(crate) fn previous(mut self, roots: &[Root], since: SystemTime) -> Self {
         if roots.is_empty() {
             self.remove.extend([PREVIOUS, SINCE]);
         } else {
@@ -195,7 +195,7 @@ impl Change {
     }
 
     /// Changes the data of a Secret.
-    pub fn apply(&self, data: &mut Data) {
+    pub(crate) fn apply(&self, data: &mut Data) {
         for key in &self.remove {
             data.remove(*key);
         }

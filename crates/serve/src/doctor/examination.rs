@@ -17,11 +17,11 @@ pub enum Status {
 
 impl Status {
     /// All, the worst first: the order of the report.
-    pub const ALL: [Self; 4] = [Self::Problem, Self::Warning, Self::NotChecked, Self::Ok];
+    pub(crate) const ALL: [Self; 4] = [Self::Problem, Self::Warning, Self::NotChecked, Self::Ok];
 
     /// Returns the human-readable words.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::NotChecked => "not checked",
@@ -32,7 +32,7 @@ impl Status {
 
     /// Returns the word in JSON.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::NotChecked => "not-checked",
             other => other.as_str(),
@@ -44,11 +44,11 @@ impl Status {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// How bad it is.
-    pub status: Status,
+    pub(crate) status: Status,
     /// The finding, without a final period.
-    pub text: String,
+    pub(crate) text: String,
     /// The remedy, if it differs from the one of the check.
-    pub remedy: Option<String>,
+    pub(crate) remedy: Option<String>,
 }
 
 impl Note {
@@ -97,7 +97,7 @@ pub struct Check {
     pub about: &'static str,
     /// The remedy: a sentence or a command. `{ns}`, `{deployment}`, `{service}`, `{secret}`, `{policy}` (the
     /// ConfigMap), `{key}` (in it), `{mutating}` and `{validating}` stand for the names of the installation.
-    pub remedy: &'static str,
+    pub(crate) remedy: &'static str,
     pub(super) judge: fn(&Observed) -> CheckOutcome,
 }
 
@@ -107,7 +107,7 @@ pub struct Outcome {
     /// The check.
     pub id: &'static str,
     /// Its title.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// The worst of the notes.
     pub status: Status,
     /// The notes of that status, and all notes that are worse than ok.

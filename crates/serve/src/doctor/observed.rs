@@ -12,11 +12,11 @@ use std::time::SystemTime;
 use jiff::civil::Date;
 use rustls_pki_types::CertificateDer;
 
-pub use self::deployment::serve_arguments;
+pub(crate) use self::deployment::serve_arguments;
 pub(super) use self::deployment::{MountedSource, container, mounted};
-pub use self::entry::Entry;
+pub(crate) use self::entry::Entry;
 pub(super) use self::entry::webhooks;
-pub use self::operators::{Access, Operator, operators};
+pub(crate) use self::operators::{Access, Operator, operators};
 use crate::arguments::Serve;
 use crate::certs::publish::Kind;
 use jobgate_core::admission::dry_run;
@@ -25,16 +25,16 @@ use jobgate_core::judge::rule::RuleId;
 use jobgate_core::text::value::Value;
 
 /// The name of the Deployment and of everything else in an installation (`deploy/`).
-pub const DEPLOYMENT: &str = "jobgate";
+pub(crate) const DEPLOYMENT: &str = "jobgate";
 /// The ConfigMap of the policy, and the key in it, if the Deployment cannot be read.
-pub const POLICY: (&str, &str) = ("jobgate-policy", "policy.yaml");
+pub(crate) const POLICY: (&str, &str) = ("jobgate-policy", "policy.yaml");
 /// The Secret, if the Deployment cannot be read.
-pub const SECRET: &str = "jobgate-tls";
+pub(crate) const SECRET: &str = "jobgate-tls";
 
 /// The prefix of the name of an API server's policy in [`Observed::fail_open`].
-pub const POLICY_OF_SERVER: &str = "policy/";
+pub(crate) const POLICY_OF_SERVER: &str = "policy/";
 /// The same for a webhook whose match condition could not be evaluated.
-pub const CONDITION: &str = "condition/";
+pub(crate) const CONDITION: &str = "condition/";
 
 /// The result of a look-up.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl<T> Seen<T> {
     }
 
     /// Turns a result under a guessed name into unread, with the reason why the name is unknown.
-    pub fn unless(self, guessed: Option<&Unread>) -> Self {
+    pub(crate) fn unless(self, guessed: Option<&Unread>) -> Self {
         match (self, guessed) {
             (Self::Known(_) | Self::Absent, Some(why)) => Self::Unread(why.clone()),
             (seen, _) => seen,
@@ -65,7 +65,7 @@ impl<T> Seen<T> {
     }
 
     /// Returns a look-up that was skipped for this reason.
-    pub fn skipped(why: &str) -> Self {
+    pub(crate) fn skipped(why: &str) -> Self {
         Self::Unread(Unread::Skipped(why.to_owned()))
     }
 }
@@ -96,7 +96,7 @@ impl fmt::Display for Unread {
 impl Unread {
     /// Returns how to make it readable.
     #[must_use]
-    pub fn remedy(&self) -> String {
+    pub(crate) fn remedy(&self) -> String {
         match self {
             Self::Forbidden(_) => "run it as a user with that permission, or bind the role in docs/doctor.md".to_owned(),
             Self::Failed(_) => "run it again; --timeout gives the API server more time".to_owned(),
@@ -137,93 +137,93 @@ impl Default for Place {
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The names that were read.
-    pub place: Place,
+    pub(crate) place: Place,
     /// The time by the API server's clock, by which it verifies certificates.
-    pub now: SystemTime,
+    pub(crate) now: SystemTime,
     /// Today in UTC, for exemptions that expire.
-    pub today: Date,
+    pub(crate) today: Date,
     /// The answer of `/version`.
-    pub version: Seen<Value>,
+    pub(crate) version: Seen<Value>,
     /// The two configurations.
     pub mutating: Seen<Value>,
     /// See `mutating`.
-    pub validating: Seen<Value>,
+    pub(crate) validating: Seen<Value>,
     /// All configurations of the cluster: mutating, validating.
-    pub all: [Seen<Vec<Value>>; 2],
+    pub(crate) all: [Seen<Vec<Value>>; 2],
     /// The namespace of the installation.
-    pub namespace: Seen<Value>,
+    pub(crate) namespace: Seen<Value>,
     /// The Service that the configurations name, else `jobgate`.
-    pub service: Seen<Value>,
+    pub(crate) service: Seen<Value>,
     /// Its EndpointSlices.
-    pub slices: Seen<Vec<Value>>,
+    pub(crate) slices: Seen<Vec<Value>>,
     /// The Deployment.
-    pub deployment: Seen<Value>,
+    pub(crate) deployment: Seen<Value>,
     /// Its pods.
-    pub pods: Seen<Vec<Value>>,
+    pub(crate) pods: Seen<Vec<Value>>,
     /// The PodDisruptionBudgets of the namespace.
-    pub budgets: Seen<Vec<Value>>,
+    pub(crate) budgets: Seen<Vec<Value>>,
     /// The NetworkPolicies of the namespace.
-    pub network_policies: Seen<Vec<Value>>,
+    pub(crate) network_policies: Seen<Vec<Value>>,
     /// The PriorityClass that the pods name.
-    pub priority_class: Seen<Value>,
+    pub(crate) priority_class: Seen<Value>,
     /// The Secret with the certificates.
-    pub secret: Seen<Value>,
+    pub(crate) secret: Seen<Value>,
     /// The policy in its source.
-    pub policy: Seen<PolicySource>,
+    pub(crate) policy: Seen<PolicySource>,
     /// The permissions that the pods' service account needs, and whether it has them.
-    pub rights: Vec<(Right, Seen<bool>)>,
+    pub(crate) rights: Vec<(Right, Seen<bool>)>,
     /// The accounts that act as operators of kinds whose children are judged.
-    pub operators: Seen<Vec<Operator>>,
+    pub(crate) operators: Seen<Vec<Operator>>,
     /// The served certificates.
-    pub served: Vec<Served>,
+    pub(crate) served: Vec<Served>,
     /// The metrics of each pod.
     pub replicas: Vec<Replica>,
     /// Calls that failed open since the API server started, by webhook; and failed evaluations of policies
     /// and conditions, by [`POLICY_OF_SERVER`] or [`CONDITION`] and the name.
-    pub fail_open: Seen<BTreeMap<String, u64>>,
+    pub(crate) fail_open: Seen<BTreeMap<String, u64>>,
     /// The namespace of the canaries.
-    pub canary_namespace: Seen<Value>,
+    pub(crate) canary_namespace: Seen<Value>,
     /// All namespaces, some of which may be skipped.
-    pub namespaces: Seen<Vec<Value>>,
+    pub(crate) namespaces: Seen<Vec<Value>>,
     /// Configurations that do not exist under the given name, so that another one was used: the kind and the
     /// given name.
-    pub renamed: Vec<(Kind, String)>,
+    pub(crate) renamed: Vec<(Kind, String)>,
     /// The canary that should be denied, or get a warning if the policy denies nothing.
-    pub judged: Seen<Canary>,
+    pub(crate) judged: Seen<Canary>,
     /// The canary that should be filled in.
-    pub filled: Seen<Canary>,
+    pub(crate) filled: Seen<Canary>,
 }
 
 /// A policy's text, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicySource {
+pub(crate) struct PolicySource {
     /// Its name, such as `configmap/jobgate-policy`.
-    pub name: String,
+    pub(crate) name: String,
     /// The text.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// A permission that the service account needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Right {
+pub(crate) struct Right {
     /// The verb.
-    pub verb: &'static str,
+    pub(crate) verb: &'static str,
     /// The API group; empty for the core.
-    pub group: &'static str,
+    pub(crate) group: &'static str,
     /// The resource.
-    pub resource: &'static str,
+    pub(crate) resource: &'static str,
     /// The namespace; empty for all namespaces, and for objects without.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The name; empty for any.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether certificates need it; otherwise only look-ups of claims do.
-    pub certificates: bool,
+    pub(crate) certificates: bool,
 }
 
 impl Right {
     /// Returns the object: `secrets/jobgate-tls`.
     #[must_use]
-    pub fn object(&self) -> String {
+    pub(crate) fn object(&self) -> String {
         if self.name.is_empty() {
             self.resource.to_owned()
         } else {
@@ -234,20 +234,20 @@ impl Right {
 
 /// A certificate that was seen at a TLS handshake.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub(crate) struct Served {
     /// Where, for people: `pod jobgate-0`, `https://127.0.0.1:10250`.
-    pub at: String,
+    pub(crate) at: String,
     /// Whether a failure to connect means that the API server cannot connect either.
-    pub conclusive: bool,
+    pub(crate) conclusive: bool,
     /// The chain, the server's own first.
-    pub chain: Seen<Vec<CertificateDer<'static>>>,
+    pub(crate) chain: Seen<Vec<CertificateDer<'static>>>,
 }
 
 /// The metrics of a pod, read through the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replica {
     /// The pod's name.
-    pub pod: String,
+    pub(crate) pod: String,
     /// The relevant metrics.
     pub says: Seen<Says>,
 }
@@ -260,39 +260,39 @@ pub struct Says {
     /// The hash of the policy in force; empty if it does not report one.
     pub policy: String,
     /// Certificates and policies that it has rejected since it started.
-    pub failed_reloads: u64,
+    pub(crate) failed_reloads: u64,
 }
 
 /// A Job that was sent as a dry run, its expected result, and the actual one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Canary {
+pub(crate) struct Canary {
     /// The expected result, if the policy is known.
-    pub expected: Option<Expected>,
+    pub(crate) expected: Option<Expected>,
     /// The HTTP status of the answer.
-    pub status: u16,
+    pub(crate) status: u16,
     /// The answer: a Job, or a Status.
-    pub answer: Value,
+    pub(crate) answer: Value,
     /// The warnings that came with it.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// The increase of the API server's fail-open count meanwhile, if readable.
-    pub failed_open: Option<u64>,
+    pub(crate) failed_open: Option<u64>,
 }
 
 /// The expected result: the prediction of `jobgate dry-run` under the policy of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
+pub(crate) struct Expected {
     /// Whether it should be denied.
-    pub denied: bool,
+    pub(crate) denied: bool,
     /// The rules that deny it, or warn about it if none does.
-    pub rules: Vec<RuleId>,
+    pub(crate) rules: Vec<RuleId>,
     /// The rules that fill something in.
-    pub fills: Vec<RuleId>,
+    pub(crate) fills: Vec<RuleId>,
 }
 
 impl Expected {
     /// Converts a prediction.
     #[must_use]
-    pub fn of(answer: &dry_run::Prediction) -> Self {
+    pub(crate) fn of(answer: &dry_run::Prediction) -> Self {
         let denied = answer.outcome == dry_run::Predicted::Denied;
         let level = if denied { Level::Deny } else { Level::Warn };
         let ids = |wanted: &dyn Fn(&Finding) -> bool| {
@@ -316,7 +316,7 @@ impl Expected {
 
 /// Where the served certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Certificates {
+pub(crate) enum Certificates {
     /// Each replica creates its own, signed by the authority in this Secret.
     Own(String),
     /// A Secret: its name, the key of the chain, and that of the private key, if it is there.
@@ -329,13 +329,13 @@ pub enum Certificates {
 
 impl Observed {
     /// Returns the configurations that exist.
-    pub fn configurations(&self) -> impl Iterator<Item = (Kind, &Value)> {
+    pub(crate) fn configurations(&self) -> impl Iterator<Item = (Kind, &Value)> {
         let pairs = [(Kind::Mutating, &self.mutating), (Kind::Validating, &self.validating)];
         pairs.into_iter().filter_map(|(kind, seen)| Some((kind, seen.known()?)))
     }
 
     /// Returns the webhooks of the configurations that exist.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.configurations().flat_map(|(kind, configuration)| {
             webhooks(configuration).iter().map(move |webhook| Entry { kind, webhook })
         })
@@ -343,20 +343,20 @@ impl Observed {
 
     /// Returns the arguments of the pods, if readable.
     #[must_use]
-    pub fn serve(&self) -> Option<Serve> {
+    pub(crate) fn serve(&self) -> Option<Serve> {
         serve_arguments(self.deployment.known()?).ok()
     }
 
     /// Returns the name of the webhook's Service.
     #[must_use]
-    pub fn service_name(&self) -> String {
+    pub(crate) fn service_name(&self) -> String {
         let named = self.entries().find_map(|entry| Some(entry.service()?["name"].as_str()?.to_owned()));
         named.unwrap_or_else(|| DEPLOYMENT.to_owned())
     }
 
     /// Returns where the pods' certificate comes from, by their arguments.
     #[must_use]
-    pub fn certificates(&self) -> Option<Certificates> {
+    pub(crate) fn certificates(&self) -> Option<Certificates> {
         let (deployment, serve) = self.deployment.known().zip(self.serve())?;
         let Some(file) = serve.tls_cert else {
             return Some(if serve.dev {
@@ -375,7 +375,7 @@ impl Observed {
 
     /// Returns the name of the Secret with the certificates; that of the manifests if unknown.
     #[must_use]
-    pub fn secret_name(&self) -> String {
+    pub(crate) fn secret_name(&self) -> String {
         match self.certificates() {
             Some(Certificates::Own(secret) | Certificates::Mounted(secret, ..)) => secret,
             _ => SECRET.to_owned(),
@@ -385,7 +385,7 @@ impl Observed {
     /// Returns why the names that only the Deployment has are unknown (policy, Secret, service account);
     /// nothing if they are known, or if there is no Deployment, so that those of the manifests apply.
     #[must_use]
-    pub fn unknown_names(&self) -> Option<Unread> {
+    pub(crate) fn unknown_names(&self) -> Option<Unread> {
         match &self.deployment {
             Seen::Known(deployment) => serve_arguments(deployment).err().map(Unread::Unsupported),
             Seen::Absent => None,
@@ -400,7 +400,7 @@ impl Observed {
     /// Returns the ConfigMap of the policy, and the key in it, by the Deployment; those of the manifests if
     /// unknown.
     #[must_use]
-    pub fn policy_source(&self) -> (String, String) {
+    pub(crate) fn policy_source(&self) -> (String, String) {
         let named = self.deployment.known().zip(self.serve());
         let named = named.and_then(|(deployment, serve)| {
             mounted(deployment, Path::new(&serve.policy), MountedSource::ConfigMap)

@@ -85,7 +85,7 @@ pub enum CertificateError {
 impl CertificateError {
     /// Returns the `cause` label of a rejected certificate in `jobgate_certificate_errors_total`.
     #[must_use]
-    pub fn cause(&self) -> &'static str {
+    pub(crate) fn cause(&self) -> &'static str {
         match self {
             Self::OtherKey => "other-key",
             Self::Expired(_) => "expired",
@@ -246,7 +246,7 @@ impl Identity {
 
     /// Sets the clock to use from now on, this many seconds ahead of the machine's: that of the API server,
     /// which verifies the certificate.
-    pub fn set_clock(&self, seconds_ahead: i64) {
+    pub(crate) fn set_clock(&self, seconds_ahead: i64) {
         self.ahead.store(seconds_ahead, Ordering::Relaxed);
     }
 

@@ -22,7 +22,7 @@ use jobgate_cluster::chain;
 const MAX_BYTES: u64 = 4 << 20;
 
 /// The error of a parser; its text is logged.
-pub type Rejection = Box<dyn Error + Send + Sync>;
+pub(crate) type Rejection = Box<dyn Error + Send + Sync>;
 
 /// Why a file could not be loaded.
 #[derive(Debug, thiserror::Error)]

@@ -155,7 +155,7 @@ impl Limits {
 
     /// Returns the memory for all bodies up to `inline_bytes`: one on each connection.
     #[must_use]
-    pub const fn small_body_memory(&self) -> usize {
+    pub(crate) const fn small_body_memory(&self) -> usize {
         self.connections * self.inline_bytes
     }
 

@@ -30,7 +30,7 @@ const BUCKETS: [f64; 16] = [
 ];
 
 /// The content type of [`Metrics::text`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The labels of one series: names and values.
 type SeriesLabels<const N: usize> = [(&'static str, &'static str); N];
@@ -197,24 +197,24 @@ impl Metrics {
 
     /// Counts an internal error, after which a request was allowed with a warning. The server itself reports
     /// `panic` and `deadline`, and `shed` for a review that was put off and not retried.
-    pub fn fault(&self, cause: &'static str) {
+    pub(crate) fn fault(&self, cause: &'static str) {
         self.0.faults.get_or_create(&[("cause", cause)]).inc();
     }
 
     /// Counts a review that could not be judged or patched because of its content. Without authentication,
     /// anyone who reaches the port can raise this, so only causes from an
     /// [authenticated](super::Call::authenticated) caller, which is the API server, have alerts.
-    pub fn malformed_review(&self, cause: &'static str, authenticated: bool) {
+    pub(crate) fn malformed_review(&self, cause: &'static str, authenticated: bool) {
         self.0.malformed.get_or_create(&[("cause", cause), ("caller", caller(authenticated))]).inc();
     }
 
     /// Counts a review for which a parent was looked up. `result` is `found`, `absent` or `unknown`.
-    pub fn parent_lookup(&self, result: &'static str) {
+    pub(crate) fn parent_lookup(&self, result: &'static str) {
         self.0.parent_lookups.get_or_create(&[("result", result)]).inc();
     }
 
     /// Counts an object admitted because a trusted controller made it from a parent that was judged.
-    pub fn trusted_child(&self) {
+    pub(crate) fn trusted_child(&self) {
         self.0.trusted_children.inc();
     }
 
@@ -246,35 +246,35 @@ impl Metrics {
     }
 
     /// Sets when the first certificate of the served chain expires.
-    pub fn certificate_not_after(&self, time: SystemTime) {
+    pub(crate) fn certificate_not_after(&self, time: SystemTime) {
         self.0.certificate_not_after.set(unix_seconds(time));
     }
 
     /// Sets when the authority that signs the served certificate expires.
-    pub fn authority_not_after(&self, time: SystemTime) {
+    pub(crate) fn authority_not_after(&self, time: SystemTime) {
         self.0.authority_not_after.set(unix_seconds(time));
     }
 
     /// Counts a step in the life of self-managed certificates: one of `crate::certs::plan::Step`, or
     /// `sign` for a new served certificate.
-    pub fn certificate_step(&self, step: &'static str) {
+    pub(crate) fn certificate_step(&self, step: &'static str) {
         self.0.certificate_steps.get_or_create(&[("step", step)]).inc();
     }
 
     /// Counts an error in managing certificates, or a rejected certificate
     /// ([`CertificateError::cause`](super::certificate::CertificateError::cause)), which is rejected again
     /// every few seconds.
-    pub fn certificate_error(&self, cause: &'static str) {
+    pub(crate) fn certificate_error(&self, cause: &'static str) {
         self.0.certificate_errors.get_or_create(&[("cause", cause)]).inc();
     }
 
     /// Counts an attempt to set the `caBundle` of a webhook configuration.
-    pub fn bundle_write(&self, result: &'static str) {
+    pub(crate) fn bundle_write(&self, result: &'static str) {
         self.0.bundle_writes.get_or_create(&[("result", result)]).inc();
     }
 
     /// Sets by how many seconds the API server's clock is ahead of this machine's; 0 within half a minute.
-    pub fn clock_ahead(&self, seconds: i64) {
+    pub(crate) fn clock_ahead(&self, seconds: i64) {
         self.0.clock_ahead.set(seconds);
     }
 

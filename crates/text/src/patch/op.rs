@@ -31,7 +31,7 @@ impl Op {
 
     /// Returns the operation at another place.
     #[must_use]
-    pub fn moved_to(&self, place: Pointer) -> Self {
+    pub(crate) fn moved_to(&self, place: Pointer) -> Self {
         match self {
             Self::Add(_, value) => Self::Add(place, value.clone()),
             Self::Replace(_, value) => Self::Replace(place, value.clone()),

@@ -72,7 +72,7 @@ impl<K: AsRef<str>, V> Map<K, V> {
 
     /// Returns an entry.
     #[must_use]
-    pub fn get_key_value(&self, key: &str) -> Option<(&str, &V)> {
+    pub(crate) fn get_key_value(&self, key: &str) -> Option<(&str, &V)> {
         self.position(key).map(|at| (self.0[at].0.as_ref(), &self.0[at].1))
     }
 
@@ -257,12 +257,12 @@ pub struct Fields {
 impl Fields {
     /// Returns a mapping without entries yet, with room for some.
     #[must_use]
-    pub fn with_capacity(entries: usize) -> Self {
+    pub(crate) fn with_capacity(entries: usize) -> Self {
         Self { entries: Vec::with_capacity(entries), ..Self::default() }
     }
 
     /// Returns the value of a key so far, to change.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let entries = &self.entries;
         let at = if entries.len() <= FEW {
             entries.iter().position(|(known, _)| known == key)?
@@ -277,12 +277,12 @@ impl Fields {
     }
 
     /// Adds an entry for a new key.
-    pub fn push(&mut self, key: Text, value: Value) {
+    pub(crate) fn push(&mut self, key: Text, value: Value) {
         self.entries.push((key, value));
     }
 
     /// Sets the value of a key, which may exist.
-    pub fn set(&mut self, key: Text, value: Value) {
+    pub(crate) fn set(&mut self, key: Text, value: Value) {
         if self.entries.len() >= FEW {
             // Among many, duplicates are found when sorting.
             self.repeats = true;
@@ -296,7 +296,7 @@ impl Fields {
 
     /// Returns the mapping.
     #[must_use]
-    pub fn into_map(self) -> Map {
+    pub(crate) fn into_map(self) -> Map {
         let mut entries = self.entries;
         if self.repeats {
             // The sort is stable: keep the last value of equal keys.

@@ -40,7 +40,7 @@ pub struct Span {
 #[derive(Clone, Debug)]
 pub struct Document {
     /// Its number in the source, from 0. Empty documents count, as in kubectl.
-    pub index: usize,
+    pub(crate) index: usize,
     /// Its bytes in the source, without separators.
     pub span: Range<usize>,
     /// Its value, as kubectl reads it.

@@ -30,7 +30,7 @@ pub(super) enum DocumentSyntax {
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// The document's number in the source, from 0. Empty documents count, as in kubectl.
-    pub index: usize,
+    pub(crate) index: usize,
     /// Its bytes in the source, without separators.
     pub span: Range<usize>,
     pub(super) form: DocumentSyntax,

@@ -30,7 +30,7 @@ pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-config
 /// The last applied manifest is in the annotation of `old`. Without one no field is removed, unless `old` has
 /// no `uid`: then it is an earlier version of the manifest itself.
 #[must_use]
-pub fn applied(manifest: &Value, old: &Value) -> Value {
+pub(crate) fn applied(manifest: &Value, old: &Value) -> Value {
     let metadata = |key: &str| old.get("metadata").and_then(|metadata| metadata.get(key));
     let annotation =
         metadata("annotations").and_then(|annotations| annotations.get(LAST_APPLIED)).and_then(Value::as_str);

@@ -52,7 +52,7 @@ impl PartialEq for Stored<'_> {
 impl<'a> Stored<'a> {
     /// Returns an unchanged value.
     #[must_use]
-    pub fn of(value: &'a Value) -> Self {
+    pub(crate) fn of(value: &'a Value) -> Self {
         match value {
             Value::Null => Self::Null,
             Value::Bool(bool) => Self::Bool(*bool),
@@ -68,7 +68,7 @@ impl<'a> Stored<'a> {
 
     /// Returns an owned copy.
     #[must_use]
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Null => Value::Null,
             Self::Bool(bool) => Value::Bool(*bool),
@@ -84,13 +84,13 @@ impl<'a> Stored<'a> {
 
     /// Tells whether it is `null`.
     #[must_use]
-    pub fn is_null(&self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
     /// Returns the text, if it is one.
     #[must_use]
-    pub fn as_str(&self) -> Option<&str> {
+    pub(crate) fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             _ => None,
@@ -99,7 +99,7 @@ impl<'a> Stored<'a> {
 
     /// Returns the items, if it is a list.
     #[must_use]
-    pub fn as_list(&self) -> Option<&[Self]> {
+    pub(crate) fn as_list(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) => Some(items),
             _ => None,
@@ -108,7 +108,7 @@ impl<'a> Stored<'a> {
 
     /// Returns the fields, if it is a mapping.
     #[must_use]
-    pub fn as_mapping(&self) -> Option<&Entries<'a>> {
+    pub(crate) fn as_mapping(&self) -> Option<&Entries<'a>> {
         match self {
             Self::Mapping(entries) => Some(entries),
             Self::Shared(entries) => Some(entries),
@@ -118,7 +118,7 @@ impl<'a> Stored<'a> {
 
     /// Returns the items to change, if it is a list.
     #[must_use]
-    pub fn as_list_mut(&mut self) -> Option<&mut [Self]> {
+    pub(crate) fn as_list_mut(&mut self) -> Option<&mut [Self]> {
         match self {
             Self::List(items) => Some(items),
             _ => None,
@@ -127,7 +127,7 @@ impl<'a> Stored<'a> {
 
     /// Returns the fields to change, if it is a mapping of its own.
     #[must_use]
-    pub fn as_mapping_mut(&mut self) -> Option<&mut Entries<'a>> {
+    pub(crate) fn as_mapping_mut(&mut self) -> Option<&mut Entries<'a>> {
         match self {
             Self::Mapping(entries) => Some(entries),
             _ => None,
@@ -136,13 +136,13 @@ impl<'a> Stored<'a> {
 
     /// Returns a field, if it is a mapping that has it.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Self> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         self.as_mapping()?.get(key)
     }
 
     /// Returns the kind of an object, if the fields of its version are known.
     #[must_use]
-    pub fn kind(&self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<Kind> {
         let version = self.get("apiVersion")?.as_str()?;
         let kind = Kind::typed(version, self.get("kind")?.as_str()?)?;
         kind.knows(version).then_some(kind)
@@ -152,7 +152,7 @@ impl<'a> Stored<'a> {
     ///
     /// # Errors
     /// It is not a quantity.
-    pub fn quantity(&self) -> Result<Quantity, QuantityError> {
+    pub(crate) fn quantity(&self) -> Result<Quantity, QuantityError> {
         match self {
             Self::Text(text) => Quantity::parse(text.trim()),
             other => Quantity::from_json(&other.to_value()),
@@ -185,7 +185,7 @@ impl From<bool> for Stored<'_> {
 }
 
 /// The fields of a mapping, sorted by key.
-pub type Entries<'a> = Map<&'a str, Stored<'a>>;
+pub(crate) type Entries<'a> = Map<&'a str, Stored<'a>>;
 
 /// Maximum values and keys of a mapping that [`hash_of_small`] hashes.
 const SMALL: usize = 16;
@@ -227,7 +227,7 @@ fn hash_value(value: &Stored<'_>, hasher: &mut DefaultHasher, left: &mut usize) 
 
 /// Converts the fields of a mapping, without those for which `read` returns nothing.
 #[must_use]
-pub fn fields<'a>(
+pub(crate) fn fields<'a>(
     entries: &'a Map,
     mut read: impl FnMut(&'a str, &'a Value) -> Option<Stored<'a>>,
 ) -> Entries<'a> {

@@ -357,7 +357,7 @@ pub fn held(pointer: Pointer, text: &str) -> Finding {
 }
 
 /// Returns the finding for a mapping with a placeholder as a key.
-pub fn held_as_key(pointer: Pointer, key: &str) -> Finding {
+pub(crate) fn held_as_key(pointer: Pointer, key: &str) -> Finding {
     let around = pointer.parent().unwrap_or_default();
     let message = format!("`{}` has the placeholder `{}` as a key", name_of(&around), short(key));
     let mut finding = checks::finding(PLACEHOLDER, Level::Warn, pointer, message, placeholder_help(key));

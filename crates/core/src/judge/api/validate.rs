@@ -28,13 +28,13 @@ mod volume;
 use std::collections::HashSet;
 
 use cause::Causes;
-pub use cause::{Cause, Reason};
+pub(crate) use cause::{Cause, Reason};
 use cron_job::cron_job;
 pub(super) use job::NOT_INDEXED;
 use job::job;
 pub(super) use job_policies::NO_CONTAINER;
 pub(super) use operator::check_of as operator_check;
-pub use operator::refusals as operator_refusals;
+pub(crate) use operator::refusals as operator_refusals;
 use part::ObjectPart;
 pub use update::validate_update;
 
@@ -68,7 +68,7 @@ pub fn validate(object: &Stored<'_>) -> Vec<Cause> {
 
 /// Returns why the API server rejects the pods that the training operator creates: mounts of missing volumes.
 #[must_use]
-pub fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
+pub(crate) fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     let custom = object.kind().filter(|kind| !kind.is_built_in() && !kind.adds_volumes);
     let object = ObjectPart::root(object);

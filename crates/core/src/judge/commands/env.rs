@@ -13,11 +13,11 @@ use crate::text::shell::{SPREADS, UNKNOWN};
 use crate::text::value::Value;
 
 /// The variables that a kind's controller adds, with their values if they are known.
-pub type Added = Rc<[(&'static str, Option<String>)]>;
+pub(crate) type Added = Rc<[(&'static str, Option<String>)]>;
 
 /// The variables of a container.
 #[derive(Debug, Default)]
-pub struct Environment<'a> {
+pub(crate) struct Environment<'a> {
     /// The items of `env`, and where the container is.
     items: &'a [Value],
     container: Pointer,
@@ -32,22 +32,22 @@ pub struct Environment<'a> {
     room: Rc<Room>,
     is_beyond: Cell<bool>,
     /// Whether there may be other variables: from `envFrom`, or from a controller whose variables are unknown.
-    pub is_open: bool,
+    pub(crate) is_open: bool,
 }
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable<'a> {
+pub(crate) struct Variable<'a> {
     /// Its value, if it is known.
     pub value: Option<Cow<'a, str>>,
     /// The index of its item of `env`; nothing if the kind's controller adds it.
-    pub item: Option<usize>,
+    pub(crate) item: Option<usize>,
 }
 
 impl Variable<'_> {
     /// Tells whether the kind's controller adds it.
     #[must_use]
-    pub fn is_added(&self) -> bool {
+    pub(crate) fn is_added(&self) -> bool {
         self.item.is_none()
     }
 }
@@ -124,7 +124,7 @@ impl<'a> Environment<'a> {
     }
 
     /// Returns the names of the variables, possibly with duplicates.
-    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
         let own = self.items.iter().filter_map(|item| {
             meter::spend(1);
             item.get("name")?.as_str()
@@ -134,7 +134,7 @@ impl<'a> Environment<'a> {
 
     /// Returns a variable.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Variable<'a>> {
         // Most variables that rules look up do not exist. With many items or lookups, as for a script, a table
         // is faster than a walk for each.
         let looked_at =
@@ -150,24 +150,24 @@ impl<'a> Environment<'a> {
 
     /// Tells whether the kind's controller adds a variable.
     #[must_use]
-    pub fn adds(&self, name: &str) -> bool {
+    pub(crate) fn adds(&self, name: &str) -> bool {
         self.added().iter().any(|(added, _)| *added == name)
     }
 
     /// Returns where a variable is; nothing if the kind's controller adds it.
     #[must_use]
-    pub fn place(&self, variable: &Variable<'_>) -> Option<Pointer> {
+    pub(crate) fn place(&self, variable: &Variable<'_>) -> Option<Pointer> {
         variable.item.map(|index| &(&self.container / "env") / index)
     }
 
     /// Returns the variables by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &Variable<'a>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'a str, &Variable<'a>)> {
         self.variables().iter().map(|(name, variable)| (*name, variable))
     }
 
     /// Returns the value of a variable, if it is known.
     #[must_use]
-    pub fn known(&self, name: &str) -> Option<&str> {
+    pub(crate) fn known(&self, name: &str) -> Option<&str> {
         self.get(name)?.value.as_deref()
     }
 

@@ -7,7 +7,7 @@ use crate::text::shell::{SPREADS, UNKNOWN};
 
 /// A launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Launcher {
+pub(crate) enum Launcher {
     /// `torchrun`, `python -m torch.distributed.run`.
     Torchrun,
     /// `python -m torch.distributed.launch`, which takes the same options.
@@ -25,14 +25,14 @@ pub enum Launcher {
 impl Launcher {
     /// Tells whether it is a launcher of PyTorch's own, with rendezvous by its options or `PET_` variables.
     #[must_use]
-    pub fn is_torch(self) -> bool {
+    pub(crate) fn is_torch(self) -> bool {
         matches!(self, Self::Torchrun | Self::TorchLaunch)
     }
 }
 
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value<'c> {
+pub(crate) enum Value<'c> {
     /// It is not there.
     Absent,
     /// This one.
@@ -42,60 +42,51 @@ pub enum Value<'c> {
 }
 
 impl Value<'_> {
-    /// Returns the value as a whole number, if it is one and known.
-    #[must_use]
-    pub fn number(&self) -> Option<i64> {
-        match self {
-            Self::Known(text) => text.parse().ok(),
-            Self::Absent | Self::Unknown => None,
-        }
-    }
-
     /// Tells whether it is certainly not there.
     #[must_use]
-    pub fn is_absent(&self) -> bool {
+    pub(crate) fn is_absent(&self) -> bool {
         *self == Self::Absent
     }
 }
 
 /// One option of a launcher, as it was written.
 #[derive(Clone, Debug)]
-pub struct Given<'c> {
+pub(crate) struct Given<'c> {
     /// The option, by its whole name without dashes in front and with `_` for `-`.
     pub name: &'static str,
     /// The word with the option.
-    pub token: &'c Token,
+    pub(crate) token: &'c Token,
     /// Its index in the words of the command.
     pub at: usize,
     /// The number of words after it that are its values.
-    pub behind: usize,
+    pub(crate) behind: usize,
     /// The value; nothing for an option without one.
     pub value: Option<&'c str>,
     /// Whether the value is known.
-    pub known: bool,
+    pub(crate) known: bool,
     /// Whether the launcher has such an option. It stops with an error if not.
-    pub exists: bool,
+    pub(crate) exists: bool,
 }
 
 /// A launcher with its options.
 #[derive(Clone, Debug)]
-pub struct Launch<'c> {
+pub(crate) struct Launch<'c> {
     /// Which one.
-    pub launcher: Launcher,
+    pub(crate) launcher: Launcher,
     /// Its command.
-    pub command: &'c Command,
+    pub(crate) command: &'c Command,
     /// Its options, in order.
-    pub options: Vec<Given<'c>>,
+    pub(crate) options: Vec<Given<'c>>,
     /// Whether there may be unknown words or unknown options among its options.
-    pub open: bool,
+    pub(crate) open: bool,
     /// The program that it starts, with its own words behind it.
-    pub started: &'c [Token],
+    pub(crate) started: &'c [Token],
 }
 
 impl<'c> Launch<'c> {
     /// Reads a command as that of a launcher.
     #[must_use]
-    pub fn of(command: &'c Command) -> Option<Self> {
+    pub(crate) fn of(command: &'c Command) -> Option<Self> {
         let words = command.words.as_slice();
         let (launcher, own) = recognise(&command.program, words)?;
         let table = TABLES.iter().find(|table| table.launchers.contains(&launcher))?;
@@ -149,20 +140,20 @@ impl<'c> Launch<'c> {
 
     /// Tells whether the container's script certainly reaches it, and runs it in its own pod.
     #[must_use]
-    pub fn is_certain(&self) -> bool {
+    pub(crate) fn is_certain(&self) -> bool {
         let place = self.command.place;
         !self.command.remote && !place.branch && !place.condition
     }
 
     /// Returns the option that counts: the last of its name.
     #[must_use]
-    pub fn option(&self, name: &str) -> Option<&Given<'c>> {
+    pub(crate) fn option(&self, name: &str) -> Option<&Given<'c>> {
         self.options.iter().rev().find(|given| given.name == name)
     }
 
     /// Returns the value of an option.
     #[must_use]
-    pub fn value(&self, name: &str) -> Value<'c> {
+    pub(crate) fn value(&self, name: &str) -> Value<'c> {
         match self.option(name) {
             Some(Given { value: Some(value), known: true, .. }) => Value::Known(value),
             Some(Given { value: None, .. }) => Value::Known(""),

@@ -31,7 +31,7 @@ const MOST_SHARED: usize = 1024;
 
 /// The room that is left.
 #[derive(Debug)]
-pub struct Room {
+pub(crate) struct Room {
     commands: Cell<usize>,
     growth: Cell<usize>,
     /// Short commands of containers that run nothing else, by their hashes.
@@ -47,7 +47,7 @@ impl Default for Room {
 /// The commands of a container. Containers with the same short command share one copy: there may be a hundred
 /// thousand that run nothing, or one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Commands(Rc<[Command]>);
+pub(crate) struct Commands(Rc<[Command]>);
 
 impl Deref for Commands {
     type Target = [Command];
@@ -68,7 +68,7 @@ impl<'c> IntoIterator for &'c Commands {
 
 /// The reason why a part of an object's command lines was not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beyond {
+pub(crate) enum Beyond {
     /// A bound of one script or command was exceeded.
     Bound(Bound),
     /// There are more commands than there is room for.
@@ -80,7 +80,7 @@ pub enum Beyond {
 impl Beyond {
     /// Returns a message about what was not judged, without a period.
     #[must_use]
-    pub fn message(self) -> &'static str {
+    pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Bound(Bound::Command) => {
                 "a command is longer than 64 KiB: what is behind that was not judged"

@@ -14,9 +14,9 @@ pub struct Items {
     /// item.
     pub last: Option<(Pointer, Pointer)>,
     /// Whether the words are those of the first item, and those of others differ.
-    pub varied: bool,
+    pub(crate) varied: bool,
     /// Whether fixing all items would take too many changes.
-    pub unfixed: bool,
+    pub(crate) unfixed: bool,
     /// The words without the places.
     pub(in crate::judge) words: Option<Box<str>>,
     /// The number of leading steps that all items share.

@@ -11,7 +11,7 @@ use crate::judge::finding::Source;
 use crate::text::yaml;
 
 /// The release with these runtimes.
-pub const RELEASE: &str = "Trainer 2.3";
+pub(crate) const RELEASE: &str = "Trainer 2.3";
 /// The kind of all runtimes here.
 const KIND: &str = "ClusterTrainingRuntime";
 /// The objects, as far as rules read them.

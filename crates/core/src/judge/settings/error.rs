@@ -32,7 +32,7 @@ pub struct SettingsErrors {
     /// Its errors.
     pub errors: Vec<SettingsError>,
     /// How many more there are.
-    pub more: usize,
+    pub(crate) more: usize,
 }
 
 impl SettingsError {

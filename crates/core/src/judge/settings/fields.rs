@@ -49,7 +49,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a mapping that may be left out or empty.
-    pub fn mapping(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str) -> Option<&'s Map> {
+    pub(crate) fn mapping(&mut self, at: &Pointer, value: Option<&'s Value>, name: &str) -> Option<&'s Map> {
         match value {
             None | Some(Value::Null) => None,
             Some(Value::Object(map)) => Some(map),
@@ -122,7 +122,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a field that must be there.
-    pub fn required(&mut self, fields: &Fields<'s>, key: &'static str, name: &str) -> Option<&'s str> {
+    pub(crate) fn required(&mut self, fields: &Fields<'s>, key: &'static str, name: &str) -> Option<&'s str> {
         let field = fields.get(key);
         if field.value.is_none() {
             self.error(&fields.at, Part::Key, format!("{name} is missing"), None);
@@ -165,13 +165,18 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a mapping with fixed keys that is a field of another one.
-    pub fn nested(&mut self, outer: &Fields<'s>, key: &'static str, known: &SettingsTable) -> Fields<'s> {
+    pub(crate) fn nested(
+        &mut self,
+        outer: &Fields<'s>,
+        key: &'static str,
+        known: &SettingsTable,
+    ) -> Fields<'s> {
         let field = outer.get(key);
         self.fields(&field.at, field.value, &format!("`{key}`"), known)
     }
 
     /// Reads a list of globs.
-    pub fn globs(&mut self, field: &Field<'s>, name: &str) -> Vec<globset::GlobMatcher> {
+    pub(crate) fn globs(&mut self, field: &Field<'s>, name: &str) -> Vec<globset::GlobMatcher> {
         let mut globs = Vec::new();
         for item in self.list(field, name, false) {
             let Some(text) = self.text(&item, &format!("an item of {name}")) else { continue };

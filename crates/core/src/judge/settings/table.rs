@@ -15,13 +15,13 @@ pub struct SettingsTable(pub &'static [Setting]);
 #[derive(Debug)]
 pub struct Setting {
     /// The key.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// Its description: a phrase in Markdown; empty if another table has it.
     pub what: &'static str,
     /// Its values.
-    pub form: Values,
+    pub(crate) form: Values,
     /// The command-line option that belongs to it, in Markdown; empty if there is none.
-    pub option: &'static str,
+    pub(crate) option: &'static str,
 }
 
 /// The values of a key.
@@ -104,14 +104,14 @@ impl Values {
 
 impl SettingsTable {
     /// Returns the keys.
-    pub fn keys(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
         let Self(settings) = *self;
         settings.iter().map(|setting| setting.key)
     }
 
     /// Tells whether it has a key.
     #[must_use]
-    pub fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.keys().any(|known| known == key)
     }
 

@@ -25,7 +25,7 @@ enum ContainerCommand {
 ///
 /// # Errors
 /// There are none, or this version does not support them.
-pub fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
+pub(crate) fn serve_arguments(deployment: &Value) -> Result<Serve, String> {
     let container = container(deployment).ok_or("the Deployment has no container")?;
     let arguments = container["args"].as_array().map(Vec::as_slice).unwrap_or_default();
     let arguments = arguments.iter().filter_map(Value::as_str).map(str::to_owned);

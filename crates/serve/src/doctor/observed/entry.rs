@@ -6,42 +6,42 @@ use jobgate_core::text::value::Value;
 
 /// One webhook of one of the two configurations.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     /// The kind of its configuration.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// The webhook.
-    pub webhook: &'a Value,
+    pub(crate) webhook: &'a Value,
 }
 
 impl<'a> Entry<'a> {
     /// Returns its name.
     #[must_use]
-    pub fn name(self) -> &'a str {
+    pub(crate) fn name(self) -> &'a str {
         self.webhook["name"].as_str().unwrap_or_default()
     }
 
     /// Returns the Service that it calls.
     #[must_use]
-    pub fn service(self) -> Option<&'a Value> {
+    pub(crate) fn service(self) -> Option<&'a Value> {
         self.webhook.pointer("/clientConfig/service").filter(|service| service.is_object())
     }
 
     /// Returns the URL that it calls.
     #[must_use]
-    pub fn url(self) -> Option<&'a str> {
+    pub(crate) fn url(self) -> Option<&'a str> {
         self.webhook.pointer("/clientConfig/url").and_then(Value::as_str)
     }
 
     /// Returns the port of the Service.
     #[must_use]
-    pub fn port(self) -> u16 {
+    pub(crate) fn port(self) -> u16 {
         let port = self.service().and_then(|service| service["port"].as_u64());
         port.and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
     }
 
     /// Returns the name that must be in the certificate.
     #[must_use]
-    pub fn server_name(self) -> Option<String> {
+    pub(crate) fn server_name(self) -> Option<String> {
         if let Some(service) = self.service() {
             return Some(format!("{}.{}.svc", service["name"].as_str()?, service["namespace"].as_str()?));
         }
@@ -51,7 +51,7 @@ impl<'a> Entry<'a> {
 
     /// Returns the decoded `caBundle`, if there is one.
     #[must_use]
-    pub fn bundle(self) -> Option<Result<Vec<u8>, base64::DecodeError>> {
+    pub(crate) fn bundle(self) -> Option<Result<Vec<u8>, base64::DecodeError>> {
         use base64::Engine as _;
         let text = self.webhook.pointer("/clientConfig/caBundle")?.as_str()?;
         (!text.is_empty()).then(|| base64::engine::general_purpose::STANDARD.decode(text))
@@ -59,19 +59,19 @@ impl<'a> Entry<'a> {
 
     /// Returns the readable certificates in `caBundle`.
     #[must_use]
-    pub fn roots(self) -> Vec<Root> {
+    pub(crate) fn roots(self) -> Vec<Root> {
         self.bundle().and_then(Result::ok).map(|pem| Root::read_all(&pem).0).unwrap_or_default()
     }
 
     /// Returns whether requests are rejected if it does not answer, which is the default.
     #[must_use]
-    pub fn fails_closed(self) -> bool {
+    pub(crate) fn fails_closed(self) -> bool {
         self.webhook["failurePolicy"] != "Ignore"
     }
 
     /// Returns its timeout in seconds.
     #[must_use]
-    pub fn timeout(self) -> u64 {
+    pub(crate) fn timeout(self) -> u64 {
         self.webhook["timeoutSeconds"].as_u64().unwrap_or(10)
     }
 }

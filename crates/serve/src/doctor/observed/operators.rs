@@ -12,29 +12,29 @@ use jobgate_core::text::value::Value;
 
 /// An account that acts as the operator of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operator {
+pub(crate) struct Operator {
     /// The user name, such as `system:serviceaccount:kuberay-system:kuberay-operator`.
-    pub account: String,
+    pub(crate) account: String,
     /// The kinds whose children it makes.
-    pub kinds: Vec<&'static str>,
+    pub(crate) kinds: Vec<&'static str>,
 }
 
 /// Roles and their bindings: of the cluster, then of namespaces.
 #[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
+pub(crate) struct Access<'a> {
     /// The ClusterRoles.
-    pub cluster_roles: &'a [Value],
+    pub(crate) cluster_roles: &'a [Value],
     /// The ClusterRoleBindings.
-    pub cluster_bindings: &'a [Value],
+    pub(crate) cluster_bindings: &'a [Value],
     /// The Roles of all namespaces.
-    pub roles: &'a [Value],
+    pub(crate) roles: &'a [Value],
     /// The RoleBindings of all namespaces.
-    pub bindings: &'a [Value],
+    pub(crate) bindings: &'a [Value],
 }
 
 /// Returns the operators, by account.
 #[must_use]
-pub fn operators(access: Access<'_>) -> Vec<Operator> {
+pub(crate) fn operators(access: Access<'_>) -> Vec<Operator> {
     let mut rules: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
     for binding in access.cluster_bindings.iter().chain(access.bindings) {
         let role = &binding["roleRef"];

@@ -177,7 +177,7 @@ impl Tokens {
     ///
     /// # Errors
     /// If there is none. Then nothing changes.
-    pub fn replace(&self, text: &[u8]) -> Result<(), CertificateError> {
+    pub(crate) fn replace(&self, text: &[u8]) -> Result<(), CertificateError> {
         let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
         let digests: Vec<[u8; 32]> = lines.map(|line| Sha256::digest(line).into()).collect();
         if digests.is_empty() {
@@ -189,7 +189,7 @@ impl Tokens {
 
     /// Returns whether the value of an `Authorization` header has one of the tokens.
     #[must_use]
-    pub fn admit(&self, header: Option<&HeaderValue>) -> bool {
+    pub(crate) fn admit(&self, header: Option<&HeaderValue>) -> bool {
         let Some((scheme, token)) = header.and_then(|value| value.as_bytes().split_at_checked(7)) else {
             return false;
         };

@@ -13,7 +13,7 @@ use crate::text::pointer::Pointer;
 
 /// The reason of a [`Cause`], as in `details.causes[].reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// A required value is missing.
     Required,
     /// A value is invalid.
@@ -33,21 +33,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the API's name of the reason, such as `FieldValueRequired`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Required => "FieldValueRequired",
-            Self::Invalid => "FieldValueInvalid",
-            Self::NotSupported => "FieldValueNotSupported",
-            Self::Forbidden => "FieldValueForbidden",
-            Self::NotFound => "FieldValueNotFound",
-            Self::Duplicate => "FieldValueDuplicate",
-            Self::TooLong => "FieldValueTooLong",
-            Self::TooMany => "FieldValueTooMany",
-        }
-    }
-
     /// Returns the start of the message.
     fn words(self) -> &'static str {
         match self {
@@ -67,15 +52,15 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// Where to fix it. It need not exist.
-    pub pointer: Pointer,
+    pub(crate) pointer: Pointer,
     /// The field that the server names, which may not be a field of the object.
     pub path: Pointer,
     /// The reason.
-    pub reason: Reason,
+    pub(crate) reason: Reason,
     /// The server's message, without the field: `Required value: valid values: "OnFailure", "Never"`.
     pub message: String,
     /// The items of a list that it is about, if there are many.
-    pub items: Option<Box<Items>>,
+    pub(crate) items: Option<Box<Items>>,
 }
 
 impl Cause {

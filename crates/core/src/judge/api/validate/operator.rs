@@ -24,7 +24,7 @@ pub(in crate::judge::api) fn check_of(kind: Option<Kind>) -> &'static str {
 
 /// Returns why the operator rejects a new object; nothing for other kinds.
 #[must_use]
-pub fn refusals(object: &Stored<'_>) -> Vec<Cause> {
+pub(crate) fn refusals(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     let kind = object.kind();
     match kind.map(|kind| kind.api) {
