@@ -55,7 +55,7 @@ fn read(text: &str) -> (Result<End, Unreadable>, Vec<Shown>) {
         _ => None,
     };
     let work = || {
-        shell::read(text, &mut Variables::of(&environment), &mut |simple| {
+        shell::read(text, &mut Variables::new(&environment), &mut |simple| {
             assert_eq!(last, 0, "something is behind the final command");
             last += usize::from(simple.is_final);
             assert!(simple.is_final || !simple.is_last);

@@ -58,10 +58,10 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
         })
     });
     let (mut report, published) = audited?;
-    settings.sign(&mut report, 0);
+    settings.add_to(&mut report, 0);
     settings.write(reporting, &report, color)?;
     settings.announce(reporting)?;
-    let complete = complain(&report, reporting.format)?;
+    let complete = print_problems(&report, reporting.format)?;
     let complete = say_published(published, reporting.quiet)? && complete;
     Ok(settings.exit(reporting, &report, complete))
 }
@@ -134,7 +134,7 @@ pub(super) async fn reach(connection: &Connection, timeout: Duration) -> anyhow:
 }
 
 /// Reports what could not be read. Returns whether everything could.
-fn complain(report: &Report, format: Format) -> io::Result<bool> {
+fn print_problems(report: &Report, format: Format) -> io::Result<bool> {
     let Some(impact) = &report.impact else { return Ok(true) };
     for problem in &impact.problems {
         say(problem)?;

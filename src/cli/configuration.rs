@@ -141,13 +141,13 @@ impl Configuration {
             let source = files::named(&path, MAX_SETTINGS_BYTES)
                 .and_then(files::text)
                 .with_context(|| format!("read the configuration {}{by}", path_text(&path)))?;
-            return Self::of(&source, &path).map(Some);
+            return Self::new(&source, &path).map(Some);
         }
         let first = paths.first().filter(|path| path.as_os_str() != STDIN);
         let starts = first.map(|path| normal(&current.join(path))).into_iter().chain([current.to_owned()]);
         for start in starts {
             if let Some((path, source)) = find(&start)? {
-                return Ok(Some(Self::of(&source, &seen_from(current, &path))?.found()));
+                return Ok(Some(Self::new(&source, &seen_from(current, &path))?.found()));
             }
         }
         Ok(None)
@@ -163,7 +163,7 @@ impl Configuration {
         if named.is_some() || variable {
             return Self::load(named, &[], directory);
         }
-        find(directory)?.map(|(path, source)| Ok(Self::of(&source, &path)?.found())).transpose()
+        find(directory)?.map(|(path, source)| Ok(Self::new(&source, &path)?.found())).transpose()
     }
 
     /// Returns the path of the configuration for a directory, if one is found and can be read.
@@ -171,7 +171,7 @@ impl Configuration {
         find(directory).ok().flatten().map(|(path, _)| path)
     }
 
-    fn of(source: &str, path: &Path) -> anyhow::Result<Self> {
+    fn new(source: &str, path: &Path) -> anyhow::Result<Self> {
         let name = clean(&path_text(path)).into_owned();
         Ok(Self::parse(source, &name).context("the configuration is not valid")?.located(path))
     }
@@ -189,7 +189,7 @@ impl Configuration {
 
     /// Marks it as found and not named.
     fn found(self) -> Self {
-        Self { within: Some(Tree::of([&*self.directory])), ..self }
+        Self { within: Some(Tree::new([&*self.directory])), ..self }
     }
 
     /// Returns a path that a key names.
@@ -346,7 +346,7 @@ fn find(start: &Path) -> anyhow::Result<Option<(PathBuf, String)>> {
         let path = directory.join(FILE);
         if path.is_file() {
             // It may be a link to the one of the whole repository, but not out of the repository.
-            let source = Tree::of([root_of(directory)])
+            let source = Tree::new([root_of(directory)])
                 .read(&path, MAX_SETTINGS_BYTES)
                 .and_then(files::text)
                 .with_context(|| format!("read the configuration {}", path_text(&path)))?;

@@ -10,7 +10,7 @@ use anyhow::bail;
 
 #[cfg(feature = "serve")]
 use super::audit::{FIRST_ANSWER_TIMEOUT, reach};
-use super::lint::{complain, take_unread, write_diff};
+use super::lint::{print_problems, take_unread, write_diff};
 use super::output::to_file_or;
 use super::progress::watched;
 use super::say;
@@ -106,7 +106,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     });
     take_unread(&inputs, &mut linted);
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
-    settings.sign(&mut linted.report, inputs.excluded);
+    settings.add_to(&mut linted.report, inputs.excluded);
     let file = reporting.output_file.as_deref();
     let options = settings.options(reporting, color);
     match args.output {
@@ -123,7 +123,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
         None => settings.write(reporting, &linted.report, color)?,
     }
     settings.announce(reporting)?;
-    let complete = complain(&inputs, &linted)?;
+    let complete = print_problems(&inputs, &linted)?;
     Ok(settings.exit(reporting, &linted.report, complete))
 }
 

@@ -62,7 +62,7 @@ pub fn run(args: &Init, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if !args.force && file.symlink_metadata().is_ok() {
         bail!("{} exists; --force replaces it", clean(&path_text(&file)));
     }
-    let inventory = RepositoryInventory::of(directory)?;
+    let inventory = RepositoryInventory::new(directory)?;
     let policy = if inventory.denied > 0 { GENTLE } else { DEFAULT };
     inventory.write(out)?;
     put(&file, configuration(&inventory, policy).as_bytes())
@@ -73,7 +73,7 @@ pub fn run(args: &Init, out: &mut dyn Write) -> anyhow::Result<Exit> {
 }
 
 impl RepositoryInventory {
-    fn of(directory: &Path) -> anyhow::Result<Self> {
+    fn new(directory: &Path) -> anyhow::Result<Self> {
         let tools = Tools::find(&std::env::var_os("PATH").unwrap_or_default());
         let rendering = Rendering { tools, ..Rendering::default() };
         let options = Options {
@@ -263,8 +263,8 @@ fn configuration(inventory: &RepositoryInventory, policy: &str) -> String {
     format!(
         "\
 # yaml-language-server: $schema=https://raw.githubusercontent.com/jobgate/jobgate/main/policies/configuration.schema.json
-# What `jobgate lint`, `jobgate dry-run` and `jobgate audit` do without being told. Options on the command line
-# win. Paths are relative to this file. All keys: docs/configuration.md of Jobgate.
+# Defaults for `jobgate lint`, `jobgate dry-run` and `jobgate audit`; options on the command line win. Paths are
+# relative to this file. All keys: docs/configuration.md of Jobgate.
 apiVersion: jobgate.dev/v1alpha1
 kind: Configuration
 

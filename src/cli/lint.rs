@@ -78,9 +78,9 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         pool.install(|| lint::lint(&inputs.files, &settings.policy, &facts, &options))
     });
     take_unread(&inputs, &mut linted);
-    settings.sign(&mut linted.report, inputs.excluded);
+    settings.add_to(&mut linted.report, inputs.excluded);
     if let Some((baseline, root)) = &known {
-        lift(baseline, &inputs, &mut linted, root);
+        apply_baseline(baseline, &inputs, &mut linted, root);
     }
     let written = write_baseline.map(|path| renew_baseline(path, &inputs, &mut linted)).transpose()?;
     let report = &linted.report;
@@ -100,7 +100,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         pool.install(|| settings.write(reporting, report, color))?;
     }
     settings.announce(reporting)?;
-    let complete = complain(&inputs, &linted)?;
+    let complete = print_problems(&inputs, &linted)?;
     say_baseline(report, write_baseline.zip(written), baseline_path, quiet)?;
     let changes = diff && report.changed > 0;
     let exit = match settings.exit(reporting, report, complete) {
@@ -182,10 +182,10 @@ fn root_of(baseline: &Path) -> anyhow::Result<Root> {
 }
 
 /// Removes baselined findings from the report.
-fn lift(baseline: &Baseline, inputs: &Inputs, linted: &mut Linted, root: &Root) {
+fn apply_baseline(baseline: &Baseline, inputs: &Inputs, linted: &mut Linted, root: &Root) {
     let unread: Vec<&str> = linted.unreadable.iter().map(|error| &*error.path).collect();
     let read = inputs.files.iter().map(|input| &*input.path).filter(|path| !unread.contains(path));
-    baseline.lift(&mut linted.report, read, root);
+    baseline.apply(&mut linted.report, read, root);
 }
 
 /// Writes a baseline of all findings, which are then baselined. Returns `false`, and writes nothing, if it would be
@@ -195,10 +195,10 @@ fn renew_baseline(path: &Path, inputs: &Inputs, linted: &mut Linted) -> anyhow::
         return Ok(false);
     }
     let root = root_of(path)?;
-    let baseline = Baseline::of(&linted.report, &root);
+    let baseline = Baseline::new(&linted.report, &root);
     put(path, baseline.to_string().as_bytes())
         .with_context(|| format!("write the baseline {}", path_text(path)))?;
-    lift(&baseline, inputs, linted, &root);
+    apply_baseline(&baseline, inputs, linted, &root);
     Ok(true)
 }
 
@@ -297,7 +297,7 @@ pub(super) fn take_unread(inputs: &Inputs, linted: &mut Linted) {
 }
 
 /// Reports what could not be linted or written. Returns whether everything could.
-pub(super) fn complain(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
+pub(super) fn print_problems(inputs: &Inputs, linted: &Linted) -> io::Result<bool> {
     for warning in &inputs.warnings {
         say(&format!("warning: {warning}"))?;
     }

@@ -59,7 +59,7 @@ pub fn run(args: &Lsp) -> anyhow::Result<Exit> {
     let output = MessageOutput::stdout();
     let mut input = BufReader::new(io::stdin().lock());
     let Some((id, params)) = first(&mut input, &output)? else { return Ok(Exit::Findings) };
-    let client = Client::of(&params);
+    let client = Client::from_params(&params);
     output.send(Response::new_ok(id, initialized(client.encoding)))?;
     let (sender, tasks) = mpsc::channel();
     let documents = OpenDocuments::default();
@@ -107,7 +107,7 @@ struct Client {
 
 impl Client {
     /// Reads the relevant parameters of `initialize`, and tolerates unknown forms of all others.
-    fn of(params: &Value) -> Self {
+    fn from_params(params: &Value) -> Self {
         let capability = |pointer: &str| params.pointer(&format!("/capabilities{pointer}"));
         let is_set = |pointer: &str| capability(pointer).and_then(Value::as_bool).unwrap_or_default();
         let encodings = capability("/general/positionEncodings").and_then(Value::as_array);
@@ -278,7 +278,8 @@ impl LspServer {
 
     fn change(&mut self, params: &Changes) {
         let uri = &params.text_document.text_document_identifier.uri.0;
-        let Some(changes) = params.content_changes.iter().map(TextChange::of).collect::<Option<Vec<_>>>()
+        let Some(changes) =
+            params.content_changes.iter().map(TextChange::from_change).collect::<Option<Vec<_>>>()
         else {
             log(&format!("a change of `{}` without a range or text", uri.escape_debug()));
             return;

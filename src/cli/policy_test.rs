@@ -44,7 +44,7 @@ struct Chosen {
 pub fn run(args: &PolicyTest, color: bool, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let found = cases::find(&args.paths);
     let mut problems = found.problems;
-    let policies = Policies::of(args, &found.cases, &mut problems)?;
+    let policies = Policies::new(args, &found.cases, &mut problems)?;
     let outcomes: Vec<PolicyTestOutcome> =
         found.cases.par_iter().map(|paths| judge(paths, policies.of_case(paths), args.update)).collect();
     let (mut passed, mut failed, mut updated) = (0, 0, 0);
@@ -117,7 +117,7 @@ struct Policies {
 
 impl Policies {
     /// Reads the policies. Errors in one go to `problems`: its cases are not run.
-    fn of(args: &PolicyTest, cases: &[Paths], problems: &mut Vec<Problem>) -> anyhow::Result<Self> {
+    fn new(args: &PolicyTest, cases: &[Paths], problems: &mut Vec<Problem>) -> anyhow::Result<Self> {
         let mut policies = Self { by_path: BTreeMap::new(), by_folder: BTreeMap::new() };
         let current = std::env::current_dir().context("find the current directory")?;
         let fallback = match &args.policy {

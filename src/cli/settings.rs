@@ -66,7 +66,7 @@ impl RunSettings {
     /// # Errors
     /// A policy, the configuration or an argument is not valid.
     pub(super) fn of_lint(args: &Lint) -> anyhow::Result<Self> {
-        let mut settings = Self::of(&args.judging.reporting, Some(&args.judging))?;
+        let mut settings = Self::new(&args.judging.reporting, Some(&args.judging))?;
         if args.write_baseline.is_some() || args.diff {
             settings.baseline = None;
         } else if args.baseline.is_some() {
@@ -82,7 +82,7 @@ impl RunSettings {
     /// # Errors
     /// Those of [`Self::of_lint`].
     pub(super) fn of_dry_run(args: &Judging) -> anyhow::Result<Self> {
-        Self::of(&args.reporting, Some(args))
+        Self::new(&args.reporting, Some(args))
     }
 
     /// Returns the settings of `jobgate audit`.
@@ -91,10 +91,10 @@ impl RunSettings {
     /// Those of [`Self::of_lint`].
     #[cfg(feature = "serve")]
     pub(super) fn of_audit(args: &Audit) -> anyhow::Result<Self> {
-        Self::of(&args.reporting, None)
+        Self::new(&args.reporting, None)
     }
 
-    fn of(reporting: &Reporting, judging: Option<&Judging>) -> anyhow::Result<Self> {
+    fn new(reporting: &Reporting, judging: Option<&Judging>) -> anyhow::Result<Self> {
         if reporting.statistics && !reporting.format.has_statistics() {
             bail!("--statistics writes --format human or json");
         }
@@ -220,7 +220,7 @@ impl RunSettings {
     }
 
     /// Adds the origin of the settings, and the number of excluded files, to a report.
-    pub(super) fn sign(&self, report: &mut Report, excluded: usize) {
+    pub(super) fn add_to(&self, report: &mut Report, excluded: usize) {
         report.excluded = excluded;
         report.configuration.clone_from(&self.configuration);
     }

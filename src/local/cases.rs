@@ -57,7 +57,7 @@ fn more(help: Option<&str>) -> String {
 
 impl Problem {
     /// Returns what is wrong with a whole file.
-    pub(crate) fn of(path: &Path, message: impl Into<String>) -> Self {
+    pub(crate) fn new(path: &Path, message: impl Into<String>) -> Self {
         Self { path: shown(path), position: None, message: message.into(), help: None }
     }
 }
@@ -144,7 +144,7 @@ impl Case {
                 "add `# expect: nothing`, or `# expect: LEVEL RULE NAME FIELD` for each finding; --update does it"
                     .to_owned(),
             ),
-            ..Problem::of(&self.paths.case, "the case has no `# expect:` line")
+            ..Problem::new(&self.paths.case, "the case has no `# expect:` line")
         })
     }
 
@@ -276,7 +276,7 @@ fn edits(old: &[u8], new: &[u8]) -> Vec<Edit> {
 pub(crate) fn read_policy(path: &Path) -> Result<Policy, Vec<Problem>> {
     let source = bytes(path).map_err(|problem| vec![problem])?;
     let Ok(source) = String::from_utf8(source) else {
-        return Err(vec![Problem::of(path, "this is not UTF-8")]);
+        return Err(vec![Problem::new(path, "this is not UTF-8")]);
     };
     Policy::parse(&source, &shown(path)).map_err(|errors| {
         let lines = Lines::new(errors.source.as_bytes());
@@ -294,7 +294,7 @@ fn facts(path: &Path) -> Result<Claims, Problem> {
     let input = Input::text(&shown(path), bytes(path)?);
     lint::facts_in(&[input], &Options::default()).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        Problem::of(path, clean(&format!("{error}{cause}")).into_owned())
+        Problem::new(path, clean(&format!("{error}{cause}")).into_owned())
     })
 }
 
@@ -302,11 +302,11 @@ fn facts(path: &Path) -> Result<Claims, Problem> {
 fn bytes(path: &Path) -> Result<Vec<u8>, Problem> {
     // Reading a pipe would wait for whoever writes into it.
     if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(Problem::of(path, NO_FILE));
+        return Err(Problem::new(path, NO_FILE));
     }
-    let text = lint::drained(path, MAX_FILE_SIZE).map_err(|error| Problem::of(path, error.to_string()))?;
+    let text = lint::drained(path, MAX_FILE_SIZE).map_err(|error| Problem::new(path, error.to_string()))?;
     if text.len() as u64 > MAX_FILE_SIZE {
-        return Err(Problem::of(path, "the file is too large"));
+        return Err(Problem::new(path, "the file is too large"));
     }
     Ok(text)
 }

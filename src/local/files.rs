@@ -152,7 +152,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Returns the tree of directories. A missing one has no contents.
     #[must_use]
-    pub(crate) fn of<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Self {
+    pub(crate) fn new<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Self {
         let real = |directory: &Path| {
             fs::canonicalize(if directory.as_os_str().is_empty() { Path::new(".") } else { directory }).ok()
         };
@@ -228,7 +228,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         fs::write(&path, "12345").unwrap();
-        let tree = Tree::of([dir.path()]);
+        let tree = Tree::new([dir.path()]);
         for read in [named(&path, 5), tree.read(&path, 5)] {
             assert_eq!(read.unwrap(), b"12345");
         }
@@ -248,7 +248,7 @@ mod tests {
         symlink("/dev/zero", at("zero")).unwrap();
         let pipe = at("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let tree = Tree::of([dir.path()]);
+        let tree = Tree::new([dir.path()]);
         assert!(matches!(open(&at("zero")), Err(Barred::NoFile)));
         assert!(matches!(open(&pipe), Err(Barred::NoFile)));
         assert!(matches!(tree.read(&at("zero"), 10), Err(Barred::Outside)));
@@ -285,7 +285,7 @@ mod tests {
             symlink(to, at(from)).unwrap();
         }
         symlink(at("tree/sub/a"), at("tree/absolute")).unwrap();
-        let tree = Tree::of([&*at("tree")]);
+        let tree = Tree::new([&*at("tree")]);
         for inside in ["tree/near", "tree/absolute", "tree/inner/a", "tree/directory/../tree/near"] {
             assert_eq!(tree.read(&at(inside), 99).unwrap(), b"tree/sub/a", "{inside}");
         }
@@ -295,7 +295,7 @@ mod tests {
             assert!(!tree.has(&at(outside)), "{outside}");
             assert!(matches!(tree.read(&at(outside), 99), Err(Barred::Outside)), "{outside}");
         }
-        let both = Tree::of([&*at("tree"), &*at("out")]);
+        let both = Tree::new([&*at("tree"), &*at("out")]);
         assert_eq!(both.read(&at("tree/far"), 99).unwrap(), b"out/a");
     }
 }

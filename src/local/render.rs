@@ -153,7 +153,7 @@ impl<'a> Renderer<'a> {
             arguments.push(format!("--namespace={namespace}").into());
         }
         let text = self.call(program, &arguments, &scratch()?);
-        text.map_err(|failure| NotRendered(failure.says("helm template", self.timeout)))
+        text.map_err(|failure| NotRendered(failure.message("helm template", self.timeout)))
     }
 
     /// Returns the output of a kustomization in a directory.
@@ -170,7 +170,7 @@ impl<'a> Renderer<'a> {
             arguments.extend(with_helm.then(|| "--enable-helm".into()));
             self.call(&kustomize.program, &arguments, scratch)
         };
-        let said = |failure: &Failure| NotRendered(failure.says(kustomize.name, self.timeout));
+        let said = |failure: &Failure| NotRendered(failure.message(kustomize.name, self.timeout));
         // Only the outermost kustomization can turn on origin annotations, so a wrapper does.
         let scratch_folder = scratch()?;
         let around = absolute(scratch_folder.path())?;

@@ -342,7 +342,7 @@ mod tests {
         symlink(&target, dir.path().join("far.yaml")).unwrap();
         symlink(out.path(), dir.path().join("directory")).unwrap();
         symlink("job.yaml", dir.path().join("near.yaml")).unwrap();
-        let tree = Tree::of([dir.path()]);
+        let tree = Tree::new([dir.path()]);
         for name in ["far.yaml", "directory/job.yaml"] {
             let done = replace_in(&tree, &dir.path().join(name), b"old", b"new");
             assert!(matches!(done, Err(NotReplaced::LeadsOut)), "{name}");

@@ -21,7 +21,7 @@ pub(crate) struct Sent {
 pub(crate) fn reviews(input: &Input, old: &Against, options: &Options<'_>) -> Result<Vec<Sent>, FactsError> {
     let objects = objects_of(input, options)?;
     let one = |object: &Value| Sent {
-        object: ObjectId::of(object),
+        object: ObjectId::from_object(object),
         review: admission::request(object, old.of(object, options.namespace), options.namespace),
     };
     Ok(objects.iter().map(one).collect())

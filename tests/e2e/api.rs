@@ -181,7 +181,7 @@ impl Drop for Values {
 
 /// Returns the path of the objects of a kind, in a namespace unless they are in none.
 pub(crate) fn list_of(namespace: &str, object: &Value) -> String {
-    let kind = Kind::of(object).expect("a kind of ours");
+    let kind = Kind::from_object(object).expect("a kind of ours");
     let within = if kind.cluster_scoped { String::new() } else { format!("namespaces/{namespace}/") };
     format!("/apis/{}/{}/{within}{}", kind.group, kind.version, kind.resource)
 }

@@ -157,13 +157,13 @@ impl<'p> InForce<'p> {
     pub(crate) fn judged(&self, policy: &Policy, object: &Value, rule: &str) -> Option<Level> {
         let Exportable::Cel(exported) = policy.rules().find(rule)?.export else { return None };
         let is_exported = |kind: Kind| kind.is_built_in() || exported.kinds.contains(kind);
-        let kind = Kind::of(object)?;
+        let kind = Kind::from_object(object)?;
         if kind.components.is_none() && !is_exported(kind) {
             return None;
         }
         // The objects inside that are judged by nobody but Jobgate.
         let components = object["spec"]["components"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let templates = components.iter().map(|component| Kind::of(&component["template"]));
+        let templates = components.iter().map(|component| Kind::from_object(&component["template"]));
         let others: Vec<String> = templates
             .enumerate()
             .filter(|(_, kind)| !kind.is_some_and(|kind| exported.kinds.contains(kind)))

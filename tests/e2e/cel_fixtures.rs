@@ -103,7 +103,7 @@ fn compare(place: &Place<'_>, policy: Policy, files: &[PathBuf]) -> Option<Count
     let mut counts = Counts::default();
     for file in files {
         for mut object in documents(file) {
-            let Some(kind) = Kind::of(&object) else { continue };
+            let Some(kind) = Kind::from_object(&object) else { continue };
             if object["apiVersion"] != kind.api_version().as_str() || !object["metadata"].is_object() {
                 continue;
             }

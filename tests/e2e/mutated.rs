@@ -366,8 +366,10 @@ fn updated(place: &Place<'_>) {
     ran["metadata"]["name"] = "ran".into();
     ran["spec"]["suspend"] = false.into();
     for object in [ran, parsed(JOB, place), parsed(CRON_JOB, place), parsed(PY_TORCH_JOB, place)] {
-        let (kind, name) =
-            (Kind::of(&object).expect("a kind"), object["metadata"]["name"].as_str().expect("a name"));
+        let (kind, name) = (
+            Kind::from_object(&object).expect("a kind"),
+            object["metadata"]["name"].as_str().expect("a name"),
+        );
         place.create(&object).ok();
         let stored = place.stored(&format!("{}/{name}", kind.resource));
         // What only the server writes a manifest never takes out.
@@ -411,7 +413,7 @@ fn corpus(place: &Place<'_>) {
     let mut comparison = Comparison::default();
     for file in files(&folder) {
         for mut object in documents(&file) {
-            let Some(adapter) = Kind::of(&object) else { continue };
+            let Some(adapter) = Kind::from_object(&object) else { continue };
             let served = object["apiVersion"] == format!("{}/{}", adapter.group, adapter.version)
                 && object["metadata"].is_object();
             // What a tool has yet to put in is not held against its author.

@@ -41,7 +41,7 @@ fn are_accepted(place: &Place<'_>) {
                 let Ok(text) = starter::manifest(kind, &asked) else { continue };
                 for document in yaml::documents(text.as_bytes()) {
                     let object = document.expect("YAML").value;
-                    if Kind::of(&object).is_none() {
+                    if Kind::from_object(&object).is_none() {
                         let services = format!("/api/v1/namespaces/{}/services?dryRun=All", place.namespace);
                         let (status, answer) = api.send_as("anybody", Method::POST, &services, &object);
                         assert_eq!(status, 201, "{answer:#}\n{text}");

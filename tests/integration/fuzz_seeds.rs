@@ -81,7 +81,7 @@ fn rows(table: &str) -> Vec<Value> {
 fn objects() -> Vec<Value> {
     let fixtures = texts(&["tests/rules"], &[]);
     let documents = fixtures.iter().flat_map(|text| yaml::documents(text)).filter_map(Result::ok);
-    documents.map(|document| document.value).filter(|value| Kind::of(value).is_some()).collect()
+    documents.map(|document| document.value).filter(|value| Kind::from_object(value).is_some()).collect()
 }
 
 /// Returns an input with bytes that draw operations; which ones, its number decides.
@@ -203,7 +203,7 @@ fn yaml_edit() -> Vec<Vec<u8>> {
 
 fn review() -> Vec<Vec<u8>> {
     let review = |(number, object): (usize, Value)| {
-        let adapter = Kind::of(&object)?;
+        let adapter = Kind::from_object(&object)?;
         let (group, version) = object["apiVersion"].as_str()?.split_once('/')?;
         let update = number % 3 == 0;
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {

@@ -45,7 +45,7 @@ fn metadata_of_custom_resources_is_refused_as_the_server_does() {
         }
         let base = &bases[row["base"].as_str().unwrap_or_default()];
         let Ok(object) = evanphx::apply(base, &row["patch"]) else { continue };
-        if Kind::of(&object).is_none() {
+        if Kind::from_object(&object).is_none() {
             continue;
         }
         let strict = row["validation"] == "Strict";

@@ -29,7 +29,7 @@ fn findings(example: &str) -> Vec<Finding> {
             .claims
             .insert((text(value, "/metadata/namespace"), text(value, "/metadata/name")), Fact::Known(claim));
     }
-    let workloads: Vec<&Value> = values.iter().filter(|value| Kind::of(value).is_some()).collect();
+    let workloads: Vec<&Value> = values.iter().filter(|value| Kind::from_object(value).is_some()).collect();
     assert!(!workloads.is_empty(), "an example shows a workload:\n{example}");
     let judged = workloads
         .into_iter()

@@ -114,7 +114,7 @@ fn scripts_are_read_as_bash_runs_them() {
             let nothing = |_: &str| None;
             let mut called = Vec::new();
             let mut may_not_run = false;
-            let read = shell::read(&script, &mut Variables::of(&nothing), &mut |one| {
+            let read = shell::read(&script, &mut Variables::new(&nothing), &mut |one| {
                 if one.words.first().is_some_and(|word| word.text == "p") {
                     may_not_run |= one.place.branch;
                     called.push(one.words.iter().map(Word::kept).collect::<Vec<_>>());

@@ -66,7 +66,7 @@ fn human(fixture: &Fixture) -> Result<String, Failed> {
 
 /// Returns the message that somebody reads whose object is denied.
 fn denial(fixture: &Fixture, object: &Value) -> Option<String> {
-    let kind = Kind::of(object)?;
+    let kind = Kind::from_object(object)?;
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
     let kind = json!({"group": kind.group, "version": kind.version, "kind": kind.name});
     let request =

@@ -219,7 +219,7 @@ impl Served {
     }
 
     async fn review(&self, endpoint: &str, object: &Value) -> Result<Reply, Failed> {
-        let kind = Kind::of(object).ok_or("a kind of ours")?;
+        let kind = Kind::from_object(object).ok_or("a kind of ours")?;
         let (group, version) =
             object["apiVersion"].as_str().and_then(|text| text.split_once('/')).ok_or("an apiVersion")?;
         let body = json!({
@@ -385,7 +385,7 @@ fn as_sent(object: &Value) -> Value {
     if sent["metadata"]["namespace"].is_null() {
         sent["metadata"]["namespace"] = NAMESPACE.into();
     }
-    let Some(kind) = Kind::of(&sent).filter(|kind| kind.is_built_in()) else { return sent };
+    let Some(kind) = Kind::from_object(&sent).filter(|kind| kind.is_built_in()) else { return sent };
     let is_job = kind == Kind::JOB;
     let Some(spec) = sent.pointer_mut(&format!("/{}", kind.limits.join("/"))).and_then(Value::as_object_mut)
     else {

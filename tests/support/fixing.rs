@@ -47,10 +47,10 @@ pub fn fix(inputs: &[Input], policy: &Policy, most: Safety) -> (Linted, BTreeMap
 pub fn workloads(text: &[u8]) -> Vec<Value> {
     fn take(value: Value, found: &mut Vec<Value>) {
         match value.get("items") {
-            Some(Value::Array(items)) if Kind::of(&value).is_none() => {
+            Some(Value::Array(items)) if Kind::from_object(&value).is_none() => {
                 items.iter().for_each(|item| take(item.clone(), found));
             }
-            _ if Kind::of(&value).is_some() => found.push(value),
+            _ if Kind::from_object(&value).is_some() => found.push(value),
             _ => {}
         }
     }

@@ -62,7 +62,7 @@ fn read(paths: &Paths) -> Fixture {
             facts.claims.insert((text("/metadata/namespace"), text("/metadata/name")), Fact::Known(claim));
         }
     }
-    for object in objects.iter().filter(|object| Kind::of(object).is_some()) {
+    for object in objects.iter().filter(|object| Kind::from_object(object).is_some()) {
         let text =
             |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         if let Some(runtime) = Runtime::from_object(object, Source::Cluster) {
@@ -81,13 +81,13 @@ fn read(paths: &Paths) -> Fixture {
 impl Fixture {
     /// Returns the objects that Jobgate judges.
     pub fn workloads(&self) -> impl Iterator<Item = &Value> {
-        self.objects.iter().filter(|object| Kind::of(object).is_some())
+        self.objects.iter().filter(|object| Kind::from_object(object).is_some())
     }
 }
 
 /// Returns findings in the form of the `# expect:` lines.
 pub fn lines(object: &Value, findings: &[Finding]) -> Vec<String> {
-    let object = ObjectId::of(object);
+    let object = ObjectId::from_object(object);
     let line = |finding: &Finding| cases::line(finding.level, &finding.rule, Some(&object), &finding.path);
     findings.iter().map(line).collect()
 }

@@ -45,7 +45,7 @@ pub fn plain(path: &str) -> String {
 
 /// Tells whether a definition in the cluster says what is valid.
 pub fn is_custom(object: &Value) -> bool {
-    Kind::of(object).is_some_and(|kind| !kind.is_built_in())
+    Kind::from_object(object).is_some_and(|kind| !kind.is_built_in())
 }
 
 /// Returns what Jobgate says; `old` is what the object replaces.

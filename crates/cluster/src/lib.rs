@@ -64,7 +64,7 @@ pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 
 use self::access::Modes;
-use self::live::{Gate, Live, Looked, LookupKey, LookupReason};
+use self::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
 use self::parents::ParentLookup;
 use self::resource::{Resource, ResourcePlace, Weigh};
 use self::runtimes::RuntimeLookup;
@@ -334,7 +334,7 @@ impl Claims {
         let looked = open.into_iter().map(|(claim, key, question)| async move {
             let looked = match &self.0.live {
                 Some(live) => live.look(&key, question, until).await,
-                None => Looked::Unknown(Why::Off),
+                None => LookupResult::Unknown(Why::Off),
             };
             (claim, key, looked)
         });
@@ -345,7 +345,7 @@ impl Claims {
             if at % LOOKUPS_BETWEEN_YIELDS == LOOKUPS_BETWEEN_YIELDS - 1 {
                 tokio::task::yield_now().await;
             }
-            self.0.enter(&mut facts, claim, key, NOBODY, Looked::Unknown(Why::TooMany));
+            self.0.enter(&mut facts, claim, key, NOBODY, LookupResult::Unknown(Why::TooMany));
         }
         facts.explain();
         facts
@@ -396,7 +396,7 @@ const LOOKUPS_BETWEEN_YIELDS: usize = 256;
 /// What is known about a claim without a request.
 enum AtHand {
     /// This answer, from that source.
-    Answer(&'static str, Looked<Modes>),
+    Answer(&'static str, LookupResult<Modes>),
     /// Nothing: a request is needed.
     Ask(LookupReason),
 }
@@ -405,16 +405,16 @@ impl ClaimsInner {
     fn at_hand(&self, claim: &WantedClaim, key: &LookupKey, standing: Standing) -> AtHand {
         let LookupKey { namespace, name, .. } = key;
         let Some(live) = &self.live else {
-            return AtHand::Answer(NOBODY, Looked::Unknown(Why::Off));
+            return AtHand::Answer(NOBODY, LookupResult::Unknown(Why::Off));
         };
         if !fetch::is_name(namespace) || !fetch::is_name(name) {
-            return AtHand::Answer(NOBODY, Looked::Absent);
+            return AtHand::Answer(NOBODY, LookupResult::Absent);
         }
         let cached = self.cache.as_ref().and_then(|mirrored| mirrored.cache.get(namespace, name));
         let question = match (cached, standing) {
-            (Some(modes), Standing::Current) => return AtHand::Answer(CACHE, Looked::Found(modes)),
+            (Some(modes), Standing::Current) => return AtHand::Answer(CACHE, LookupResult::Found(modes)),
             (Some(modes), _) if claim.shared && modes.can_deny() => LookupReason::Confirming,
-            (Some(modes), Standing::Behind) => return AtHand::Answer(CACHE, Looked::Found(modes)),
+            (Some(modes), Standing::Behind) => return AtHand::Answer(CACHE, LookupResult::Found(modes)),
             (_, Standing::Stale) if claim.shared => LookupReason::Deciding,
             _ => LookupReason::Idle,
         };
@@ -428,24 +428,24 @@ impl ClaimsInner {
         claim: &WantedClaim,
         key: LookupKey,
         source: &'static str,
-        looked: Looked<Modes>,
+        looked: LookupResult<Modes>,
     ) {
-        if let Looked::Unknown(why) = looked {
+        if let LookupResult::Unknown(why) = looked {
             facts.note(claim, why);
         }
         let fact = self.fact(source, looked);
-        if fact == Fact::Unknown && matches!(looked, Looked::Found(_)) {
+        if fact == Fact::Unknown && matches!(looked, LookupResult::Found(_)) {
             facts.note(claim, Why::Modes);
         }
         facts.table.claims.insert((key.namespace, key.name), fact);
     }
 
     /// Counts an answer, and converts it to a fact.
-    fn fact(&self, source: &'static str, looked: Looked<Modes>) -> Fact<Claim> {
+    fn fact(&self, source: &'static str, looked: LookupResult<Modes>) -> Fact<Claim> {
         let (fact, word) = match looked {
-            Looked::Absent => (Fact::Absent, "absent"),
-            Looked::Unknown(why) => self.unknown(why),
-            Looked::Found(modes) => match modes.names() {
+            LookupResult::Absent => (Fact::Absent, "absent"),
+            LookupResult::Unknown(why) => self.unknown(why),
+            LookupResult::Found(modes) => match modes.names() {
                 Some(access_modes) => (Fact::Known(Claim { access_modes, source: Source::Cluster }), "found"),
                 None => self.unknown(Why::Modes),
             },

@@ -41,7 +41,7 @@ impl LookupKey {
 
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looked<T> {
+pub(super) enum LookupResult<T> {
     /// The object exists.
     Found(T),
     /// The API server answered that it does not exist.
@@ -98,8 +98,8 @@ impl Gate {
 /// Recent answers and current requests.
 struct LiveLookups<T> {
     /// An answer and its time.
-    answers: HashMap<LookupKey, (Looked<T>, Instant)>,
-    flights: HashMap<LookupKey, Shared<BoxFuture<'static, Looked<T>>>>,
+    answers: HashMap<LookupKey, (LookupResult<T>, Instant)>,
+    flights: HashMap<LookupKey, Shared<BoxFuture<'static, LookupResult<T>>>>,
 }
 
 impl<R: Resource> Live<R> {
@@ -123,12 +123,16 @@ impl<R: Resource> Live<R> {
     }
 
     /// Returns the remembered answer of the API server, if it is recent enough.
-    pub(super) fn remembered(&self, key: &LookupKey, question: LookupReason) -> Option<Looked<R::Kept>> {
+    pub(super) fn remembered(
+        &self,
+        key: &LookupKey,
+        question: LookupReason,
+    ) -> Option<LookupResult<R::Kept>> {
         let settings = &self.0.settings;
         let asked = self.0.asked();
         let (answer, at) = asked.answers.get(key)?;
         let mut life = settings.life(answer)?;
-        if question == LookupReason::Confirming && !matches!(answer, Looked::Unknown(_)) {
+        if question == LookupReason::Confirming && !matches!(answer, LookupResult::Unknown(_)) {
             life = life.min(settings.confirmed_for);
         }
         (at.elapsed() < life).then(|| answer.clone())
@@ -141,7 +145,7 @@ impl<R: Resource> Live<R> {
         key: &LookupKey,
         question: LookupReason,
         until: Instant,
-    ) -> Looked<R::Kept> {
+    ) -> LookupResult<R::Kept> {
         let flight = {
             let mut asked = self.0.asked();
             // A finished flight that is still listed has panicked.
@@ -149,18 +153,20 @@ impl<R: Resource> Live<R> {
                 Some(flight) => flight.clone(),
                 None => {
                     if let Err(why) = self.0.admit(question) {
-                        return Looked::Unknown(why);
+                        return LookupResult::Unknown(why);
                     }
                     // A separate task: other callers wait for the answer, too, and the first may go away.
                     let task = tokio::spawn(LiveInner::fly(Arc::clone(&self.0), key.clone()));
-                    let flight =
-                        task.map(|ended| ended.unwrap_or(Looked::Unknown(Why::Unavailable))).boxed().shared();
+                    let flight = task
+                        .map(|ended| ended.unwrap_or(LookupResult::Unknown(Why::Unavailable)))
+                        .boxed()
+                        .shared();
                     asked.flights.insert(key.clone(), flight.clone());
                     flight
                 }
             }
         };
-        timeout_at(until, flight).await.unwrap_or(Looked::Unknown(Why::Timeout))
+        timeout_at(until, flight).await.unwrap_or(LookupResult::Unknown(Why::Timeout))
     }
 
     /// Returns whether the circuit breaker is open.
@@ -171,17 +177,17 @@ impl<R: Resource> Live<R> {
 
 impl Settings {
     /// Returns how long an answer is used; `None` if it is not remembered.
-    fn life<T>(&self, looked: &Looked<T>) -> Option<Duration> {
+    fn life<T>(&self, looked: &LookupResult<T>) -> Option<Duration> {
         match looked {
-            Looked::Found(_) | Looked::Unknown(Why::Forbidden) => Some(self.known_for),
-            Looked::Absent => Some(self.absent_for),
-            Looked::Unknown(_) => None,
+            LookupResult::Found(_) | LookupResult::Unknown(Why::Forbidden) => Some(self.known_for),
+            LookupResult::Absent => Some(self.absent_for),
+            LookupResult::Unknown(_) => None,
         }
     }
 }
 
 impl<R: Resource> LiveInner<R> {
-    async fn fly(inner: Arc<Self>, key: LookupKey) -> Looked<R::Kept> {
+    async fn fly(inner: Arc<Self>, key: LookupKey) -> LookupResult<R::Kept> {
         let looked = inner.ask(&key).await;
         let mut asked = inner.asked();
         asked.flights.remove(&key);
@@ -210,30 +216,30 @@ impl<R: Resource> LiveInner<R> {
         if gate.rate.take(now, question != LookupReason::Idle) { Ok(()) } else { Err(Why::RateLimited) }
     }
 
-    async fn ask(&self, key: &LookupKey) -> Looked<R::Kept> {
+    async fn ask(&self, key: &LookupKey) -> LookupResult<R::Kept> {
         let until = Instant::now() + self.settings.budget;
         let Ok(Ok(_permit)) = timeout_at(until, self.permits.acquire()).await else {
-            return Looked::Unknown(Why::Busy);
+            return LookupResult::Unknown(Why::Busy);
         };
         if !self.gate().breaker.admit(Instant::now()) {
-            return Looked::Unknown(Why::BreakerOpen);
+            return LookupResult::Unknown(Why::BreakerOpen);
         }
         self.counts.requests.add();
         let outcome = timeout_at(until, self.fetch(key)).await.unwrap_or(Err(Failure::Silence));
         let (looked, healthy) = match &outcome {
-            Ok(kept) => (Looked::Found(kept.clone()), true),
-            Err(Failure::NotFound) => (Looked::Absent, true),
-            Err(Failure::Forbidden) => (Looked::Unknown(Why::Forbidden), true),
-            Err(Failure::Silence) => (Looked::Unknown(Why::Timeout), false),
+            Ok(kept) => (LookupResult::Found(kept.clone()), true),
+            Err(Failure::NotFound) => (LookupResult::Absent, true),
+            Err(Failure::Forbidden) => (LookupResult::Unknown(Why::Forbidden), true),
+            Err(Failure::Silence) => (LookupResult::Unknown(Why::Timeout), false),
             Err(Failure::Garbage(_) | Failure::Foreign | Failure::TooLarge(_)) => {
-                (Looked::Unknown(Why::Garbage), false)
+                (LookupResult::Unknown(Why::Garbage), false)
             }
             Err(Failure::Transport(_) | Failure::Status(_) | Failure::Expired) => {
-                (Looked::Unknown(Why::Unavailable), false)
+                (LookupResult::Unknown(Why::Unavailable), false)
             }
         };
         self.report(healthy, outcome.as_ref().err());
-        if looked == Looked::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
+        if looked == LookupResult::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
             let ResourcePlace { name, resource, .. } = self.place;
             tracing::warn!(
                 "no permission to read {name}: grant the service account `get` on `{resource}`, or run with `--claims off`; logged once"

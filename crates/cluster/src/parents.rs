@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use kube::Client;
 use tokio::time::Instant;
 
-use super::live::{Gate, Live, Looked, LookupKey, LookupReason};
+use super::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
 use super::resource::{self, ResourcePlace};
 use super::stats::{Counts, Why};
 use super::{ClaimFacts, Claims, Settings, fetch};
@@ -39,13 +39,13 @@ impl ParentLookup {
         Kind::with_children().map(of).collect()
     }
 
-    async fn look(&self, wanted: &WantedParent, until: Instant) -> Looked<()> {
+    async fn look(&self, wanted: &WantedParent, until: Instant) -> LookupResult<()> {
         let WantedParent { version, namespace, name, uid, .. } = wanted;
         // No object has such a name, and it must not become part of a path.
         let exists =
             fetch::is_name(namespace) && fetch::is_name(name) && !uid.is_empty() && uid.len() <= LONGEST_UID;
         if !exists {
-            return Looked::Absent;
+            return LookupResult::Absent;
         }
         let is_version =
             version.len() <= LONGEST_VERSION && !version.contains('.') && fetch::is_name(version);
@@ -65,13 +65,13 @@ impl Claims {
         let until = self.until(deadline);
         let looked = match self.0.parents.iter().find(|parents| parents.kind.is_same(wanted.kind)) {
             Some(parents) => parents.look(wanted, until).await,
-            None => Looked::Unknown(Why::Off),
+            None => LookupResult::Unknown(Why::Off),
         };
         let mut facts = ClaimFacts::default();
         let fact = match looked {
-            Looked::Found(()) => Fact::Known(()),
-            Looked::Absent => Fact::Absent,
-            Looked::Unknown(why) => {
+            LookupResult::Found(()) => Fact::Known(()),
+            LookupResult::Absent => Fact::Absent,
+            LookupResult::Unknown(why) => {
                 facts.note_parent(wanted, why);
                 Fact::Unknown
             }

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use kube::Client;
 use tokio::time::Instant;
 
-use super::live::{Gate, Live, Looked, LookupKey, LookupReason};
+use super::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
 use super::resource::{self, ResourcePlace, RuntimeSpec};
 use super::stats::{Counts, Why};
 use super::store::Standing;
@@ -77,17 +77,17 @@ impl RuntimeLookup {
         Self { kind, live: Live::new(client, settings.clone(), place, gate, counts), cache }
     }
 
-    async fn look(&self, wanted: &WantedRuntime, until: Instant) -> Looked<RuntimeSpec> {
+    async fn look(&self, wanted: &WantedRuntime, until: Instant) -> LookupResult<RuntimeSpec> {
         let namespace = if self.kind.cluster_scoped { "" } else { &wanted.namespace };
         let is_place = self.kind.cluster_scoped || fetch::is_name(namespace);
         if !is_place || !fetch::is_name(&wanted.name) {
-            return Looked::Absent;
+            return LookupResult::Absent;
         }
         let cached = self.cache.as_ref().map(|mirrored| &mirrored.cache);
         let standing = cached.map_or(Standing::Stale, |cache| cache.standing());
         let kept = cached.and_then(|cache| cache.get(namespace, &wanted.name));
         let question = match (kept, standing) {
-            (Some(spec), Standing::Current) => return Looked::Found(spec),
+            (Some(spec), Standing::Current) => return LookupResult::Found(spec),
             (Some(_), _) => LookupReason::Confirming,
             (None, _) => LookupReason::Idle,
         };
@@ -113,19 +113,19 @@ impl Claims {
             let kind = self.0.runtimes.iter().find(|runtimes| runtimes.kind.name == wanted.kind);
             match kind {
                 Some(runtimes) => (wanted, Some(runtimes.kind), runtimes.look(wanted, until).await),
-                None => (wanted, None, Looked::Unknown(Why::Off)),
+                None => (wanted, None, LookupResult::Unknown(Why::Off)),
             }
         });
         let mut facts = ClaimFacts::default();
         for (wanted, kind, looked) in join_all(looked).await {
             let fact = match (kind, looked) {
-                (Some(kind), Looked::Found(spec)) => read(kind, &spec),
-                (_, Looked::Absent) => Fact::Absent,
-                (_, Looked::Unknown(why)) => {
+                (Some(kind), LookupResult::Found(spec)) => read(kind, &spec),
+                (_, LookupResult::Absent) => Fact::Absent,
+                (_, LookupResult::Unknown(why)) => {
                     facts.note_runtime(&wanted.name, why);
                     Fact::Unknown
                 }
-                (None, Looked::Found(_)) => Fact::Unknown,
+                (None, LookupResult::Found(_)) => Fact::Unknown,
             };
             facts.table.runtimes.insert(wanted.clone(), fact);
         }

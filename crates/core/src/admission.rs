@@ -205,7 +205,7 @@ pub fn judge(
 ) -> Answer {
     let Review { head, subject, .. } = review;
     let head = &head;
-    let mut meta = Meta::of(head);
+    let mut meta = Meta::new(head);
     let change = match subject {
         Subject::Object(change) => change,
         Subject::Pass(pass) => {
@@ -339,12 +339,12 @@ pub fn refuse_oversized(prefix: &[u8], limit: usize) -> Answer {
     let limit = limit >> 20;
     if head.uid.is_empty() {
         let body = format!("the review is larger than {limit} MiB\n").into_bytes();
-        return Answer { status: 413, body, meta: Meta { outcome: Outcome::Malformed, ..Meta::of(&head) } };
+        return Answer { status: 413, body, meta: Meta { outcome: Outcome::Malformed, ..Meta::new(&head) } };
     }
     let message = format!(
         "1 problem:\nsize: the review of this object is larger than {limit} MiB and was not read; make it smaller"
     );
-    finish(&head, Reply { denial: Some(message), ..Reply::default() }, Meta::of(&head))
+    finish(&head, Reply { denial: Some(message), ..Reply::default() }, Meta::new(&head))
 }
 
 /// Answers a review that would take too much memory to parse. It is denied, where the policy can deny,
@@ -361,7 +361,7 @@ pub fn refuse_heavy(endpoint: Endpoint, policy: &Policy, body: &[u8]) -> Answer 
         return reject(&Malformed { reason: "`request.uid` is missing".to_owned(), head: Box::new(head) });
     }
     match review::concern(&head) {
-        Err(_) => finish(&head, Reply::default(), Meta::of(&head)),
+        Err(_) => finish(&head, Reply::default(), Meta::new(&head)),
         Ok((Operation::Update, _)) if review::keeps_spec(body) => keep_spec(policy, &head),
         Ok((operation, _)) => unread(endpoint, policy, &head, too_heavy(operation)),
     }
@@ -383,7 +383,7 @@ pub fn fail_open(body: &[u8], fault: Fault) -> Answer {
 
 /// Allows a request that could not be judged.
 fn allow(head: &Head<'_>, fault: Fault) -> Answer {
-    finish(head, Reply::default(), Meta { fault: Some(fault), ..Meta::of(head) })
+    finish(head, Reply::default(), Meta { fault: Some(fault), ..Meta::new(head) })
 }
 
 /// Answers a body that is not a review, by its uid if it has one.
@@ -392,7 +392,7 @@ fn reject(malformed: &Malformed<'_>) -> Answer {
         return allow(&malformed.head, Fault::Malformed);
     }
     let meta =
-        Meta { outcome: Outcome::Malformed, fault: Some(Fault::Malformed), ..Meta::of(&malformed.head) };
+        Meta { outcome: Outcome::Malformed, fault: Some(Fault::Malformed), ..Meta::new(&malformed.head) };
     Answer {
         status: 400,
         body: format!("{}\n", respond::one_line(&malformed.to_string())).into_bytes(),
@@ -414,7 +414,7 @@ fn too_heavy(operation: Operation) -> &'static str {
 fn keep_spec(policy: &Policy, head: &Head<'_>) -> Answer {
     let skipped = Some(Skipped::SameSpec);
     let audit = respond::audit(policy, &Verdict { skipped, ..Verdict::default() });
-    finish(head, Reply { audit, ..Reply::default() }, Meta { skipped, ..Meta::of(head) })
+    finish(head, Reply { audit, ..Reply::default() }, Meta { skipped, ..Meta::new(head) })
 }
 
 /// Answers for an object that is beyond a limit and was not read: `/validate` denies it, or warns if the policy
@@ -426,7 +426,7 @@ fn unread(endpoint: Endpoint, policy: &Policy, head: &Head<'_>, problem: &str) -
         Endpoint::Validate if policy.can_deny() => reply.denial = Some(format!("1 problem:\n{problem}")),
         Endpoint::Validate => reply.warnings.push(respond::shorten(problem)),
     }
-    finish(head, reply, Meta::of(head))
+    finish(head, reply, Meta::new(head))
 }
 
 /// Builds the answer of a decision.
@@ -466,7 +466,7 @@ impl Meta {
         self.skipped = verdict.skipped;
     }
 
-    fn of(head: &Head<'_>) -> Self {
+    fn new(head: &Head<'_>) -> Self {
         Self {
             uid: head.uid.to_string(),
             kind: Kind::named(&head.group, &head.kind),

@@ -19,10 +19,10 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// Returns the key of an object of a judged kind; nothing if its name is yet to be generated.
     #[must_use]
-    pub fn of(object: &Value, namespace: &str) -> Option<Self> {
+    pub fn from_object(object: &Value, namespace: &str) -> Option<Self> {
         let metadata = |key: &str| object.get("metadata")?.get(key)?.as_str().filter(|text| !text.is_empty());
         let namespace = metadata("namespace").unwrap_or(namespace).to_owned();
-        Some(Self { kind: Kind::of(object)?, namespace, name: metadata("name")?.to_owned() })
+        Some(Self { kind: Kind::from_object(object)?, namespace, name: metadata("name")?.to_owned() })
     }
 }
 
@@ -35,7 +35,7 @@ pub struct Against {
 impl Against {
     /// Adds an object, unless there is already one with its key.
     pub fn add(&mut self, object: Value, namespace: &str) {
-        if let Some(key) = ObjectKey::of(&object, namespace) {
+        if let Some(key) = ObjectKey::from_object(&object, namespace) {
             self.objects.entry(key).or_insert(object);
         }
     }
@@ -43,7 +43,7 @@ impl Against {
     /// Returns the object that an object of a judged kind would replace.
     #[must_use]
     pub fn of(&self, object: &Value, namespace: &str) -> Option<&Value> {
-        self.find(&ObjectKey::of(object, namespace)?)
+        self.find(&ObjectKey::from_object(object, namespace)?)
     }
 
     /// Returns the object of a key. A missing namespace on either side matches any, if only one object fits.

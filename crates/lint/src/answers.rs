@@ -24,7 +24,7 @@ impl DryRun<'_> {
         namespace: &str,
         today: Option<Date>,
     ) -> Prediction {
-        let old = ObjectKey::of(object, namespace).and_then(|key| self.against.find(&key));
+        let old = ObjectKey::from_object(object, namespace).and_then(|key| self.against.find(&key));
         let layered = Layered { cluster: self.cluster, files: facts };
         dry_run::answer(policy, &layered, &Question { object, old, namespace, strict: self.strict, today })
     }

@@ -252,7 +252,7 @@ impl<'a> Attribution<'a> {
                     let nth = after.saturating_sub(1);
                     let mut other = self.others.remove(&nth).unwrap_or_default();
                     self.look_up(&mut other, nth, judged, patches);
-                    let modes = Pointer::of(&["spec", "accessModes"]);
+                    let modes = Pointer::new(&["spec", "accessModes"]);
                     *location = self.place(&other, &modes, Part::Value, judged).0;
                     self.others.insert(nth, other);
                 }
@@ -303,7 +303,7 @@ impl<'a> Attribution<'a> {
         let value = value.map_or(Value::Null, |document| document.value);
         let file = judged.origins.get(nth).cloned().flatten();
         let mut homes = Vec::new();
-        let ObjectId { kind, name, .. } = ObjectId::of(&value);
+        let ObjectId { kind, name, .. } = ObjectId::from_object(&value);
         let name = name.unwrap_or_default();
         if !judged.has_origins() {
             homes = patches.get(&(kind, name)).cloned().unwrap_or_default();

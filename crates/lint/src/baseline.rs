@@ -154,7 +154,7 @@ impl Baseline {
 
     /// Returns a baseline that knows everything in a report.
     #[must_use]
-    pub fn of(report: &Report, root: &Root) -> Self {
+    pub fn new(report: &Report, root: &Root) -> Self {
         let mut known: BTreeMap<BaselinePlace, NonZeroUsize> = BTreeMap::new();
         let mut names = FileNames::new(root);
         let mut know = |place: BaselinePlace| {
@@ -203,7 +203,7 @@ impl Baseline {
 
     /// Removes baselined findings from a report and counts them there, with the resolved ones. `read` are the
     /// paths of all files of the report.
-    pub fn lift<'a>(&self, report: &mut Report, read: impl IntoIterator<Item = &'a str>, root: &Root) {
+    pub fn apply<'a>(&self, report: &mut Report, read: impl IntoIterator<Item = &'a str>, root: &Root) {
         let mut names = FileNames::new(root);
         let places = places(report, &mut names);
         let read: BTreeSet<String> = read.into_iter().map(|path| root.name(path)).collect();
@@ -264,7 +264,10 @@ impl Baseline {
 fn places(report: &Report, names: &mut FileNames<'_>) -> Vec<Option<BaselinePlace>> {
     let mut places = Vec::with_capacity(report.findings.len() + report.unjudged.len());
     for located in &report.findings {
-        places.push(Some(BaselinePlace::new(names.of(&located.location.file), Identity::of(located))));
+        places.push(Some(BaselinePlace::new(
+            names.of(&located.location.file),
+            Identity::from_located(located),
+        )));
     }
     for unjudged in &report.unjudged {
         let known = Identity::of_unjudged(unjudged).zip(unjudged.location.as_ref());
@@ -378,9 +381,9 @@ spec:
 
     /// Returns how many findings are new, known and gone.
     fn against(known: &[(&str, &str)], now: &[(&str, &str)]) -> (usize, usize, usize) {
-        let baseline = Baseline::of(&report(known), &root());
+        let baseline = Baseline::new(&report(known), &root());
         let mut report = report(now);
-        baseline.lift(&mut report, now.iter().map(|(path, _)| *path), &root());
+        baseline.apply(&mut report, now.iter().map(|(path, _)| *path), &root());
         (report.findings.len(), report.baselined, report.resolved)
     }
 
@@ -427,9 +430,9 @@ spec:
         );
         let known = [("mpi.yaml", mpi), ("job.yaml", &*claims), ("readme.yaml", "a: 1\n")];
         let against = |now: &[(&str, &str)]| {
-            let baseline = Baseline::of(&report(&known), &root());
+            let baseline = Baseline::new(&report(&known), &root());
             let mut report = report(now);
-            baseline.lift(&mut report, now.iter().map(|(path, _)| *path), &root());
+            baseline.apply(&mut report, now.iter().map(|(path, _)| *path), &root());
             assert_eq!(report.resolved, 0);
             let left: Vec<&str> = report.unjudged.iter().map(|unjudged| unjudged.reason.word()).collect();
             (left.join(" "), report.baselined_unjudged)
@@ -445,7 +448,7 @@ spec:
         // A path with nothing in it is the run's own matter.
         let mut nothing = report(&[("readme.yaml", "a: 1\n")]);
         nothing.unjudged.push(crate::place::nothing_in("readme.yaml"));
-        assert_eq!((nothing.unjudged.len(), Baseline::of(&nothing, &root()).len()), (1, 0));
+        assert_eq!((nothing.unjudged.len(), Baseline::new(&nothing, &root()).len()), (1, 0));
     }
 
     #[test]
@@ -453,9 +456,9 @@ spec:
         assert_eq!(against(&[("a.yaml", JOB)], &[("b/c.yaml", JOB)]), (0, 1, 0));
         assert_eq!(against(&[("a.yaml", JOB)], &[("a.yaml", JOB), ("b.yaml", JOB)]), (1, 1, 0));
         // The file says which of the two is new.
-        let baseline = Baseline::of(&report(&[("b.yaml", JOB)]), &root());
+        let baseline = Baseline::new(&report(&[("b.yaml", JOB)]), &root());
         let mut both = report(&[("a.yaml", JOB), ("b.yaml", JOB)]);
-        baseline.lift(&mut both, ["a.yaml", "b.yaml"], &root());
+        baseline.apply(&mut both, ["a.yaml", "b.yaml"], &root());
         assert_eq!(
             both.findings.iter().map(|located| &*located.location.file).collect::<Vec<_>>(),
             ["a.yaml"]
@@ -475,12 +478,12 @@ spec:
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.yaml"), JOB).unwrap();
         let root = Root::new(Path::new("known.json"), dir.path(), Path::exists);
-        let baseline = Baseline::of(&report(&[("a.yaml", JOB)]), &root);
+        let baseline = Baseline::new(&report(&[("a.yaml", JOB)]), &root);
         let mut copy = report(&[("b.yaml", JOB)]);
-        baseline.lift(&mut copy, ["b.yaml"], &root);
+        baseline.apply(&mut copy, ["b.yaml"], &root);
         assert_eq!((copy.findings.len(), copy.baselined, copy.resolved), (1, 0, 0));
         std::fs::remove_file(dir.path().join("a.yaml")).unwrap();
-        baseline.lift(&mut copy, ["b.yaml"], &root);
+        baseline.apply(&mut copy, ["b.yaml"], &root);
         assert_eq!((copy.findings.len(), copy.baselined, copy.resolved), (0, 1, 0));
     }
 
@@ -503,7 +506,7 @@ spec:
     fn a_baseline_is_written_sorted_and_read_back() {
         let broken = "kind: [";
         let two = format!("{JOB}---\n{JOB}");
-        let baseline = Baseline::of(&report(&[("b.yaml", &two), ("a.yaml", broken)]), &root());
+        let baseline = Baseline::new(&report(&[("b.yaml", &two), ("a.yaml", broken)]), &root());
         let text = baseline.to_string();
         let wanted = [
             "{\"version\":1,\"findings\":[",

@@ -40,7 +40,7 @@ pub(crate) fn is_kind(name: &str) -> bool {
 /// Tells whether any object in a file is batch work. An unreadable file may contain any.
 pub fn is_in(text: &[u8], limits: &Limits) -> bool {
     let may_be = mentions(text) || Finder::new("ontainers").find(text).is_some();
-    may_be && some_object(text, limits, |object| Kind::of(object).is_some() || is_batch(object))
+    may_be && some_object(text, limits, |object| Kind::from_object(object).is_some() || is_batch(object))
 }
 
 /// Tells whether a patch may apply to batch work: unless it names other kinds.

@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn add(path: &[&'static str], value: Value) -> Op {
-        Op::Add(Pointer::of(path), value)
+        Op::Add(Pointer::new(path), value)
     }
 
     #[test]
@@ -266,7 +266,7 @@ spec:
   inner:
     a: 1
 ";
-        let good = |key: &str| fix(vec![Op::Add(Pointer::of(&["spec", "inner"]).key(key), json!(1))]);
+        let good = |key: &str| fix(vec![Op::Add(Pointer::new(&["spec", "inner"]).key(key), json!(1))]);
         let shared = fix(vec![add(&["base", "y"], json!(1))]);
         let absent = fix(vec![add(&["nothing", "y"], json!(1))]);
         let clash = fix(vec![add(&["spec", "inner", "b"], json!(2))]);
@@ -288,7 +288,7 @@ spec:
     fn changes_that_get_in_each_others_way_are_made_one_after_the_other() {
         // The last key of a mapping goes: what is put in behind it stands on the line that goes.
         let moved =
-            fix(vec![add(&["spec", "inner", "key"], json!(1)), Op::Remove(Pointer::of(&["spec", "key"]))]);
+            fix(vec![add(&["spec", "inner", "key"], json!(1)), Op::Remove(Pointer::new(&["spec", "key"]))]);
         let bring = |key: &str| fix(vec![add(&["spec", "policy"], json!({key: 1}))]);
         let source = "spec:
   inner: {}
@@ -308,7 +308,7 @@ end: 1
     #[test]
     fn a_renaming_stands_beside_other_changes() {
         let renamed =
-            fix(vec![add(&["spec", "right"], json!({"a": 1})), Op::Remove(Pointer::of(&["spec", "wrong"]))]);
+            fix(vec![add(&["spec", "right"], json!({"a": 1})), Op::Remove(Pointer::new(&["spec", "wrong"]))]);
         let other = fix(vec![add(&["spec", "b"], json!(2))]);
         let source = "spec:
   wrong: # so
@@ -335,7 +335,7 @@ end: 1
     }
 
     fn one_each(count: usize) -> Vec<Fix> {
-        let spec = |at: usize| Pointer::of(&["items"]) / at / "spec";
+        let spec = |at: usize| Pointer::new(&["items"]) / at / "spec";
         (0..count).map(|at| fix(vec![Op::Add(spec(at) / "ttl", json!(1))])).collect()
     }
 
@@ -360,7 +360,7 @@ end: 1
                 )
             };
             let items: Vec<String> = (0..count).map(item).collect();
-            let spec = |at: usize| Pointer::of(&["items"]) / at / "spec";
+            let spec = |at: usize| Pointer::new(&["items"]) / at / "spec";
             let others = (0..count).map(|at| {
                 fix(vec![Op::Replace(spec(at) / "old", json!(2)), Op::Add(spec(at) / "l", json!([1]))])
             });
@@ -382,7 +382,7 @@ end: 1
         let source = half_bad(4).replace("- name: i0", "- name: &n i0").replace("name: i2", "name: *n")
             + "- plain\n- {spec: {b: *n}} # end\n";
         let mut fixes = one_each(4);
-        fixes.push(fix(vec![Op::Add(Pointer::of(&["items"]) / 5 / "spec" / "ttl", json!(1))]));
+        fixes.push(fix(vec![Op::Add(Pointer::new(&["items"]) / 5 / "spec" / "ttl", json!(1))]));
         fixes.push(fix(vec![add(&["more"], json!({"a": 1}))]));
         let wanted =
             source.replace("{t:", "{ttl: 1, t:").replace("{b: *n}", "{b: *n, ttl: 1}") + "more:\n  a: 1\n";

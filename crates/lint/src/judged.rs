@@ -94,7 +94,7 @@ pub fn judge(
             edits.extend(batch.edits);
         }
     }
-    say_broken(subject, loaded.bytes(), &mut broken, &mut report);
+    report_syntax_errors(subject, loaded.bytes(), &mut broken, &mut report);
     let before = report.findings.len() + broken.first.len();
     report.findings.retain(|located| options.selects(&located.finding.rule));
     broken.first.retain(|(_, located)| options.selects(&located.finding.rule));
@@ -113,7 +113,7 @@ pub fn judge(
 
 /// Reports unreadable documents of a file that may be a manifest, and drops all others: directories have
 /// many YAML and JSON files that are not manifests.
-fn say_broken(subject: &Subject<'_>, text: &[u8], broken: &mut Broken, report: &mut Report) {
+fn report_syntax_errors(subject: &Subject<'_>, text: &[u8], broken: &mut Broken, report: &mut Report) {
     if broken.first.is_empty() {
         return;
     }

@@ -21,7 +21,7 @@ pub struct Patch {
 pub(crate) fn patched_in_cluster(object: &Value, limits: &Limits) -> Vec<Pointer> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();
-    let spec = Pointer::of(&["spec"]);
+    let spec = Pointer::new(&["spec"]);
     let places: Vec<Pointer> = match (group, text("kind")) {
         ("kustomize.toolkit.fluxcd.io", "Kustomization") => vec![spec],
         ("argoproj.io", kind @ ("Application" | "ApplicationSet")) => {

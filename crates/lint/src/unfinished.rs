@@ -166,14 +166,14 @@ impl Recovered {
     /// Returns the file with this text, reduced to the documents that have to be judged.
     pub fn input(&self, input: &Input, limits: &Limits) -> Input {
         let content = match &input.content {
-            Content::Open(path, _) => Content::Open(path.clone(), Arc::new(self.alone(limits))),
+            Content::Open(path, _) => Content::Open(path.clone(), Arc::new(self.rest_of_text(limits))),
             other => other.clone(),
         };
         Input { content, ..input.clone() }
     }
 
     /// Returns the text without the other documents, which are already judged.
-    fn alone(&self, limits: &Limits) -> String {
+    fn rest_of_text(&self, limits: &Limits) -> String {
         let mut bytes = self.text.clone().into_bytes();
         let mut count = 0;
         for (index, chunk) in yaml::split(self.text.as_bytes(), limits).enumerate() {
@@ -437,7 +437,7 @@ mod tests {
         for rest in &recovered.documents {
             let _ = recovered.fields(rest);
         }
-        assert_eq!(recovered.alone(&Limits::default()).len(), text.len());
+        assert_eq!(recovered.rest_of_text(&Limits::default()).len(), text.len());
         Some(recovered.text.lines().map(|line| line.trim_end().to_owned() + "\n").collect())
     }
 
@@ -515,7 +515,7 @@ mod tests {
             ("a: ä\n---\nb: c: d\ne: 1\n---\nf: 1\n", "     \n---\nb:     \ne: 1\n---\n    \n"),
             ("# c\n---\n\na: b: c\n", "   \n---\n\na:     \n"),
         ] {
-            assert_eq!(recovered(text, &[1], &limits).unwrap().alone(&limits), alone);
+            assert_eq!(recovered(text, &[1], &limits).unwrap().rest_of_text(&limits), alone);
         }
     }
 

@@ -30,7 +30,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         let fix = mark(report, located).map(|mark| format!(" {}", paint(FIX, mark))).unwrap_or_default();
         writeln!(out, "{place}: {level}: {}{fix}", clean(&finding.message))?;
     }
-    for unjudged in report.said(options) {
+    for unjudged in report.unreported(options) {
         let place = paint(PLACE, &unjudged.place());
         let colon = if place.is_empty() { "" } else { ": " };
         let name = unjudged.name();

@@ -9,7 +9,7 @@ use super::{Identity, Located, Location, Unjudged};
 
 /// Returns the SHA-256, in hexadecimal, of a finding's [`Identity`], or of its file and document if it is
 /// about no object.
-pub(super) fn of(located: &Located) -> String {
+pub(super) fn fingerprint(located: &Located) -> String {
     hex(&digest(located, &[]))
 }
 
@@ -55,7 +55,7 @@ fn digest(located: &Located, further: &[&str]) -> [u8; 32] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     };
-    let Identity { rule, object, path } = Identity::of(located);
+    let Identity { rule, object, path } = Identity::from_located(located);
     add(&rule);
     match &object {
         Some(object) => {
@@ -91,11 +91,11 @@ mod tests {
         let mut moved = located.clone();
         moved.location.start.line += 7;
         moved.location.span = 900..901;
-        assert_eq!(of(&located), of(&moved));
+        assert_eq!(fingerprint(&located), fingerprint(&moved));
         assert_eq!(Unique::default().next(&located), Unique::default().next(&moved));
         let mut other = located.clone();
         std::sync::Arc::make_mut(other.object.as_mut().unwrap()).name = Some("other".to_owned());
-        assert_ne!(of(&located), of(&other));
+        assert_ne!(fingerprint(&located), fingerprint(&other));
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         let located = sample::report().findings.swap_remove(0);
         let mut elsewhere = located.clone();
         elsewhere.location.file = "elsewhere.yaml".into();
-        assert_eq!(of(&located), of(&elsewhere));
+        assert_eq!(fingerprint(&located), fingerprint(&elsewhere));
         let mut unique = Unique::default();
         let names = [&located, &located, &elsewhere, &located].map(|located| unique.next(located));
         assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);

@@ -16,7 +16,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
     for located in findings {
         command(report, located, out)?;
     }
-    for unjudged in report.said(options) {
+    for unjudged in report.unreported(options) {
         not_judged(unjudged, options.fail_on_unjudged, out)?;
     }
     if options.quiet { Ok(()) } else { writeln!(out, "{}", summary::line(report)) }

@@ -110,7 +110,7 @@ impl Holdings {
     pub(super) fn in_short(&self) -> Option<String> {
         let mut all = JobShare::default();
         self.0.values().for_each(|share| all.add(*share));
-        (all.jobs > 0).then(|| said(&all))
+        (all.jobs > 0).then(|| phrase(&all))
     }
 
     /// Writes the total, and the largest holders.
@@ -131,7 +131,7 @@ impl Holdings {
                 ("", team) => format!("team {}", clean(team)),
                 (namespace, team) => format!("{}, team {}", clean(namespace), clean(team)),
             };
-            writeln!(out, "  {who}: {}", said(share))?;
+            writeln!(out, "  {who}: {}", phrase(share))?;
         }
         if shown < rows.len() {
             writeln!(out, "  … and {} more (`--full`)", thousands(rows.len() - shown))?;
@@ -141,7 +141,7 @@ impl Holdings {
 }
 
 /// Returns a share in words.
-fn said(share: &JobShare) -> String {
+fn phrase(share: &JobShare) -> String {
     let JobShare { jobs, bounded, unbounded, hours } = share;
     let hours = usize::try_from(*hours).unwrap_or(usize::MAX);
     let hours = || plural(hours, &format!("{} hour", bounded.noun()));

@@ -373,7 +373,7 @@ fn lines(report: &Report, excerpt: &SourceExcerpt<'_, '_>, html: &mut String) {
 
 fn unjudged(report: &Report, options: &Options, most: usize) -> String {
     let mut groups: BTreeMap<&'static str, Vec<&Unjudged>> = BTreeMap::new();
-    report.said(options).for_each(|one| groups.entry(one.reason.heading()).or_default().push(one));
+    report.unreported(options).for_each(|one| groups.entry(one.reason.heading()).or_default().push(one));
     if groups.is_empty() {
         return String::new();
     }

@@ -498,7 +498,7 @@ mod tests {
             let level = if nth % 2 == 0 { Level::Deny } else { Level::Warn };
             let rule = ["deadline", "restart-policy", "gpu-toleration"][(nth / 2) % 3];
             let finding =
-                sample::finding(rule, level, Pointer::of(&["spec"]), "something is wrong", "fix it");
+                sample::finding(rule, level, Pointer::new(&["spec"]), "something is wrong", "fix it");
             let located = report.found("jobs/train.yaml", "spec", finding);
             located.location.file =
                 if nth < 3 { "jobs/train.yaml".into() } else { format!("jobs/{nth}.yaml").into() };

@@ -31,8 +31,8 @@ pub struct Name {
 impl Identity {
     /// Returns the identity of a finding.
     #[must_use]
-    pub fn of(located: &Located) -> Self {
-        let object = located.object.as_deref().map(Name::of);
+    pub fn from_located(located: &Located) -> Self {
+        let object = located.object.as_deref().map(Name::from_object);
         let path = located
             .by_name
             .as_ref()
@@ -55,14 +55,14 @@ impl Identity {
         };
         Some(Self {
             rule: format!("not-judged/{}", unjudged.reason.word()),
-            object: unjudged.object.as_deref().map(Name::of),
+            object: unjudged.object.as_deref().map(Name::from_object),
             path,
         })
     }
 }
 
 impl Name {
-    fn of(object: &ObjectId) -> Self {
+    fn from_object(object: &ObjectId) -> Self {
         Self { kind: object.kind.clone(), namespace: object.namespace.clone(), name: object.name.clone() }
     }
 }

@@ -136,7 +136,7 @@ pub struct LeftOut {
 impl Tally {
     /// Counts one object.
     #[must_use]
-    pub fn of(verdict: &Verdict) -> Self {
+    pub fn from_verdict(verdict: &Verdict) -> Self {
         let denied = verdict.level() == Some(Level::Deny);
         let patched = !denied && !verdict.fill_ops().is_empty();
         let warned = !denied && verdict.findings.iter().any(|finding| finding.level == Level::Warn);
@@ -447,7 +447,7 @@ struct FilledIn<'r> {
 }
 
 impl<'r> ImpactDocument<'r> {
-    pub(super) fn of(report: &'r Report, impact: &'r Impact) -> Self {
+    pub(super) fn new(report: &'r Report, impact: &'r Impact) -> Self {
         let rule = |(rule, tally): (&'r str, Tally)| ImpactRule {
             rule,
             denied: tally.denied,

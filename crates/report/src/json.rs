@@ -164,7 +164,7 @@ fn findings<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::E
     let mut list = serializer.serialize_seq(Some(report.findings.len()))?;
     for window in report.findings.chunks(WINDOW) {
         let items: Vec<_> =
-            window.par_iter().map(|located| to_raw_value(&JsonItem::of(report, located))).collect();
+            window.par_iter().map(|located| to_raw_value(&JsonItem::new(report, located))).collect();
         for item in items {
             list.serialize_element(&item.map_err(S::Error::custom)?)?;
         }
@@ -173,7 +173,7 @@ fn findings<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::E
 }
 
 impl<'r> JsonItem<'r> {
-    fn of(report: &Report, located: &'r Located) -> Self {
+    fn new(report: &Report, located: &'r Located) -> Self {
         let Located { location, document, object, finding, related, withheld, .. } = located;
         let (file, start, end) = in_file(report, location);
         let other = |other: &'r Related| {
@@ -259,7 +259,7 @@ pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         version: VERSION,
         configuration: report.configuration.as_deref(),
         summary: report,
-        impact: report.impact.as_ref().map(|impact| impact::ImpactDocument::of(report, impact)),
+        impact: report.impact.as_ref().map(|impact| impact::ImpactDocument::new(report, impact)),
         accelerators: &report.holdings,
         verdicts: &report.answers,
         unjudged: &report.unjudged,

@@ -26,7 +26,7 @@ pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write)
         junit.add_test_suite(suite);
     }
     // In a suite of their own: in the suites of files, tools track findings.
-    let said: Vec<_> = report.said(options).collect();
+    let said: Vec<_> = report.unreported(options).collect();
     if !said.is_empty() {
         let mut suite = TestSuite::new("not judged");
         suite.add_test_cases(said.into_iter().map(|unjudged| not_judged(unjudged, options.fail_on_unjudged)));

@@ -265,7 +265,7 @@ impl Report {
     }
 
     /// Returns the skipped items that no finding mentions; all of them where they fail the run.
-    fn said(&self, options: &Options) -> impl Iterator<Item = &Unjudged> {
+    fn unreported(&self, options: &Options) -> impl Iterator<Item = &Unjudged> {
         let all = options.fail_on_unjudged;
         self.unjudged.iter().filter(move |unjudged| all || !unjudged.reason.is_found())
     }

@@ -277,7 +277,7 @@ fn finding(report: &Report, located: &Located) -> String {
 
 fn unjudged(report: &Report, options: &Options, rows: usize, text: &mut BoundedText) {
     let mut groups: BTreeMap<&'static str, Vec<&Unjudged>> = BTreeMap::new();
-    report.said(options).for_each(|one| groups.entry(one.reason.heading()).or_default().push(one));
+    report.unreported(options).for_each(|one| groups.entry(one.reason.heading()).or_default().push(one));
     let all: usize = groups.values().map(Vec::len).sum();
     if all == 0 || !text.push(&format!("<details><summary>Not judged: {}</summary>\n\n", thousands(all))) {
         return;

@@ -22,7 +22,7 @@ pub struct ObjectId {
 impl ObjectId {
     /// Reads the identity of an object.
     #[must_use]
-    pub fn of(object: &Value) -> Self {
+    pub fn from_object(object: &Value) -> Self {
         let text = |value: Option<&Value>| match value {
             Some(Value::String(text)) => Some(text.as_str().to_owned()),
             Some(Value::Number(number)) => Some(number.to_string()),

@@ -98,7 +98,7 @@ mod tests {
             ("a: >\n  x\n  --n\n", "--n", None),
         ] {
             let document = yaml::documents(source.as_bytes()).next().expect("one").expect("YAML");
-            let at = Pointer::of(&["a"]);
+            let at = Pointer::new(&["a"]);
             let value = at.find(&document.value).and_then(Value::as_str).expect("a string");
             let start = value.find(word).expect("the word") as u32;
             let part = Part::Within(start, start + word.len() as u32);

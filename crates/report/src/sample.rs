@@ -85,7 +85,7 @@ pub(super) fn report() -> Report {
     let mut report = Report { documents: 3, objects: 1, ..Report::default() }
         .with("./jobs/train.yaml", TRAIN)
         .with("./volumes/claims.yaml", CLAIMS);
-    let spec = Pointer::of(&["spec"]);
+    let spec = Pointer::new(&["spec"]);
     let help = "add `spec.activeDeadlineSeconds` with the longest time a run may take";
     let mut deadline = finding("deadline", Level::Deny, spec.clone(), "the Job has no deadline", help);
     deadline.field(&spec / "activeDeadlineSeconds").at_key().fix =
@@ -101,7 +101,7 @@ pub(super) fn report() -> Report {
     ttl.field(&spec / "ttlSecondsAfterFinished").at_key().fills = true;
     report.found("./jobs/train.yaml", "spec", ttl);
     let claim =
-        Pointer::of(&["spec", "template", "spec", "volumes"]) / 0 / "persistentVolumeClaim" / "claimName";
+        Pointer::new(&["spec", "template", "spec", "volumes"]) / 0 / "persistentVolumeClaim" / "claimName";
     let message = "4 pods mount the claim `checkpoints`, which one node can mount";
     let help = "make the claim `ReadWriteMany`, or keep the pods on one node";
     let pods = report.location_of("./jobs/train.yaml", "parallelism");

@@ -146,7 +146,7 @@ fn result(located: &Located, index: Option<usize>, columns: &mut Columns<'_>) ->
         "level": level(finding.level),
         "message": {"text": message},
         "locations": [location],
-        "partialFingerprints": {FINGERPRINT: fingerprint::of(located)},
+        "partialFingerprints": {FINGERPRINT: fingerprint::fingerprint(located)},
     });
     if let Some(index) = index {
         result["ruleIndex"] = index.into();

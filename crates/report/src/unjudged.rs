@@ -26,20 +26,20 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
-    fn of(object: Option<ObjectId>, reason: Reason) -> Self {
+    fn from_object(object: Option<ObjectId>, reason: Reason) -> Self {
         Self { location: None, document: None, object: object.map(Arc::new), reason }
     }
 
     /// Returns something of a cluster that could not be looked up; `what` includes the reason.
     #[must_use]
     pub fn unknown(what: String) -> Self {
-        Self::of(None, Reason::Unknown(what.into()))
+        Self::from_object(None, Reason::Unknown(what.into()))
     }
 
     /// Returns objects of a cluster that could not be listed; `what` includes the reason.
     #[must_use]
     pub fn not_listed(what: String) -> Self {
-        Self::of(None, Reason::NotListed(what.into()))
+        Self::from_object(None, Reason::NotListed(what.into()))
     }
 
     /// Returns a namespace that the webhook excludes, with the reason.
@@ -51,7 +51,7 @@ impl Unjudged {
             namespace: None,
             name: Some(namespace.to_owned()),
         };
-        Self::of(Some(object), Reason::Excluded(why.into()))
+        Self::from_object(Some(object), Reason::Excluded(why.into()))
     }
 
     /// Returns objects of another batch kind in a cluster, with their number if known.
@@ -63,7 +63,7 @@ impl Unjudged {
         } else {
             kind.to_owned()
         };
-        Self::of(Some(object), Reason::InCluster(name.into(), count))
+        Self::from_object(Some(object), Reason::InCluster(name.into(), count))
     }
 
     /// Returns its name in reports.

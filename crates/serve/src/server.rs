@@ -45,7 +45,7 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
-use accept::{Door, Tls};
+use accept::{Acceptor, Tls};
 use certificate::{Authorities, Identity, Tokens};
 use connection::{ServerStage, Surroundings};
 use jobgate_core::admission::{Answer, Endpoint, Estimate, Fault};
@@ -232,20 +232,20 @@ impl Server {
 
         tracing::info!(%address, %probe_address, "serving");
         let tls = Tls { config: tls, turns: Turns::new(limits.handshakes) };
-        let mut door = Door::new(listener, Some(tls), around);
+        let mut acceptor = Acceptor::new(listener, Some(tls), around);
         let mut orders = StopOrders(stop);
         tokio::select! {
-            () = door.accept() => {}
+            () = acceptor.accept() => {}
             () = orders.at_least(Stop::Drain) => {}
         }
 
         // Clients see a drain late: the endpoint has to be removed from every proxy first.
         stage.send_replace(ServerStage::Draining);
-        tracing::info!(connections = door.connections.len(), "draining: still accepting");
-        let _ = tokio::time::timeout(limits.drain_accept, door.accept()).await;
+        tracing::info!(connections = acceptor.connections.len(), "draining: still accepting");
+        let _ = tokio::time::timeout(limits.drain_accept, acceptor.accept()).await;
         stage.send_replace(ServerStage::Closing);
-        door.accept_waiting();
-        let Door { listener, mut connections, .. } = door;
+        acceptor.accept_waiting();
+        let Acceptor { listener, mut connections, .. } = acceptor;
         drop(listener);
         tracing::info!(connections = connections.len(), "draining: no longer accepting");
         let finished =

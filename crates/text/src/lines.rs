@@ -65,7 +65,7 @@ struct CharacterCount {
 }
 
 impl CharacterCount {
-    fn of(bytes: &[u8]) -> Self {
+    fn new(bytes: &[u8]) -> Self {
         let scalars = bytes.iter().filter(|&&byte| !is_continuation(byte)).count();
         // Four bytes of UTF-8 are two units of UTF-16, fewer are one.
         let astral = bytes.iter().filter(|&&byte| byte >= 0xF0).count();
@@ -116,7 +116,7 @@ impl<'s> Lines<'s> {
         } else {
             let blocks = source.chunks(STRIDE).scan(CharacterCount::default(), |before, block| {
                 let mark = *before;
-                *before = before.plus(CharacterCount::of(block));
+                *before = before.plus(CharacterCount::new(block));
                 Some(mark)
             });
             blocks.collect()
@@ -169,10 +169,10 @@ impl<'s> Lines<'s> {
     fn before(&self, offset: usize) -> CharacterCount {
         let block = offset / STRIDE;
         match self.marks.get(block) {
-            Some(mark) => mark.plus(CharacterCount::of(&self.source[block * STRIDE..offset])),
+            Some(mark) => mark.plus(CharacterCount::new(&self.source[block * STRIDE..offset])),
             // After a full last block.
             None if block > 0 && block == self.marks.len() => {
-                self.marks[block - 1].plus(CharacterCount::of(&self.source[(block - 1) * STRIDE..offset]))
+                self.marks[block - 1].plus(CharacterCount::new(&self.source[(block - 1) * STRIDE..offset]))
             }
             None => CharacterCount { scalars: offset, utf16: offset },
         }

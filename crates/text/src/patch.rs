@@ -185,22 +185,22 @@ mod tests {
     #[test]
     fn a_footprint_is_what_the_operations_see() {
         let object = json!({"metadata": {"name": "x"}, "spec": {"a": {"b": [1, {"c": 2, "d": 3}, 4]}, "tolerations": [{"key": "x"}], "other": 5}});
-        let item = Pointer::of(&["spec", "a", "b"]) / 1;
+        let item = Pointer::new(&["spec", "a", "b"]) / 1;
         let ops = [
-            Op::Add(Pointer::of(&["spec", "ttl"]), 1.into()),
+            Op::Add(Pointer::new(&["spec", "ttl"]), 1.into()),
             Op::Replace(item.key("c"), 9.into()),
-            Op::Add(Pointer::of(&["spec", "tolerations"]) / 1, json!({})),
+            Op::Add(Pointer::new(&["spec", "tolerations"]) / 1, json!({})),
         ];
         let (small, moved) = footprint(&object, &ops);
         assert_eq!(small, json!({"spec": {"a": {"b": [{"c": 2}, null]}, "tolerations": []}}));
         let after = apply(&small, &moved).expect("applies");
         assert_eq!(after, json!({"spec": {"a": {"b": [{"c": 9}, null]}, "tolerations": [{}], "ttl": 1}}));
         for (place, applies) in [
-            (Pointer::of(&["spec", "a", "b"]) / 4, false),
-            (Pointer::of(&["spec", "a", "b"]) / 3, true),
-            (Pointer::of(&["spec", "other", "x"]), false),
-            (Pointer::of(&["status", "x"]), false),
-            (Pointer::of(&["spec", "a"]), true),
+            (Pointer::new(&["spec", "a", "b"]) / 4, false),
+            (Pointer::new(&["spec", "a", "b"]) / 3, true),
+            (Pointer::new(&["spec", "other", "x"]), false),
+            (Pointer::new(&["status", "x"]), false),
+            (Pointer::new(&["spec", "a"]), true),
         ] {
             let ops = [Op::Add(place, true.into())];
             assert_eq!(apply(&object, &ops).is_ok(), applies);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_footprint_of_a_long_list_is_short() {
-        let list = Pointer::of(&["list"]);
+        let list = Pointer::new(&["list"]);
         let object = json!({"list": vec![0; 10_000]});
         let add = |index: usize| Op::Add(&list / index, 1.into());
         for (ops, length, applies) in [
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_patch_that_does_not_fit_is_an_error() {
-        let at = |keys: &[&'static str]| Pointer::of(keys);
+        let at = |keys: &[&'static str]| Pointer::new(keys);
         let object = json!({"a": "text", "n": null, "list": [1]});
         for op in [
             Op::Add(at(&["a", "b"]), 1.into()),

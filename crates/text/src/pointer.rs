@@ -62,7 +62,7 @@ impl Pointer {
 
     /// Returns the pointer with the given keys.
     #[must_use]
-    pub fn of(keys: &[&'static str]) -> Self {
+    pub fn new(keys: &[&'static str]) -> Self {
         keys.iter().fold(Self::root(), |pointer, key| pointer / *key)
     }
 
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn prints_like_kubernetes() {
-        let pointer = Pointer::of(&["spec", "template", "spec", "containers"])
+        let pointer = Pointer::new(&["spec", "template", "spec", "containers"])
             / 0
             / "resources"
             / "limits"
@@ -413,14 +413,14 @@ mod tests {
             pointer.to_json_pointer(),
             "/spec/template/spec/containers/0/resources/limits/nvidia.com~1gpu"
         );
-        let worker = Pointer::of(&["spec", "pytorchReplicaSpecs", "Worker", "restartPolicy"]);
+        let worker = Pointer::new(&["spec", "pytorchReplicaSpecs", "Worker", "restartPolicy"]);
         assert_eq!(worker.to_string(), "spec.pytorchReplicaSpecs[Worker].restartPolicy");
         assert_eq!(Pointer::root().to_string(), "");
     }
 
     #[test]
     fn places_that_are_kept_share_their_steps() {
-        let of = |keys: &[&'static str]| Pointer::of(keys);
+        let of = |keys: &[&'static str]| Pointer::new(keys);
         let there = of(&["spec", "template"]) / 0 / "name";
         for place in [
             of(&[]),
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn items_are_called_by_their_names() {
         let root = json!({"spec": {"containers": [{"name": "a", "ports": [{"name": 5}, {"name": "http"}]}]}});
-        let containers = Pointer::of(&["spec", "containers"]);
+        let containers = Pointer::new(&["spec", "containers"]);
         let named = |pointer: Pointer| pointer.by_name(&root).map(String::from);
         assert_eq!(
             named(&containers / 0 / "ports" / 1 / "x"),
@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn reads_back_what_it_wrote() {
         let root = json!({"a": [{"1": {"b/c~d": true}}]});
-        let pointer = Pointer::of(&["a"]) / 0 / "1" / "b/c~d";
+        let pointer = Pointer::new(&["a"]) / 0 / "1" / "b/c~d";
         assert_eq!(Pointer::parse(&pointer.to_json_pointer(), &root), Some(pointer.clone()));
         assert_eq!(pointer.find(&root), Some(&json!(true)));
         assert_eq!(Pointer::parse("a", &root), None);
@@ -464,27 +464,27 @@ mod tests {
     #[test]
     fn the_nearest_place_exists() {
         let root = json!({"a": [{"b": null}]});
-        let item = Pointer::of(&["a"]) / 0;
+        let item = Pointer::new(&["a"]) / 0;
         assert_eq!((&item / "b").nearest(&root), &item / "b");
         assert_eq!((&item / "b" / "c").nearest(&root), &item / "b");
         assert_eq!((&item / "c" / 1 / "d").nearest(&root), item);
-        assert_eq!((Pointer::of(&["a"]) / "0").nearest(&root), Pointer::of(&["a"]));
-        assert_eq!(Pointer::of(&["x", "y"]).nearest(&root), Pointer::root());
+        assert_eq!((Pointer::new(&["a"]) / "0").nearest(&root), Pointer::new(&["a"]));
+        assert_eq!(Pointer::new(&["x", "y"]).nearest(&root), Pointer::root());
     }
 
     #[test]
     fn containment_is_by_whole_steps() {
-        let spec = Pointer::of(&["spec"]);
+        let spec = Pointer::new(&["spec"]);
         assert!((&spec / "template").is_within(&spec));
-        assert!(!Pointer::of(&["specs"]).is_within(&spec));
+        assert!(!Pointer::new(&["specs"]).is_within(&spec));
     }
 
     #[test]
     fn order_is_that_of_the_steps_from_the_root() {
-        let spec = Pointer::of(&["spec"]);
+        let spec = Pointer::new(&["spec"]);
         let sorted = [
             Pointer::root(),
-            Pointer::of(&["metadata", "name"]),
+            Pointer::new(&["metadata", "name"]),
             spec.clone(),
             &spec / 2,
             &spec / 10,
@@ -507,15 +507,15 @@ mod tests {
 
     #[test]
     fn equal_places_are_equal_however_they_were_made() {
-        let one = Pointer::of(&["spec", "template"]);
+        let one = Pointer::new(&["spec", "template"]);
         let other = Pointer::root().key("spec").key("template");
         assert_eq!(one, other);
         assert!(one.is_within(&other) && other.is_within(&one));
         assert_eq!(std::collections::HashSet::from([one.clone(), other]).len(), 1);
         assert_ne!(one, &one / 0);
         assert_eq!((&one / 0).parent(), Some(one.clone()));
-        assert_eq!(one.join(&Pointer::of(&["spec"])).below(&one), Some(Pointer::of(&["spec"])));
-        assert_eq!(one.below(&Pointer::of(&["status"])), None);
+        assert_eq!(one.join(&Pointer::new(&["spec"])).below(&one), Some(Pointer::new(&["spec"])));
+        assert_eq!(one.below(&Pointer::new(&["status"])), None);
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(super) fn actions(
         });
         let mut fixes = None;
         for (located, diagnostic) in here.take(MAX_FIXES) {
-            let fixes = fixes.get_or_insert_with(|| Fixes::of(&judged.document.text, &project.options()));
+            let fixes = fixes.get_or_insert_with(|| Fixes::new(&judged.document.text, &project.options()));
             let edits = fixes.edits(located);
             if !edits.is_empty() {
                 out.push(quick_fix(located, diagnostic, edit(worker, uri, judged, &edits)));

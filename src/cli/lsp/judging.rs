@@ -68,7 +68,7 @@ impl JudgingJob {
             let policy = &project.settings.policy;
             let mut linted = known.lint(&document.input(), policy, &project.facts, &project.options());
             if let Some((baseline, root)) = &project.baseline {
-                baseline.lift(&mut linted.report, [&*path_text(&document.path)], root);
+                baseline.apply(&mut linted.report, [&*path_text(&document.path)], root);
             }
             let diagnostics = place.diagnostics(&linted.report.findings, &linted.report.unjudged);
             (linted.report.findings, diagnostics)

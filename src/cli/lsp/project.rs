@@ -27,7 +27,7 @@ pub(super) struct Project {
 
 impl Project {
     /// Reads the settings of the files in a directory.
-    pub(super) fn of(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &Lint, directory: &Path) -> anyhow::Result<Self> {
         let settings = RunSettings::of_directory(args, directory)?;
         let max_file_size = args.judging.max_file_size.0;
         let facts = facts(
@@ -123,7 +123,7 @@ impl Projects {
         if let Some(known) = self.settings.get(&configuration) {
             return known.clone();
         }
-        let setting = match Project::of(&self.args, directory) {
+        let setting = match Project::new(&self.args, directory) {
             Ok(project) => {
                 let project = Arc::new(project);
                 self.valid.insert(configuration.clone(), Arc::clone(&project));

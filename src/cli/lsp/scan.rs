@@ -32,7 +32,7 @@ fn read(args: &Lint, roots: &[PathBuf]) -> Scan {
     let mut files = Vec::new();
     let mut left = MAX_ENTRIES;
     for root in roots {
-        let exclusions = Project::of(args, root).map_or_else(
+        let exclusions = Project::new(args, root).map_or_else(
             |error| {
                 log(&format!("{error:#}"));
                 Exclusions::default()
@@ -54,7 +54,7 @@ fn read(args: &Lint, roots: &[PathBuf]) -> Scan {
     let options = Options { max_file_size: args.judging.max_file_size.0, ..Options::default() };
     // One thread: the documents that people look at come first.
     match ThreadPoolBuilder::new().num_threads(1).build() {
-        Ok(pool) => pool.install(|| Scan::of(&files, &options)),
-        Err(_) => Scan::of(&files, &options),
+        Ok(pool) => pool.install(|| Scan::new(&files, &options)),
+        Err(_) => Scan::new(&files, &options),
     }
 }

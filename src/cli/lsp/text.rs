@@ -118,7 +118,7 @@ impl TextChange {
     ///
     /// The type of the protocol is not used: it ignores a range that it cannot read, such as one up to a column larger
     /// than the protocol allows, and then the text of a few bytes would replace the document.
-    pub(super) fn of(change: &Value) -> Option<Self> {
+    pub(super) fn from_change(change: &Value) -> Option<Self> {
         let number = |value: &Value| {
             let number = value.as_f64()?;
             // The cast saturates.
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_range_that_is_no_range_is_not_the_whole_text() {
-        let of = |change: Value| TextChange::of(&change);
+        let of = |change: Value| TextChange::from_change(&change);
         let start = json!({"line": 0, "character": 0});
         let range =
             |end: Value| json!({"text": "", "range": {"start": start, "end": {"line": 0, "character": end}}});

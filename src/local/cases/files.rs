@@ -79,10 +79,10 @@ pub fn find(arguments: &[PathBuf]) -> Found {
     let mut found = Found::default();
     let (stdin, arguments): (Vec<PathBuf>, Vec<PathBuf>) =
         arguments.iter().cloned().partition(|argument| argument.as_os_str() == STDIN);
-    found.problems.extend(stdin.iter().map(|path| Problem::of(path, "cases are files in a directory")));
+    found.problems.extend(stdin.iter().map(|path| Problem::new(path, "cases are files in a directory")));
     let inputs = collect(&arguments, |_| Err(io::Error::other(NO_FILE)));
     for error in &inputs.unreadable {
-        found.problems.push(Problem::of(Path::new(&error.path), error.reason.as_str()));
+        found.problems.push(Problem::new(Path::new(&error.path), error.reason.as_str()));
     }
     for input in &inputs.files {
         let Content::File(path) = &input.content else { continue };
@@ -91,13 +91,13 @@ pub fn find(arguments: &[PathBuf]) -> Found {
             CaseFileRole::Beside(case) if !case.is_file() => {
                 found.problems.push(Problem {
                     help: Some(format!("there is no {}", shown(&case))),
-                    ..Problem::of(path, "this file belongs to no case")
+                    ..Problem::new(path, "this file belongs to no case")
                 });
             }
             CaseFileRole::Other if input.named => {
                 found
                     .problems
-                    .push(Problem::of(path, "this is not a case: the name of one is `<case>.yaml`"));
+                    .push(Problem::new(path, "this is not a case: the name of one is `<case>.yaml`"));
             }
             CaseFileRole::Beside(case) if input.named => found.cases.push(Paths { case }),
             CaseFileRole::Beside(_) | CaseFileRole::Other => {}

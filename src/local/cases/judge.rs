@@ -60,7 +60,7 @@ pub(super) fn judge(case: &Case, policy: &Policy, beside: Beside) -> Result<Judg
             located.object.as_deref(),
             &finding.path,
         ));
-        judged.told.push(told(located));
+        judged.told.push(description(located));
     }
     for unjudged in report.unjudged.iter().filter(|_| case.paths.rule().is_none()) {
         let what = match &unjudged.reason {
@@ -114,13 +114,13 @@ fn problems(case: &Case, report: &Report) -> Vec<Problem> {
     if problems.is_empty() && report.unjudged.iter().any(|unjudged| unjudged.reason == Reason::Nothing) {
         problems.push(Problem {
             help: Some("docs/kinds.md lists the kinds".to_owned()),
-            ..Problem::of(&case.paths.case, "the case has no object of a kind that Jobgate judges")
+            ..Problem::new(&case.paths.case, "the case has no object of a kind that Jobgate judges")
         });
     }
     problems
 }
 
-fn told(located: &Located) -> String {
+fn description(located: &Located) -> String {
     let finding = &located.finding;
     let (level, rule) = (finding.level.word(), &finding.rule);
     format!("{}: {level}[{rule}]: {}", located.location, clean(&finding.message))

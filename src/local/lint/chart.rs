@@ -20,7 +20,7 @@ pub(super) const CHART: &str = "Chart.yaml";
 const ABOVE: usize = 8;
 
 /// Returns the directory of the nearest chart above a file, as the user would type it.
-pub(super) fn of(input: &Input) -> Option<Arc<str>> {
+pub(super) fn directory_of(input: &Input) -> Option<Arc<str>> {
     let path = input.content.file()?;
     let has_chart = |dir: &Path| dir.join(CHART).is_file();
     let mut ancestors = path.ancestors().skip(1);
@@ -156,7 +156,8 @@ mod tests {
         let nested = "charts/train/charts/sub/templates/jobs/job.yaml";
         write(dir.path(), nested, "");
         let of = |path: &str| {
-            of(&Input::named(&dir.path().join(path))).map(|dir| dir.rsplit('/').next().unwrap().to_owned())
+            directory_of(&Input::named(&dir.path().join(path)))
+                .map(|dir| dir.rsplit('/').next().unwrap().to_owned())
         };
         assert_eq!(of(nested), None);
         write(dir.path(), "charts/train/Chart.yaml", "");

@@ -48,7 +48,7 @@ type IgnoreLevel = [Option<Gitignore>; 2];
 
 impl Ignored {
     /// Reads the files of a directory to walk, and those above it.
-    pub(super) fn of(directory: &Path) -> Self {
+    pub(super) fn new(directory: &Path) -> Self {
         let real = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
         let mut state = IgnoreState::default();
         let mut above: Vec<&Path> = real.ancestors().collect();
@@ -165,7 +165,7 @@ mod tests {
         walk.require_git(false).git_global(false).git_exclude(false).hidden(false);
         if ours {
             walk.git_ignore(false).ignore(false).parents(false);
-            let ignored = Ignored::of(directory);
+            let ignored = Ignored::new(directory);
             walk.filter_entry(move |entry| {
                 let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
                 entry.depth() == 0 || !ignored.has(entry.path(), entry.depth(), is_directory)
@@ -205,7 +205,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(at("b/.ignore")).status().unwrap().success());
         fs::write(at("c/.gitignore"), "*\n".repeat(1 << 16)).unwrap();
         fs::write(at("d/.gitignore"), "*.yaml\n").unwrap();
-        let ignored = Ignored::of(dir.path());
+        let ignored = Ignored::new(dir.path());
         let has = |name: &str, depth: usize, is_directory: bool| ignored.has(&at(name), depth, is_directory);
         assert!(!has("a.yaml", 1, false));
         assert!(!has("b", 1, true) && !has("b/a.yaml", 2, false));
@@ -228,7 +228,7 @@ mod tests {
             fs::create_dir(&path).unwrap();
             fs::write(path.join(".gitignore"), "a\n".repeat(20_000)).unwrap();
         }
-        let ignored = Ignored::of(dir.path());
+        let ignored = Ignored::new(dir.path());
         for nth in 0..40 {
             ignored.has(&dir.path().join(format!("{nth:02}")), 1, true);
         }

@@ -67,7 +67,7 @@ pub fn collect_without(
     };
     let directories: Vec<PathBuf> =
         arguments.iter().map(base).filter(|directory| directory.is_dir()).collect();
-    let tree = Tree::of(directories.iter().map(PathBuf::as_path));
+    let tree = Tree::new(directories.iter().map(PathBuf::as_path));
     let mut inputs = Inputs { tree, ..Inputs::default() };
     let mut pipes: Vec<&Path> = Vec::new();
     for argument in arguments {
@@ -110,7 +110,7 @@ pub fn collect_without(
 /// tells whether that was all.
 #[must_use]
 pub fn collect_some(directory: &Path, excluded: &Exclusions, most: usize) -> (Inputs, bool) {
-    let mut inputs = Inputs { left: Some(most), tree: Tree::of([directory]), ..Inputs::default() };
+    let mut inputs = Inputs { left: Some(most), tree: Tree::new([directory]), ..Inputs::default() };
     inputs.walk(directory, excluded);
     let is_all = inputs.left.is_some_and(|left| left > 0);
     (inputs, is_all)
@@ -184,7 +184,7 @@ impl Inputs {
         walk.require_git(false).git_global(false).git_exclude(false).hidden(!hidden);
         // Ours are read with a limit.
         walk.git_ignore(false).ignore(false).parents(false);
-        let ignored = Arc::new(Ignored::of(directory));
+        let ignored = Arc::new(Ignored::new(directory));
         let reading = Arc::clone(&ignored);
         // A directory that is named itself is walked.
         let (directories, pruned) = (excluded.clone(), Arc::new(AtomicUsize::new(0)));

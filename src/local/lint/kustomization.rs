@@ -63,7 +63,7 @@ pub(super) struct Kustomizations {
 
 /// The kustomizations that include batch work.
 #[derive(Debug)]
-pub(super) struct Taking<'i> {
+pub(super) struct WithBatchWork<'i> {
     /// The linted files, and whether they have batch work.
     inputs: &'i BTreeMap<PathBuf, bool>,
     /// Those that include any.
@@ -93,7 +93,7 @@ struct Kustomization {
 
 impl Kustomizations {
     /// Reads the kustomizations beside the inputs, and all that these include.
-    pub(super) fn of(inputs: &[Input], options: &Options<'_>) -> Self {
+    pub(super) fn new(inputs: &[Input], options: &Options<'_>) -> Self {
         let files = inputs.iter().filter_map(|input| input.content.file()?.parent().map(normal));
         let directories: BTreeSet<PathBuf> = files.collect();
         let mut all = Self {
@@ -140,11 +140,11 @@ impl Kustomizations {
 
     /// Finds the kustomizations that include batch work. `inputs` are the linted files, and whether they have
     /// any.
-    pub(super) fn taking<'i>(
+    pub(super) fn with_batch_work<'i>(
         &self,
         inputs: &'i BTreeMap<PathBuf, bool>,
         options: &Options<'_>,
-    ) -> Taking<'i> {
+    ) -> WithBatchWork<'i> {
         let more = || self.read.iter().filter(|(_, read)| read.has_more).map(|(path, _)| path.clone());
         let leaves = self.takers.keys().filter(|path| !self.read.contains_key(*path));
         let (inside, outside): (Vec<_>, Vec<_>) = leaves.partition(|path| inputs.contains_key(*path));
@@ -155,26 +155,29 @@ impl Kustomizations {
         let batch = self.above(inside.chain(outside.iter().cloned()).chain(more()), |_| true);
         // Kustomizations that include a reported one are not reported.
         let more = self.above(outside.into_iter().chain(more()), |path| !inputs.contains_key(path));
-        Taking { inputs, batch, more }
+        WithBatchWork { inputs, batch, more }
     }
 
     /// Tells whether a kustomization's patches may be of batch work, if it includes any. A component patches
     /// what is included with it.
-    pub(super) fn patches_batch(&self, by: &Kustomized, taking: &Taking<'_>) -> bool {
+    pub(super) fn patches_batch(&self, by: &Kustomized, with_work: &WithBatchWork<'_>) -> bool {
         let path = PathBuf::from(&*by.path);
         let Some(read) = self.read.get(&path) else { return true };
-        taking.batch.contains(&path)
+        with_work.batch.contains(&path)
             || read.is_component
-                && self.above(std::iter::once(path), |_| true).iter().any(|path| taking.batch.contains(path))
+                && self
+                    .above(std::iter::once(path), |_| true)
+                    .iter()
+                    .any(|path| with_work.batch.contains(path))
     }
 
     /// Returns the kustomizations whose batch work was not judged as rendered: those that change it, and
     /// those among the inputs that include files outside of them.
-    pub(super) fn unrendered(&self, taking: &Taking<'_>) -> Vec<Kustomized> {
+    pub(super) fn unrendered(&self, with_work: &WithBatchWork<'_>) -> Vec<Kustomized> {
         let is_unrendered = |path: &PathBuf, read: &Kustomization| {
-            let changes = read.changes && taking.batch.contains(path) && self.beside.contains(path);
+            let changes = read.changes && with_work.batch.contains(path) && self.beside.contains(path);
             // A component is rendered by those that include it.
-            (changes || taking.inputs.contains_key(path) && taking.more.contains(path))
+            (changes || with_work.inputs.contains_key(path) && with_work.more.contains(path))
                 && !(read.is_component && self.takers.contains_key(path))
         };
         let found = self.read.iter().filter(|(path, read)| is_unrendered(path, read));
@@ -353,13 +356,13 @@ mod tests {
             }
         }
         let options = Options::default();
-        let all = Kustomizations::of(&inputs, &options);
+        let all = Kustomizations::new(&inputs, &options);
         let has_batch = |input: &Input| {
             let Content::File(path) = &input.content else { unreachable!() };
             (path.clone(), batch::is_in(&fs::read(path).unwrap(), &options.limits()))
         };
         let linted = inputs.iter().map(has_batch).collect();
-        let found = all.unrendered(&all.taking(&linted, &options));
+        let found = all.unrendered(&all.with_batch_work(&linted, &options));
         let names = found.iter().map(|kustomized| {
             let place =
                 Path::new(&*kustomized.path).strip_prefix(dir.path()).unwrap().parent().unwrap().to_owned();
@@ -472,7 +475,7 @@ mod tests {
         let (_, all, inputs) = unrendered(&[JOB, job, beside]);
         let only: BTreeMap<PathBuf, bool> =
             inputs[..1].iter().map(|input| (PathBuf::from(&*input.path), true)).collect();
-        assert!(all.unrendered(&all.taking(&only, &Options::default())).is_empty());
+        assert!(all.unrendered(&all.with_batch_work(&only, &Options::default())).is_empty());
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(crate) fn mentioned(
                 if workloads.is_empty() {
                     continue;
                 }
-                found.objects.extend(ObjectKey::of(&object.value, namespace));
+                found.objects.extend(ObjectKey::from_object(&object.value, namespace));
                 let own =
                     object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
                 found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));

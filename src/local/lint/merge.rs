@@ -45,7 +45,7 @@ pub fn lint(inputs: &[Input], policy: &Policy, facts: &Claims, options: &Options
         _ => None,
     };
     let claims = claims::in_inputs(inputs, alone.as_ref(), options);
-    let kustomizations = Kustomizations::of(inputs, options);
+    let kustomizations = Kustomizations::new(inputs, options);
     report(
         inputs,
         &LintRun { policy, facts, claims: &claims, kustomizations: &kustomizations, alone, options },
@@ -61,12 +61,12 @@ pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
         after::drop_fixed(inputs, &mut files, run);
     }
     let with_batch = with_batch(inputs, &files);
-    let taking = kustomizations.taking(&with_batch, options);
+    let with_work = kustomizations.with_batch_work(&with_batch, options);
     let by_themselves: Vec<Option<&Report>> =
         files.iter().map(|file| file.as_ref().ok().map(|file| &file.report)).collect();
     // After the files were fixed, so that renderings are of the fixed files.
     let mut rendered = options.render.map_or_else(RenderingOutcome::default, |rendering| {
-        RenderingOutcome::of(rendering, run, inputs, &by_themselves, kustomizations, &taking)
+        RenderingOutcome::new(rendering, run, inputs, &by_themselves, kustomizations, &with_work)
     });
     let mut merged = Merged::default();
     for (input, file) in inputs.iter().zip(files) {
@@ -74,13 +74,13 @@ pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
             Ok(mut file) => {
                 // For a patch without a kind, the patched object decides.
                 file.report.unjudged.retain(|unjudged| match &unjudged.reason {
-                    Reason::Patch(by) => has_kind(unjudged) || kustomizations.patches_batch(by, &taking),
+                    Reason::Patch(by) => has_kind(unjudged) || kustomizations.patches_batch(by, &with_work),
                     _ => true,
                 });
-                merged.arguments.take(input, &file.report);
+                merged.arguments.add(input, &file.report);
                 if options.render.is_some() {
                     if rendered.is_of(input) {
-                        merged.arguments.speak(input);
+                        merged.arguments.mark_reported(input);
                     }
                     rendered.drop_superseded(input, &mut file);
                 }
@@ -97,19 +97,21 @@ pub(super) fn report(inputs: &[Input], run: &LintRun<'_>) -> Linted {
     let parts = chart::with_more(inputs, options).into_iter().filter(|(_, dir)| has_more(dir));
     let parts = parts.map(|(path, dir)| whole_file(path, Reason::ChartParts(dir)));
     let unrendered = kustomizations
-        .unrendered(&taking)
+        .unrendered(&with_work)
         .into_iter()
         .filter(|kustomized| !rendered.kustomizations.contains(&normal(Path::new(&*kustomized.path))));
     let unrendered = unrendered
         .map(|kustomized| whole_file(Arc::clone(&kustomized.path), Reason::Kustomization(kustomized)));
     let trees: Vec<Unjudged> = parts.chain(unrendered).collect();
-    arguments.speak_of(inputs, &trees);
+    arguments.mark_reported_files(inputs, &trees);
     report.unjudged.extend(trees);
     if options.render.is_some() {
         rendered.explain(report);
         rendered.join(inputs, report);
     }
-    report.unjudged.extend(arguments.silent(report.objects + report.unjudged.len() + report.findings.len()));
+    report
+        .unjudged
+        .extend(arguments.unreported(report.objects + report.unjudged.len() + report.findings.len()));
     report.unjudged.sort_by(unjudged_order);
     if options.keep_sources {
         add_sources_of_related(report, run);
@@ -137,7 +139,7 @@ impl Merged {
     }
 
     fn add_unreadable(&mut self, input: &Input, error: Unreadable) {
-        self.arguments.speak(input);
+        self.arguments.mark_reported(input);
         self.linted.report.unjudged.push(error.unjudged());
         self.linted.unreadable.push(error);
     }

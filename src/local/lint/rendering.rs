@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::kustomization::{self, Kustomizations, Taking};
+use super::kustomization::{self, Kustomizations, WithBatchWork};
 use super::options::{MAX_FILE_SIZE, Rendering};
 use super::place::{order, whole_file};
 use super::run::{FileResult, LintRun};
@@ -73,15 +73,15 @@ enum Cover {
 impl RenderingOutcome {
     /// Renders the charts and kustomizations of a run, and judges them. `files` are the results of the files by
     /// themselves.
-    pub(super) fn of(
+    pub(super) fn new(
         rendering: &Rendering,
         run: &LintRun<'_>,
         inputs: &[Input],
         files: &[Option<&Report>],
         kustomizations: &Kustomizations,
-        taking: &Taking<'_>,
+        with_work: &WithBatchWork<'_>,
     ) -> Self {
-        let missing = MissingTools::of(rendering);
+        let missing = MissingTools::new(rendering);
         let mut outcome = Self { missing, ..Self::default() };
         let renderer = Renderer::new(
             &rendering.tools,
@@ -89,7 +89,7 @@ impl RenderingOutcome {
             run.options.max_file_size,
             rendering.network,
         );
-        let trees = Tree::of(inputs.iter().filter_map(|input| Some(Path::new(&**input.root.as_ref()?))));
+        let trees = Tree::new(inputs.iter().filter_map(|input| Some(Path::new(&**input.root.as_ref()?))));
         let mut done = Vec::new();
         let mut render = |jobs: Vec<RenderJob>, outcome: &mut Self| {
             let results: Vec<Result<JudgedRendering, NotRendered>> = jobs
@@ -127,7 +127,7 @@ impl RenderingOutcome {
         for _ in 0..MOST_ROUNDS {
             let failed: BTreeSet<PathBuf> = outcome.failed.keys().cloned().collect();
             let known = (&failed, &outcome.kustomizations);
-            let trees = plan::kustomizations(rendering, run, kustomizations, taking, known);
+            let trees = plan::kustomizations(rendering, run, kustomizations, with_work, known);
             if trees.is_empty() {
                 break;
             }

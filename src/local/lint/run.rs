@@ -162,7 +162,7 @@ impl LintRun<'_> {
             is_kustomization: is_named(kustomization::is_kustomization),
             is_chart: is_named(chart::is_chart),
             chart: &|| {
-                let dir = chart::of(input)?;
+                let dir = chart::directory_of(input)?;
                 let role = chart::role(&dir, input);
                 Some((dir, role))
             },

@@ -69,10 +69,10 @@ pub struct Scan {
 impl Scan {
     /// Reads files. It may take long, and uses the current rayon pool.
     #[must_use]
-    pub(crate) fn of(inputs: &[Input], options: &Options<'_>) -> Self {
+    pub(crate) fn new(inputs: &[Input], options: &Options<'_>) -> Self {
         let read = |input: &Input| (Arc::clone(&input.path), claims::in_input(input, None, options));
         let found = inputs.par_iter().map(read).filter(|(_, found)| !found.is_empty()).collect();
-        Self { found, kustomizations: Kustomizations::of(inputs, options) }
+        Self { found, kustomizations: Kustomizations::new(inputs, options) }
     }
 }
 
@@ -239,7 +239,7 @@ pub struct Fixes<'t> {
 impl<'t> Fixes<'t> {
     /// Reads a text.
     #[must_use]
-    pub(crate) fn of(text: &'t str, options: &Options<'_>) -> Self {
+    pub(crate) fn new(text: &'t str, options: &Options<'_>) -> Self {
         let limits = options.limits();
         let chunks = yaml::split(text.as_bytes(), &limits).collect();
         Self { source: text.as_bytes(), limits, chunks, last: None }

@@ -64,7 +64,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn says(&self, name: &str, time: Duration) -> String {
+    pub(super) fn message(&self, name: &str, time: Duration) -> String {
         match self {
             Self::Start(error) => format!("`{name}` cannot be started: {error}"),
             Self::Time => format!("`{name}` takes longer than {}s", time.as_secs()),
@@ -120,7 +120,7 @@ impl ProcessCall<'_> {
             file.take(COMPLAINT).read_to_end(&mut said)
         });
         read.map_err(start)?;
-        Err(Failure::Tool(complaint(&String::from_utf8_lossy(&said))))
+        Err(Failure::Tool(error_line(&String::from_utf8_lossy(&said))))
     }
 
     /// Keeps out the user's settings, secrets, clusters and plugins.
@@ -164,7 +164,7 @@ impl Drop for ProcessGroup {
 }
 
 /// Returns the line with the error, ready for a report.
-fn complaint(said: &str) -> String {
+fn error_line(said: &str) -> String {
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| {
         let (word, rest) = line.split_once(": ")?;
@@ -207,18 +207,18 @@ mod tests {
     #[test]
     fn a_complaint_is_one_short_line_without_control_characters() {
         assert_eq!(
-            complaint("walk.go:1: found link\nError: it is\u{1b}[31m bad\u{7}\nhint\n"),
+            error_line("walk.go:1: found link\nError: it is\u{1b}[31m bad\u{7}\nhint\n"),
             "it is[31m bad"
         );
-        assert_eq!(complaint("\n  no such file \n"), "no such file");
-        assert_eq!(complaint(""), "");
-        assert_eq!(complaint(&"x".repeat(9999)).chars().count(), REPORTED + 1);
+        assert_eq!(error_line("\n  no such file \n"), "no such file");
+        assert_eq!(error_line(""), "");
+        assert_eq!(error_line(&"x".repeat(9999)).chars().count(), REPORTED + 1);
         let log = "E1123 09:07:49.444568    8026 run.go:72] \"command failed\" err=\"no 'x' here\"";
-        assert_eq!(complaint(log), "no 'x' here");
-        assert_eq!(complaint("E1123 09:07:49.4 1 a.go:7] no way"), "no way");
+        assert_eq!(error_line(log), "no 'x' here");
+        assert_eq!(error_line("E1123 09:07:49.4 1 a.go:7] no way"), "no way");
         let several = "E1123 09:07:49.444568    8026 run.go:72] \"command failed\" err=<\n\tno `\n\tx: 1\n\t`\n >\nmore";
-        assert_eq!(complaint(several), "no ` x: 1 `");
-        assert_eq!(complaint("Else [x] y"), "Else [x] y");
+        assert_eq!(error_line(several), "no ` x: 1 `");
+        assert_eq!(error_line("Else [x] y"), "Else [x] y");
     }
 
     #[cfg(unix)]

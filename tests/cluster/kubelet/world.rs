@@ -64,7 +64,7 @@ pub(super) async fn happen(
         }
         Action::Create(object) => {
             let object = in_namespace(&running, &object);
-            match (&event.target, Kind::of(&object)) {
+            match (&event.target, Kind::from_object(&object)) {
                 (Target::Path(_), _) => server.json(Method::POST, &path, &object).await,
                 (_, Some(kind)) => {
                     server.json(Method::POST, &collection(&running.namespace, &kind), &object).await

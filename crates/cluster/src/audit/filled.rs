@@ -27,7 +27,7 @@ enum Written<'m> {
 }
 
 impl Manifest {
-    fn of(workload: &Workload<'_>) -> Option<Self> {
+    fn from_workload(workload: &Workload<'_>) -> Option<Self> {
         if let Some(text) = workload.annotation(LAST_APPLIED) {
             return serde_json::from_str(text).ok().map(Self::Applied);
         }
@@ -63,8 +63,8 @@ fn joined(mut set: Value, other: Value) -> Value {
 
 /// Returns the values that were filled into a live object.
 pub(super) fn filled(object: &Value) -> Vec<Filled> {
-    let Some(workload) = Workload::of(object) else { return Vec::new() };
-    let Some(manifest) = Manifest::of(&workload) else { return Vec::new() };
+    let Some(workload) = Workload::from_object(object) else { return Vec::new() };
+    let Some(manifest) = Manifest::from_workload(&workload) else { return Vec::new() };
     let mut found = Vec::new();
     let ttl = workload.limits.get("ttlSecondsAfterFinished");
     if let (Ttl::Deletes { .. }, Field::Set(seconds)) = (workload.kind.ttl, ttl.int())

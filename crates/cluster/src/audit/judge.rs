@@ -60,7 +60,7 @@ impl AuditJudge<'_> {
             return AuditOutcome::Deleting;
         }
         if !self.options.include_finished
-            && Workload::of(object).is_some_and(|workload| workload.has_finished())
+            && Workload::from_object(object).is_some_and(|workload| workload.has_finished())
         {
             return AuditOutcome::Finished;
         }

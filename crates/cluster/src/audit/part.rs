@@ -49,18 +49,20 @@ impl AuditPart {
     ) {
         self.read += 1;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-        if let (Some(uid), true) = (uid, Kind::of(object).is_some_and(|kind| !kind.children.is_empty())) {
+        if let (Some(uid), true) =
+            (uid, Kind::from_object(object).is_some_and(|kind| !kind.children.is_empty()))
+        {
             self.parents.push(uid.into());
         }
         // Children of controllers, too: the maker of a Job does not end its pods.
         if !matches!(fate, AuditOutcome::System) {
-            self.terminating.extend(Candidate::of(object));
+            self.terminating.extend(Candidate::from_object(object));
         }
         // Finished objects are applied again, too; children of controllers never are.
         if matches!(fate, AuditOutcome::Judged(_) | AuditOutcome::Finished) {
             let filled = filled::filled(object);
             if !filled.is_empty() {
-                self.filled.insert(key(object, &ObjectId::of(object)), filled);
+                self.filled.insert(key(object, &ObjectId::from_object(object)), filled);
             }
         }
         let verdict = match fate {
@@ -68,17 +70,17 @@ impl AuditPart {
             AuditOutcome::Child => return self.left_out.children += 1,
             AuditOutcome::Finished => {
                 if holds_accelerators(object) {
-                    self.holding.insert(key(object, &ObjectId::of(object)));
+                    self.holding.insert(key(object, &ObjectId::from_object(object)));
                 }
                 return self.left_out.finished += 1;
             }
             AuditOutcome::Deleting => return self.left_out.deleting += 1,
             AuditOutcome::System => return self.left_out.system += 1,
         };
-        let identity = Arc::new(ObjectId::of(object));
+        let identity = Arc::new(ObjectId::from_object(object));
         let namespace = identity.namespace.clone().unwrap_or_default();
         self.holdings.add(object, &namespace, policy);
-        *self.namespaces.entry(namespace).or_default() += Tally::of(&verdict);
+        *self.namespaces.entry(namespace).or_default() += Tally::from_verdict(&verdict);
         self.suppressed += verdict.suppressed.len();
         if verdict.findings.is_empty() {
             return;
@@ -90,7 +92,7 @@ impl AuditPart {
                 .findings
                 .iter()
                 .any(|finding| !self.shown.contains(&(finding.rule.clone(), finding.level)));
-        let text = keep.then(|| ExcerptText::of(object)).flatten();
+        let text = keep.then(|| ExcerptText::from_object(object)).flatten();
         if let Some(text) = &text {
             self.sources.insert(Arc::clone(&file), Arc::clone(&text.source));
             self.shown.extend(verdict.findings.iter().map(|finding| (finding.rule.clone(), finding.level)));
@@ -118,13 +120,13 @@ impl AuditPart {
 
 /// Returns `kind/namespace/name`, with the group of a kind that shares its name with another one.
 fn key(object: &Value, identity: &ObjectId) -> Arc<str> {
-    let kind = Kind::of(object).map_or(&*identity.kind, |kind| kind.title());
+    let kind = Kind::from_object(object).map_or(&*identity.kind, |kind| kind.title());
     format!("{}/{}", kind.to_lowercase(), identity.full_name()).into()
 }
 
 /// Returns whether pods with accelerators may keep running although the object has finished.
 fn holds_accelerators(object: &Value) -> bool {
-    Workload::of(object).is_some_and(|workload| {
+    Workload::from_object(object).is_some_and(|workload| {
         workload.kind.release.is_some_and(|release| {
             release.releases(&workload.object, &workload.limits) == Some(false)
                 && workload.pods.iter().any(PodTemplate::holds_accelerators)
@@ -139,7 +141,7 @@ struct ExcerptText {
 }
 
 impl ExcerptText {
-    fn of(object: &Value) -> Option<Self> {
+    fn from_object(object: &Value) -> Option<Self> {
         let mut object = object.clone();
         if let Value::Object(fields) = &mut object {
             fields.remove("status");
@@ -195,7 +197,7 @@ mod tests {
         let key_of = |version: &str| {
             let metadata = json!({"name": "train", "namespace": "a"});
             let object = json!({"apiVersion": version, "kind": "Job", "metadata": metadata, "spec": {}});
-            key(&object, &ObjectId::of(&object)).to_string()
+            key(&object, &ObjectId::from_object(&object)).to_string()
         };
         assert_eq!(key_of("batch/v1"), "job/a/train");
         assert_eq!(key_of("batch.volcano.sh/v1alpha1"), "job.batch.volcano.sh/a/train");

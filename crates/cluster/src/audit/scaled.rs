@@ -18,8 +18,8 @@ const LONGEST_MANAGER: usize = 64;
 /// The previous number is unknown. A finding that does not exist with one pod exists because of the others.
 pub(super) fn explain(policy: &Policy, facts: &dyn Facts, request: &Request<'_>, verdict: &mut Verdict) {
     let object = request.object;
-    let Some(path) = Kind::of(object).and_then(|kind| kind.scale) else { return };
-    let pointer = Pointer::of(path);
+    let Some(path) = Kind::from_object(object).and_then(|kind| kind.scale) else { return };
+    let pointer = Pointer::new(path);
     let (Some(manager), Some(number)) = (writer(object, path), pointer.find(object)) else { return };
     if verdict.findings.is_empty() {
         return;

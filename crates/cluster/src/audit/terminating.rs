@@ -34,8 +34,8 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// Returns a candidate if the object is a Job with pods that are terminating.
-    pub(super) fn of(object: &Value) -> Option<Self> {
-        if Kind::of(object)? != Kind::JOB {
+    pub(super) fn from_object(object: &Value) -> Option<Self> {
+        if Kind::from_object(object)? != Kind::JOB {
             return None;
         }
         let pods = object.pointer("/status/terminating")?.as_i64().filter(|pods| *pods > 0)?;

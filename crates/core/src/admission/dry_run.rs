@@ -126,7 +126,7 @@ pub fn answer(policy: &Policy, facts: &dyn Facts, question: &Question<'_>) -> Pr
     };
     let judge =
         |object: &Value, origin| engine::evaluate(policy, facts, &Request { object, origin, ..request });
-    let kind = Kind::of(object).unwrap_or(Kind::JOB);
+    let kind = Kind::from_object(object).unwrap_or(Kind::JOB);
     let sent = sent(object, old.as_ref(), namespace);
     let mutate = judge(&sent, Origin::Admission);
     let stopped = admission::denies(policy.rules(), Endpoint::Mutate, kind, &mutate);

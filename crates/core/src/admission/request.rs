@@ -16,7 +16,7 @@ use crate::text::value::{Value, json};
 /// same manifest makes the same review.
 #[must_use]
 pub fn request(object: &Value, old: Option<&Value>, namespace: &str) -> Option<Value> {
-    let kind = Kind::of(object)?;
+    let kind = Kind::from_object(object)?;
     let (group, version) = object.get("apiVersion")?.as_str()?.split_once('/')?;
     let own = |object: &Value| {
         let own = object.pointer("/metadata/namespace").and_then(Value::as_str);

@@ -426,7 +426,7 @@ mod tests {
     }
 
     fn at(level: Level, index: usize) -> Finding {
-        finding(level, &(Pointer::of(&["spec", "list"]) / index), "no deadline", "set one")
+        finding(level, &(Pointer::new(&["spec", "list"]) / index), "no deadline", "set one")
     }
 
     #[test]
@@ -459,7 +459,8 @@ mod tests {
 
     #[test]
     fn nothing_breaks_a_line_or_colours_a_terminal() {
-        let pointer = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Mas\nter\u{1b}[31m\u{202e}\u{2028}");
+        let pointer =
+            Pointer::new(&["spec", "pytorchReplicaSpecs"]).key("Mas\nter\u{1b}[31m\u{202e}\u{2028}");
         let findings =
             [finding(Level::Deny, &pointer, "a\r\tb\u{85}", ""), finding(Level::Warn, &pointer, "a\0b", "")];
         let message = denial(&findings, None);
@@ -475,7 +476,7 @@ mod tests {
 
     #[test]
     fn a_warning_drops_its_help_before_it_is_cut() {
-        let at = Pointer::of(&["spec"]);
+        let at = Pointer::new(&["spec"]);
         let of = |message: &str, help: &str| warnings(&[finding(Level::Warn, &at, message, help)]).remove(0);
         assert_eq!(of("short", "do it"), "deadline: spec: short; do it");
         assert_eq!(of("short", &"x".repeat(120)), "deadline: spec: short");
@@ -509,8 +510,10 @@ mod tests {
 
     #[test]
     fn a_long_path_gives_way_to_what_is_wrong() {
-        let at =
-            Pointer::of(&["spec", "pytorchReplicaSpecs"]).key("Worker") / "template" / "spec" / "tolerations";
+        let at = Pointer::new(&["spec", "pytorchReplicaSpecs"]).key("Worker")
+            / "template"
+            / "spec"
+            / "tolerations";
         for (length, reason, path) in [
             (30, ": a pod stays Pending", "…[Worker].template.spec.tolerations"),
             (58, ": a pod stays Pending", "…spec.tolerations"),
@@ -526,7 +529,7 @@ mod tests {
     #[test]
     fn what_is_wrong_in_two_places_is_said_of_both() {
         let at = |role: &str| {
-            let roles = Pointer::of(&["spec", "pytorchReplicaSpecs"]);
+            let roles = Pointer::new(&["spec", "pytorchReplicaSpecs"]);
             roles.key(role) / "template" / "spec" / "containers" / 0_usize / "command" / 1_usize
         };
         let message = "`--nnodes=3` takes 3 nodes, and 4 pods run this command: one of them waits forever";
@@ -539,7 +542,7 @@ mod tests {
 
     #[test]
     fn a_warning_is_not_cut_to_what_comes_before_its_main_clause() {
-        let at = Pointer::of(&["spec", "template", "spec", "containers"]) / 0_usize / "command" / 2_usize;
+        let at = Pointer::new(&["spec", "template", "spec", "containers"]) / 0_usize / "command" / 2_usize;
         let message = "without `--node-rank` and an address, `torchrun` is rank 0 in each of 4 pods, and each waits for itself";
         let line = warnings(&[finding(Level::Warn, &at, message, "write it")]).remove(0);
         assert!(line.ends_with("`torchrun` is rank 0 in each of 4 pods"), "{line}");
@@ -591,7 +594,7 @@ mod tests {
 
     #[test]
     fn a_path_of_dots_costs_no_line_for_each() {
-        let at = Pointer::of(&["spec", "pytorchReplicaSpecs"]).key(&".".repeat(100_000)) / "restartPolicy";
+        let at = Pointer::new(&["spec", "pytorchReplicaSpecs"]).key(&".".repeat(100_000)) / "restartPolicy";
         let finding = finding(Level::Warn, &at, &"x".repeat(200), "");
         let (text, steps) =
             meter::run(meter::Bounds::default(), || warnings(&[finding]).remove(0)).expect("no bounds");
@@ -600,7 +603,7 @@ mod tests {
 
     #[test]
     fn what_is_put_back_is_one_line() {
-        let place = Pointer::of(&["spec", "template", "spec", "tolerations"]);
+        let place = Pointer::new(&["spec", "template", "spec", "tolerations"]);
         assert_eq!(put_back(&[]), None);
         let line = "jobgate restored what it had filled in: spec.template.spec.tolerations";
         assert_eq!(put_back(&[Op::Add(&place / 1_usize, json!({}))]).as_deref(), Some(line));
@@ -610,7 +613,7 @@ mod tests {
     #[test]
     fn what_is_filled_in_is_one_line() {
         let fill = |keys: &[&'static str], value: Value| {
-            let at = Pointer::of(keys);
+            let at = Pointer::new(keys);
             let fix = Fix { ops: vec![Op::Add(at.clone(), value)], safety: Safety::Safe };
             Finding { fix: Some(fix), fills: true, ..finding(Level::Note, &at, "missing", "") }
         };
@@ -624,12 +627,12 @@ mod tests {
             "jobgate filled in: spec.ttlSecondsAfterFinished=86400, spec.template.spec.tolerations"
         );
         let item = Finding {
-            path: Pointer::of(&["spec", "tolerations"]),
+            path: Pointer::new(&["spec", "tolerations"]),
             ..fill(&["spec", "tolerations", "1"], json!({"operator": "Exists"}))
         };
         assert_eq!(of(&[item]), "jobgate filled in: spec.tolerations", "an item is no value of the list");
         let run_policy = Finding {
-            path: Pointer::of(&["spec", "runPolicy", "ttl"]),
+            path: Pointer::new(&["spec", "runPolicy", "ttl"]),
             ..fill(&["spec", "runPolicy"], json!({"ttl": 60}))
         };
         assert_eq!(of(&[run_policy]), "jobgate filled in: spec.runPolicy.ttl=60");
@@ -670,7 +673,7 @@ mod tests {
         let response = |reply: &Reply| {
             serde_json::from_slice::<Value>(&body(&head, reply)).expect("JSON")["response"].clone()
         };
-        let patch = vec![Op::Add(Pointer::of(&["a/b"]), json!(["ü"]))];
+        let patch = vec![Op::Add(Pointer::new(&["a/b"]), json!(["ü"]))];
         assert_eq!(response(&Reply::default()), json!({"uid": "u", "allowed": true}));
         let patched = response(&Reply { patch: patch.clone(), ..Reply::default() });
         let text = STANDARD.decode(patched["patch"].as_str().expect("text")).expect("base64");

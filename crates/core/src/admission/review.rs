@@ -237,7 +237,7 @@ impl<'a> Review<'a> {
             "`request.uid` is missing".to_owned()
         } else {
             let subject = examine(keep, &head, object, old);
-            return Ok(Self::of(head, subject, needs));
+            return Ok(Self::new(head, subject, needs));
         };
         Err(Malformed { reason, head: Box::new(head) })
     }
@@ -271,10 +271,11 @@ impl<'a> Review<'a> {
         }
         let Some((kind, skimmed)) = skimmed else {
             let subject = examine(keep, &head, object, old);
-            return Some(Self::of(head, subject, needs));
+            return Some(Self::new(head, subject, needs));
         };
         // Later fields may have changed what the object was skimmed for, or replaced the object.
-        let sound = object.is_none() && head.creates() == Some(kind) && Kind::of(&skimmed) == Some(kind);
+        let sound =
+            object.is_none() && head.creates() == Some(kind) && Kind::from_object(&skimmed) == Some(kind);
         let change = Change {
             operation: Operation::Create,
             kind,
@@ -284,10 +285,10 @@ impl<'a> Review<'a> {
             texts: None,
         };
         let subject = Subject::Object(Box::new(change));
-        sound.then(|| Self::of(head, subject, needs))
+        sound.then(|| Self::new(head, subject, needs))
     }
 
-    fn of(head: Head<'a>, subject: Subject<'a>, needs: Needs) -> Self {
+    fn new(head: Head<'a>, subject: Subject<'a>, needs: Needs) -> Self {
         let WantedFacts { claims, runtimes } = wanted::wanted(&head, &subject, needs, &NoFacts);
         Self { head, subject, claims, runtimes, needs }
     }
@@ -343,7 +344,7 @@ fn examine<'a>(
         Err(unreadable) => return Subject::Unread(unreadable),
     };
     // The object's version decides between kinds that differ in nothing else.
-    let Some(kind) = Kind::of(&object).filter(|of_object| of_object.is_same(kind)) else {
+    let Some(kind) = Kind::from_object(&object).filter(|of_object| of_object.is_same(kind)) else {
         return Subject::Fault(Fault::KindMismatch);
     };
     let old = match old_text.map(|old| read(old.get(), keep)) {
@@ -351,7 +352,9 @@ fn examine<'a>(
         // An unreadable old object exempts nothing.
         Some(Err(_)) | None => None,
         // Nor does one of another kind: the API server sends both objects in one version.
-        Some(Ok(old)) => Some(old).filter(|old| Kind::of(old).is_some_and(|of_old| of_old.is_same(kind))),
+        Some(Ok(old)) => {
+            Some(old).filter(|old| Kind::from_object(old).is_some_and(|of_old| of_old.is_same(kind)))
+        }
     };
     let same_spec = same_spec && old.is_some();
     let texts = old_text.filter(|_| old.is_some()).map(|old| Texts { object: text.get(), old: old.get() });

@@ -173,7 +173,7 @@ mod tests {
         let found = |ignored: &str| {
             let annotations = json!({"jobgate.dev/ignore": ignored});
             let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": annotations}, "spec": {}});
-            let workload = Workload::of(&job).expect("a Job");
+            let workload = Workload::from_object(&job).expect("a Job");
             unknown_annotation_names(&RuleSet::built_in(), &workload)
                 .into_iter()
                 .map(|finding| finding.message.into_owned())
@@ -190,7 +190,7 @@ mod tests {
             ["`jobgate.dev/ignore` names `a`, `b`, `c` and 2 more, which are not rules"]
         );
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": {"jobgate.dev/ignores": "deadline", "jobgate.dev/skip": ""}}});
-        let workload = Workload::of(&job).expect("a Job");
+        let workload = Workload::from_object(&job).expect("a Job");
         let messages: Vec<_> = unknown_annotation_names(&RuleSet::built_in(), &workload)
             .into_iter()
             .map(|finding| finding.message)
@@ -207,7 +207,7 @@ mod tests {
                    "spec": {"jobTemplate": {"metadata": {"annotations": run}, "spec": {"template": {"metadata": {"annotations": pod}, "spec": {}}}}}})
         };
         let found = |object: &Value, judged: bool| {
-            let found = misplaced_annotations(&Workload::of(object).expect("a workload"), judged);
+            let found = misplaced_annotations(&Workload::from_object(object).expect("a workload"), judged);
             assert!(found.iter().all(|finding| finding.pointer.find(object).is_some()), "{found:?}");
             found.into_iter().map(|finding| finding.message.into_owned()).collect::<Vec<_>>()
         };
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn rules_without_effect_are_one_finding_for_each_annotation() {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job"});
-        let workload = Workload::of(&job).expect("a Job");
+        let workload = Workload::from_object(&job).expect("a Job");
         let found = |not_suppressed: &[&'static str], unused: &[&'static str]| {
             let set = |rules: &[&'static str]| rules.iter().copied().collect();
             let found = annotations_without_effect(&workload, &set(not_suppressed), &set(unused));

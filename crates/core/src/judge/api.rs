@@ -66,10 +66,11 @@ pub fn check(object: &Value) -> Vec<Finding> {
 
 fn check_as(object: &Value, reading: ObjectReading) -> Vec<Finding> {
     let mut found = structure::check(object, reading);
-    if Kind::of(object).is_none() {
+    if Kind::from_object(object).is_none() {
         return found;
     }
-    let partial = LazyCell::new(|| Workload::of(object).is_some_and(|workload| workload.is_partial()));
+    let partial =
+        LazyCell::new(|| Workload::from_object(object).is_some_and(|workload| workload.is_partial()));
     let applies = |cause: &mut Cause| {
         placeholder_of(cause, object).is_some() || !*partial || applies_to_part(cause, object)
     };
@@ -86,10 +87,10 @@ fn check_as(object: &Value, reading: ObjectReading) -> Vec<Finding> {
 /// Returns the findings in the objects inside another one, whose operator creates them unchanged.
 fn of_components(object: &Value, check: impl Fn(&Value) -> Vec<Finding>) -> Vec<Finding> {
     let mut found = Folded::default();
-    let Some(path) = Kind::of(object).and_then(|kind| kind.components) else { return Vec::new() };
+    let Some(path) = Kind::from_object(object).and_then(|kind| kind.components) else { return Vec::new() };
     kinds::each_at(&kinds::Part::root(object), path, &mut |part| {
         let Some(inner) =
-            part.value.filter(|inner| Kind::of(inner).is_some_and(|kind| kind.components.is_none()))
+            part.value.filter(|inner| Kind::from_object(inner).is_some_and(|kind| kind.components.is_none()))
         else {
             return;
         };
@@ -168,7 +169,7 @@ pub fn fixable(object: &Value) -> Vec<Finding> {
     // The training operator's rejections have fixes, too.
     let is_training =
         |kind: &Kind| matches!(kind.api, Api::Custom { operator: Some(Operator::Training { .. }), .. });
-    if Kind::of(object).is_some_and(|kind| is_training(&kind)) {
+    if Kind::from_object(object).is_some_and(|kind| is_training(&kind)) {
         return check(object);
     }
     let mut found = structure::check(object, ObjectReading::Manifest);
@@ -205,16 +206,16 @@ pub(crate) struct ApiAnswer {
 /// Returns the response to a request.
 pub(crate) fn answer(sent: &SentObject<'_>) -> ApiAnswer {
     let mut findings = structure::check(sent.written, ObjectReading::Body { strict: sent.strict });
-    let is_custom = Kind::of(sent.written).is_some_and(|kind| !kind.is_built_in());
+    let is_custom = Kind::from_object(sent.written).is_some_and(|kind| !kind.is_built_in());
     // Types of custom resources are checked after mutating webhooks, unknown fields before.
     let refuses = |finding: &Finding| {
         finding.level == Level::Deny
             && (finding.rule == UNKNOWN_FIELD || !is_custom && finding.rule == FIELD_TYPE)
     };
     let unreadable = findings.iter().any(refuses);
-    let stored = Stored::of(sent.stored);
+    let stored = Stored::from_value(sent.stored);
     let causes = match sent.old {
-        Some(old) => validate::validate_update(&stored, &Stored::of(old)),
+        Some(old) => validate::validate_update(&stored, &Stored::from_value(old)),
         None => validate::validate(&stored),
     };
     let open = causes.iter().any(|cause| placeholder_of(cause, sent.written).is_some());
@@ -240,7 +241,7 @@ fn report_causes(
     applies: impl Fn(&mut Cause) -> bool,
     found: &mut Vec<Finding>,
 ) {
-    let mut known = KnownPlaces::of(found);
+    let mut known = KnownPlaces::new(found);
     for (causes, rule) in [
         (causes, API_SERVER),
         (validate::operator_refusals(stored), validate::operator_check(stored.kind())),
@@ -404,7 +405,7 @@ fn rename(finding: &mut Finding, object: &Value, required: &str) {
 }
 
 fn never_fires(object: &Value) -> Option<Finding> {
-    if Kind::of(object).is_none_or(|kind| kind.schedule.is_none()) {
+    if Kind::from_object(object).is_none_or(|kind| kind.schedule.is_none()) {
         return None;
     }
     // Suspended CronJobs often have such a schedule on purpose.
@@ -421,7 +422,7 @@ fn never_fires(object: &Value) -> Option<Finding> {
     Some(checks::finding(
         SCHEDULE_NEVER_FIRES,
         Level::Warn,
-        Pointer::of(&["spec", "schedule"]),
+        Pointer::new(&["spec", "schedule"]),
         message,
         help,
     ))

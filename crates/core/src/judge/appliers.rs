@@ -231,7 +231,7 @@ mod tests {
 
     fn of(metadata: &Value) -> (Option<&'static str>, Option<&'static str>) {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}});
-        let workload = Workload::of(&job).expect("a Job");
+        let workload = Workload::from_object(&job).expect("a Job");
         (tracker(&workload), applied_again(&workload))
     }
 

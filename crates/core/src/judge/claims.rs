@@ -54,13 +54,13 @@ pub(super) struct Scene<'w, 'a> {
 }
 
 impl<'w, 'a> Scene<'w, 'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         workload: &'w Workload<'a>,
         reading: &'w WorkloadReading<'a>,
         joined: Option<&'w Joined<'w>>,
     ) -> Self {
         let hints = workload.pods.iter().map(|_| OnceCell::new()).collect();
-        let placement = Placement::of(workload);
+        let placement = Placement::from_workload(workload);
         Self { workload, placement, reading, joined, hints, all: OnceCell::new() }
     }
 
@@ -152,7 +152,7 @@ impl<'w, 'a> Scene<'w, 'a> {
     }
 
     fn hints(&self, pod: usize) -> &CheckpointHints<'w, 'a> {
-        self.hints[pod].get_or_init(|| CheckpointHints::of(self.reading.mounts(pod)))
+        self.hints[pod].get_or_init(|| CheckpointHints::new(self.reading.mounts(pod)))
     }
 
     /// Tells whether every mount of a claim is read-only.

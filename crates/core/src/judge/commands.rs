@@ -224,13 +224,13 @@ pub(crate) struct PodCommands<'a> {
 impl<'a> PodCommands<'a> {
     /// Reads the command lines of a pod template: those of `containers`, since init containers come before.
     #[must_use]
-    pub(crate) fn of(workload: &Workload<'a>, pod: &PodTemplate<'a>, room: &Rc<Room>) -> Self {
+    pub(crate) fn new(workload: &Workload<'a>, pod: &PodTemplate<'a>, room: &Rc<Room>) -> Self {
         let added =
             workload.kind.variables.and_then(|variables| variables(&workload.object, pod)).map(Rc::from);
         let main = || pod.containers().filter(|container| container.slot == ContainerSlot::Main);
         // Exact capacity: there may be a hundred thousand.
         let mut containers = Vec::with_capacity(main().count());
-        containers.extend(main().map(|container| CommandLine::of(container, added.as_ref(), room)));
+        containers.extend(main().map(|container| CommandLine::new(container, added.as_ref(), room)));
         Self { containers }
     }
 }
@@ -239,8 +239,8 @@ impl<'a> CommandLine<'a> {
     /// Reads the command line of a container. `added` are the variables that the kind's controller adds, if
     /// they are known; `room` is that of the object.
     #[must_use]
-    pub(crate) fn of(container: Container<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
-        let environment = Environment::of(&container.part, added, room);
+    pub(crate) fn new(container: Container<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
+        let environment = Environment::new(&container.part, added, room);
         let values = |list: CommandList| {
             let list = container.part.value.and_then(|container| container.get(list.name())?.as_array());
             list.map_or(&[][..], Vec::as_slice)
@@ -311,7 +311,7 @@ impl<'a> CommandLine<'a> {
 
     /// Returns the launchers that it starts.
     pub(crate) fn launches(&self) -> impl Iterator<Item = Launch<'_>> {
-        self.commands.iter().filter_map(Launch::of)
+        self.commands.iter().filter_map(Launch::from_command)
     }
 }
 

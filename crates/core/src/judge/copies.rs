@@ -12,7 +12,7 @@ const MAX_SOURCES: usize = 64;
 pub(super) struct PathSteps<'p>(bool, Vec<&'p str>);
 
 impl<'p> PathSteps<'p> {
-    pub(super) fn of(word: &'p Word) -> Self {
+    pub(super) fn new(word: &'p Word) -> Self {
         let path = word.start();
         meter::spend_text(path);
         let steps = path.split('/').filter(|step| !matches!(*step, "" | "."));
@@ -53,7 +53,7 @@ pub(super) fn saved<'c>(
             false => start.contains(':') || start.is_empty() || start == "-" || !none_kept,
         };
         if is_kept {
-            all.extend(from.into_iter().map(PathSteps::of));
+            all.extend(from.into_iter().map(PathSteps::new));
         }
         if all.len() > MAX_SOURCES {
             return None;

@@ -60,7 +60,7 @@ impl Cost {
     /// Returns the maximum cost of a workload; nothing if it holds no accelerators, or if their number or time
     /// is hidden. `kueue` is whether Kueue's label for the longest run counts.
     #[must_use]
-    pub(crate) fn of(workload: &Workload<'_>, kueue: bool) -> Option<Self> {
+    pub(crate) fn from_workload(workload: &Workload<'_>, kueue: bool) -> Option<Self> {
         if matches!(workload.kind.deadline, Deadline::OfOthers { .. }) {
             return None;
         }
@@ -152,7 +152,7 @@ pub(super) fn attempts(workload: &Workload<'_>) -> Attempts {
 
 /// Returns how long a run holds its pods.
 fn limit(workload: &Workload<'_>, (index, run): (usize, &Run<'_>), kueue: bool) -> Limit {
-    let by_kueue = Kueue::of(workload, run, kueue).filter(|kueue| kueue.seconds.is_ok());
+    let by_kueue = Kueue::new(workload, run, kueue).filter(|kueue| kueue.seconds.is_ok());
     if by_kueue.as_ref().is_some_and(|kueue| kueue.hidden) {
         return Limit::Unknown;
     }
@@ -221,7 +221,8 @@ mod tests {
     use crate::text::value::{Value, json};
 
     fn said(object: &Value) -> Option<String> {
-        Cost::of(&Workload::of(object).expect("a workload"), false).map(|cost| cost.to_string())
+        Cost::from_workload(&Workload::from_object(object).expect("a workload"), false)
+            .map(|cost| cost.to_string())
     }
 
     fn template(gpus: i64) -> Value {
@@ -277,7 +278,7 @@ mod tests {
             "spec": {"components": [{"template": job(3600.into())}]}});
         let all = Workload::all_in(&wrapper);
         let inner = Workload { inside: Some(all[1].object.clone()), ..all[0].clone() };
-        let words = Cost::of(&inner, false).map(|cost| cost.to_string());
+        let words = Cost::from_workload(&inner, false).map(|cost| cost.to_string());
         assert_eq!(words.as_deref(), Some("64 GPUs, up to 1 h each of 4 attempts: 256 GPU hours"));
     }
 
@@ -341,7 +342,8 @@ mod tests {
         let mut queued = job(Value::Null);
         queued["metadata"] = json!({"labels": {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/max-exec-time-seconds": "3600"}});
         assert_eq!(said(&queued).as_deref(), Some("64 GPUs without a time limit"));
-        let hours = Cost::of(&Workload::of(&queued).unwrap(), true).and_then(|cost| cost.hours());
+        let hours =
+            Cost::from_workload(&Workload::from_object(&queued).unwrap(), true).and_then(|cost| cost.hours());
         assert_eq!(hours, Some(64));
     }
 }

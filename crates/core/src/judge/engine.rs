@@ -58,7 +58,9 @@ pub(crate) fn evaluate_by(
 }
 
 fn verdict(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'_>) -> Verdict {
-    let Some(workload) = Workload::of(request.object) else { return Verdict::skipped(Skipped::NotOurs) };
+    let Some(workload) = Workload::from_object(request.object) else {
+        return Verdict::skipped(Skipped::NotOurs);
+    };
     match trust(policy, facts, request, &workload) {
         Trust::None => {}
         Trust::Child => return Verdict::skipped(Skipped::TrustedController),
@@ -67,7 +69,7 @@ fn verdict(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'
     if request.has_same_spec() && workload.object.at(&["metadata", "deletionTimestamp"]).is_set() {
         return Verdict::skipped(Skipped::BeingDeleted);
     }
-    let wishes = Wishes::of(policy.rules(), &workload);
+    let wishes = AnnotationOverrides::new(policy.rules(), &workload);
     let judgement = Judgement::new(policy, facts, request, &workload, &wishes);
     match workload.kind.components {
         Some(path) => judgement.components(which, path),
@@ -77,16 +79,16 @@ fn verdict(which: Which, policy: &Policy, facts: &dyn Facts, request: &Request<'
 
 /// The ids of rules in an author's annotations.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wishes<'a> {
+pub(super) struct AnnotationOverrides<'a> {
     /// The annotation [`KEEP`], if there is one.
     kept: Option<BTreeSet<&'a str>>,
     /// The annotation [`IGNORE`], if there is one.
     ignored: Option<BTreeSet<&'a str>>,
 }
 
-impl<'a> Wishes<'a> {
+impl<'a> AnnotationOverrides<'a> {
     /// Returns those in the object's own annotations.
-    fn of(rules: &'a RuleSet, workload: &Workload<'_>) -> Self {
+    fn new(rules: &'a RuleSet, workload: &Workload<'_>) -> Self {
         let named = |annotation| {
             annotations::annotation_names(Some(annotation))
                 .filter_map(|name| Some(&*rules.find(name)?.id))
@@ -119,7 +121,7 @@ pub(super) struct Judgement<'a> {
     /// The object, seen as a workload.
     pub(super) workload: &'a Workload<'a>,
     /// The rules in its author's annotations.
-    wishes: &'a Wishes<'a>,
+    wishes: &'a AnnotationOverrides<'a>,
 }
 
 impl<'a> Judgement<'a> {
@@ -128,7 +130,7 @@ impl<'a> Judgement<'a> {
         facts: &'a dyn Facts,
         request: &'a Request<'a>,
         workload: &'a Workload<'a>,
-        wishes: &'a Wishes<'a>,
+        wishes: &'a AnnotationOverrides<'a>,
     ) -> Self {
         Self { policy, scope: policy.scope(request, workload), facts, request, workload, wishes }
     }
@@ -167,7 +169,7 @@ impl<'a> Judgement<'a> {
         let mut inside = Vec::new();
         kinds::each_at(&self.workload.object, path, &mut |part| {
             // There may be many items that are not objects of a known kind.
-            if part.value.is_some_and(|value| Kind::of(value).is_some()) {
+            if part.value.is_some_and(|value| Kind::from_object(value).is_some()) {
                 inside.push(part);
             }
         });
@@ -181,8 +183,8 @@ impl<'a> Judgement<'a> {
             let inner = Workload { inside: Some(self.workload.object.clone()), ..inner };
             // The outer annotations are read once: there may be many objects inside, and the annotation may be
             // long.
-            let own = Wishes::of(rules, &inner);
-            let wishes = Wishes {
+            let own = AnnotationOverrides::new(rules, &inner);
+            let wishes = AnnotationOverrides {
                 kept: own.kept.or_else(|| self.wishes.kept.clone()),
                 ignored: own.ignored.or_else(|| self.wishes.ignored.clone()),
             };
@@ -226,7 +228,7 @@ impl<'a> Judgement<'a> {
         };
         let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));
         let rules: Vec<(&Rule, Effective)> = of_kind.filter(runs).collect();
-        let reading = WorkloadReading::of(self.workload);
+        let reading = WorkloadReading::from_workload(self.workload);
         let mut findings = Folded::default();
         for (rule, settings) in &rules {
             let mut cx = Cx { findings, partial, ..self.cx(rule, settings, &reading) };
@@ -271,7 +273,7 @@ impl<'a> Judgement<'a> {
         let rules = self.scope.rules(|rule| rule.restore.is_some());
         let rules = rules.filter_map(|(rule, settings)| Some((rule, rule.restore?, settings)));
         let rules: Vec<_> = rules.collect();
-        let reading = WorkloadReading::of(self.workload);
+        let reading = WorkloadReading::from_workload(self.workload);
         rules
             .iter()
             .flat_map(|(rule, restore, settings)| restore(&self.cx(rule, settings, &reading)))

@@ -74,7 +74,7 @@ impl Runtime {
     /// Reads a runtime; nothing for other kinds.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
-        Kind::runtimes().find(|kind| Kind::of(object) == Some(*kind))?;
+        Kind::runtimes().find(|kind| Kind::from_object(object) == Some(*kind))?;
         Some(Self { object: Arc::new(object.clone()), source })
     }
 
@@ -88,7 +88,7 @@ impl Runtime {
     /// Returns the pod specs of the Jobs whose pods train, or of all if none is marked so.
     #[must_use]
     pub(crate) fn pods(&self) -> Vec<&Value> {
-        let Some(workload) = Workload::of(&self.object) else { return Vec::new() };
+        let Some(workload) = Workload::from_object(&self.object) else { return Vec::new() };
         let trains = |pod: &&PodTemplate<'_>| Self::step(pod) == Some(Self::TRAINER);
         let marked: Vec<&Value> =
             workload.pods.iter().filter(trains).filter_map(|pod| pod.spec.value).collect();

@@ -8,7 +8,7 @@ use crate::text::value::Value;
 pub(crate) struct FillablePaths(Vec<Vec<Option<String>>>);
 
 impl FillablePaths {
-    pub(super) fn of(patterns: impl IntoIterator<Item = String>) -> Self {
+    pub(super) fn new(patterns: impl IntoIterator<Item = String>) -> Self {
         let step = |step: &str| (step != "*").then(|| step.replace("~1", "/").replace("~0", "~"));
         Self(patterns.into_iter().map(|pattern| pattern.split('/').skip(1).map(step).collect()).collect())
     }
@@ -84,7 +84,7 @@ mod tests {
     use crate::text::value::json;
 
     fn allows(list: &[&str], before: &Value, after: &Value) -> bool {
-        FillablePaths::of(list.iter().map(|place| (*place).to_owned())).allow_change(before, after)
+        FillablePaths::new(list.iter().map(|place| (*place).to_owned())).allow_change(before, after)
     }
 
     #[test]

@@ -50,7 +50,7 @@ enum KeptStep {
 }
 
 impl KeptStep {
-    fn of(step: ItemStep<'_>) -> Self {
+    fn new(step: ItemStep<'_>) -> Self {
         match step {
             ItemStep::Index(index) => Self::Index(index),
             ItemStep::Key(key) => Self::Key(key.into()),
@@ -287,7 +287,7 @@ impl<P: FoldableProblem> Folded<P> {
                 }
                 None => {
                     known.rest = Some(self.list.len());
-                    let items = problem.items().get_or_insert_with(|| Box::new(Items::of(&item)));
+                    let items = problem.items().get_or_insert_with(|| Box::new(Items::new(&item)));
                     items.varied = true;
                     self.list.push(Some(problem));
                 }
@@ -297,7 +297,7 @@ impl<P: FoldableProblem> Folded<P> {
         known.apart += 1;
         let nth = self.list.len();
         let kin = self.classes.entry(class).or_default();
-        kin.push(Kin { nth, item: item.iter().copied().map(KeptStep::of).collect(), fixed });
+        kin.push(Kin { nth, item: item.iter().copied().map(KeptStep::new).collect(), fixed });
         self.list.push(Some(problem));
         if let (Some((nth, around)), Some(as_what)) = (self.fold(class, sort), announced) {
             self.announced.insert(as_what, (nth, around));
@@ -338,7 +338,7 @@ impl<P: FoldableProblem> Folded<P> {
         }
         if let Some(first) = &mut self.list[nth] {
             let path = first.path().clone();
-            let items = first.items().get_or_insert_with(|| Box::new(Items::of(&steps(&path))));
+            let items = first.items().get_or_insert_with(|| Box::new(Items::new(&steps(&path))));
             items.fixed = at;
         }
         for other in others {
@@ -418,7 +418,7 @@ mod tests {
     use crate::text::value::json;
 
     fn at(container: usize, variable: usize) -> Pointer {
-        Pointer::of(&["spec", "containers"]) / container / "env" / variable / "name"
+        Pointer::new(&["spec", "containers"]) / container / "env" / variable / "name"
     }
 
     fn finding(path: &Pointer, words: &str) -> Finding {
@@ -464,7 +464,7 @@ mod tests {
         assert_eq!(folded(own).len(), 1);
         let roles = (0..20).map(|nth| {
             let role = format!("a{nth}");
-            finding(&Pointer::of(&["spec", "roles"]).key(&role), &format!("`{role}` has no template"))
+            finding(&Pointer::new(&["spec", "roles"]).key(&role), &format!("`{role}` has no template"))
         });
         assert_eq!(folded(roles).len(), 1);
     }
@@ -493,7 +493,7 @@ mod tests {
     #[test]
     fn items_are_told_apart_by_their_names() {
         let root = json!({"spec": {"containers": [{"env": [{"name": "A"}, {}, {"name": "B"}]}]}});
-        let mut items = Items::of(&steps(&at(0, 0)));
+        let mut items = Items::new(&steps(&at(0, 0)));
         (1..3).for_each(|nth| items.add(&steps(&at(0, nth))));
         let mut names = Vec::new();
         items.named(&at(0, 0), &root).each(&mut |name| names.push(name));
@@ -511,7 +511,7 @@ mod tests {
             each_place(&at(0, 0), Some(items), (root, Way::ByName), &mut |place| places.push(place.hash()));
             places
         };
-        let mut two = Items::of(&steps(&at(0, 0)));
+        let mut two = Items::new(&steps(&at(0, 0)));
         two.add(&steps(&at(0, 1)));
         let (before, after) = (places(&items, &root), places(&two, &moved));
         assert_eq!((before[2], before[0]), (after[0], after[1]));
@@ -522,10 +522,10 @@ mod tests {
 
     #[test]
     fn items_that_follow_each_other_take_no_room() {
-        let mut items = Items::of(&steps(&at(0, 0)));
+        let mut items = Items::new(&steps(&at(0, 0)));
         (1..100_000).for_each(|nth| items.add(&steps(&at(0, nth))));
         assert!(items.set.bytes.len() < 32, "{}", items.set.bytes.len());
-        let mut items = Items::of(&steps(&at(0, 0)));
+        let mut items = Items::new(&steps(&at(0, 0)));
         (1..100_000).for_each(|nth| items.add(&steps(&at(nth, 0))));
         assert!(items.set.bytes.len() < 32, "{}", items.set.bytes.len());
     }
@@ -540,13 +540,13 @@ mod tests {
             for (first, key, last) in &items {
                 let item = [ItemStep::Index(*first), ItemStep::Key(key), ItemStep::Index(*last)];
                 set.push(&item);
-                expected.push(item.into_iter().map(KeptStep::of).collect());
+                expected.push(item.into_iter().map(KeptStep::new).collect());
             }
             expected.dedup();
             let mut found: Vec<Vec<KeptStep>> = Vec::new();
             let mut shared_well = true;
             set.each(3, &mut |item, shared| {
-                let item: Vec<KeptStep> = item.iter().copied().map(KeptStep::of).collect();
+                let item: Vec<KeptStep> = item.iter().copied().map(KeptStep::new).collect();
                 shared_well &= found.last().is_none_or(|last| last[..shared] == item[..shared]);
                 found.push(item);
             });

@@ -45,12 +45,12 @@ impl<'a> Joined<'a> {
         let reference = workload.kind.runs_in?;
         let named = reference.of(&workload.object)?;
         match facts.runtime(named.0, namespace, named.1) {
-            Fact::Known(runtime) => Self::of(workload, reference, named, runtime),
+            Fact::Known(runtime) => Self::new(workload, reference, named, runtime),
             Fact::Absent | Fact::Unknown => None,
         }
     }
 
-    fn of(
+    fn new(
         workload: &Workload<'a>,
         reference: Reference,
         named: (&'a str, &'a str),
@@ -102,7 +102,7 @@ impl<'a> Joined<'a> {
     /// Returns the runtime as the job runs it, with the number of its pods. Its places are in no object:
     /// [`Self::place`] returns those in the job.
     pub fn workload(&self) -> Option<Workload<'_>> {
-        let mut workload = Workload::of(&self.object)?;
+        let mut workload = Workload::from_object(&self.object)?;
         let policy = workload.object.at(&["spec", "mlPolicy"]);
         for pod in &mut workload.pods {
             let count = self.count(pod, &policy);
@@ -296,7 +296,7 @@ mod tests {
         };
         let runtime = Runtime::from_object(&runtime, Source::Cluster).expect("a runtime");
         let facts = FactTable { runtimes: [(wanted, Fact::Known(runtime))].into(), ..FactTable::default() };
-        let workload = Workload::of(&job).expect("a TrainJob");
+        let workload = Workload::from_object(&job).expect("a TrainJob");
         let joined = Joined::find(&facts, "ml", &workload).expect("both are known");
         let runs = joined.workload().expect("a runtime");
         let count = |pod: &PodTemplate<'_>| {

@@ -26,7 +26,7 @@ pub(super) struct Kueue {
 
 impl Kueue {
     /// Returns the label of a run; `runs` is whether the cluster runs Kueue.
-    pub(super) fn of(workload: &Workload<'_>, run: &Run<'_>, runs: bool) -> Option<Self> {
+    pub(super) fn new(workload: &Workload<'_>, run: &Run<'_>, runs: bool) -> Option<Self> {
         // Kueue queues a wrapper, not what is inside.
         let wrapper = workload.inside.as_ref().map(|wrapper| wrapper.at(&["metadata", "labels"]));
         let labels = wrapper.unwrap_or_else(|| run.metadata.get("labels"));

@@ -31,7 +31,7 @@ struct Mount<'a> {
 }
 
 impl<'a> PodMounts<'a> {
-    pub(super) fn of(pod: &PodTemplate<'a>) -> Self {
+    pub(super) fn from_pod(pod: &PodTemplate<'a>) -> Self {
         let mut all = Self { containers: pod.containers().collect(), ..Self::default() };
         let mounts = all.containers.iter().enumerate();
         for (container, mount) in
@@ -64,7 +64,7 @@ pub(super) struct CheckpointHints<'m, 'a> {
 }
 
 impl<'m, 'a> CheckpointHints<'m, 'a> {
-    pub(super) fn of(mounts: &'m PodMounts<'a>) -> Self {
+    pub(super) fn new(mounts: &'m PodMounts<'a>) -> Self {
         let telling = mounts.containers.iter().map(|_| OnceCell::new()).collect();
         Self { mounts, telling, volumes: RefCell::default() }
     }
@@ -118,7 +118,7 @@ pub(super) enum FileFate<'a> {
 pub(super) struct Volumes<'a>(BTreeMap<&'a str, FileFate<'a>>);
 
 impl<'a> Volumes<'a> {
-    pub(super) fn of(pod: &PodTemplate<'a>) -> Self {
+    pub(super) fn from_pod(pod: &PodTemplate<'a>) -> Self {
         let one = |volume: &'a Value| {
             meter::spend(1);
             Some((volume.get("name")?.as_str()?, fate(volume)))
@@ -301,10 +301,10 @@ mod tests {
 
     fn fate(pod: &Value, path: &str, whole: bool) -> String {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}});
-        let workload = Workload::of(&job).expect("a Job");
+        let workload = Workload::from_object(&job).expect("a Job");
         let pod = &workload.pods[0];
         let mut all = Destinations::default();
-        let volumes = Volumes::of(pod);
+        let volumes = Volumes::from_pod(pod);
         pod.containers().for_each(|container| all.add(&volumes, &container.part));
         format!("{:?}", all.fate(path, whole))
     }

@@ -39,7 +39,7 @@ pub(super) struct Placement<'w, 'a> {
 }
 
 impl<'w, 'a> Placement<'w, 'a> {
-    pub(super) fn of(workload: &'w Workload<'a>) -> Self {
+    pub(super) fn from_workload(workload: &'w Workload<'a>) -> Self {
         Self {
             workload,
             nodes: RefCell::default(),
@@ -134,9 +134,9 @@ mod tests {
             .map(|role| (format!("Role{role}"), replica(if role == 0 { CONTAINERS } else { 1 })))
             .collect();
         let job = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": roles}});
-        let workload = Workload::of(&job).expect("a workload");
+        let workload = Workload::from_object(&job).expect("a workload");
         let large = workload.pods.iter().position(|pod| pod.role() == Some("Role0")).expect("a role");
-        let placement = Placement::of(&workload);
+        let placement = Placement::from_workload(&workload);
         let ask = || {
             let others = (0..workload.pods.len()).filter(|other| *other != large);
             others.filter_map(|other| placement.nodes(&[large, other], Among::OneRun)).collect::<Vec<_>>()

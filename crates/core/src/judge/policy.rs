@@ -440,7 +440,7 @@ mod tests {
 
     /// Returns the deadline rule's action for an object.
     fn action(policy: &Policy, object: &Value) -> Action {
-        let workload = Workload::of(object).unwrap();
+        let workload = Workload::from_object(object).unwrap();
         policy.scope(&Request::of_file(object, None), &workload).settings("deadline").unwrap().action
     }
 
@@ -506,7 +506,7 @@ mod tests {
         );
         for rule in &RuleSet::built_in() {
             let settings = |object: &Value| {
-                let workload = Workload::of(object).unwrap();
+                let workload = Workload::from_object(object).unwrap();
                 policy.scope(&Request::of_file(object, None), &workload).settings(&rule.id).unwrap()
             };
             assert_eq!(Some(&settings(&with)), Policy::default().base(&rule.id), "{}", rule.id);
@@ -597,7 +597,7 @@ mod tests {
         );
         let ttl = "ttl-after-finished";
         let object = job("a", "b", &json!({}));
-        let workload = Workload::of(&object).unwrap();
+        let workload = Workload::from_object(&object).unwrap();
         let settings = policy.scope(&Request::of_file(&object, None), &workload).settings(ttl).unwrap();
         assert_eq!(settings.action, Action::Ignore);
         assert_eq!(settings.param("seconds"), Some(&json!(3)));
@@ -615,7 +615,7 @@ mod tests {
     fn settings_are_shared_where_no_override_speaks() {
         let policy = policy("{overrides: [{match: {names: [a]}, rules: {restart-policy: {action: warn}}}]}");
         let object = job("a", "b", &json!({}));
-        let workload = Workload::of(&object).unwrap();
+        let workload = Workload::from_object(&object).unwrap();
         let request = Request::of_file(&object, None);
         let scope = policy.scope(&request, &workload);
         let settled = policy.base("deadline").unwrap();
@@ -633,7 +633,7 @@ mod tests {
         assert!(exemption.covers("deadline") && !exemption.covers("restart-policy"));
         for (name, count) in [("a", 1), ("b", 0)] {
             let object = job(name, "x", &json!({}));
-            let workload = Workload::of(&object).unwrap();
+            let workload = Workload::from_object(&object).unwrap();
             let request = Request::of_file(&object, None);
             let scope = policy.scope(&request, &workload);
             assert_eq!(scope.exemptions().count(), count);

@@ -5,7 +5,7 @@
 
 mod edit;
 mod gang;
-mod told;
+mod hints;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 pub(super) use gang::Gang;
 use gang::Gangs;
-pub(super) use told::TextTopic;
-use told::Told;
+use hints::EnvironmentHints;
+pub(super) use hints::TextTopic;
 
 use crate::judge::checks;
 use crate::judge::commands::{
@@ -46,7 +46,7 @@ pub(super) struct Started<'a> {
     /// Whether it is the only one of its container.
     pub(super) is_alone: bool,
     /// Hints from the container's arguments and environment.
-    pub(super) told: Rc<Told<'a>>,
+    pub(super) hints: Rc<EnvironmentHints<'a>>,
     gang: Option<Rc<Gang>>,
 }
 
@@ -116,7 +116,7 @@ struct PodReading<'a> {
 }
 
 impl<'a> WorkloadReading<'a> {
-    pub(super) fn of(workload: &'a Workload<'a>) -> Self {
+    pub(super) fn from_workload(workload: &'a Workload<'a>) -> Self {
         let pods = workload.pods.iter().map(|_| PodReading::default()).collect();
         Self { workload, room: Rc::default(), pods, launchers: OnceCell::new() }
     }
@@ -124,18 +124,18 @@ impl<'a> WorkloadReading<'a> {
     /// Returns the commands of a pod template's containers, by the template's index.
     pub(super) fn commands(&self, pod: usize) -> &PodCommands<'a> {
         let workload = self.workload;
-        let read = || PodCommands::of(workload, &workload.pods[pod], &self.room);
+        let read = || PodCommands::new(workload, &workload.pods[pod], &self.room);
         self.pods[pod].commands.get_or_init(read)
     }
 
     /// Returns the volumes of a pod template, by its index.
     pub(super) fn volumes(&self, pod: usize) -> &Volumes<'a> {
-        self.pods[pod].volumes.get_or_init(|| Volumes::of(&self.workload.pods[pod]))
+        self.pods[pod].volumes.get_or_init(|| Volumes::from_pod(&self.workload.pods[pod]))
     }
 
     /// Returns the mounts of a pod template's containers, by the template's index.
     pub(super) fn mounts(&self, pod: usize) -> &PodMounts<'a> {
-        self.pods[pod].mounts.get_or_init(|| PodMounts::of(&self.workload.pods[pod]))
+        self.pods[pod].mounts.get_or_init(|| PodMounts::from_pod(&self.workload.pods[pod]))
     }
 
     /// Returns a finding if a part of the commands was not judged, at the first such container.
@@ -166,18 +166,18 @@ impl<'a> WorkloadReading<'a> {
         if launches.iter().flatten().all(Vec::is_empty) {
             return all;
         }
-        let gangs = Gangs::of(workload, &launches);
+        let gangs = Gangs::new(workload, &launches);
         for (index, (commands, launches)) in commands.into_iter().zip(launches).enumerate() {
             let pod = &workload.pods[index];
             for (line, launches) in commands.containers.iter().zip(launches) {
                 if launches.is_empty() {
                     continue;
                 }
-                let told = Rc::new(Told::of(workload, line));
+                let hints = Rc::new(EnvironmentHints::new(workload, line));
                 let is_alone = launches.len() == 1;
                 all.extend(launches.into_iter().map(|launch| {
                     let gang = gangs.of_launch(index, launch.launcher);
-                    Started { workload, pod, line, launch, is_alone, told: Rc::clone(&told), gang }
+                    Started { workload, pod, line, launch, is_alone, hints: Rc::clone(&hints), gang }
                 }));
             }
         }
@@ -258,12 +258,12 @@ impl Started<'_> {
         if variable.is_empty() {
             return LauncherSetting::Absent;
         }
-        if self.told.names(TextTopic::Torchrun) {
+        if self.hints.names(TextTopic::Torchrun) {
             return LauncherSetting::Unknown;
         }
         match self.line.environment.get(variable) {
             Some(set) => LauncherSetting::Variable(variable, set, set.value.as_deref()),
-            None if self.line.environment.is_open || self.told.reads_more => LauncherSetting::Unknown,
+            None if self.line.environment.is_open || self.hints.reads_more => LauncherSetting::Unknown,
             None => LauncherSetting::Absent,
         }
     }

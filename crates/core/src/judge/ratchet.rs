@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::engine::{Judgement, Which, Wishes};
+use super::engine::{AnnotationOverrides, Judgement, Which};
 use super::finding::{Finding, Level};
 use super::fold::{Hashes, ItemWalk, Way, each_place};
 use super::request::Request;
@@ -40,7 +40,7 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
     let known = match &was {
         Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => {
             // `keep` does not matter here: a rule that would fill does not deny.
-            Judgement::new(policy, facts, &before, was, &Wishes::default()).run(Which::All)
+            Judgement::new(policy, facts, &before, was, &AnnotationOverrides::default()).run(Which::All)
         }
         _ => Vec::new(),
     };

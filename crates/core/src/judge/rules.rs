@@ -106,7 +106,7 @@ impl RuleSet {
     /// Returns the set of the built-in rules.
     #[must_use]
     pub fn built_in() -> Self {
-        Self::of(built_in())
+        Self::from_rules(built_in())
     }
 
     /// Makes a set of rules.
@@ -130,7 +130,7 @@ impl RuleSet {
                 return Err(NoSet::NoTable(id()));
             }
         }
-        Ok(Self::of(rules))
+        Ok(Self::from_rules(rules))
     }
 
     /// Returns the set with some more rules.
@@ -142,7 +142,7 @@ impl RuleSet {
     }
 
     /// Creates a set of rules that are sorted.
-    fn of(rules: Vec<Rule>) -> Self {
+    fn from_rules(rules: Vec<Rule>) -> Self {
         let lengths = rules.iter().fold(0, |all, rule| all | length(&rule.id));
         Self(Arc::new(RulesInner { rules, lengths, fillable: OnceLock::new() }))
     }
@@ -198,7 +198,7 @@ impl RuleSet {
 
     /// Returns the places that the rules may fill.
     pub(crate) fn fillable(&self) -> &FillablePaths {
-        self.0.fillable.get_or_init(|| FillablePaths::of(self.iter().flat_map(|rule| rule.fills.places())))
+        self.0.fillable.get_or_init(|| FillablePaths::new(self.iter().flat_map(|rule| rule.fills.places())))
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn on_term<'c>(line: &'c CommandLine<'_>) -> OnTerm<'c> {
     // A nested script is in quotes, so its functions are not read.
     let script = line.argv.get(shell.item).filter(|_| nth == 0).map(|item| &*item.text);
     let around = Around::new(script, shell.name == "bash", shell.errexit);
-    let Some(waiting) = WaitingShell::of(line, nth, &around) else { return OnTerm::Unknown };
+    let Some(waiting) = WaitingShell::new(line, nth, &around) else { return OnTerm::Unknown };
     // Whatever the shell ends with, this comes last.
     let at_exit = waiting.at_exit.map_or(TrapAction::GoesOn, |action| around.does(action));
     if !matches!(at_exit, TrapAction::GoesOn | TrapAction::Ignored | TrapAction::Exit(true)) {
@@ -94,7 +94,7 @@ struct WaitingShell<'c> {
 
 impl<'c> WaitingShell<'c> {
     /// Finds where a script waits. Nothing if it does not, or if it may be doing something else.
-    fn of(line: &'c CommandLine<'_>, nth: usize, around: &Around<'_>) -> Option<Self> {
+    fn new(line: &'c CommandLine<'_>, nth: usize, around: &Around<'_>) -> Option<Self> {
         let shell = &line.shells[nth];
         // dash ends at syntax that it does not know.
         let is_dash = shell.name == "dash";
@@ -457,7 +457,7 @@ mod tests {
         let handles = |container: Value| {
             let object = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"},
                 "spec": {"template": {"spec": {"containers": [null, 1, container]}}}});
-            may_be_handled(&Workload::of(&object).expect("a Job").pods[0])
+            may_be_handled(&Workload::from_object(&object).expect("a Job").pods[0])
         };
         for container in [
             json!({"command": ["sh", "-c", "python train.py & wait"], "env": [{"name": "trap", "value": "x"}]}),
@@ -480,8 +480,8 @@ mod tests {
         }
         let object = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"},
             "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [whole]}}}});
-        let workload = Workload::of(&object).expect("a Job");
-        let commands = PodCommands::of(&workload, &workload.pods[0], &Rc::new(Room::default()));
+        let workload = Workload::from_object(&object).expect("a Job");
+        let commands = PodCommands::new(&workload, &workload.pods[0], &Rc::new(Room::default()));
         match on_term(&commands.containers[0]) {
             OnTerm::Zero(token) => format!("0: {}", token.word.text),
             OnTerm::Other => "other".to_owned(),

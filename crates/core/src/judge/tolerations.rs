@@ -75,7 +75,7 @@ pub(super) enum Platform {
 
 impl Platform {
     /// Returns the policy's setting.
-    pub(super) fn of(cx: &Cx<'_>) -> Self {
+    pub(super) fn new(cx: &Cx<'_>) -> Self {
         match cx.word(&PLATFORM) {
             "gke" => Self::Gke,
             "eks" | "aks" => Self::Plain,

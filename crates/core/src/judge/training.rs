@@ -18,7 +18,7 @@ const MAX_QUOTED_BYTES: usize = 80;
 
 /// Tells whether a command runs the job's workload: a launcher, or Python with a script or module.
 pub(super) fn is_trainer(command: &Command) -> bool {
-    is_python_program(&command.program, &command.words) || Launch::of(command).is_some()
+    is_python_program(&command.program, &command.words) || Launch::from_command(command).is_some()
 }
 
 /// Tells whether words, the program first, start Python with a script or a module that is no tool.
@@ -52,7 +52,7 @@ pub(super) fn is_python_trainer(command: &Command) -> bool {
     if command.program == "hyperpodrun" {
         return command.words.iter().any(|word| word.word.text.ends_with(".py"));
     }
-    let Some(launch) = Launch::of(command) else { return false };
+    let Some(launch) = Launch::from_command(command) else { return false };
     match launch.launcher {
         Launcher::Mpi | Launcher::Ray => {
             let name = base_name(launch.started.first().and_then(Token::known).unwrap_or_default());
@@ -90,7 +90,7 @@ pub fn is_trained_by(version: &str, object: &Value) -> bool {
     containers.mappings().any(|part| {
         part.value.is_some_and(accelerator::is_requested_by) && {
             let container = Container { slot: ContainerSlot::Main, part };
-            let line = CommandLine::of(container, None, &Rc::default());
+            let line = CommandLine::new(container, None, &Rc::default());
             line.launches().any(|launch| launch.launcher.is_torch())
         }
     })
@@ -132,8 +132,8 @@ mod tests {
             "apiVersion": "batch/v1", "kind": "Job",
             "spec": {"template": {"spec": {"containers": containers}}},
         });
-        let workload = Workload::of(&job).expect("a Job");
-        let commands = PodCommands::of(&workload, &workload.pods[0], &Rc::default());
+        let workload = Workload::from_object(&job).expect("a Job");
+        let commands = PodCommands::new(&workload, &workload.pods[0], &Rc::default());
         read(commands.containers[0].commands.last().expect("a command"))
     }
 

@@ -32,7 +32,7 @@ pub(super) enum Trust {
 /// looked up.
 #[must_use]
 pub(crate) fn wanted(policy: &Policy, object: &Value, namespace: &str, user: &str) -> Option<WantedParent> {
-    let (kind, owner) = (Kind::of(object)?, Owner::of(&Part::root(object))?);
+    let (kind, owner) = (Kind::from_object(object)?, Owner::from_object(&Part::root(object))?);
     is_trusted(policy, user, kind, &owner).then(|| owner.wanted(namespace)).flatten()
 }
 
@@ -43,7 +43,9 @@ pub(super) fn trust(
     request: &Request<'_>,
     workload: &Workload<'_>,
 ) -> Trust {
-    let (Some(user), Some(owner)) = (request.user, Owner::of(&workload.object)) else { return Trust::None };
+    let (Some(user), Some(owner)) = (request.user, Owner::from_object(&workload.object)) else {
+        return Trust::None;
+    };
     if !is_trusted(policy, user, workload.kind, &owner) {
         return Trust::None;
     }
@@ -58,7 +60,7 @@ pub(super) fn trust(
 /// an operator writes. Nothing if the maker does not look like an operator.
 #[must_use]
 pub(crate) fn advice(policy: &Policy, object: &Value, user: &str) -> Option<String> {
-    let (kind, owner) = (Kind::of(object)?, Owner::of(&Part::root(object))?);
+    let (kind, owner) = (Kind::from_object(object)?, Owner::from_object(&Part::root(object))?);
     let parent = owner.kind().filter(|parent| parent.makes(kind))?;
     if !user.starts_with("system:serviceaccount:") {
         return None;
@@ -87,7 +89,7 @@ struct Owner<'a> {
 
 impl<'a> Owner<'a> {
     /// Returns the controller of an object. The API server accepts one at most.
-    fn of(object: &Part<'a>) -> Option<Self> {
+    fn from_object(object: &Part<'a>) -> Option<Self> {
         let owners = object.at(&["metadata", "ownerReferences"]);
         let owner = owners.mappings().find(|owner| owner.get("controller").bool().set() == Some(true))?;
         let text = |key| owner.get(key).text().set().unwrap_or_default();

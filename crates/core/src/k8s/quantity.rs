@@ -125,11 +125,11 @@ impl Quantity {
         }
         if family == Family::Binary {
             let largest =
-                Long { negative: false, digits: Digits::of(i64::MAX.unsigned_abs()), exponent: 0, scale: 0 };
+                Long { negative: false, digits: Digits::new(i64::MAX.unsigned_abs()), exponent: 0, scale: 0 };
             if long.cmp_magnitude(&largest) == Ordering::Greater {
                 long = Long { negative: long.negative, ..largest };
             }
-            let one = Long { negative: false, digits: Digits::of(1), exponent: 0, scale: 0 };
+            let one = Long { negative: false, digits: Digits::new(1), exponent: 0, scale: 0 };
             if !long.digits.is_zero() && long.cmp_magnitude(&one) == Ordering::Less {
                 family = Family::Decimal;
             }
@@ -253,7 +253,7 @@ impl Quantity {
         match &self.amount {
             Amount::Small { value, scale } => Long {
                 negative: *value < 0,
-                digits: Digits::of(value.unsigned_abs()),
+                digits: Digits::new(value.unsigned_abs()),
                 exponent: i64::from(*scale),
                 scale: -i64::from(*scale),
             },

@@ -44,14 +44,14 @@ impl<'a> Workload<'a> {
     pub fn own_claims(&self) -> Vec<OwnClaim<'a>> {
         let mut all = Vec::new();
         for form in self.kind.claims {
-            each_at(&self.object, form.at, &mut |claim| all.extend(OwnClaim::of(form, &claim)));
+            each_at(&self.object, form.at, &mut |claim| all.extend(OwnClaim::new(form, &claim)));
         }
         all
     }
 }
 
 impl<'a> OwnClaim<'a> {
-    fn of(form: &'static OwnClaims, claim: &Part<'a>) -> Option<Self> {
+    fn new(form: &'static OwnClaims, claim: &Part<'a>) -> Option<Self> {
         let text = |part: Part<'a>| part.value.and_then(Value::as_str).filter(|text| !text.is_empty());
         // A list may have thousands of entries without a name.
         let says = |path: &[&str]| path.iter().try_fold(claim.value?, |value, key| value.get(key))?.as_str();

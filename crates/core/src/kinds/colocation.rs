@@ -56,7 +56,7 @@ pub(crate) fn on_several_nodes(workload: &Workload<'_>, pods: &[(&PodTemplate<'_
         !narrowed && attracts(term, labels, namespace, Among::OneRun)
     };
     let apart = |pods: &[&PodTemplate<'_>]| {
-        let labels = PodLabels::of(workload, pods, Among::OneRun);
+        let labels = PodLabels::new(workload, pods, Among::OneRun);
         pods.iter().any(|pod| required(pod, "podAntiAffinity").any(|term| repels(&term, &labels)))
     };
     let several = |pods: &mut dyn Iterator<Item = i64>| pods.fold(0_i64, i64::saturating_add) > 1;
@@ -132,7 +132,7 @@ fn attracted_together(workload: &Workload<'_>, pods: &[&PodTemplate<'_>], among:
     if pods.is_empty() || !pods.iter().all(|pod| required(pod, "podAffinity").next().is_some()) {
         return false;
     }
-    let labels = PodLabels::of(workload, pods, among);
+    let labels = PodLabels::new(workload, pods, among);
     let namespace = workload.object.at(&["metadata", "namespace"]).text().set().unwrap_or_default();
     pods.iter().all(|pod| required(pod, "podAffinity").any(|term| attracts(&term, &labels, namespace, among)))
 }
@@ -158,7 +158,7 @@ struct LabelValues<'a> {
 }
 
 impl<'a> PodLabels<'a> {
-    fn of(workload: &Workload<'a>, pods: &[&PodTemplate<'a>], among: Among) -> Self {
+    fn new(workload: &Workload<'a>, pods: &[&PodTemplate<'a>], among: Among) -> Self {
         let mut by_key: BTreeMap<&'a str, LabelValues<'a>> = BTreeMap::new();
         let made = made_labels(workload, among);
         for pod in pods {

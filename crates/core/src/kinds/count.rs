@@ -33,7 +33,7 @@ impl PodCount {
     }
 
     /// Returns the count of a template.
-    pub(super) fn of(count: Count, object: &Part<'_>, around: &Part<'_>, entry: Option<&Entry<'_>>) -> Self {
+    pub(super) fn new(count: Count, object: &Part<'_>, around: &Part<'_>, entry: Option<&Entry<'_>>) -> Self {
         match count {
             Count::Jobs(times) => {
                 let one = Self::of_job(around);

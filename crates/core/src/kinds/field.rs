@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn two_that_bring_the_same_mapping_become_one() {
         let object = json!({"spec": {}});
-        let parent = Part { pointer: Pointer::of(&["spec", "runPolicy"]), value: None };
+        let parent = Part { pointer: Pointer::new(&["spec", "runPolicy"]), value: None };
         let ops = [parent.set("a", 1.into()), parent.set("b", 2.into())].into_iter().flatten();
         let patched = patch::apply(&object, &patch::combine(ops)).expect("applies");
         assert_eq!(patched, json!({"spec": {"runPolicy": {"a": 1, "b": 2}}}));
@@ -233,7 +233,7 @@ mod tests {
     fn a_null_parent_is_replaced_and_anything_else_is_left_alone() {
         let null = Value::Null;
         let text = Value::from("x");
-        let pointer = Pointer::of(&["runPolicy"]);
+        let pointer = Pointer::new(&["runPolicy"]);
         let parent = Part { pointer: pointer.clone(), value: Some(&null) };
         assert_eq!(parent.set("a", 1.into()), Some(Op::Replace(pointer.clone(), json!({"a": 1}))));
         assert_eq!(Part { pointer, value: Some(&text) }.set("a", 1.into()), None);

@@ -44,7 +44,7 @@ impl Unit {
     ];
 
     /// Returns the unit of a resource, if it is an accelerator of the usual table.
-    fn of(resource: &str) -> Option<Self> {
+    fn new(resource: &str) -> Option<Self> {
         taint_of(resource, TAINTS)?;
         Some(match resource {
             "aws.amazon.com/neuroncore" => Self::NeuronCore,
@@ -155,7 +155,7 @@ impl Held {
     }
 
     fn add(&mut self, resource: &str, amount: i64) {
-        if let Some(unit) = Unit::of(resource) {
+        if let Some(unit) = Unit::new(resource) {
             let place = &mut self.0[unit as usize];
             *place = place.saturating_add(amount.max(0));
         }
@@ -234,7 +234,7 @@ fn by_container(resources: Option<&Value>) -> Option<BTreeMap<&str, i64>> {
         let entries = resources.and_then(|resources| resources.get(list)?.as_object());
         for (resource, value) in entries.into_iter().flatten() {
             meter::spend(1);
-            if Unit::of(resource).is_none() {
+            if Unit::new(resource).is_none() {
                 continue;
             }
             let amount = Quantity::from_json(value).ok()?.value().max(0);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn held(object: &Value) -> Option<String> {
-        Held::by_run(&Workload::of(object).expect("a workload"), 0).map(|held| held.to_string())
+        Held::by_run(&Workload::from_object(object).expect("a workload"), 0).map(|held| held.to_string())
     }
 
     fn pod(spec: Value) -> Option<String> {
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(held(&job(&json!({"parallelism": "$NODES", "template": cpu}))).as_deref(), Some(""));
         let most = json!({"parallelism": i64::from(i32::MAX) - 1, "template": {"spec": {"containers": [asks("nvidia.com/gpu", i64::MAX.into())]}}});
         assert_eq!(
-            Held::by_run(&Workload::of(&job(&most)).unwrap(), 0).map(|held| held.total()),
+            Held::by_run(&Workload::from_object(&job(&most)).unwrap(), 0).map(|held| held.total()),
             Some(i64::MAX)
         );
     }

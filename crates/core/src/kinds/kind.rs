@@ -104,7 +104,7 @@ impl Kind {
 
     /// Returns the kind of an object, by group and name, in any version; nothing for other objects.
     #[must_use]
-    pub fn of(object: &Value) -> Option<Self> {
+    pub fn from_object(object: &Value) -> Option<Self> {
         Self::typed(object.get("apiVersion")?.as_str()?, object.get("kind")?.as_str()?)
     }
 

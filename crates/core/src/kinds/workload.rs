@@ -99,14 +99,14 @@ pub struct Run<'a> {
 impl<'a> Workload<'a> {
     /// Returns the workload of an object; nothing for other kinds.
     #[must_use]
-    pub fn of(object: &'a Value) -> Option<Self> {
+    pub fn from_object(object: &'a Value) -> Option<Self> {
         Self::at(Part::root(object))
     }
 
     /// Returns the workload of an object inside another one, with places in the outer one.
     #[must_use]
     pub(crate) fn at(object: Part<'a>) -> Option<Self> {
-        let kind = Kind::of(object.value?)?;
+        let kind = Kind::from_object(object.value?)?;
         let (limits, metadata) = (object.at(kind.limits), object.at(kind.run_metadata));
         let run = |limits: &Part<'a>, job_spec| Run {
             metadata: metadata.clone(),
@@ -155,7 +155,7 @@ impl<'a> Workload<'a> {
                 } else {
                     runs.push(run(&around, job_spec));
                 }
-                let count = PodCount::of(form.count, &object, &around, entry.as_ref());
+                let count = PodCount::new(form.count, &object, &around, entry.as_ref());
                 pods.push(PodTemplate::new(runs.len() - 1, form, around, entry, count));
                 true
             });
@@ -176,7 +176,7 @@ impl<'a> Workload<'a> {
     /// place.
     #[must_use]
     pub fn all_in(object: &'a Value) -> Vec<Self> {
-        let Some(own) = Self::of(object) else { return Vec::new() };
+        let Some(own) = Self::from_object(object) else { return Vec::new() };
         let mut all = Vec::new();
         if let Some(path) = own.kind.components {
             each_at(&own.object, path, &mut |part| all.extend(Self::at(part)));
@@ -331,7 +331,7 @@ mod tests {
             let pod = json!({"restartPolicy": policy, "containers": [container]});
             let object =
                 json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}});
-            Workload::of(&object).expect("a Job").is_partial()
+            Workload::from_object(&object).expect("a Job").is_partial()
         };
         let never = || json!("Never");
         for (container, policy, partial) in [
@@ -377,7 +377,7 @@ mod tests {
                 "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"},
                 "spec": {"pytorchReplicaSpecs": roles},
             });
-            assert_eq!(Workload::of(&object).expect("a PyTorchJob").is_partial(), partial, "{what}");
+            assert_eq!(Workload::from_object(&object).expect("a PyTorchJob").is_partial(), partial, "{what}");
         }
         let pod = json!({"containers": [container(true, 8)]});
         let object = |metadata: Value| {
@@ -388,7 +388,7 @@ mod tests {
             })
         };
         for (metadata, partial) in [(json!({"name": "a"}), false), (json!({}), true)] {
-            assert_eq!(Workload::of(&object(metadata)).expect("a JobSet").is_partial(), partial);
+            assert_eq!(Workload::from_object(&object(metadata)).expect("a JobSet").is_partial(), partial);
         }
     }
 
@@ -399,7 +399,7 @@ mod tests {
                 "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
                 "spec": {"replicatedJobs": [{"template": template}, {"template": {"spec": {}}}]},
             });
-            let workload = Workload::of(&object).expect("a JobSet");
+            let workload = Workload::from_object(&object).expect("a JobSet");
             let has_job: Vec<bool> = workload.runs.iter().map(|run| run.job_spec.is_some()).collect();
             assert_eq!(has_job, [false, true], "{template}");
         }

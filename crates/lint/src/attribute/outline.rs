@@ -287,7 +287,7 @@ spec:
             [("", ""), ("{{ include \"x\" . }}\n", ""), ("# a\n\nword\n", "word"), ("- a\n", "- a")]
         {
             let outline = Outline::new(text.as_bytes(), 0..text.len());
-            let (span, _) = outline.find(&Pointer::of(&["spec"]), &Value::Null);
+            let (span, _) = outline.find(&Pointer::new(&["spec"]), &Value::Null);
             assert_eq!(&text[span], first, "{text}");
         }
         assert_eq!(Outline::new(b"\xff: a\nkind: Job\n", 0..15).text(&["kind"]), Some("Job"));

@@ -96,7 +96,7 @@ impl SourceFile {
         for chunk in yaml::split(source.bytes(), &limits) {
             let section = match chunk {
                 Ok(chunk) => match yaml::parse(source.bytes(), &chunk, &limits) {
-                    Ok(document) => SourceSection::of(document),
+                    Ok(document) => SourceSection::from_document(document),
                     Err(_) => SourceSection::nearly(Outline::new(source.bytes(), chunk.span)),
                 },
                 Err(_) => SourceSection::nearly(Outline::new(source.bytes(), 0..source.bytes().len())),
@@ -149,7 +149,7 @@ impl SourceFile {
         let is_it = |dependency: &Value| {
             ["alias", "name"].iter().any(|key| dependency.get(key).and_then(Value::as_str) == Some(name))
         };
-        let at = Pointer::of(&["dependencies"]) / listed.iter().position(is_it)?;
+        let at = Pointer::new(&["dependencies"]) / listed.iter().position(is_it)?;
         Some(span(self.text.bytes(), document, &(at / "name"), Part::Value))
     }
 
@@ -185,7 +185,7 @@ impl SourceFile {
 }
 
 impl SourceSection {
-    fn of(document: Document) -> Self {
+    fn from_document(document: Document) -> Self {
         let text = |pointer: &str| {
             document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };

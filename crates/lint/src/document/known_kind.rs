@@ -34,7 +34,7 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
     let of = version.map(group);
     let of_batch = of.is_some_and(is_batch_group);
     let held = |key: &'static str, text: &str| {
-        Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::of(&[key]), text)))
+        Some((Reason::Placeholder(key.into()), api::structure::held(Pointer::new(&[key]), text)))
     };
     let Some(kind) = kind else {
         let help = if of == Some("batch") { OF_BATCH } else { "write its `kind`" };
@@ -55,7 +55,7 @@ pub(super) fn unknown_kind(object: &Value, level: Level) -> Option<(Reason, Find
             shown(version_of(object))
         );
         let help = format!("Jobgate checks `{version}` {name}, whose fields may differ");
-        let finding = checks::finding(KNOWN_KIND, Level::Note, Pointer::of(&["apiVersion"]), message, help);
+        let finding = checks::finding(KNOWN_KIND, Level::Note, Pointer::new(&["apiVersion"]), message, help);
         return Some((Reason::NotServed, finding));
     }
     let is_of_other_version = version.is_some_and(|version| is_of_other_version(version, kind));
@@ -127,7 +127,7 @@ fn not_in_group(
 }
 
 fn misspelled(level: Level, key: &'static str, message: String, help: String) -> (Reason, Finding) {
-    (Reason::Misspelled, checks::finding(KNOWN_KIND, level, Pointer::of(&[key]), message, help))
+    (Reason::Misspelled, checks::finding(KNOWN_KIND, level, Pointer::new(&[key]), message, help))
 }
 
 fn shown(text: &str) -> String {
@@ -147,7 +147,7 @@ fn not_a_string(kind: Option<&Value>, version: Option<&Value>) -> Option<(Reason
     Kind::all().find(|kind| is_meant(kind))?;
     let message = format!("`{key}` must be a string, not `{value}`");
     let help = "the API server rejects this object; it was not checked";
-    let finding = checks::finding(FIELD_TYPE, Level::Deny, Pointer::of(&[key]), message, help);
+    let finding = checks::finding(FIELD_TYPE, Level::Deny, Pointer::new(&[key]), message, help);
     Some((Reason::Misspelled, finding))
 }
 
@@ -157,7 +157,7 @@ pub(super) fn unknown_version(version: &str, adapter: &Definition) -> Option<(Op
     if version == known || no_longer_served(version, adapter.name).is_some() {
         return None;
     }
-    let at = Pointer::of(&["apiVersion"]);
+    let at = Pointer::new(&["apiVersion"]);
     if is_placeholder(version) {
         return Some((Some(Reason::Placeholder("apiVersion".into())), api::structure::held(at, version)));
     }
@@ -229,7 +229,7 @@ pub(super) fn no_longer_served(api_version: &str, kind: &str) -> Option<Finding>
              the shape has changed, so changing `apiVersion` is not enough"
         ),
     };
-    let at = Pointer::of(&["apiVersion"]);
+    let at = Pointer::new(&["apiVersion"]);
     let mut finding = checks::finding(KNOWN_KIND, Level::Deny, at.clone(), message, help);
     if kind.knows(api_version) {
         finding.fix(Safety::Unsafe, vec![Op::Replace(at, serves.into())]);

@@ -51,10 +51,10 @@ pub(super) struct DocumentView<'a> {
 impl DocumentView<'_> {
     pub(super) fn object(&mut self, object: &Object<'_>) {
         let value = &*object.value;
-        let Some(workload) = Workload::of(value) else { return self.foreign(object) };
+        let Some(workload) = Workload::from_object(value) else { return self.foreign(object) };
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         if let Some(finding) = no_longer_served(text("apiVersion"), text("kind")) {
-            let identity = Arc::new(ObjectId::of(value));
+            let identity = Arc::new(ObjectId::from_object(value));
             // The first versions of a PyTorchJob have fields other than those that rules read.
             let is_judged = workload.kind.is_built_in();
             if !is_judged {
@@ -67,7 +67,7 @@ impl DocumentView<'_> {
         }
         self.judged.objects += 1;
         let options = self.context.options;
-        let identity = Arc::new(ObjectId::of(value));
+        let identity = Arc::new(ObjectId::from_object(value));
         if let Some((reason, finding)) = unknown_version(text("apiVersion"), &workload.kind) {
             if let Some(reason) = reason {
                 self.unjudged_at(&identity, &(&object.at / "apiVersion"), Part::Value, reason);
@@ -121,7 +121,7 @@ impl DocumentView<'_> {
 
     /// Reports that nothing is judged from an object on, because the maximum was reached before it.
     pub(super) fn stop(&mut self, object: &Object<'_>, most: usize) {
-        let identity = Arc::new(ObjectId::of(&object.value));
+        let identity = Arc::new(ObjectId::from_object(&object.value));
         self.unjudged(object, &identity, Reason::Unreadable);
         let mut finding = too_much(most);
         finding.pointer = object.at.clone();
@@ -150,9 +150,9 @@ impl DocumentView<'_> {
         for part in inside {
             let Some(value) = part.value.filter(|value| value.is_object()) else { continue };
             let inner = Object { at: object.at.join(&part.pointer), value: Cow::Borrowed(value) };
-            let identity = || Arc::new(ObjectId::of(value));
+            let identity = || Arc::new(ObjectId::from_object(value));
             let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-            let Some(known) = Workload::of(value) else {
+            let Some(known) = Workload::from_object(value) else {
                 // A wrapped Pod is a job, unlike others.
                 if text("apiVersion") == "v1" && text("kind") == "Pod" && has_batch_pod(value) {
                     self.unjudged(&inner, &identity(), Reason::Kind);
@@ -182,12 +182,12 @@ impl DocumentView<'_> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let (version, kind) = (text("apiVersion"), text("kind"));
         if kind == Some("PersistentVolumeClaim") {
-            return self.duplicates(object, &Arc::new(ObjectId::of(value)));
+            return self.duplicates(object, &Arc::new(ObjectId::from_object(value)));
         }
         // What a patch omits is in the object that it patches.
         let level = if self.context.subject.patch.is_some() { Level::Note } else { Level::Deny };
         if let Some((reason, finding)) = unknown_kind(value, level) {
-            let identity = Arc::new(ObjectId::of(value));
+            let identity = Arc::new(ObjectId::from_object(value));
             self.unjudged(object, &identity, reason);
             return self.add(object, &identity, finding);
         }
@@ -209,7 +209,7 @@ impl DocumentView<'_> {
             (_, Some(reason)) => reason,
             _ => return,
         };
-        self.unjudged(object, &Arc::new(ObjectId::of(value)), reason);
+        self.unjudged(object, &Arc::new(ObjectId::from_object(value)), reason);
     }
 
     /// Reports objects inside another one as not judged; tells whether there are any.
@@ -221,7 +221,7 @@ impl DocumentView<'_> {
         each_inside(&object.value, &mut |at, inner| {
             any = true;
             self.unjudged_at(
-                &Arc::new(ObjectId::of(inner)),
+                &Arc::new(ObjectId::from_object(inner)),
                 &object.at.join(&at),
                 Part::Key,
                 Reason::Inside(kind.into()),

@@ -166,7 +166,7 @@ impl Pace {
 
     /// Allows the action `most` times in any minute.
     #[must_use]
-    pub(crate) fn of(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { most, times: VecDeque::with_capacity(most) }
     }
 
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn six_in_any_minute() {
-        let mut pace = Pace::of(6);
+        let mut pace = Pace::new(6);
         let mut times = Vec::new();
         for tenth in 0..3000 {
             let uptime = Duration::from_millis(tenth * 100);

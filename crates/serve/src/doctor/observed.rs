@@ -292,7 +292,7 @@ pub(crate) struct Expected {
 impl Expected {
     /// Converts a prediction.
     #[must_use]
-    pub(crate) fn of(answer: &dry_run::Prediction) -> Self {
+    pub(crate) fn from_answer(answer: &dry_run::Prediction) -> Self {
         let denied = answer.outcome == dry_run::Predicted::Denied;
         let level = if denied { Level::Deny } else { Level::Warn };
         let ids = |wanted: &dyn Fn(&Finding) -> bool| {

@@ -29,7 +29,7 @@ const MAX_HANDSHAKE_BYTES: usize = 24 << 10;
 const ACCEPT_BATCH: usize = 32;
 
 /// A listener and its connections.
-pub(super) struct Door {
+pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     tls: Option<Tls>,
     guests: Guests,
@@ -37,7 +37,7 @@ pub(super) struct Door {
     pub(super) connections: JoinSet<()>,
 }
 
-impl Door {
+impl Acceptor {
     pub(super) fn new(listener: TcpListener, tls: Option<Tls>, around: Surroundings) -> Self {
         let guests = Guests::new(around.limits.connections, around.limits.connections_per_source);
         Self { listener, tls, guests, around, connections: JoinSet::new() }

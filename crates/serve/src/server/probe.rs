@@ -20,7 +20,7 @@ use axum::routing::get;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::Door;
+use super::Acceptor;
 use super::connection::{ServerStage, Surroundings};
 use super::metrics::{CONTENT_TYPE, Metrics};
 use crate::server::limits::Limits;
@@ -124,9 +124,9 @@ impl Probes {
 fn answer(listener: TcpListener, around: Surroundings, stopped: oneshot::Receiver<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut door = Door::new(tokio::net::TcpListener::from_std(listener)?, None, around);
+        let mut acceptor = Acceptor::new(tokio::net::TcpListener::from_std(listener)?, None, around);
         tokio::select! {
-            () = door.accept() => {}
+            () = acceptor.accept() => {}
             _ = stopped => {}
         }
         Ok(())

@@ -250,7 +250,7 @@ mod tests {
     use crate::value::json;
 
     fn at(path: &[&'static str]) -> Pointer {
-        Pointer::of(path)
+        Pointer::new(path)
     }
 
     fn add(path: &[&'static str], value: Value) -> Op {

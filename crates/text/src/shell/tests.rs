@@ -26,7 +26,7 @@ fn read(script: &str) -> Option<Script> {
         _ => None,
     };
     let (mut commands, mut last, mut finals) = (Vec::new(), None, 0);
-    let end = super::read(script, &mut Variables::of(&environment), &mut |simple| {
+    let end = super::read(script, &mut Variables::new(&environment), &mut |simple| {
         finals += usize::from(simple.is_final);
         if simple.is_last {
             last = Some(commands.len());
@@ -254,7 +254,7 @@ fn loops_without_an_end_are_known() {
 fn the_first_command_of_a_loop_at_the_top_is_known() {
     let heads = |script: &str| {
         let (mut heads, nothing) = (Vec::new(), |_: &str| None);
-        let end = super::read(script, &mut Variables::of(&nothing), &mut |simple| {
+        let end = super::read(script, &mut Variables::new(&nothing), &mut |simple| {
             if simple.heads_loop {
                 heads.push(simple.words[0].text.to_string());
             }
@@ -385,7 +385,7 @@ fn with_more_variables_than_are_kept_all_are_unknown() {
     assert_eq!(last(assign(MAX_VARIABLES + 1) + "a $V0 $N"), beyond);
     assert_eq!(last(format!("{}=1; a $V0 $N", "V".repeat(1 << 10))), beyond);
     let nothing = |_: &str| None;
-    let mut many = Variables::of(&nothing);
+    let mut many = Variables::new(&nothing);
     super::read(&assign(MAX_VARIABLES + 1), &mut many, &mut |_| ()).unwrap();
     assert!(many.assigned().contains("anything"));
 }
@@ -509,7 +509,7 @@ fn shapes(bytes: usize) -> Vec<(&'static str, String)> {
 fn reading_costs_no_more_than_the_bytes_of_a_script() {
     let environment = |name: &str| (name == "x").then_some("a");
     let cost = |script: &str| {
-        let read = || super::read(script, &mut Variables::of(&environment), &mut |_| ());
+        let read = || super::read(script, &mut Variables::new(&environment), &mut |_| ());
         let (end, steps) = meter::run(meter::Bounds::default(), read).unwrap();
         (end.is_ok_and(|end| !end.is_cut), steps)
     };

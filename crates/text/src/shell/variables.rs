@@ -58,7 +58,7 @@ impl Assigned {
 impl<'a> Variables<'a> {
     /// Starts with an environment, which returns the known values.
     #[must_use]
-    pub fn of(environment: &'a dyn Fn(&str) -> Option<&'a str>) -> Self {
+    pub fn new(environment: &'a dyn Fn(&str) -> Option<&'a str>) -> Self {
         Self {
             environment,
             own: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Kustomizations, Taking, file_in, is_kustomization, is_remote, load};
+use super::{Kustomizations, WithBatchWork, file_in, is_kustomization, is_remote, load};
 use crate::local::lint::options::Options;
 use crate::text::value::{Map, Value};
 use jobgate_lint::objects::first;
@@ -38,20 +38,20 @@ impl Kustomizations {
     /// rendered, whose parts may be, and `done` those that were. Those that need Helm are rendered only `with_helm`.
     pub(in super::super) fn to_render(
         &self,
-        taking: &Taking<'_>,
+        with_work: &WithBatchWork<'_>,
         (failed, done): (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
         with_helm: bool,
         options: &Options<'_>,
     ) -> Vec<KustomizationTree> {
         let is_asked = |path: &PathBuf| {
             self.beside.contains(path)
-                || taking.inputs.contains_key(path)
+                || with_work.inputs.contains_key(path)
                 || self.read.get(path).is_some_and(|read| {
-                    read.patches.iter().any(|(patch, _)| taking.inputs.contains_key(patch))
+                    read.patches.iter().any(|(patch, _)| with_work.inputs.contains_key(patch))
                 })
         };
         let candidates: BTreeSet<&PathBuf> =
-            self.read.keys().filter(|path| taking.batch.contains(*path) && is_asked(path)).collect();
+            self.read.keys().filter(|path| with_work.batch.contains(*path) && is_asked(path)).collect();
         let candidates: BTreeSet<&PathBuf> = candidates
             .into_iter()
             .filter(|path| !failed.contains(*path) && !done.contains(*path))

@@ -26,7 +26,7 @@ pub(super) struct MissingTools {
 }
 
 impl MissingTools {
-    pub(super) fn of(rendering: &Rendering) -> Self {
+    pub(super) fn new(rendering: &Rendering) -> Self {
         let tools = &rendering.tools;
         Self {
             helm: rendering.charts && !tools.has_helm(),

@@ -27,7 +27,7 @@ pub(super) fn harmless(job: &RenderJob, rendering: &Rendering, trees: &Tree) -> 
         help: helm(&shown(dir)).into(),
         failed: true,
     };
-    let (own, more) = (Tree::of([&**dir]), rendering.within.as_ref());
+    let (own, more) = (Tree::new([&**dir]), rendering.within.as_ref());
     for file in values {
         let read = match more {
             Some(tree) => tree.read(file, MAX_SETTINGS_BYTES),
@@ -56,7 +56,7 @@ pub(super) fn harmless(job: &RenderJob, rendering: &Rendering, trees: &Tree) -> 
 fn own_kustomization(tree: &kustomization::KustomizationTree, trees: &Tree) -> Result<(), NotRendered> {
     let real = std::fs::canonicalize(&tree.path).unwrap_or_default();
     let Some(root) = real.ancestors().find(|above| above.join(".git").exists()) else { return Ok(()) };
-    let repository = Tree::of([root]);
+    let repository = Tree::new([root]);
     let is_outside = |file: &&PathBuf| file.exists() && !repository.has(file) && !trees.has(file);
     let Some(outside) = tree.files.iter().find(is_outside) else { return Ok(()) };
     let path: Arc<str> = shown(&tree.path).into();

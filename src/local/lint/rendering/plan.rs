@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::local::lint::chart;
-use crate::local::lint::kustomization::{KustomizationTree, Kustomizations, Taking};
+use crate::local::lint::kustomization::{KustomizationTree, Kustomizations, WithBatchWork};
 use crate::local::lint::options::Options;
 use crate::local::lint::options::Rendering;
 use crate::local::lint::run::LintRun;
@@ -79,14 +79,14 @@ pub(super) fn kustomizations(
     rendering: &Rendering,
     run: &LintRun<'_>,
     kustomizations: &Kustomizations,
-    taking: &Taking<'_>,
+    with_work: &WithBatchWork<'_>,
     known: (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
 ) -> Vec<RenderJob> {
     if !rendering.kustomizations || !rendering.tools.has_kustomize() {
         return Vec::new();
     }
     // Calling Helm means fetching the charts that it is called for.
-    let trees = kustomizations.to_render(taking, known, rendering.network, run.options);
+    let trees = kustomizations.to_render(with_work, known, rendering.network, run.options);
     trees.into_iter().map(|tree| RenderJob::Kustomization(Arc::new(tree))).collect()
 }
 
@@ -111,7 +111,7 @@ fn directories(inputs: &[Input], files: &[Option<&Report>], options: &Options<'_
         if said || !(speaks || input.named) {
             continue;
         }
-        let Some(dir) = chart::of(input) else { continue };
+        let Some(dir) = chart::directory_of(input) else { continue };
         if speaks && chart::role(&dir, input) == Role::Template || input.named && is_part(&dir, input) {
             take(&dir);
         }

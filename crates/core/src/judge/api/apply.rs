@@ -40,7 +40,7 @@ pub(crate) fn applied(manifest: &Value, old: &Value) -> Value {
         None => Value::Null,
     };
     // kubectl knows no keys of lists in custom resources.
-    let merge = Merge { keyed: Kind::of(manifest).is_none_or(|kind| kind.is_built_in()) };
+    let merge = Merge { keyed: Kind::from_object(manifest).is_none_or(|kind| kind.is_built_in()) };
     let mut result = old.clone();
     if let (Some(target), Some(manifest)) = (result.as_object_mut(), manifest.as_object()) {
         merge.mapping(target, manifest, last.as_object());

@@ -26,10 +26,11 @@ pub fn defaulted(object: &Value) -> Value {
 pub fn stored(object: &Value) -> Stored<'_> {
     let schema = Schema::get();
     let Some(SchemaRoot { kind: Some(kind), shape, .. }) = schema.root(object) else {
-        return Stored::of(object);
+        return Stored::from_value(object);
     };
     // A custom resource is stored as it was sent.
-    let mut object = if kind.is_built_in() { tidied(schema, shape, object) } else { Stored::of(object) };
+    let mut object =
+        if kind.is_built_in() { tidied(schema, shape, object) } else { Stored::from_value(object) };
     match kind.api {
         Api::Job => job(&mut object),
         Api::CronJob => cron_job(&mut object),
@@ -131,17 +132,17 @@ fn tidied<'a>(schema: &Schema, id: Id, value: &'a Value) -> Stored<'a> {
             }))
         }
         (SchemaShape::Quantity, value) => Quantity::from_json(value)
-            .map_or_else(|_| Stored::of(value), |quantity| quantity.canonical().into()),
+            .map_or_else(|_| Stored::from_value(value), |quantity| quantity.canonical().into()),
         (SchemaShape::Int32 | SchemaShape::Int64 | SchemaShape::IntOrText, Value::Number(number)) => {
-            whole(number).map_or_else(|| Stored::of(value), Stored::from)
+            whole(number).map_or_else(|| Stored::from_value(value), Stored::from)
         }
-        (SchemaShape::Any, value) => Stored::of(value),
+        (SchemaShape::Any, value) => Stored::from_value(value),
         // Nothing reads the contents of a value of a wrong type, which may be large.
         (_, Value::Array(items)) if items.len() > MOST_OF_WRONG_TYPE => Stored::List(Vec::new()),
         (_, Value::Object(entries)) if entries.len() > MOST_OF_WRONG_TYPE => {
             Stored::Mapping(Entries::default())
         }
-        (_, value) => Stored::of(value),
+        (_, value) => Stored::from_value(value),
     }
 }
 

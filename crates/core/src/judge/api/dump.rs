@@ -15,8 +15,8 @@ const METADATA: [&str; 6] =
 
 /// Replaces the findings for a Job copied from a cluster with one that names what to remove.
 pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
-    let selector = Pointer::of(&["spec", "selector"]);
-    let labels = Pointer::of(&["spec", "template", "metadata", "labels"]);
+    let selector = Pointer::new(&["spec", "selector"]);
+    let labels = Pointer::new(&["spec", "template", "metadata", "labels"]);
     let is_own = |at: &Pointer| at.is_within(&selector) || at.is_within(&labels);
     let refuses = |finding: &Finding| {
         finding.rule == API_SERVER && finding.level == Level::Deny && is_own(&finding.path)
@@ -24,7 +24,7 @@ pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
     let has_uid =
         |at: &Pointer| at.find(object).is_some_and(|map| UIDS.iter().any(|key| map.get(key).is_some()));
     let (in_selector, in_labels) = (has_uid(&(selector.clone() / "matchLabels")), has_uid(&labels));
-    if Kind::of(object).is_none_or(|kind| kind.api != Api::Job)
+    if Kind::from_object(object).is_none_or(|kind| kind.api != Api::Job)
         || !(in_selector || in_labels)
         || !found.iter().any(refuses)
     {
@@ -36,10 +36,10 @@ pub(super) fn explain(object: &Value, found: &mut Vec<Finding>) {
             ops.push(Op::Remove(at));
         }
     };
-    remove(Pointer::of(&["status"]));
-    METADATA.iter().for_each(|key| remove(Pointer::of(&["metadata"]).key(key)));
+    remove(Pointer::new(&["status"]));
+    METADATA.iter().for_each(|key| remove(Pointer::new(&["metadata"]).key(key)));
     remove(selector.clone());
-    for at in [Pointer::of(&["metadata", "labels"]), labels.clone()] {
+    for at in [Pointer::new(&["metadata", "labels"]), labels.clone()] {
         UIDS.iter().for_each(|key| remove(at.key(key)));
     }
     let names: Vec<String> = ops.iter().map(|op| format!("`{}`", op.pointer())).collect();

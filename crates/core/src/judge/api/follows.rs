@@ -26,7 +26,7 @@ enum Refers {
 }
 
 impl Refers {
-    fn of(cause: &Cause) -> Option<Self> {
+    fn new(cause: &Cause) -> Option<Self> {
         let tokens = cause.pointer.tokens();
         let is = |back: usize, keys: &[&str]| {
             let at = tokens.len().checked_sub(back).and_then(|at| tokens.get(at));
@@ -93,7 +93,7 @@ impl<'o> Follows<'o> {
             let mode = around.key("completionMode").find(object).and_then(Value::as_str);
             return mode.is_some_and(|mode| is_placeholder(mode) || is_to_replace(mode));
         }
-        let Some(refers) = Refers::of(cause) else { return false };
+        let Some(refers) = Refers::new(cause) else { return false };
         let here = (object, Way::Exact);
         let Some(items) = &cause.items else {
             let mut follows = false;

@@ -38,7 +38,7 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    fn of(path: &Pointer) -> Self {
+    fn new(path: &Pointer) -> Self {
         let mut prefixes = Self { hashes: vec![0], is_whole: true };
         let mut here = 0;
         for token in path.tokens() {
@@ -71,7 +71,7 @@ impl Prefixes {
 impl PlaceSet {
     /// Adds the places of a finding.
     fn add(&mut self, path: &Pointer, items: Option<&Items>) {
-        let prefixes = Prefixes::of(path);
+        let prefixes = Prefixes::new(path);
         let is_same = |group: &&mut PlaceGroup| {
             group.path.is_whole == prefixes.is_whole && group.path.hashes == prefixes.hashes
         };
@@ -88,7 +88,7 @@ impl PlaceSet {
         if self.groups.is_empty() {
             return false;
         }
-        let prefixes = Prefixes::of(path);
+        let prefixes = Prefixes::new(path);
         let (mut may_have, mut groups) = (false, std::mem::take(&mut self.groups));
         for group in &mut groups {
             let may = if only_at { group.path.may_be(&prefixes) } else { group.path.may_share(&prefixes) };
@@ -150,7 +150,7 @@ pub(super) struct KnownPlaces {
 }
 
 impl KnownPlaces {
-    pub(super) fn of(found: &[Finding]) -> Self {
+    pub(super) fn new(found: &[Finding]) -> Self {
         let mut known = Self::default();
         found.iter().for_each(|finding| known.add(finding));
         known

@@ -19,7 +19,7 @@ const SUPPORTED: &str = "supported values: ";
 /// that the server copies from the pod template are reported there; and a mount of an invalid volume is not
 /// reported.
 pub(super) fn once(causes: Vec<Cause>, object: &Value) -> Vec<Cause> {
-    let labels = Pointer::of(&["metadata", "labels"]);
+    let labels = Pointer::new(&["metadata", "labels"]);
     let has_labels = labels.find(object).is_some_and(|labels| !labels.is_null());
     let mut kept: Vec<Cause> = Vec::with_capacity(causes.len());
     let mut lists: HashMap<Pointer, usize> = HashMap::new();

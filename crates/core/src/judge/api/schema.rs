@@ -83,7 +83,7 @@ fn slot(name: &str, slots: usize) -> usize {
 }
 
 impl SchemaFields {
-    fn of(mut fields: Vec<(&str, Id)>, mut required: Vec<Box<str>>) -> Self {
+    fn new(mut fields: Vec<(&str, Id)>, mut required: Vec<Box<str>>) -> Self {
         fields.sort_unstable_by_key(|(name, _)| *name);
         required.sort();
         let fields: Vec<SchemaField> =
@@ -188,7 +188,7 @@ impl Schema {
     /// Returns the shape of an object's kind and version; nothing if unknown.
     pub(super) fn root(&self, object: &value::Value) -> Option<SchemaRoot> {
         let version = object.get("apiVersion").and_then(value::Value::as_str)?;
-        let kind = Kind::of(object);
+        let kind = Kind::from_object(object);
         let built_in = |shape| Some(SchemaRoot { kind, shape, required: false });
         let known = kind.filter(|kind| kind.knows(version));
         match known.map(|kind| kind.api) {
@@ -369,7 +369,7 @@ impl<'d> SchemaBuilder<'d> {
         let has_default =
             |name: &&str| properties.get(*name).is_some_and(|field| field.get("default").is_some());
         let required = required.iter().filter_map(Value::as_str).filter(|name| !has_default(name));
-        let mut fields = SchemaFields::of(fields, required.map(Into::into).collect());
+        let mut fields = SchemaFields::new(fields, required.map(Into::into).collect());
         fields.defaults = properties
             .iter()
             .filter_map(|(name, schema)| Some((name.as_str().into(), schema.get("default")?.clone().into())))
@@ -393,13 +393,13 @@ mod tests {
     fn fields_are_found_by_their_names() {
         let names =
             ["", "a", "ab", "b", "failure", "failureP", "failurePolicy", "failureThreshold", "z", "é"];
-        let fields = SchemaFields::of(
+        let fields = SchemaFields::new(
             names.iter().rev().enumerate().map(|(nth, name)| (*name, Id(nth as u16))).collect(),
             Vec::new(),
         );
         assert!(fields.names().eq(names));
         assert!(["failurePolice", "failureQ", "c"].iter().all(|name| fields.get(name).is_none()));
-        assert_eq!(SchemaFields::of(Vec::new(), Vec::new()).get("a"), None);
+        assert_eq!(SchemaFields::new(Vec::new(), Vec::new()).get("a"), None);
         for (nth, name) in names.iter().rev().enumerate() {
             assert_eq!(fields.get(name), Some(Id(nth as u16)), "{name}");
         }

@@ -52,16 +52,16 @@ impl PartialEq for Stored<'_> {
 impl<'a> Stored<'a> {
     /// Returns an unchanged value.
     #[must_use]
-    pub(crate) fn of(value: &'a Value) -> Self {
+    pub(crate) fn from_value(value: &'a Value) -> Self {
         match value {
             Value::Null => Self::Null,
             Value::Bool(bool) => Self::Bool(*bool),
             Value::Number(number) => Self::Number(number.clone()),
             Value::String(text) => text.as_str().into(),
-            Value::Array(items) => Self::List(items.iter().map(Self::of).collect()),
+            Value::Array(items) => Self::List(items.iter().map(Self::from_value).collect()),
             // Without spare capacity: nothing is added to it, and there may be many.
             Value::Object(entries) => Self::Mapping(Map::of_sorted(
-                entries.iter().map(|(key, value)| (key, Self::of(value))).collect(),
+                entries.iter().map(|(key, value)| (key, Self::from_value(value))).collect(),
             )),
         }
     }
@@ -253,8 +253,11 @@ mod tests {
     #[test]
     fn a_value_comes_back_as_it_was() {
         let value = json!({"b": [1, -2.5, "x", null, true, {}], "a": {"c": [], "": "é"}});
-        assert_eq!(Stored::of(&value).to_value(), value);
-        assert_eq!(Stored::of(&value).get("a").and_then(|a| a.get("")).and_then(Stored::as_str), Some("é"));
-        assert_eq!(Stored::of(&value).get("b").and_then(Stored::as_list).map(<[_]>::len), Some(6));
+        assert_eq!(Stored::from_value(&value).to_value(), value);
+        assert_eq!(
+            Stored::from_value(&value).get("a").and_then(|a| a.get("")).and_then(Stored::as_str),
+            Some("é")
+        );
+        assert_eq!(Stored::from_value(&value).get("b").and_then(Stored::as_list).map(<[_]>::len), Some(6));
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn check(object: &Value, reading: ObjectReading) -> Vec<Finding> {
     // Fields missing from a partial object are in the rest of it, unless it explicitly sets nothing.
     if matches!(reading, ObjectReading::Manifest | ObjectReading::Inside)
         && found.iter().any(|finding| finding.rule == API_SERVER)
-        && Workload::of(object).is_some_and(|workload| workload.is_partial())
+        && Workload::from_object(object).is_some_and(|workload| workload.is_partial())
     {
         found.retain_mut(|finding| {
             finding.rule != API_SERVER || super::keep_items(finding, object, &mut super::is_empty_at)

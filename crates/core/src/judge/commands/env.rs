@@ -64,7 +64,7 @@ const MAX_NAME_BYTES: usize = 256;
 impl<'a> Environment<'a> {
     /// Returns the variables of a container, with those of the kind's controller, which come last and win
     /// (docs/internals/training.md#variables-from-controllers).
-    pub(super) fn of(container: &Part<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
+    pub(super) fn new(container: &Part<'a>, added: Option<&Added>, room: &Rc<Room>) -> Self {
         let is_open = added.is_none() || !container.get("envFrom").values().is_empty();
         Self {
             items: container.get("env").values(),

@@ -86,7 +86,7 @@ pub(crate) struct Launch<'c> {
 impl<'c> Launch<'c> {
     /// Reads a command as that of a launcher.
     #[must_use]
-    pub(crate) fn of(command: &'c Command) -> Option<Self> {
+    pub(crate) fn from_command(command: &'c Command) -> Option<Self> {
         let words = command.words.as_slice();
         let (launcher, own) = recognise(&command.program, words)?;
         let table = TABLES.iter().find(|table| table.launchers.contains(&launcher))?;

@@ -145,7 +145,7 @@ impl<'o> Outer<'o, '_> {
         }
         let assigned = self.assigned.get_or_init(|| {
             let lookup = |name: &str| (self.lookup)(name);
-            let mut variables = Variables::of(&lookup);
+            let mut variables = Variables::new(&lookup);
             // A script that cannot be read does not contain another one.
             let _: Result<_, _> = shell::read(self.script, &mut variables, &mut |_| ());
             variables.assigned()
@@ -282,7 +282,7 @@ impl<'e> Stream<'e, '_> {
             around: Some(outer),
         };
         let mut current = CurrentScript::default();
-        let end = shell::read(text, &mut Variables::of(&known), &mut |simple| {
+        let end = shell::read(text, &mut Variables::new(&known), &mut |simple| {
             self.take(simple, &mut current, (item, span), &inner);
         });
         let end = end.ok()?;
@@ -328,7 +328,7 @@ impl<'e> Stream<'e, '_> {
         current.follows = is_named && index.is_some();
         current.gap = match index {
             Some(_) => Gap::None,
-            None => current.gap.max(Gap::of(is_idle, simple)),
+            None => current.gap.max(Gap::new(is_idle, simple)),
         };
         self.left_out |= index.is_none();
         if simple.heads_loop {
@@ -372,7 +372,7 @@ impl Coming<'_, '_> {
 
 impl Gap {
     /// Returns the gap that is left by a command.
-    fn of(is_idle: bool, simple: &Simple<'_>) -> Self {
+    fn new(is_idle: bool, simple: &Simple<'_>) -> Self {
         let is_plain = simple.place.depth == 0 && matches!(simple.after, After::End | After::Next);
         match (is_idle, is_plain) {
             (true, true) => Self::Quiet,

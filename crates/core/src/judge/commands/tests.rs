@@ -15,8 +15,8 @@ fn with<T>(container: &Value, read: impl FnOnce(&CommandLine<'_>) -> T) -> T {
         "apiVersion": "batch/v1", "kind": "Job",
         "spec": {"completionMode": "Indexed", "template": {"spec": {"containers": [container]}}},
     });
-    let workload = Workload::of(&job).expect("a Job");
-    let commands = PodCommands::of(&workload, &workload.pods[0], &std::rc::Rc::default());
+    let workload = Workload::from_object(&job).expect("a Job");
+    let commands = PodCommands::new(&workload, &workload.pods[0], &std::rc::Rc::default());
     read(&commands.containers[0])
 }
 
@@ -188,9 +188,9 @@ fn the_training_operator_tells_the_number_of_nodes() {
         job
     };
     let of_worker = |job: &Value| {
-        let workload = Workload::of(job).expect("a PyTorchJob");
+        let workload = Workload::from_object(job).expect("a PyTorchJob");
         let index = workload.pods.iter().position(|pod| pod.role() == Some("Worker")).expect("a worker");
-        let commands = PodCommands::of(&workload, &workload.pods[index], &std::rc::Rc::default());
+        let commands = PodCommands::new(&workload, &workload.pods[index], &std::rc::Rc::default());
         shown(&commands.containers[0])
     };
     let master = json!({"Master": {"template": {"spec": {"containers": [{"name": "pytorch"}]}}}});
@@ -233,8 +233,8 @@ fn with_all<T>(containers: &Value, read: impl FnOnce(&PodCommands<'_>) -> T) -> 
         "apiVersion": "batch/v1", "kind": "Job",
         "spec": {"template": {"spec": {"containers": containers}}},
     });
-    let workload = Workload::of(&job).expect("a Job");
-    read(&PodCommands::of(&workload, &workload.pods[0], &std::rc::Rc::default()))
+    let workload = Workload::from_object(&job).expect("a Job");
+    read(&PodCommands::new(&workload, &workload.pods[0], &std::rc::Rc::default()))
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl ItemSet {
                 Some((at, more)) if *at == first => *more += 1,
                 Some(_) => return self.begin(first, item),
             }
-            self.last[first] = KeptStep::of(item[first]);
+            self.last[first] = KeptStep::new(item[first]);
             return;
         }
         self.begin(first, item);
@@ -98,7 +98,7 @@ impl ItemSet {
             }
         }
         self.last.truncate(shared);
-        self.last.extend(item[shared..].iter().copied().map(KeptStep::of));
+        self.last.extend(item[shared..].iter().copied().map(KeptStep::new));
     }
 
     pub(super) fn close(&mut self) {
@@ -147,7 +147,7 @@ impl ItemSet {
 }
 
 impl Items {
-    pub(super) fn of(item: &[ItemStep<'_>]) -> Self {
+    pub(super) fn new(item: &[ItemStep<'_>]) -> Self {
         let mut set = ItemSet::default();
         set.push(item);
         Self { count: 1, fixed: item.len(), set, ..Self::default() }

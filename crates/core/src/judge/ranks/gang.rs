@@ -52,15 +52,15 @@ fn sort(launcher: Launcher) -> usize {
 pub(super) struct Gangs(Vec<[Option<Rc<Gang>>; SORTS]>);
 
 impl Gangs {
-    pub(super) fn of(workload: &Workload<'_>, launches: &[Vec<Vec<Launch<'_>>>]) -> Self {
+    pub(super) fn new(workload: &Workload<'_>, launches: &[Vec<Vec<Launch<'_>>>]) -> Self {
         let pods: Vec<Option<GangPods>> =
-            workload.pods.iter().map(|pod| GangPods::of(workload, pod)).collect();
+            workload.pods.iter().map(|pod| GangPods::new(workload, pod)).collect();
         // For each template, the number of containers that certainly start each sort.
         let runs: Vec<[usize; SORTS]> = launches.iter().map(|containers| certain(containers)).collect();
         let mut gangs: Vec<[Option<Rc<Gang>>; SORTS]> =
             (0..pods.len()).map(|_| [const { None }; SORTS]).collect();
         for sort in 0..SORTS {
-            let total = Total::of(&pods, &runs, sort);
+            let total = Total::new(&pods, &runs, sort);
             for (index, form) in workload.pods.iter().map(|pod| pod.form).enumerate() {
                 meter::spend(1);
                 if let (Some(total), Some(own), 1) = (&total, &pods[index], runs[index][sort]) {
@@ -112,7 +112,7 @@ struct Total {
 
 impl Total {
     /// Adds up the pods that run a sort of launcher, and those that may; nothing if a number is unknown.
-    fn of(pods: &[Option<GangPods>], runs: &[[usize; SORTS]], sort: usize) -> Option<Self> {
+    fn new(pods: &[Option<GangPods>], runs: &[[usize; SORTS]], sort: usize) -> Option<Self> {
         let mut total = Self { least: 0, most: 0, said_by: Vec::new(), elastic: None };
         for (pods, runs) in pods.iter().zip(runs) {
             meter::spend(1);
@@ -132,12 +132,12 @@ impl Total {
 
 /// Returns how many pods a template has, if that is known.
 pub(super) fn count(workload: &Workload<'_>, pod: &PodTemplate<'_>) -> Option<i64> {
-    GangPods::of(workload, pod).map(|pods| pods.count)
+    GangPods::new(workload, pod).map(|pods| pods.count)
 }
 
 impl GangPods {
     /// Returns the pods of a template, if their number is known.
-    fn of(workload: &Workload<'_>, pod: &PodTemplate<'_>) -> Option<Self> {
+    fn new(workload: &Workload<'_>, pod: &PodTemplate<'_>) -> Option<Self> {
         let fields = ["replicas", "parallelism", "completions"];
         let around = pod.entry.iter().map(|entry| &entry.part).chain([&pod.around]);
         // A template engine leaves `null` where it has no value.

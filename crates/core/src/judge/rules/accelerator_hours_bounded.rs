@@ -141,9 +141,9 @@ pub(super) fn rule() -> Rule {
 /// Returns what a job holds, and the team that the first of the policy's labels names.
 fn holding<'a>(workload: &Workload<'a>, settings: &Effective) -> Option<Holding<'a>> {
     // Most objects hold nothing, and need no settings.
-    let cost = Cost::of(workload, false)?;
+    let cost = Cost::from_workload(workload, false)?;
     let kueue = settings.flag(&kueue::RUNS);
-    let cost = if kueue { Cost::of(workload, true).unwrap_or(cost) } else { cost };
+    let cost = if kueue { Cost::from_workload(workload, true).unwrap_or(cost) } else { cost };
     let named = |key: &str| {
         let mut values = workload.labels().filter_map(|labels| labels.value?.get(key)?.as_str());
         values.find(|value| !value.is_empty() && !is_placeholder(value))
@@ -157,7 +157,7 @@ const MANY: i64 = 8;
 /// Returns the hours of a workload; the maximum value if they have no limit.
 fn hours(workload: &Workload<'_>) -> i64 {
     let hours = |cost: Cost| cost.hours().and_then(|hours| i64::try_from(hours).ok()).unwrap_or(i64::MAX);
-    Cost::of(workload, false).map_or(0, hours)
+    Cost::from_workload(workload, false).map_or(0, hours)
 }
 
 fn check(cx: &mut Cx<'_>) {
@@ -165,7 +165,7 @@ fn check(cx: &mut Cx<'_>) {
     if cx.partial {
         return;
     }
-    let Some(cost) = Cost::of(cx.workload, cx.flag(&kueue::RUNS)) else { return };
+    let Some(cost) = Cost::from_workload(cx.workload, cx.flag(&kueue::RUNS)) else { return };
     let hours = cost.hours();
     let most = u64::try_from(cx.number(&MAXIMUM)).ok().filter(|most| *most > 0);
     // A denial needs known values.

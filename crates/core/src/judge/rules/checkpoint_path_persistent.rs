@@ -245,7 +245,7 @@ fn judge(
             FileFate::Kept | FileFate::Unknown => return,
             FileFate::Read => continue,
             FileFate::OfContainer | FileFate::OfPod(_)
-                if saved.iter().any(|from| from.may_overlap(&PathSteps::of(&directory.value))) =>
+                if saved.iter().any(|from| from.may_overlap(&PathSteps::new(&directory.value))) =>
             {
                 return;
             }

@@ -195,12 +195,12 @@ fn check(cx: &mut Cx<'_>) {
         }
     }
     if cx.workload.kind.runs_in.is_none() {
-        return check_all(cx, &Scene::of(cx.workload, cx.reading, None));
+        return check_all(cx, &Scene::new(cx.workload, cx.reading, None));
     }
     let Some(joined) = Joined::find(cx.facts(), cx.request.namespace, cx.workload) else { return };
     if let Some(workload) = joined.workload() {
-        let reading = WorkloadReading::of(&workload);
-        check_all(cx, &Scene::of(&workload, &reading, Some(&joined)));
+        let reading = WorkloadReading::from_workload(&workload);
+        check_all(cx, &Scene::new(&workload, &reading, Some(&joined)));
     }
 }
 

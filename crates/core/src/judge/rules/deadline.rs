@@ -259,7 +259,7 @@ fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempt
     let field = run.limits.get(FIELD);
     let maximum = Some(cx.number(&MAXIMUM)).filter(|most| *most > 0);
     let is_short = |seconds: i64| maximum.is_none_or(|most| seconds <= most);
-    let kueue = Kueue::of(cx.workload, run, cx.flag(&kueue::RUNS));
+    let kueue = Kueue::new(cx.workload, run, cx.flag(&kueue::RUNS));
     let bound_by_kueue = matches!(kueue, Some(Kueue { seconds: Ok(seconds), .. }) if is_short(seconds));
     match field.int() {
         Field::Set(value) if value <= 0 || value > MAX_SECONDS => {

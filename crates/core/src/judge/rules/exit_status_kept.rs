@@ -120,7 +120,7 @@ fn check(cx: &mut Cx<'_>) {
                 let item = line.shells[at].item;
                 let text = match known {
                     Some(text @ Outermost { item: same, .. }) if same == item => text,
-                    _ => Outermost::of(line, item),
+                    _ => Outermost::new(line, item),
                 };
                 known = Some(text);
                 in_script(cx, line, (at, text), own, &mut pipelines);
@@ -142,7 +142,7 @@ struct Outermost<'s> {
 }
 
 impl<'s> Outermost<'s> {
-    fn of(line: &'s CommandLine<'_>, item: usize) -> Self {
+    fn new(line: &'s CommandLine<'_>, item: usize) -> Self {
         let script = line.argv.get(item).map_or("", |item| &*item.text);
         meter::spend_text(script);
         let has = |part: &str| memchr::memmem::find(script.as_bytes(), part.as_bytes()).is_some();
@@ -200,8 +200,8 @@ fn in_script(
                 let is_last = relies || next.after == After::End || rest.len() == 1;
                 let option = if is_last { "set -o pipefail" } else { "set -eo pipefail" };
                 let counts =
-                    if copies { "the script goes on with what follows" } else { "that of `tee` counts" };
-                let message = format!("the status of {} is lost: {counts}", quoted(&command.words));
+                    if copies { "the script goes on" } else { "the pipeline returns that of `tee`" };
+                let message = format!("the exit status of {} is lost: {counts}", quoted(&command.words));
                 let finding = cx.report(&line.place(program), message);
                 finding.at(line.part(program));
                 if matches!(shell.name, "bash" | "zsh") {
@@ -211,7 +211,7 @@ fn in_script(
                     }
                 } else {
                     finding
-                        .help(format!("start the script by `bash` with `{option}`, which `sh` may not know"));
+                        .help(format!("run the script with `bash` and `{option}`; `sh` may lack `pipefail`"));
                 }
             }
             After::Or if matches!(next.program.as_str(), "true" | ":" | "echo") && next.place.depth == 0 => {

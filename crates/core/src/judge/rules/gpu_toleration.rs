@@ -170,7 +170,7 @@ pub(super) fn rule() -> Rule {
 
 fn check(cx: &mut Cx<'_>) {
     let taints: Vec<(&str, &str)> = cx.mapping(&TAINTS).collect();
-    let platform = Platform::of(cx);
+    let platform = Platform::new(cx);
     let mut author = None;
     for pod in &cx.workload.pods {
         check_pod(cx, pod, (&taints, platform), &mut author);
@@ -213,7 +213,7 @@ fn check_pod<'a>(
         }
     }
     if !uncovered.is_empty() {
-        let room = author.get_or_insert_with(|| Author::of(cx)).room_in(
+        let room = author.get_or_insert_with(|| Author::new(cx)).room_in(
             pod,
             &tolerations,
             cx.request.old,
@@ -240,7 +240,7 @@ struct Author<'a> {
 }
 
 impl<'a> Author<'a> {
-    fn of(cx: &Cx<'a>) -> Self {
+    fn new(cx: &Cx<'a>) -> Self {
         let workload = cx.workload;
         let ours = cx.flag(&OWN_LISTS);
         // An object with a generated name can only be created.
@@ -412,7 +412,7 @@ fn report_uncovered(
 /// nothing else in the pod template.
 fn restore(cx: &Cx<'_>) -> Vec<Op> {
     let Some(old) = cx.request.old else { return Vec::new() };
-    let change = TemplateChange::of(cx, old);
+    let change = TemplateChange::new(cx, old);
     let mut ops = Vec::new();
     for pod in &cx.workload.pods {
         let Some((before, after)) = pod.template.pointer.find(old).zip(pod.template.value) else { continue };
@@ -440,7 +440,7 @@ fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
 
 /// Tells whether the old object was applied: its author may then have written the tolerations.
 fn was_applied(old: &Value) -> bool {
-    Workload::of(old).is_some_and(|old| appliers::applied_again(&old).is_some())
+    Workload::from_object(old).is_some_and(|old| appliers::applied_again(&old).is_some())
 }
 
 /// How far an UPDATE is free to change pod templates.
@@ -454,7 +454,7 @@ enum TemplateChange<'a> {
 }
 
 impl<'a> TemplateChange<'a> {
-    fn of(cx: &Cx<'a>, old: &Value) -> Self {
+    fn new(cx: &Cx<'a>, old: &Value) -> Self {
         let is =
             |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool) == Some(true);
         let suspended = |object: &Value| is(object, "/spec/suspend") || is(object, "/spec/runPolicy/suspend");
@@ -711,7 +711,7 @@ use crate::judge::verdict::Verdict;
     fn what_an_apply_takes_out_of_a_running_job_comes_back_whatever_the_policy_says() {
         let (was, is) =
             (job(&json!({}), &json!([own(), toleration("accelerator")])), job(&json!({}), &json!([own()])));
-        let place = Pointer::of(&["spec", "template", "spec", "tolerations"]);
+        let place = Pointer::new(&["spec", "template", "spec", "tolerations"]);
         let again = [Op::Add(&place / 1_usize, toleration("accelerator"))];
         for policy in [
             "{action: fill}",

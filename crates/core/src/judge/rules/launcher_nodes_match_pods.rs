@@ -215,7 +215,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &LauncherN
             !is_written
                 && (own
                     || !is_gang
-                    || started.told.names(TextTopic::Accelerate)
+                    || started.hints.names(TextTopic::Accelerate)
                     || !started.setting("nnodes", "PET_NNODES").is_absent())
         }
         Launcher::DeepSpeed => is_local && has_hosts(started),
@@ -250,7 +250,7 @@ fn copies(cx: &mut Cx<'_>, started: &Started<'_>, gang: &Gang, nodes: &LauncherN
             gang.least
         )
     });
-    if !is_meant && started.told.names(TextTopic::Index) {
+    if !is_meant && started.hints.names(TextTopic::Index) {
         finding.at_most(Level::Note);
     }
 }
@@ -261,7 +261,7 @@ fn has_address(started: &Started<'_>) -> bool {
         LauncherSetting::Option(_, address) => address.is_none_or(|address| !is_here(address)),
         _ => false,
     };
-    started.told.names(TextTopic::Master)
+    started.hints.names(TextTopic::Master)
         || started.is_added("MASTER_ADDR")
         || ["master_addr", "rdzv_endpoint", "main_process_ip"].iter().any(|option| other(option))
 }
@@ -270,7 +270,7 @@ fn has_address(started: &Started<'_>) -> bool {
 fn has_hosts(started: &Started<'_>) -> bool {
     let mounts = started.line.container.part.get("volumeMounts");
     let is_job = |path: &str| path == "/" || path == "/job" || path.starts_with("/job/");
-    started.told.names(TextTopic::Hostfile)
+    started.hints.names(TextTopic::Hostfile)
         || !started.option("launcher").is_absent()
         || !started.option("no_ssh").is_absent()
         || mounts.items().any(|mount| mount.get("mountPath").text().set().is_none_or(is_job))

@@ -142,7 +142,7 @@ fn standalone<'s>(started: &'s Started<'_>, gang: &Gang) -> Option<Option<Wrong<
     let LauncherSetting::Option(given, _) = &by else { return if by.is_absent() { None } else { Some(None) } };
     let other = |option, variable| matches!(started.setting(option, variable), LauncherSetting::Option(..));
     let several = started.nodes().is_some_and(|nodes| nodes.most > 1);
-    let has_master = started.told.names(TextTopic::Master) || started.is_added("MASTER_ADDR");
+    let has_master = started.hints.names(TextTopic::Master) || started.is_added("MASTER_ADDR");
     let meets = other("rdzv_endpoint", "") || other("master_addr", "") || has_master;
     if !several && !meets {
         return Some(None);

@@ -229,7 +229,7 @@ fn processes(launch: &Launch<'_>, line: &CommandLine<'_>) -> Option<bool> {
 /// Returns the flag with the number of DataLoader workers, if it is above zero.
 fn workers(command: &Command) -> Option<(&Token, String)> {
     let trains = |launch: Launch<'_>| !matches!(launch.launcher, Launcher::Mpi | Launcher::Ray);
-    let flags = if Launch::of(command).is_some_and(trains) { &WORKERS[..] } else { &WORKERS[..2] };
+    let flags = if Launch::from_command(command).is_some_and(trains) { &WORKERS[..] } else { &WORKERS[..2] };
     command.words.iter().enumerate().skip(1).find_map(|(at, token)| {
         meter::spend(1);
         let text = token.word.text.as_str();

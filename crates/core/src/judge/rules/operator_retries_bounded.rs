@@ -121,7 +121,7 @@ struct Roles<'a> {
 }
 
 impl<'a> Roles<'a> {
-    fn of(workload: &Workload<'a>, retries: Retries) -> Self {
+    fn new(workload: &Workload<'a>, retries: Retries) -> Self {
         let mut roles = Self::default();
         for pod in workload.pods.iter().filter(|pod| pod.around.is_mapping()) {
             let role = pod.role().unwrap_or_default();
@@ -147,7 +147,7 @@ fn check(cx: &mut Cx<'_>) {
     if labels.get(KUEUE_MAX_EXEC_TIME).is_set() {
         return;
     }
-    let roles = Roles::of(workload, retries);
+    let roles = Roles::new(workload, retries);
     let field = workload.limits.get(retries.field);
     let has_deadline = workload.limits.get("activeDeadlineSeconds").is_set();
     let holds = workload.pods.iter().any(PodTemplate::holds_accelerators);

@@ -421,7 +421,7 @@ mod tests {
         let again = restored(&policy, &migrated, "TerminatingOrFailed");
         assert_eq!(
             again,
-            [Op::Replace(crate::text::pointer::Pointer::of(&["spec", FIELD]), "Failed".into())]
+            [Op::Replace(crate::text::pointer::Pointer::new(&["spec", FIELD]), "Failed".into())]
         );
         assert_eq!(restored(&policy, &migrated, "Failed"), []);
 

@@ -134,7 +134,7 @@ struct Devices<'a> {
 }
 
 fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
-    let Some((count, place, resource)) = &started.told.accelerators else { return };
+    let Some((count, place, resource)) = &started.hints.accelerators else { return };
     let devices = Devices { count: *count, place, resource };
     let (by, factor) = match started.launch.launcher {
         Launcher::Accelerate => {
@@ -143,7 +143,7 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
             let is_said = started.option("config_file").is_absent() || machines.is_given();
             let machines = if machines.is_absent() { Some(1) } else { machines.number() };
             let is_known = is_said
-                && !started.told.names(TextTopic::Accelerate)
+                && !started.hints.names(TextTopic::Accelerate)
                 && ["cpu", "tpu"].iter().all(|option| started.option(option).is_absent());
             let Some(machines) = machines.filter(|machines| is_known && *machines > 0) else { return };
             (started.option("num_processes"), machines)
@@ -176,8 +176,8 @@ fn in_pod(cx: &mut Cx<'_>, started: &Started<'_>, is_said: &Cell<bool>) {
 /// Tells whether accelerators are certainly left over.
 fn is_idle(started: &Started<'_>, processes: i64) -> bool {
     started.is_alone
-        && !started.told.names(TextTopic::Devices)
-        && (processes > 1 || !started.told.names(TextTopic::OneProcess))
+        && !started.hints.names(TextTopic::Devices)
+        && (processes > 1 || !started.hints.names(TextTopic::OneProcess))
 }
 
 fn report(
@@ -278,7 +278,7 @@ fn on_hosts(
     if !is_open_mpi
         || started.pod.role() != Some(hosts.launcher)
         || other.is_some_and(|other| other.text().set() != Some("OpenMPI"))
-        || started.told.names(TextTopic::Oversubscribes)
+        || started.hints.names(TextTopic::Oversubscribes)
         || ["hostfile", "machinefile", "host", "H", "hosts", "tune"]
             .iter()
             .any(|option| !started.option(option).is_absent())
@@ -321,7 +321,7 @@ fn on_hosts(
     let devices = each.saturating_mul(workers);
     if processes < devices
         && started.is_alone
-        && !started.told.names(TextTopic::Devices)
+        && !started.hints.names(TextTopic::Devices)
         && is_the_program(started)
     {
         let message = format!(
@@ -347,5 +347,5 @@ fn worker_devices<'a>(worker: &PodTemplate<'a>) -> Option<(i64, &'a str)> {
 fn is_the_program(started: &Started<'_>) -> bool {
     let mut words = started.launch.started.iter().filter_map(Token::known);
     let program = words.next().map(base_name);
-    program.is_some_and(|program| program.starts_with("python")) && !started.told.names(TextTopic::OneProcess)
+    program.is_some_and(|program| program.starts_with("python")) && !started.hints.names(TextTopic::OneProcess)
 }

@@ -85,7 +85,7 @@ fn check(cx: &mut Cx<'_>) {
     // Kueue queues a wrapper, not what is inside.
     let queued = match &cx.workload.inside {
         None => cx.workload.object.at(cx.workload.kind.run_metadata),
-        Some(wrapper) => match wrapper.value.and_then(Kind::of).filter(|kind| kind.queued_by_kueue) {
+        Some(wrapper) => match wrapper.value.and_then(Kind::from_object).filter(|kind| kind.queued_by_kueue) {
             Some(kind) => wrapper.at(kind.run_metadata),
             None => return,
         },

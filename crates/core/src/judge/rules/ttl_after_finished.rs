@@ -205,7 +205,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     if !field.int().is_unset() {
         return;
     }
-    let kept = workload.kind.history.map(|history| KeptRuns::of(&workload.object.at(history.at), history));
+    let kept = workload.kind.history.map(|history| KeptRuns::new(&workload.object.at(history.at), history));
     if kept == Some(KeptRuns { successful: Some(0), failed: Some(0) }) {
         return;
     }
@@ -299,7 +299,7 @@ struct KeptRuns {
 }
 
 impl KeptRuns {
-    fn of(around: &Part<'_>, history: History) -> Self {
+    fn new(around: &Part<'_>, history: History) -> Self {
         let limit = |field, default| around.get(field).int().or_default(default);
         Self {
             successful: limit("successfulJobsHistoryLimit", history.successful),

@@ -98,7 +98,7 @@ impl<'s> Around<'s> {
     fn ends(&self, text: &str, depth: usize) -> TrapAction {
         let mut reading = ActionReading::new(self, text, depth);
         let nothing = |_: &str| None;
-        match shell::read(text, &mut Variables::of(&nothing), &mut |simple| reading.take(simple)) {
+        match shell::read(text, &mut Variables::new(&nothing), &mut |simple| reading.take(simple)) {
             Ok(end) if !end.is_cut => reading.end(),
             _ => TrapAction::Unknown,
         }
@@ -317,7 +317,7 @@ fn body<'s>(name: &str, script: &'s str) -> Option<&'s str> {
 pub(super) fn only_waits(body: &str) -> bool {
     let (mut commands, mut waits) = (0, false);
     let nothing = |_: &str| None;
-    let read = shell::read(body, &mut Variables::of(&nothing), &mut |simple| {
+    let read = shell::read(body, &mut Variables::new(&nothing), &mut |simple| {
         commands += 1;
         let is_plain = simple.place.depth == 0 && matches!(simple.after, After::End | After::Next);
         waits = is_plain && simple.words.first().and_then(|word| word.known()) == Some("wait");

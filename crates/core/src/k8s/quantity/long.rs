@@ -55,7 +55,7 @@ impl Long {
         }
         let limit = Self {
             negative: false,
-            digits: Digits::of(i64::MAX.unsigned_abs()),
+            digits: Digits::new(i64::MAX.unsigned_abs()),
             exponent: -self.scale,
             scale: self.scale,
         };
@@ -71,7 +71,7 @@ impl Long {
 
     /// Formats the amount with a binary suffix; nothing if it is below 1024 or has a fraction.
     pub(super) fn in_binary(&self) -> Option<String> {
-        let kibi = Self { negative: false, digits: Digits::of(1024), exponent: 0, scale: 0 };
+        let kibi = Self { negative: false, digits: Digits::new(1024), exponent: 0, scale: 0 };
         let significant = i64::try_from(self.digits.significant().len()).ok()?;
         let fraction = i64::try_from(self.digits.0.len()).ok()? - significant + self.exponent < 0;
         if fraction || self.cmp_magnitude(&kibi) == Ordering::Less {
@@ -124,7 +124,7 @@ fn signed(negative: bool, low: u64) -> i64 {
 pub(super) struct Digits(pub(super) Vec<u8>);
 
 impl Digits {
-    pub(super) fn of(number: u64) -> Self {
+    pub(super) fn new(number: u64) -> Self {
         let mut digits = Self(number.to_string().bytes().map(|byte| byte - b'0').collect());
         digits.trim_leading();
         digits

@@ -52,7 +52,7 @@ fn lacking() -> Value {
 /// Predicts the result of a Job under the policy of the cluster.
 fn predicted(policy: &Policy, observed: &Observed, object: &Value) -> Expected {
     let namespace = observed.place.canary_namespace.as_str();
-    Expected::of(&dry_run::answer(
+    Expected::from_answer(&dry_run::answer(
         policy,
         &NoFacts,
         &Question { object, old: None, namespace, strict: false, today: Some(observed.today) },

@@ -285,7 +285,7 @@ fn a_key_is_renamed_where_it_stands() {
     assert!(matches!(try_make(merged, &ops), Err(Withheld::Shared(_))));
     check(
         "a: 1\nwrong: 1\n",
-        &[Op::Add(Pointer::of(&["right"]), json!(2)), Op::Remove(Pointer::of(&["wrong"]))],
+        &[Op::Add(Pointer::new(&["right"]), json!(2)), Op::Remove(Pointer::new(&["wrong"]))],
         "a: 1\nright: 2\n",
     );
 }
@@ -347,7 +347,7 @@ fn what_an_item_is_called_comes_first() {
 #[test]
 fn several_changes_make_one_edit_each() {
     let source = "spec:\n  template:\n    spec:\n      containers: []\n# end\n";
-    let spec = Pointer::of(&["spec"]);
+    let spec = Pointer::new(&["spec"]);
     let ops = [
         Op::Add(&spec / "activeDeadlineSeconds", json!(3600)),
         Op::Add(&spec / "ttlSecondsAfterFinished", json!(86400)),
@@ -364,10 +364,10 @@ fn several_changes_make_one_edit_each() {
 #[test]
 fn edits_speak_of_the_whole_source() {
     let source = "a: 1\n---\n# second\nb: 1\n---\nc: 1\n";
-    let edits = edit(source.as_bytes(), &at(source, 1), &[Op::Add(Pointer::of(&["x"]), json!(2))]).unwrap();
+    let edits = edit(source.as_bytes(), &at(source, 1), &[Op::Add(Pointer::new(&["x"]), json!(2))]).unwrap();
     assert_eq!(edits, [Edit { span: 22..22, text: "\nx: 2".into() }]);
     let source = "{\"a\":1}\n{\"b\":1}\n";
-    let edits = edit(source.as_bytes(), &at(source, 1), &[Op::Remove(Pointer::of(&["b"]))]).unwrap();
+    let edits = edit(source.as_bytes(), &at(source, 1), &[Op::Remove(Pointer::new(&["b"]))]).unwrap();
     assert_eq!(edits, [Edit { span: 8..15, text: "{}".into() }]);
 }
 

@@ -17,7 +17,7 @@ pub(super) fn of_schema<'a>(schema: &'static Schema, id: Id, value: &mut Stored<
             for (name, default) in &fields.defaults {
                 // `null` is dropped before defaults are set.
                 if entries.get(name).is_none_or(Stored::is_null) {
-                    entries.insert(&**name, Stored::of(default));
+                    entries.insert(&**name, Stored::from_value(default));
                 }
             }
             for name in fields.names() {

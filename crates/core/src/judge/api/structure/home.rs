@@ -18,7 +18,7 @@ impl StructureWalk<'_> {
         if fields.get("limits").is_some() && (key.contains('/') || key == "cpu" || key == "memory") {
             return Some(parent.key("limits"));
         }
-        let kind = Kind::of(self.object)?;
+        let kind = Kind::from_object(self.object)?;
         let mut names: Vec<&'static str> = kind.paths().flatten().copied().collect();
         names.extend(["template", "containers", "securityContext"]);
         names.sort_unstable();
@@ -108,7 +108,7 @@ impl StructureWalk<'_> {
                 let next = self.one_inside(&at, parent).unwrap_or(&at / 0);
                 self.levels((kind, names), parent, *item, next, out);
             }
-            SchemaShape::Map(item) if kind.roles().is_some_and(|roles| at == Pointer::of(roles)) => {
+            SchemaShape::Map(item) if kind.roles().is_some_and(|roles| at == Pointer::new(roles)) => {
                 if let Some(next) = self.one_inside(&at, parent) {
                     self.levels((kind, names), parent, *item, next, out);
                 }

@@ -23,8 +23,9 @@ impl StructureWalk<'_> {
         if is_metadata || self.reading == (ObjectReading::Body { strict: true }) {
             return None;
         }
-        let release =
-            Kind::of(self.object).map(|kind| kind.schema_of).filter(|release| !release.is_empty())?;
+        let release = Kind::from_object(self.object)
+            .map(|kind| kind.schema_of)
+            .filter(|release| !release.is_empty())?;
         let lacks = format!("unknown field `{}`: {release} does not have it", short(key));
         let message = match self.reading {
             ObjectReading::Manifest | ObjectReading::Body { strict: true } => {
@@ -39,11 +40,12 @@ impl StructureWalk<'_> {
 
     /// Reports fields of a manifest that only earlier releases of the operator have.
     pub(super) fn older_fields(&mut self) {
-        let Some(kind) = Kind::of(self.object).filter(|_| self.reading == ObjectReading::Manifest) else {
+        let Some(kind) = Kind::from_object(self.object).filter(|_| self.reading == ObjectReading::Manifest)
+        else {
             return;
         };
         for (path, help) in kind.older_fields {
-            let at = Pointer::of(path);
+            let at = Pointer::new(path);
             if at.find(self.object).is_some()
                 && let Some((level, message)) = self.of_release(path.last().unwrap_or(&""), &at)
             {

@@ -308,7 +308,7 @@ fn custom_resources_lack_what_their_schema_requires() {
     .expect("a fix");
     assert_eq!(
         moved.ops[0],
-        Op::Add(Pointer::of(&["spec", "runPolicy"]), json!({"activeDeadlineSeconds": 5}))
+        Op::Add(Pointer::new(&["spec", "runPolicy"]), json!({"activeDeadlineSeconds": 5}))
     );
     assert!(
         found[1].contains("it belongs at `spec.pytorchReplicaSpecs[Worker].template.spec.containers[0]`"),

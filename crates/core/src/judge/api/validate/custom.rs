@@ -127,7 +127,7 @@ mod tests {
     fn said(spec: &Value) -> Vec<String> {
         let object = json!({"spec": spec});
         let mut causes = Causes::default();
-        check(Kind::PY_TORCH_JOB, &ObjectPart::root(&Stored::of(&object)), &mut causes);
+        check(Kind::PY_TORCH_JOB, &ObjectPart::root(&Stored::from_value(&object)), &mut causes);
         causes.into_vec().iter().map(|cause| format!("{}: {}", cause.path, cause.message)).collect()
     }
 

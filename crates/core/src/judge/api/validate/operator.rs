@@ -169,7 +169,7 @@ mod tests {
     use crate::text::value::{Value, json};
 
     fn said(object: &Value) -> Vec<String> {
-        refusals(&Stored::of(object))
+        refusals(&Stored::from_value(object))
             .into_iter()
             .map(|cause| format!("{}: {}", cause.path, cause.message))
             .collect()

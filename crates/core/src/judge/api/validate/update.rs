@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn refusals(object: &Value, old: &Value) -> Vec<Cause> {
-        validate_update(&Stored::of(object), &Stored::of(old))
+        validate_update(&Stored::from_value(object), &Stored::from_value(old))
     }
 
     /// Returns why an object, changed by one patch, may not be changed further by another: `field: message`.

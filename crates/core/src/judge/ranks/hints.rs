@@ -10,7 +10,7 @@ use crate::text::value::Value;
 
 /// Hints from a container's arguments and environment.
 #[derive(Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct EnvironmentHints<'a> {
     /// Whether a script reads another file, so that it may have any variable.
     pub(crate) reads_more: bool,
     /// The accelerators that each process has to itself: their number, where it is written, and their name.
@@ -47,8 +47,8 @@ pub(crate) enum TextTopic {
 
 const TOPICS: usize = 8;
 
-impl<'a> Told<'a> {
-    pub(super) fn of(workload: &Workload<'_>, line: &CommandLine<'a>) -> Self {
+impl<'a> EnvironmentHints<'a> {
+    pub(super) fn new(workload: &Workload<'_>, line: &CommandLine<'a>) -> Self {
         let container = &line.container.part;
         let mut texts = String::new();
         for item in &line.argv {
