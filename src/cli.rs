@@ -26,6 +26,7 @@ pub mod say;
 #[cfg(feature = "serve")]
 pub mod serve;
 mod settings;
+pub mod simulate;
 pub mod topics;
 
 use std::path::{Path, PathBuf};

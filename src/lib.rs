@@ -16,7 +16,7 @@
 pub mod cli;
 pub mod local;
 pub mod policies;
-pub use jobgate_core::{admission, judge, k8s, kinds, text};
+pub use jobgate_core::{admission, controllers, judge, k8s, kinds, text};
 pub use jobgate_report as report;
 #[cfg(feature = "serve")]
 pub use {jobgate_cluster as cluster, jobgate_serve as serve};

@@ -55,7 +55,11 @@ fn main() -> ExitCode {
     // If that fails, all go on, but only a server reports it, since it runs for longer.
     #[cfg(unix)]
     match &args.command {
-        Command::Lint(_) | Command::Lsp(_) | Command::DryRun(_) | Command::Review(_) => {
+        Command::Lint(_)
+        | Command::Lsp(_)
+        | Command::DryRun(_)
+        | Command::Review(_)
+        | Command::Simulate(_) => {
             drop(give_memory_back());
         }
         #[cfg(feature = "serve")]
@@ -95,6 +99,7 @@ fn run(args: &Cli) -> anyhow::Result<Exit> {
         #[cfg(feature = "serve")]
         Command::Serve(args) => cli::serve::run(args, &mut out)?,
         Command::Review(args) => cli::review::command(args, &mut out)?,
+        Command::Simulate(args) => cli::simulate::command(args, &mut out)?,
         Command::Explain { rule } => cli::explain::run(rule.as_deref(), &mut out)?,
         Command::Init(args) => cli::init::run(args, &mut out)?,
         Command::New(args) => cli::new::run(args, &mut out)?,

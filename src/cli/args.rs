@@ -5,6 +5,7 @@ mod cluster;
 mod judging;
 mod lsp;
 mod names;
+mod simulate;
 mod size;
 mod time;
 
@@ -19,6 +20,8 @@ pub(crate) use self::judging::{FailOn, Judging, Reporting};
 pub use self::lsp::Lsp;
 pub(crate) use self::names::page_ids;
 use self::names::{page_names, policies};
+pub use self::simulate::Simulate;
+pub(crate) use self::simulate::{Checkpoint, Expectation, SimulationFormat, Story};
 pub(crate) use self::time::Seconds;
 pub(super) use self::time::seconds;
 use crate::admission;
@@ -50,6 +53,8 @@ pub enum Command {
     Lsp(Lsp),
     /// Show how an API server with the webhook would answer manifests, and what it would store
     DryRun(Box<DryRun>),
+    /// Show what would become of Jobs when something happens: a lost node, a drain, a crash
+    Simulate(Box<Simulate>),
     /// Show what a policy would do to the jobs that are already in a cluster
     #[cfg(feature = "serve")]
     Audit(Box<Audit>),

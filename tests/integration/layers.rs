@@ -10,9 +10,9 @@ const CRATES: &[(&str, &[&str], &[&str])] = &[
     (
         "src",
         &["cli", "local", "policies"],
-        &["serve", "cluster", "report", "admission", "judge", "kinds", "k8s", "text"],
+        &["serve", "cluster", "report", "admission", "judge", "kinds", "controllers", "k8s", "text"],
     ),
-    ("crates/core/src", &["admission", "judge", "kinds", "k8s"], &["text"]),
+    ("crates/core/src", &["admission", "judge", "kinds", "controllers", "k8s"], &["text"]),
 ];
 
 /// Returns the layers that a Rust file names, each with its line.

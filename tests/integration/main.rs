@@ -52,6 +52,7 @@ mod oracle_crd;
 mod oracle_cron;
 #[cfg(feature = "serve")]
 mod oracle_failures;
+mod oracle_job_failures;
 mod oracle_jsonpatch;
 mod oracle_quantity;
 mod oracle_yaml;

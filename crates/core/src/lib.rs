@@ -11,6 +11,7 @@
 //! [jobgate]: https://github.com/jobgate/jobgate
 
 pub mod admission;
+pub mod controllers;
 pub mod judge;
 pub mod k8s;
 pub mod kinds;

@@ -88,11 +88,10 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy>
 //! * <https://docs.pytorch.org/docs/stable/elastic/run.html>
 
-use crate::judge::commands::{CommandLine, Launch, Launcher, Token, Value as Given};
 use crate::judge::finding::{Part as FindingPart, Place};
+use crate::judge::peers::joins;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
-use crate::judge::training::{is_python_trainer, quoted};
 use crate::kinds::{Deadline, Field, Part, PodTemplate};
 use crate::text::pointer::Pointer;
 
@@ -202,55 +201,4 @@ fn of_indexes(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, by_index: &Part<'_>, (at, 
 fn fails_at_once(pod: &PodTemplate<'_>) -> bool {
     let rules = pod.around.at(&["podFailurePolicy", "rules"]);
     rules.items().any(|rule| rule.get("action").text() != Field::Set("Ignore"))
-}
-
-/// Returns the place and the text of the command by which a container joins others.
-fn joins(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
-    let by_launcher = line.launches().find_map(|launch| match spans(line, &launch) {
-        Some(true) => Some(launch.command),
-        _ => None,
-    });
-    let command = by_launcher.or_else(|| {
-        let has_address = line.environment.get("MASTER_ADDR").is_some();
-        let plain = || line.commands.iter().find(|command| is_python_trainer(command));
-        let has_launcher = line.launches().next().is_some();
-        plain().filter(|_| has_address && !has_launcher)
-    })?;
-    let program: Option<&Token> = command.words.first();
-    Some((line.place(program?), quoted(&command.words)))
-}
-
-/// Tells whether a launcher joins several pods that depend on each other; nothing if that is not known.
-fn spans(line: &CommandLine<'_>, launch: &Launch<'_>) -> Option<bool> {
-    let (nodes, addresses): (&str, &[&str]) = match launch.launcher {
-        Launcher::Torchrun | Launcher::TorchLaunch => ("nnodes", &["rdzv_endpoint", "master_addr"]),
-        Launcher::Accelerate => ("num_machines", &["main_process_ip"]),
-        Launcher::Mpi => {
-            let hosts = ["hostfile", "machinefile", "host", "H"];
-            return hosts.iter().any(|name| launch.option(name).is_some()).then_some(true);
-        }
-        Launcher::DeepSpeed | Launcher::Ray => return None,
-    };
-    if launch.open {
-        return None;
-    }
-    // Agents of a dynamic rendezvous wait for the new pod, as often as they may restart.
-    let is_dynamic = launch.launcher.is_torch() && !launch.value("rdzv_backend").is_absent();
-    if is_dynamic && !matches!(launch.value("max_restarts"), Given::Absent | Given::Known("0")) {
-        return None;
-    }
-    if launch.option("standalone").is_some() {
-        return Some(false);
-    }
-    let has_address = addresses.iter().any(|name| !launch.value(name).is_absent())
-        || line.environment.get("MASTER_ADDR").is_some();
-    match launch.value(nodes) {
-        Given::Known(nodes) => match nodes.parse::<i64>() {
-            Ok(nodes) => Some(nodes > 1),
-            // A range copes with the loss of a pod.
-            Err(_) => None,
-        },
-        Given::Unknown => has_address.then_some(true),
-        Given::Absent => Some(has_address),
-    }
 }

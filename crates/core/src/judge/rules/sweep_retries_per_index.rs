@@ -76,16 +76,13 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index>
 //! * <https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/>
 
-use crate::judge::commands::{Command, CommandLine, Launcher, Value as Given};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
+use crate::judge::peers::{is_group, use_of_index, works_with_others};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
-use crate::judge::training::drives_others;
 use crate::kinds::{Deadline, Field, PodTemplate};
-use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::pointer::Pointer;
-use crate::text::shell::After;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -98,31 +95,6 @@ pub(super) fn rule() -> Rule {
         ..Rule::new("sweep-retries-per-index", check)
     }
 }
-
-/// The variable with the index, which containers of a sweep use.
-const INDEX: &str = "JOB_COMPLETION_INDEX";
-
-const INDEX_KEY: &str = "batch.kubernetes.io/job-completion-index";
-
-/// Annotations and labels with the group of a pod.
-const GROUPS: [&str; 4] = [
-    "kueue.x-k8s.io/pod-group-name",
-    "pod-group.scheduling.sigs.k8s.io",
-    "scheduling.k8s.io/group-name",
-    "scheduling.x-k8s.io/pod-group",
-];
-
-/// Variables with the address of another pod, or of programs that join others.
-const PEERS: [&str; 8] = [
-    "COORDINATOR_ADDRESS",
-    "LEADER_ADDRESS",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "NODE_RANK",
-    "TF_CONFIG",
-    "TPU_WORKER_HOSTNAMES",
-    "WORLD_SIZE",
-];
 
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
@@ -173,18 +145,6 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
-/// Tells whether the pods of a template are scheduled together: near each other, or all or none.
-fn is_group(pod: &PodTemplate<'_>) -> bool {
-    let metadata = pod.template.get("metadata");
-    ["annotations", "labels"].iter().any(|list| {
-        metadata.get(list).entries().any(|(key, _)| {
-            meter::spend(1);
-            let topology = key.strip_prefix("kueue.x-k8s.io/podset-");
-            topology.is_some_and(|rest| rest.ends_with("-topology")) || GROUPS.contains(&key)
-        })
-    })
-}
-
 /// Reports retries per index of pods that restart in place.
 fn in_place(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, per_index: &Pointer) {
     let policy = pod.spec.get("restartPolicy");
@@ -205,65 +165,4 @@ fn fix(pod: &PodTemplate<'_>) -> Option<Vec<Op>> {
     let mut ops = vec![set];
     ops.extend(limit.value.is_some().then_some(Op::Remove(limit.pointer)));
     (pod.spec.get("restartPolicy").text() == Field::Set("Never")).then_some(ops)
-}
-
-/// Tells whether a container works together with those of other pods, or may.
-fn works_with_others(line: &CommandLine<'_>) -> bool {
-    let joins = |launcher| !matches!(launcher, Launcher::Ray);
-    line.unread
-        || drives_others(line)
-        || line.launches().any(|launch| {
-            // A launcher for the processes of one pod is fine.
-            let is_one = ["nnodes", "num_machines"]
-                .iter()
-                .all(|name| matches!(launch.value(name), Given::Absent | Given::Known("1")));
-            joins(launch.launcher) && !is_one
-        })
-        || line.environment.names().any(|name| PEERS.contains(&name))
-        || line.argv.iter().any(|item| {
-            meter::spend_text(&item.text);
-            let has = |name: &&str| memchr::memmem::find(item.text.as_bytes(), name.as_bytes()).is_some();
-            PEERS.iter().any(&has)
-                || ["master_addr", "master-addr", "rdzv", "coordinator", "num_processes", "main_process_ip"]
-                    .iter()
-                    .any(has)
-        })
-}
-
-/// Returns where a container uses its index.
-fn use_of_index(line: &CommandLine<'_>) -> Option<Pointer> {
-    let env = line.container.part.get("env");
-    let of_field = env.values().iter().position(|item| {
-        meter::spend(1);
-        let path = item.get("valueFrom").and_then(|from| from.get("fieldRef")?.get("fieldPath")?.as_str());
-        path.is_some_and(|path| path.contains(INDEX_KEY))
-    });
-    let of_field = of_field.map(|index| &env.pointer / index / "valueFrom" / "fieldRef" / "fieldPath");
-    let in_command = || {
-        line.argv.iter().enumerate().find(|(at, item)| {
-            let times = count(item.written);
-            times > 0 && printed(line, *at) < times
-        })
-    };
-    of_field.or_else(|| in_command().map(|(_, item)| item.pointer()))
-}
-
-/// Returns how often a text names the index.
-fn count(text: &str) -> usize {
-    meter::spend_text(text);
-    memchr::memmem::find_iter(text.as_bytes(), INDEX.as_bytes()).count()
-}
-
-/// Returns how often a script names the index only to print it, at most.
-fn printed(line: &CommandLine<'_>, script: usize) -> usize {
-    let is_script = line.shells.len() == 1 && line.shells[0].item == script;
-    let Some(item) = line.argv.get(script).filter(|item| is_script && item.is_verbatim()) else { return 0 };
-    if line.left_out {
-        return usize::MAX;
-    }
-    let prints = |command: &&Command| {
-        matches!(command.program.as_str(), "echo" | "printf") && command.after != After::Pipe
-    };
-    let words = line.commands.iter().filter(prints).flat_map(|command| command.words.iter().skip(1));
-    words.filter_map(|token| item.text.get(token.word.span.clone())).map(count).sum()
 }

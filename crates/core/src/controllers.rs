@@ -1,0 +1,21 @@
+//! What Kubernetes' controllers do after something happened: a model of them, held against recordings of the real ones.
+//!
+//! Nothing happens on an event. A controller takes notice ([`Controller::observe`]), and looks when it is due: a sync sees
+//! all objects as they are then, and returns what it does. [`world::World`] turns that into events, and does what kubelets,
+//! programs and people do by a [`script::Script`]. Everything here is a value: no clock is read, and no thread waits.
+
+pub mod cluster;
+pub mod cron_job;
+pub mod incident;
+pub mod indexes;
+pub mod job;
+mod kubelet;
+pub mod pod;
+pub mod program;
+pub mod script;
+pub mod story;
+pub mod time;
+pub mod ttl;
+pub mod world;
+
+pub use cluster::Controller;

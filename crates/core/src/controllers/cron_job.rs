@@ -1,0 +1,251 @@
+//! The CronJob controller (`pkg/controller/cronjob/cronjob_controllerv2.go`, `utils.go`).
+
+use jiff::{Timestamp, tz::TimeZone};
+
+use super::cluster::{Action, Cluster, Controller, CronJob, Event, Propagation};
+use super::time::{Clock, Time};
+use crate::k8s::cron::{Schedule, load_location};
+use crate::text::value::Value;
+
+/// How long after its time a run is started (`nextScheduleDelta`).
+const DELTA: Time = Time::from_millis(100);
+/// How long after a write the controller sees what was written.
+const LAG: Time = Time::from_millis(20);
+
+/// What a CronJob asks for, with the defaults of the API server.
+#[derive(Clone, Debug, Default)]
+pub struct CronJobSpec {
+    /// `schedule`; nothing if it cannot be read.
+    pub schedule: Option<Schedule>,
+    /// `timeZone`.
+    pub zone: Option<TimeZone>,
+    /// `concurrencyPolicy`.
+    pub concurrency: Concurrency,
+    /// `startingDeadlineSeconds`.
+    pub starting_deadline: Option<Time>,
+    /// `suspend`.
+    pub suspend: bool,
+    /// `successfulJobsHistoryLimit`.
+    pub successful: usize,
+    /// `failedJobsHistoryLimit`.
+    pub failed: usize,
+    /// `jobTemplate.spec`.
+    pub template: Value,
+}
+
+/// `concurrencyPolicy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Concurrency {
+    /// `Allow`.
+    #[default]
+    Allow,
+    /// `Forbid`.
+    Forbid,
+    /// `Replace`.
+    Replace,
+}
+
+impl CronJobSpec {
+    /// Reads a `spec`.
+    #[must_use]
+    pub fn from_spec(spec: &Value) -> Self {
+        let text = |key: &str| spec.get(key).and_then(Value::as_str);
+        let number = |key: &str| spec.get(key).and_then(Value::as_u64);
+        let limit = |key: &str, default| {
+            number(key).map_or(default, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+        };
+        Self {
+            schedule: text("schedule").and_then(|schedule| Schedule::parse(schedule).ok()),
+            zone: text("timeZone").and_then(|zone| load_location(zone).ok().flatten()),
+            concurrency: match text("concurrencyPolicy") {
+                Some("Forbid") => Concurrency::Forbid,
+                Some("Replace") => Concurrency::Replace,
+                _ => Concurrency::Allow,
+            },
+            starting_deadline: spec
+                .get("startingDeadlineSeconds")
+                .and_then(Value::as_i64)
+                .map(Time::from_seconds),
+            suspend: spec.get("suspend").and_then(Value::as_bool).unwrap_or(false),
+            successful: limit("successfulJobsHistoryLimit", 3),
+            failed: limit("failedJobsHistoryLimit", 1),
+            template: spec.pointer("/jobTemplate/spec").cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the first time of the schedule after a moment.
+    fn next(&self, after: Time, clock: Clock) -> Option<Time> {
+        let after = Timestamp::from_millisecond(after.millis().checked_add(clock.start)?).ok()?;
+        let zone = self.zone.clone().unwrap_or(TimeZone::UTC);
+        let next = self.schedule.as_ref()?.next(&after.to_zoned(zone))?;
+        Some(Time::from_millis(next.timestamp().as_millisecond() - clock.start))
+    }
+
+    /// Returns when a moment counts from, and the last time of the schedule between, if there is one
+    /// (`mostRecentScheduleTime`).
+    fn most_recent(&self, from: Time, now: Time, clock: Clock) -> (Time, Option<Time>) {
+        let Some(first) = self.next(from, clock).filter(|first| *first <= now) else { return (from, None) };
+        let Some(second) = self.next(first, clock).filter(|second| *second <= now) else {
+            return (from, Some(first));
+        };
+        let period = ((second - first).millis() + 500) / 1_000;
+        if period < 1 {
+            return (from, None);
+        }
+        let missed = (now - first).millis() / 1_000 / period + 1;
+        // From one period before the last, in which an irregular schedule may have several.
+        let mut last = None;
+        let mut next = self.next(first + Time::from_seconds((missed - 2).saturating_mul(period)), clock);
+        while let Some(time) = next.filter(|time| *time <= now) {
+            last = Some(time);
+            next = self.next(time, clock);
+        }
+        (from, last)
+    }
+}
+
+/// The CronJob controller.
+#[derive(Clone, Debug, Default)]
+pub struct CronJobController {
+    now: Option<Time>,
+    timer: Option<Time>,
+    stopped: bool,
+}
+
+impl CronJobController {
+    /// Stops it.
+    pub fn stop(&mut self) {
+        *self = Self { stopped: true, ..Self::default() };
+    }
+
+    /// Starts it again.
+    pub fn start(&mut self, at: Time) {
+        *self = Self { now: Some(at), ..Self::default() };
+    }
+
+    /// Sets the timer for the next time of the schedule (`nextScheduleTimeDuration`).
+    fn wait(&mut self, cron_job: &CronJob, last_schedule: Option<Time>, clock: Clock, at: Time) {
+        let from = last_schedule.unwrap_or_else(|| clock.stored(cron_job.created));
+        let (earliest, recent) = cron_job.spec.most_recent(from, at, clock);
+        let from = recent.unwrap_or(earliest);
+        if let Some(next) = cron_job.spec.next(from, clock) {
+            let next = (next + DELTA).max(at);
+            self.timer = Some(self.timer.map_or(next, |timer| timer.min(next)));
+        }
+    }
+}
+
+impl Controller for CronJobController {
+    fn observe(&mut self, event: Event, _: &Cluster, at: Time) {
+        if self.stopped || matches!(event, Event::Pod(_)) {
+            return;
+        }
+        let soon = at + LAG;
+        self.now = Some(self.now.map_or(soon, |now| now.min(soon)));
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.now.into_iter().chain(self.timer).min()
+    }
+
+    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
+        if self.now.is_some_and(|now| now <= at) {
+            self.now = None;
+        } else {
+            self.timer = None;
+        }
+        let Some(cron_job) = &cluster.cron_job else { return Vec::new() };
+        let mut actions = Vec::new();
+        let mut active = cron_job.active.clone();
+        delete_finished(cluster, cron_job, &mut active, &mut actions);
+        let mut last_success = cron_job.last_success;
+        for (number, job) in
+            cluster.jobs.iter().enumerate().filter(|(_, job)| job.is_run && job.gone.is_none())
+        {
+            let Some(finished) = job.status.finished() else { continue };
+            if active.contains(&number) {
+                active.retain(|other| *other != number);
+            } else if finished.sort == "Complete" {
+                let at = cluster.clock.stored(finished.at);
+                last_success = Some(last_success.map_or(at, |last| last.max(at)));
+            }
+        }
+        active.retain(|number| cluster.jobs.get(*number).is_some_and(|job| job.gone.is_none()));
+        let mut last_schedule = cron_job.last_schedule;
+        if !cron_job.spec.suspend {
+            let time = time_to_start(cron_job, &active, cluster, at);
+            if let Some(time) = time {
+                if cron_job.spec.concurrency == Concurrency::Replace {
+                    for job in active.drain(..) {
+                        actions.push(Action::DeleteJob { job, propagation: Propagation::Background });
+                    }
+                }
+                actions.push(Action::CreateJob { name: name_of(cron_job, time, cluster.clock) });
+                active.push(cluster.jobs.len());
+                last_schedule = Some(time);
+            }
+            self.wait(cron_job, last_schedule, cluster.clock, at);
+        }
+        if (&active, last_schedule, last_success)
+            != (&cron_job.active, cron_job.last_schedule, cron_job.last_success)
+        {
+            actions.push(Action::WriteCronJob { active, last_schedule, last_success });
+        }
+        actions
+    }
+}
+
+/// Returns the time for which a run is started now.
+fn time_to_start(cron_job: &CronJob, active: &[usize], cluster: &Cluster, at: Time) -> Option<Time> {
+    let (spec, clock) = (&cron_job.spec, cluster.clock);
+    let mut from = cron_job.last_schedule.unwrap_or_else(|| clock.stored(cron_job.created));
+    if let Some(deadline) = spec.starting_deadline {
+        from = from.max(at - deadline);
+    }
+    let time = spec.most_recent(from, at, clock).1?;
+    if spec.starting_deadline.is_some_and(|deadline| time + deadline < at) {
+        return None;
+    }
+    let name = name_of(cron_job, time, clock);
+    let is_there = |job: &usize| cluster.jobs.get(*job).is_some_and(|job| job.name == name);
+    if active.iter().any(is_there) || cron_job.last_schedule == Some(time) {
+        return None;
+    }
+    if cluster.jobs.iter().any(|job| job.gone.is_none() && job.name == name) {
+        return None;
+    }
+    (spec.concurrency != Concurrency::Forbid || active.is_empty()).then_some(time)
+}
+
+/// Returns the name of a run: that of the CronJob, and the minutes since 1970.
+fn name_of(cron_job: &CronJob, time: Time, clock: Clock) -> String {
+    format!("{}-{}", cron_job.name, (time.millis() + clock.start).div_euclid(60_000))
+}
+
+/// Deletes the oldest finished Jobs above the limits of the history.
+fn delete_finished(
+    cluster: &Cluster,
+    cron_job: &CronJob,
+    active: &mut Vec<usize>,
+    actions: &mut Vec<Action>,
+) {
+    let finished = |sort: &'static str| {
+        let jobs = cluster.jobs.iter().enumerate();
+        jobs.filter(move |(_, job)| {
+            job.is_run
+                && job.gone.is_none()
+                && job.deletion.is_none()
+                && job.status.finished().is_some_and(|condition| condition.sort == sort)
+        })
+        .map(|(number, _)| number)
+        .collect::<Vec<usize>>()
+    };
+    for (jobs, limit) in
+        [(finished("Failed"), cron_job.spec.failed), (finished("Complete"), cron_job.spec.successful)]
+    {
+        for job in jobs.iter().copied().take(jobs.len().saturating_sub(limit)) {
+            active.retain(|other| *other != job);
+            actions.push(Action::DeleteJob { job, propagation: Propagation::Background });
+        }
+    }
+}

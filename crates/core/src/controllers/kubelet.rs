@@ -1,0 +1,369 @@
+//! The kubelet and whoever else ends pods, as a script says.
+
+use super::cluster::Cluster;
+use super::job::spec::{ContainerSort, ContainerSpec};
+use super::pod::{ContainerStatus, Phase, PodGroup};
+use super::script::{DisruptionCause, Plan};
+use super::time::Time;
+
+/// How long after its creation a pod that does not start at once has its first status.
+const FIRST_STATUS: Time = Time::from_millis(300);
+/// A pod that starts within this time has no status before.
+const AT_ONCE: Time = Time::from_seconds(1);
+/// How long it takes until others see that a pod runs, or has ended.
+const START_LAG: Time = Time::from_millis(20);
+const END_LAG: Time = Time::from_millis(40);
+/// How long it takes to end a pod that never ran.
+const NEVER_RAN: Time = Time::from_millis(200);
+/// The first wait of a crash loop, and the longest (`pkg/kubelet/kubelet.go`).
+const CRASH_WAIT: Time = Time::from_seconds(10);
+const MOST_CRASH_WAIT: Time = Time::from_seconds(300);
+
+/// What a kubelet does with pods of a group.
+#[derive(Clone, Debug)]
+pub(super) struct PodProgram {
+    plan: Plan,
+    /// What comes next, in order of time.
+    steps: Vec<(Time, Step)>,
+    /// How often it crashed.
+    crashes: u32,
+    /// Whether its node no longer answers.
+    is_silent: bool,
+    /// Whether it waits for a rank that is lost.
+    pub(super) is_stale: bool,
+}
+
+/// A step of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The kubelet writes a first status.
+    Status,
+    /// It runs.
+    Start,
+    /// The kubelet refuses it.
+    Reject,
+    /// An init container fails.
+    InitFailure,
+    /// A container restarts: so many are left.
+    Restart(Option<u32>),
+    /// It ends by itself.
+    End,
+    /// Its node no longer answers.
+    Silence,
+    /// Somebody ends it.
+    Disrupt,
+    /// It ends after SIGTERM.
+    Terminated(i64),
+    /// The pod garbage collector ends it.
+    Collect,
+}
+
+/// The surroundings of a pod.
+pub(super) struct PodContext<'a> {
+    /// The containers of the template.
+    pub(super) containers: &'a [ContainerSpec],
+    /// `terminationGracePeriodSeconds`.
+    pub(super) grace: Time,
+    /// Whether pods never report that they are ready.
+    pub(super) is_never_ready: bool,
+    /// Whether `restartPolicy` is `OnFailure`.
+    pub(super) restarts_in_place: bool,
+}
+
+impl PodProgram {
+    pub(super) fn new(plan: Plan, created: Time) -> Self {
+        let mut program = Self { plan, steps: Vec::new(), crashes: 0, is_silent: false, is_stale: false };
+        let Plan { start, is_unscheduled, is_rejected, .. } = program.plan;
+        let start = start.filter(|_| !is_unscheduled);
+        match start {
+            Some(start) => {
+                program
+                    .push(created + start + START_LAG, if is_rejected { Step::Reject } else { Step::Start });
+            }
+            None if program.never_runs() => program.disrupt_from(created),
+            None => {}
+        }
+        if !is_unscheduled && !is_rejected && start.is_none_or(|start| start > AT_ONCE) {
+            program.push(created + FIRST_STATUS, Step::Status);
+        }
+        if start.is_some() && program.never_runs() {
+            program.disrupt_from(created);
+        }
+        program
+    }
+
+    pub(super) fn is_bound(&self) -> bool {
+        !self.plan.is_unscheduled
+    }
+
+    fn never_runs(&self) -> bool {
+        self.plan.start.is_none() || self.plan.is_unscheduled || !self.plan.init.is_empty()
+    }
+
+    fn disrupt_from(&mut self, at: Time) {
+        if let Some(disruption) = self.plan.disruption {
+            self.push(at + disruption.after, Step::Disrupt);
+        }
+    }
+
+    fn push(&mut self, at: Time, step: Step) {
+        let place = self.steps.partition_point(|(other, _)| *other <= at);
+        self.steps.insert(place, (at, step));
+    }
+
+    /// Returns when something happens next.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.steps.first().map(|(at, _)| *at)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.is_silent
+            || self.plan.disruption.is_some_and(|disruption| disruption.cause == DisruptionCause::LostNode)
+    }
+
+    /// Tells whether a process runs in the pods.
+    pub(super) fn is_running(&self, pods: &PodGroup) -> bool {
+        pods.phase == Phase::Running && pods.deletion.is_none() && !self.is_silent
+    }
+
+    /// Tells whether the program runs in the pods.
+    pub(super) fn is_working(&self, pods: &PodGroup) -> bool {
+        self.plan.follows_program && self.is_running(pods)
+    }
+
+    /// Tells whether pods that run the program ended before it did.
+    pub(super) fn ended_early(&self, pods: &PodGroup) -> bool {
+        let ran = pods.started.zip(pods.ended).map(|(started, ended)| ended - started);
+        self.plan.follows_program && ran < self.plan.run
+    }
+
+    /// Takes notice of the deletion of a pod.
+    pub(super) fn on_deletion(&mut self, pods: &PodGroup, at: Time) {
+        let Some(deletion) = pods.deletion.filter(|_| !pods.is_ended()) else { return };
+        // Whatever it was about to do, it is to end now.
+        self.steps.retain(|(_, step)| matches!(step, Step::Collect | Step::Terminated(_)));
+        if self.is_silent() {
+            if let Some(after) = self.plan.disruption.and_then(|disruption| disruption.collected)
+                && self.steps.is_empty()
+            {
+                self.push(at + after, Step::Collect);
+            }
+            return;
+        }
+        if !self.is_bound() {
+            return;
+        }
+        if pods.phase == Phase::Pending {
+            self.steps.clear();
+            self.push(at + NEVER_RAN, Step::Terminated(0));
+            return;
+        }
+        let is_ending = |(_, step): &(Time, Step)| matches!(step, Step::Terminated(_));
+        if self.steps.iter().any(is_ending) {
+            return;
+        }
+        let grace = deletion.grace;
+        let (after, code) = match self.plan.term.after {
+            Some(after) if after <= grace => (after, self.plan.term.code),
+            _ => (grace, 137),
+        };
+        self.push(at + after, Step::Terminated(code));
+    }
+
+    /// Does the next step. Returns whether the pod changed.
+    pub(super) fn step(&mut self, cluster: &mut Cluster, number: usize, around: &PodContext<'_>) -> bool {
+        if self.steps.is_empty() {
+            return false;
+        }
+        let (at, step) = self.steps.remove(0);
+        let Some(pods) = cluster.pods.get_mut(number) else { return false };
+        if pods.gone.is_some() || pods.is_ended() && step != Step::Collect {
+            self.steps.clear();
+            return false;
+        }
+        match step {
+            Step::Status => pods.ready = Some((false, at)),
+            Step::Start => self.start(pods, around, at),
+            Step::Reject => {
+                pods.phase = Phase::Failed;
+                (pods.ended, pods.reason) = (Some(at), Some("UnexpectedAdmissionError"));
+            }
+            Step::InitFailure => {
+                for status in &mut pods.containers {
+                    let name = around.containers.get(status.nth).map(|container| container.name.as_str());
+                    let code = self.plan.init.iter().find(|(init, _)| Some(init.as_str()) == name);
+                    status.terminated = code.map(|(_, code)| (*code, at)).or(status.terminated);
+                }
+                end(pods, Phase::Failed, at);
+            }
+            Step::Restart(left) => {
+                pods.restarts = pods.restarts.saturating_add(1);
+                self.restart(left.map(|left| left.saturating_sub(1)), at);
+            }
+            Step::End => self.end(pods, around, None, at),
+            Step::Terminated(_) if pods.phase == Phase::Pending => end(pods, Phase::Failed, at),
+            Step::Terminated(code) => self.end(pods, around, Some(code), at),
+            Step::Silence => {
+                self.is_silent = true;
+                self.steps.retain(|(_, step)| matches!(step, Step::Collect | Step::Disrupt));
+            }
+            Step::Disrupt => return self.disrupt(cluster, number, around, at),
+            Step::Collect => {
+                if !pods.is_ended() {
+                    end_without_status(pods, at);
+                }
+                cluster.delete_pods(number, Time::START, at);
+            }
+        }
+        cluster.collect(number, at);
+        true
+    }
+
+    fn start(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, at: Time) {
+        pods.containers = around
+            .containers
+            .iter()
+            .enumerate()
+            .map(|(nth, container)| {
+                let is_done = container.sort == ContainerSort::Init && self.plan.init.is_empty();
+                ContainerStatus { nth, sort: container.sort, terminated: is_done.then_some((0, at)) }
+            })
+            .collect();
+        if !self.plan.init.is_empty() {
+            pods.ready.get_or_insert((false, at));
+            if let Some(run) = self.plan.run {
+                self.push(at + run, Step::InitFailure);
+            }
+            return;
+        }
+        pods.phase = Phase::Running;
+        pods.started = Some(at);
+        if !around.is_never_ready {
+            pods.ready = Some((true, at));
+        }
+        self.disrupt_from(at);
+        if let Some(after) = self.plan.silent {
+            self.push(at + after, Step::Silence);
+        }
+        self.restart(self.plan.restarts.map_or(Some(0), |restarts| restarts.count), at);
+    }
+
+    /// Returns how long the kubelet waits before the next restart, and counts it.
+    fn crash_wait(&mut self) -> Time {
+        let wait = CRASH_WAIT.millis().checked_shl(self.crashes).unwrap_or(i64::MAX);
+        self.crashes = (self.crashes + 1).min(16);
+        Time::from_millis(wait.min(MOST_CRASH_WAIT.millis()))
+    }
+
+    /// Plans the next restart, or the last run.
+    fn restart(&mut self, left: Option<u32>, at: Time) {
+        match (self.plan.restarts, left) {
+            (Some(restarts), left) if left != Some(0) => {
+                let wait = if restarts.is_backed_off { self.crash_wait() } else { Time::START };
+                self.push(at + restarts.every + wait, Step::Restart(left));
+            }
+            _ => {
+                if let Some(run) = self.plan.run {
+                    self.push(at + run + END_LAG, Step::End);
+                }
+            }
+        }
+    }
+
+    /// Ends pods with an exit code of their program; where the kubelet starts it again in its pod, that is a restart.
+    pub(super) fn exit(
+        &mut self,
+        cluster: &mut Cluster,
+        number: usize,
+        around: &PodContext<'_>,
+        code: i64,
+        at: Time,
+    ) {
+        self.is_stale = false;
+        if let Some(pods) = cluster.pods.get_mut(number) {
+            if around.restarts_in_place && code != 0 {
+                pods.restarts = pods.restarts.saturating_add(1);
+                return;
+            }
+            self.end(pods, around, Some(code), at);
+        }
+        cluster.collect(number, at);
+    }
+
+    /// Ends the containers of a pod that runs; with one exit code, where it was told to end.
+    fn end(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, code: Option<i64>, at: Time) {
+        let mut is_failed = false;
+        let mut is_first = true;
+        for status in &mut pods.containers {
+            let name = around.containers.get(status.nth).map_or("", |container| &container.name);
+            match status.sort {
+                ContainerSort::Init => {}
+                ContainerSort::Sidecar => {
+                    status.terminated = Some((code.unwrap_or(self.plan.sidecar), at));
+                }
+                ContainerSort::Main => {
+                    let planned = self
+                        .plan
+                        .exit
+                        .iter()
+                        .find(|(of, _)| if of.is_empty() { is_first } else { of == name })
+                        .map_or(0, |(_, code)| *code);
+                    is_first = false;
+                    let code = code.unwrap_or(planned);
+                    is_failed |= code != 0;
+                    status.terminated = Some((code, at));
+                }
+            }
+        }
+        end(pods, if is_failed { Phase::Failed } else { Phase::Succeeded }, at);
+        self.steps.clear();
+    }
+
+    fn disrupt(&mut self, cluster: &mut Cluster, number: usize, around: &PodContext<'_>, at: Time) -> bool {
+        let (Some(disruption), Some(pods)) = (self.plan.disruption, cluster.pods.get_mut(number)) else {
+            return false;
+        };
+        let mut grace = around.grace;
+        match disruption.cause {
+            DisruptionCause::Pressure => {
+                pods.disrupted = true;
+                pods.reason = Some("Evicted");
+                if pods.phase == Phase::Running {
+                    self.end(pods, around, None, at);
+                    for status in &mut pods.containers {
+                        let code = if status.nth == 0 { 137 } else { 0 };
+                        status.terminated = status.terminated.map(|(_, at)| (code, at));
+                    }
+                    pods.phase = Phase::Failed;
+                } else {
+                    end(pods, Phase::Failed, at);
+                }
+                cluster.collect(number, at);
+                return true;
+            }
+            DisruptionCause::Deletion => {}
+            DisruptionCause::ForcedDeletion => grace = Time::START,
+            _ => pods.disrupted = true,
+        }
+        cluster.delete_pods(number, grace, at);
+        if let Some(pods) = cluster.pods.get(number) {
+            let pods = pods.clone();
+            self.on_deletion(&pods, at);
+        }
+        true
+    }
+}
+
+fn end(pods: &mut PodGroup, phase: Phase, at: Time) {
+    pods.phase = phase;
+    pods.ended = Some(at);
+    if pods.ready.is_none_or(|(is_ready, _)| is_ready) {
+        pods.ready = Some((false, at));
+    }
+}
+
+/// Ends pods of a node that is gone: no container has ended.
+fn end_without_status(pods: &mut PodGroup, at: Time) {
+    pods.phase = Phase::Failed;
+    pods.ended = Some(at);
+}

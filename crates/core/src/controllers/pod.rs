@@ -1,0 +1,147 @@
+//! Pods, as their controllers see them. Pods that are alike are one group: what a question costs depends on what happens,
+//! not on how many pods there are.
+
+use super::indexes::Indexes;
+use super::job::spec::ContainerSort;
+use super::time::{Clock, Time};
+
+/// Pods of one controller that are alike.
+#[derive(Clone, Debug)]
+pub struct PodGroup {
+    /// The Job that made them, by its number.
+    pub job: usize,
+    /// Their completion indexes; of a Job without indexes, the numbers in order of creation.
+    pub members: Indexes,
+    /// How many pods an index had before.
+    pub attempt: u32,
+    /// The annotation `batch.kubernetes.io/job-index-failure-count`.
+    pub failures: u32,
+    /// The annotation `batch.kubernetes.io/job-index-ignored-failure-count`.
+    pub ignored: u32,
+    /// Whether they still have the finalizer `batch.kubernetes.io/job-tracking`.
+    pub finalizer: bool,
+    /// When they were created.
+    pub created: Time,
+    /// Whether a node was chosen.
+    pub bound: bool,
+    /// `status.phase`.
+    pub phase: Phase,
+    /// When they were first seen running.
+    pub started: Option<Time>,
+    /// When they succeeded or failed.
+    pub ended: Option<Time>,
+    /// The condition `Ready`: its status, and when it changed.
+    pub ready: Option<(bool, Time)>,
+    /// Whether the condition `DisruptionTarget` is true.
+    pub disrupted: bool,
+    /// The containers that have a status.
+    pub containers: Vec<ContainerStatus>,
+    /// Restarts of containers in the pod.
+    pub restarts: u32,
+    /// `metadata.deletionTimestamp`.
+    pub deletion: Option<Deletion>,
+    /// When the objects were gone.
+    pub gone: Option<Time>,
+    /// `status.reason`, where there is one.
+    pub reason: Option<&'static str>,
+}
+
+/// `status.phase` of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// `Pending`.
+    Pending,
+    /// `Running`.
+    Running,
+    /// `Succeeded`.
+    Succeeded,
+    /// `Failed`.
+    Failed,
+}
+
+/// The status of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerStatus {
+    /// The place of the container in the pod template.
+    pub nth: usize,
+    /// In which list it is.
+    pub sort: ContainerSort,
+    /// `state.terminated`: the exit code, and `finishedAt`.
+    pub terminated: Option<(i64, Time)>,
+}
+
+/// The deletion of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// When it was first asked for.
+    pub since: Time,
+    /// When it was asked for with this grace period.
+    pub at: Time,
+    /// The grace period; zero where nothing is waited for but finalizers.
+    pub grace: Time,
+}
+
+impl PodGroup {
+    /// Returns how many there are.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.members.len()
+    }
+
+    /// Tells whether they succeeded or failed.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Tells whether they are active: not ended, and not in deletion (`controller_utils.go`, `IsPodActive`).
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        !self.is_ended() && self.deletion.is_none()
+    }
+
+    /// Tells whether they are terminating: in deletion, and not ended.
+    #[must_use]
+    pub fn is_terminating(&self) -> bool {
+        !self.is_ended() && self.deletion.is_some()
+    }
+
+    /// Tells whether the condition `Ready` is true.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.ready.is_some_and(|(status, _)| status)
+    }
+
+    /// Returns when a back-off counts from (`getFinishedTime`, `pkg/controller/job/backoff_utils.go`): the end of the
+    /// last container, if all of them and the sidecars have one; else when `Ready` became false; else the deletion;
+    /// else the creation.
+    #[must_use]
+    pub fn finished(&self, clock: Clock) -> Time {
+        let mut counted = self.containers.iter().filter(|container| container.sort != ContainerSort::Init);
+        let ends: Option<Vec<Time>> =
+            counted.by_ref().map(|container| container.terminated.map(|(_, at)| at)).collect();
+        if let Some(last) = ends.and_then(|ends| ends.into_iter().max()) {
+            return clock.stored(last);
+        }
+        if let Some((false, at)) = self.ready {
+            return clock.stored(at);
+        }
+        match self.deletion {
+            Some(deletion) => clock.stored(deletion.at),
+            None => clock.stored(self.created),
+        }
+    }
+
+    /// Tells whether a condition has a status.
+    #[must_use]
+    pub fn has_condition(&self, sort: &str, status: &str) -> bool {
+        match sort {
+            "DisruptionTarget" => self.disrupted && status == "True",
+            "Ready" | "ContainersReady" => {
+                self.ready.is_some_and(|(is_ready, _)| (if is_ready { "True" } else { "False" }) == status)
+            }
+            "PodScheduled" => (if self.bound { "True" } else { "False" }) == status,
+            _ => false,
+        }
+    }
+}

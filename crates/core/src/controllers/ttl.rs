@@ -1,0 +1,37 @@
+//! The TTL controller: deletes Jobs some time after their end
+//! (`pkg/controller/ttlafterfinished/ttlafterfinished_controller.go`).
+
+use super::cluster::{Action, Cluster, Controller, Event, Job, Propagation};
+use super::time::{Clock, Time};
+
+/// The TTL controller.
+#[derive(Clone, Debug, Default)]
+pub struct TtlController {
+    next: Option<Time>,
+}
+
+/// Returns when a Job is to be deleted. The time counts from the condition that ends it, in whole seconds.
+fn expiry(job: &Job, clock: Clock) -> Option<Time> {
+    let ttl = job.spec.ttl.filter(|_| job.deletion.is_none() && job.gone.is_none())?;
+    Some(clock.stored(job.status.finished()?.at) + ttl)
+}
+
+impl Controller for TtlController {
+    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+        if matches!(event, Event::Job(_) | Event::JobStatus(_) | Event::JobGone(_)) {
+            let expiries = cluster.jobs.iter().filter_map(|job| expiry(job, cluster.clock));
+            self.next = expiries.min().map(|next| next.max(at));
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.next
+    }
+
+    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
+        let jobs = cluster.jobs.iter().enumerate();
+        let expired = jobs.filter(|(_, job)| expiry(job, cluster.clock).is_some_and(|expiry| expiry <= at));
+        self.next = None;
+        expired.map(|(job, _)| Action::DeleteJob { job, propagation: Propagation::Foreground }).collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! Which field of a manifest decides how a story ends.
+
+use crate::controllers::incident::{Incident, Occurrence};
+use crate::controllers::job::spec::JobSpec;
+use crate::controllers::story::{Ending, Outcome};
+use crate::judge::finding::Part;
+use crate::text::pointer::Pointer;
+
+/// The field that decides, and why.
+#[derive(Debug)]
+pub(super) struct Decision {
+    field: &'static [&'static str],
+    is_set: bool,
+    /// In words.
+    pub(super) why: String,
+}
+
+impl Decision {
+    /// Returns where the field is, below the `spec` of the Job.
+    pub(super) fn pointer(&self, spec: &Pointer) -> Pointer {
+        self.field.iter().fold(spec.clone(), |pointer, key| &pointer / *key)
+    }
+
+    /// Returns which part of the place is meant.
+    pub(super) fn part(&self) -> Part {
+        if self.is_set { Part::Value } else { Part::Key }
+    }
+
+    /// Returns the field.
+    pub(super) fn name(&self) -> String {
+        self.field.join(".")
+    }
+}
+
+/// Returns the field that decides; nothing where the Job completes as if nothing had happened.
+pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) -> Option<Decision> {
+    let decided =
+        |field: &'static [&'static str], is_set: bool, why: String| Some(Decision { field, is_set, why });
+    let failed = outcome.status.failed;
+    match (outcome.ending, outcome.reason) {
+        (Ending::Fails | Ending::Wedged, Some("BackoffLimitExceeded")) => {
+            let limit = spec.backoff_limit;
+            let together = outcome.made > 1 && outcome.pods.iter().any(|pods| pods.count() > limit);
+            let why = if spec.restarts_in_place && failed <= limit {
+                format!("restarts in the pods count, and reach `backoffLimit` {limit}")
+            } else if together {
+                format!("pods that fail together count one by one: more than `backoffLimit` {limit}")
+            } else {
+                format!("more than {limit} failures")
+            };
+            decided(&["backoffLimit"], true, wedged(outcome, why))
+        }
+        (Ending::Fails | Ending::Wedged, Some("DeadlineExceeded")) => {
+            let why = wedged(outcome, "the deadline passes".to_owned());
+            decided(&["activeDeadlineSeconds"], true, why)
+        }
+        (_, Some("PodFailurePolicy")) => {
+            decided(&["podFailurePolicy"], true, wedged(outcome, "a rule fails the Job".to_owned()))
+        }
+        (_, Some("FailedIndexes")) => decided(
+            &["backoffLimitPerIndex"],
+            true,
+            wedged(outcome, "an index has no retries left".to_owned()),
+        ),
+        (_, Some("MaxFailedIndexesExceeded")) => {
+            decided(&["maxFailedIndexes"], true, wedged(outcome, "too many indexes failed".to_owned()))
+        }
+        (Ending::CompletesHalfDone, _) => {
+            let why = "the program exits with 0 on SIGTERM, so its pod counts as succeeded";
+            decided(&["template"], true, why.to_owned())
+        }
+        (Ending::Wedged, _) => decided(&["template"], true, wedged(outcome, "the work is done".to_owned())),
+        (Ending::Waits | Ending::RunsOn, _) => {
+            let terminating = outcome.status.terminating.unwrap_or_default();
+            if terminating > 0 && spec.only_failed {
+                let why = "a pod that is terminating is replaced only at its end, and it never ends";
+                return decided(&["podReplacementPolicy"], true, why.to_owned());
+            }
+            let is_pending =
+                story.iter().any(|one| matches!(one.incident, Incident::ImagePull | Incident::Pending(_)));
+            let why = match spec.deadline {
+                None if is_pending => "a pod that never starts is no failure, and there is no deadline",
+                None => "there is no deadline",
+                Some(_) => "nothing ends it",
+            };
+            decided(&["activeDeadlineSeconds"], spec.deadline.is_some(), why.to_owned())
+        }
+        (Ending::Completes, _) if failed > 0 => {
+            let why = format!("{failed} of `backoffLimit` {} retries used", spec.backoff_limit);
+            decided(&["backoffLimit"], true, why)
+        }
+        (Ending::Completes | Ending::Fails, _) => None,
+    }
+}
+
+/// Adds that the last condition waits for a pod that never ends.
+fn wedged(outcome: &Outcome, why: String) -> String {
+    if outcome.ending == Ending::Wedged {
+        format!("{why}; the last condition waits for a pod that is terminating, without end")
+    } else {
+        why
+    }
+}

@@ -1,0 +1,184 @@
+//! The simulation for people: a table of stories, or one as a timeline.
+
+use std::io::{self, Write};
+
+use super::stories::{Row, Simulated, assumptions_in_words};
+use super::timeline::timeline;
+use crate::controllers::incident::Duration;
+use crate::controllers::story::{Ending, Outcome};
+use crate::controllers::time::Time;
+
+/// The unit of held time.
+pub(super) fn unit(job: &Simulated) -> &'static str {
+    if job.accelerators > 0 { "accelerator hours" } else { "pod hours" }
+}
+
+/// Returns held time in hours of accelerators, or of pods that have none.
+pub(super) fn hours(job: &Simulated, time: Time) -> f64 {
+    time.seconds() / 3_600.0 * f64::from(u32::try_from(job.accelerators.max(1)).unwrap_or(u32::MAX))
+}
+
+/// Returns hours in words: `0.4`, `12`.
+pub(super) fn shown(hours: f64) -> String {
+    if hours > 0.0 && hours < 10.0 { format!("{hours:.1}") } else { format!("{hours:.0}") }
+}
+
+/// Returns how a story ends, with both ends where that depends.
+pub(super) fn ends(row: &Row) -> String {
+    match &row.or {
+        Some(or) => format!("{} or {}", row.outcome.ending.word(), or.ending.word()),
+        None => row.outcome.ending.word().to_owned(),
+    }
+}
+
+/// Returns when a story ends.
+pub(super) fn when(outcome: &Outcome) -> String {
+    match outcome.ending {
+        Ending::RunsOn => "never".to_owned(),
+        _ => Duration(outcome.at).to_string(),
+    }
+}
+
+pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
+    for (nth, job) in jobs.iter().enumerate() {
+        if nth > 0 {
+            writeln!(out)?;
+        }
+        write!(out, "{}", job.title)?;
+        match &job.inside {
+            Some(kind) => writeln!(
+                out,
+                ", the Job at {}; what the operator of {kind} adds is not simulated",
+                job.pointer
+            )?,
+            None => writeln!(out)?,
+        }
+        writeln!(out)?;
+        match job.rows.as_slice() {
+            [row] if job.is_asked => one(job, row, out)?,
+            rows => table(job, rows, out)?,
+        }
+        writeln!(out)?;
+        writeln!(out, "assumed: {}", assumptions_in_words(job))?;
+        writeln!(
+            out,
+            "It is what the controllers of Kubernetes 1.36 do, not its scheduler: nodes have room."
+        )?;
+    }
+    Ok(())
+}
+
+fn table(job: &Simulated, rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let mut lines: Vec<[String; 8]> =
+        vec![["incident", "ends", "after", "pods", "failures", "used", "idle", "lost"].map(str::to_owned)];
+    for row in rows {
+        let outcome = &row.outcome;
+        let time = |time: Time| shown(hours(job, time));
+        lines.push([
+            row.story.clone(),
+            ends(row),
+            when(outcome),
+            outcome.made.to_string(),
+            outcome.status.failed.to_string(),
+            time(outcome.used),
+            time(outcome.idle()),
+            time(outcome.lost),
+        ]);
+    }
+    let widths: Vec<usize> = (0..8)
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default())
+        .collect();
+    for line in &lines {
+        let mut text = String::from("  ");
+        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            let pad = " ".repeat(width - cell.chars().count());
+            // Words to the left, numbers to the right.
+            if column < 2 {
+                text.push_str(&format!("{cell}{pad}  "));
+            } else {
+                text.push_str(&format!("{pad}{cell}  "));
+            }
+        }
+        writeln!(out, "{}", text.trim_end())?;
+    }
+    writeln!(out)?;
+    writeln!(out, "used, idle and lost are {}", unit(job))?;
+    if let Some(worst) = rows.first().filter(|row| row.outcome.ending != Ending::Completes) {
+        writeln!(out, "worst: {}: {}", worst.story, sentence(job, worst))?;
+        writeln!(out, "`jobgate simulate --what {}` shows it in order", worst.story)?;
+    }
+    Ok(())
+}
+
+/// Returns why a story ends as it does, and where that is written.
+pub(super) fn sentence(job: &Simulated, row: &Row) -> String {
+    let after = when(&row.outcome);
+    let ends = match row.outcome.ending {
+        Ending::Completes => format!("completes after {after}"),
+        Ending::CompletesHalfDone => format!("completes after {after}, half done"),
+        Ending::Fails => format!("fails after {after}"),
+        Ending::Wedged => format!("hangs without end from {after} on"),
+        Ending::Waits => format!("waits without end from {after} on"),
+        Ending::RunsOn => "runs without end".to_owned(),
+    };
+    let or = row.or.as_ref().map_or_else(String::new, |or| {
+        format!("; where the pods do not need one another, the end is `{}`", or.ending.word())
+    });
+    let Some(decision) = &row.decision else { return format!("it {ends}{or}") };
+    let place =
+        row.place.map_or_else(String::new, |(line, column)| format!(" at {}:{line}:{column}", job.path));
+    format!("it {ends}: {} (`{}`{place}){or}", decision.why, decision.name())
+}
+
+/// Returns a time as a clock shows it: `2:10:01`.
+fn clock(at: Time) -> String {
+    let seconds = at.millis() / 1_000;
+    format!("{}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+fn one(job: &Simulated, row: &Row, out: &mut dyn Write) -> io::Result<()> {
+    let (entries, left_out) = timeline(&row.outcome, &row.happens, job.is_indexed);
+    let width = entries.iter().map(|(at, _)| clock(*at).len()).max().unwrap_or_default();
+    let half = entries.len() / 2;
+    for (nth, (at, what)) in entries.iter().enumerate() {
+        if left_out > 0 && nth == half {
+            writeln!(out, "  {:>width$}  … {left_out} more", "")?;
+        }
+        writeln!(out, "  {:>width$}  {what}", clock(*at))?;
+    }
+    writeln!(out)?;
+    writeln!(out, "{}: {}", row.story, sentence(job, row))?;
+    let outcome = &row.outcome;
+    let time = |time: Time| shown(hours(job, time));
+    writeln!(
+        out,
+        "{} pods, {} failures; {} {}: {} idle, {} lost",
+        outcome.made,
+        outcome.status.failed,
+        time(outcome.used),
+        unit(job),
+        time(outcome.idle()),
+        time(outcome.lost)
+    )?;
+    if !row.changes.is_empty() {
+        writeln!(out)?;
+        writeln!(out, "what would change it:")?;
+    }
+    for change in &row.changes {
+        let after = &change.outcome;
+        writeln!(
+            out,
+            "  the fix of {} ({}): {} after {}, {} pods, {} lost",
+            change.rule,
+            change.field,
+            after.ending.word(),
+            when(after),
+            after.made,
+            time(after.lost)
+        )?;
+        for (story, ending) in &change.others {
+            writeln!(out, "    and then {story} {}", ending.word())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! The simulation as a table for a comment in a review.
+
+use std::io::{self, Write};
+
+use super::human::{ends, hours, sentence, shown, unit, when};
+use super::stories::{Simulated, assumptions_in_words};
+use crate::report::clean;
+
+pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
+    for job in jobs {
+        writeln!(out, "### {}\n", escaped(&job.title))?;
+        writeln!(
+            out,
+            "| incident | ends | after | pods | failures | {} used | idle | lost | decided by |",
+            unit(job)
+        )?;
+        writeln!(out, "|---|---|---|---|---|---|---|---|---|")?;
+        for row in &job.rows {
+            let outcome = &row.outcome;
+            let decided = row.decision.as_ref().map_or_else(String::new, |_| sentence(job, row));
+            writeln!(
+                out,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                row.story,
+                ends(row),
+                when(outcome),
+                outcome.made,
+                outcome.status.failed,
+                shown(hours(job, outcome.used)),
+                shown(hours(job, outcome.idle())),
+                shown(hours(job, outcome.lost)),
+                escaped(&decided)
+            )?;
+        }
+        writeln!(out, "\nAssumed: {}.\n", escaped(&assumptions_in_words(job)))?;
+    }
+    Ok(())
+}
+
+/// Returns a text that breaks no table.
+fn escaped(text: &str) -> String {
+    clean(text).replace('|', "\\|").replace('<', "&lt;")
+}

@@ -1,0 +1,371 @@
+//! The Jobs of a file, and what becomes of each in every story.
+
+use std::cmp::Reverse;
+
+use super::decides::{Decision, decision};
+use crate::cli::args::{Checkpoint, Expectation, Simulate, Story};
+use crate::controllers::incident::{Duration, Incident, Occurrence};
+use crate::controllers::job::spec::JobSpec;
+use crate::controllers::program::Peers;
+use crate::controllers::script::Script;
+use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell};
+use crate::controllers::time::Time;
+use crate::judge::engine;
+use crate::judge::facts::NoFacts;
+use crate::judge::request::Request;
+use crate::judge::simulation::{SimulatedJob, jobs};
+use crate::kinds::Workload;
+use crate::local::lint::{Input, MAX_FILE_SIZE, drained};
+use crate::report::{ObjectId, clean, span};
+use crate::text::lines::Lines;
+use crate::text::patch;
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+use crate::text::yaml::{self, Document, Limits};
+use jobgate_lint::objects::objects;
+
+/// What was found in a file.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) jobs: Vec<Simulated>,
+    /// What could not be simulated.
+    pub(super) problems: Vec<String>,
+    /// What is not simulated.
+    pub(super) notices: Vec<String>,
+}
+
+/// A Job, and what becomes of it.
+#[derive(Debug)]
+pub(super) struct Simulated {
+    /// `train (Job) in job.yaml`.
+    pub(super) title: String,
+    /// The file, as it is shown.
+    pub(super) path: String,
+    /// The object.
+    pub(super) object: ObjectId,
+    /// Where the `spec` of the Job is in it.
+    pub(super) pointer: String,
+    /// The accelerators of each pod.
+    pub(super) accelerators: i64,
+    /// Whether pods have completion indexes.
+    pub(super) is_indexed: bool,
+    pub(super) assumptions: Assumptions,
+    /// Why the peers are assumed to do what they do.
+    pub(super) because: String,
+    /// The operator of a kind around the Job, which is not simulated.
+    pub(super) inside: Option<String>,
+    /// Whether a story was asked for.
+    pub(super) is_asked: bool,
+    /// What comes of each story, the worst first.
+    pub(super) rows: Vec<Row>,
+    /// Expectations that do not hold.
+    pub(super) unexpected: Vec<String>,
+}
+
+/// What comes of one story.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) story: String,
+    /// The incidents that have a time.
+    pub(super) happens: Vec<(Time, String)>,
+    pub(super) outcome: Outcome,
+    /// The other end, where it depends on whether the pods need one another.
+    pub(super) or: Option<Outcome>,
+    pub(super) decision: Option<Decision>,
+    /// Where the field that decides is written: the line and column.
+    pub(super) place: Option<(usize, usize)>,
+    /// What would change it.
+    pub(super) changes: Vec<Change>,
+}
+
+/// A fix of a rule, and what it does in a story.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) rule: String,
+    /// What is written, by path.
+    pub(super) field: String,
+    pub(super) outcome: Outcome,
+    /// Other stories that end otherwise, with how.
+    pub(super) others: Vec<(String, Ending)>,
+}
+
+/// Simulates the Jobs of a file.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub(super) fn of_file(input: &Input, args: &Simulate, script: Option<&Script>) -> Result<Found, String> {
+    let bytes = text_of(input)?;
+    let limits = Limits::default();
+    let lines = Lines::new(&bytes);
+    let mut found = Found::default();
+    for chunk in yaml::split(&bytes, &limits) {
+        let document = chunk.and_then(|chunk| yaml::parse(&bytes, &chunk, &limits));
+        let document = match document {
+            Ok(document) => document,
+            Err(error) => {
+                let line = lines.position(error.span.start).line;
+                found.problems.push(format!("{}:{line}: {error}", clean(&input.path)));
+                continue;
+            }
+        };
+        for object in objects(&document.value) {
+            let file = SourceFile { input, bytes: &bytes, lines: &lines, document: &document };
+            of_object(&object.value, &object.at, &file, args, script, &mut found);
+        }
+    }
+    Ok(found)
+}
+
+struct SourceFile<'a> {
+    input: &'a Input,
+    bytes: &'a [u8],
+    lines: &'a Lines<'a>,
+    document: &'a Document,
+}
+
+fn text_of(input: &Input) -> Result<Vec<u8>, String> {
+    use crate::local::lint::Content;
+
+    let path = match &input.content {
+        Content::Bytes(text) => return Ok(text.to_vec()),
+        Content::Open(_, text) => return Ok(text.as_bytes().to_vec()),
+        Content::File(path) => path,
+    };
+    drained(path, MAX_FILE_SIZE).map_err(|error| format!("read {}: {error}", clean(&input.path)))
+}
+
+fn of_object(
+    object: &Value,
+    at: &Pointer,
+    file: &SourceFile<'_>,
+    args: &Simulate,
+    script: Option<&Script>,
+    found: &mut Found,
+) {
+    let Some(workload) = Workload::from_object(object) else { return };
+    let id = ObjectId::from_object(object);
+    let kind = id.kind.clone();
+    let title = format!("{} ({kind}) in {}", clean(&id.full_name()), clean(&file.input.path));
+    let listed = jobs(&workload);
+    if listed.is_empty() {
+        found.notices.push(format!("{title}: not simulated; the operator of {kind} is not modelled yet"));
+        return;
+    }
+    for job in listed {
+        match simulate(object, &job, args, script) {
+            Ok((rows, unexpected, assumptions)) => {
+                let mut rows = rows;
+                for row in &mut rows {
+                    row.place = row.decision.as_ref().map(|decision| {
+                        let pointer = decision.pointer(&at.join(&job.pointer));
+                        let place = span(file.bytes, file.document, &pointer, decision.part());
+                        let place = file.lines.position(place.start);
+                        (place.line, place.column)
+                    });
+                }
+                let is_inside = !["Job", "CronJob"].contains(&&*id.kind);
+                found.jobs.push(Simulated {
+                    title: title.clone(),
+                    path: file.input.path.to_string(),
+                    object: id.clone(),
+                    pointer: job.pointer.to_string(),
+                    accelerators: job.accelerators,
+                    is_indexed: JobSpec::from_spec(job.spec).indexed,
+                    assumptions,
+                    because: if args.peers.is_some() { "--peers".to_owned() } else { job.because.clone() },
+                    inside: is_inside.then(|| kind.clone()),
+                    is_asked: !args.what.is_empty() || script.is_some(),
+                    rows,
+                    unexpected: unexpected.into_iter().map(|failed| format!("{title}: {failed}")).collect(),
+                });
+            }
+            Err(problem) => found.problems.push(format!("{title}: {problem}")),
+        }
+    }
+}
+
+type Rows = (Vec<Row>, Vec<String>, Assumptions);
+
+fn simulate(
+    object: &Value,
+    job: &SimulatedJob<'_>,
+    args: &Simulate,
+    script: Option<&Script>,
+) -> Result<Rows, String> {
+    let spec = JobSpec::from_spec(job.spec);
+    let assumptions = assumed(&job.assumptions, args);
+    let or_peers = job.or_peers.filter(|_| args.peers.is_none());
+    let run = |name: &str, incidents: &[Occurrence]| -> Result<Row, String> {
+        let told = |assumptions: &Assumptions| {
+            let script = script.cloned().unwrap_or_else(|| lower(&spec, incidents, assumptions));
+            tell("job", job.spec, script, false).map_err(|error| format!("{name}: not simulated: {error}"))
+        };
+        let outcome = told(&assumptions)?;
+        let or = or_peers.map(|peers| told(&Assumptions { peers, ..assumptions })).transpose()?;
+        let or = or.filter(|or| or.ending != outcome.ending);
+        let decision = decision(&spec, incidents, &outcome);
+        Ok(Row {
+            story: name.to_owned(),
+            happens: happens(incidents, &assumptions),
+            outcome,
+            or,
+            decision,
+            place: None,
+            changes: Vec::new(),
+        })
+    };
+    let stories = stories(args, script.is_some());
+    let mut rows =
+        stories.iter().map(|story| run(&story.name, &story.incidents)).collect::<Result<Vec<Row>, _>>()?;
+    let mut unexpected = Vec::new();
+    for Expectation { story, ending } in &args.expect {
+        let row = run(&story.name, &story.incidents)?;
+        let ends = row.outcome.ending.word();
+        if ends != ending || row.or.is_some() {
+            let or = row.or.map_or_else(String::new, |or| format!(" or {}", or.ending.word()));
+            unexpected.push(format!("{} ends with `{ends}`{or}, not with `{ending}`", story.name));
+        }
+    }
+    if let ([row], [story], None) = (rows.as_mut_slice(), stories.as_slice(), script) {
+        row.changes = changes(object, job, &assumptions, (story, &row.outcome));
+    }
+    rows.sort_by_key(|row| {
+        (Reverse(severity(row.outcome.ending)), Reverse(row.outcome.lost), Reverse(row.outcome.idle()))
+    });
+    Ok((rows, unexpected, assumptions))
+}
+
+/// Returns the incidents that happen at a time, and not from the start.
+fn happens(incidents: &[Occurrence], assumptions: &Assumptions) -> Vec<(Time, String)> {
+    let started = Time::from_millis(500);
+    incidents
+        .iter()
+        .filter_map(|occurrence| {
+            let what = match occurrence.incident {
+                Incident::NodeLost | Incident::NodeGone => "a node stops answering",
+                Incident::Drain => "a node is drained",
+                Incident::Spot => "a spot node is taken back",
+                Incident::Preempt => "the scheduler preempts",
+                Incident::KueuePreempt(_) => "Kueue suspends the Job",
+                Incident::Pressure => "a node has no room left",
+                Incident::DeletePod => "somebody deletes a pod",
+                Incident::Oom => "a container takes too much memory",
+                Incident::Exit(_) => "a program exits",
+                Incident::ControllerAway(_) => "the Job controller goes away",
+                _ => return None,
+            };
+            let at = occurrence.at.unwrap_or_else(|| assumptions.middle());
+            Some((started + at, format!("-- {what}")))
+        })
+        .collect()
+}
+
+/// Returns how bad an ending is.
+fn severity(ending: Ending) -> u8 {
+    match ending {
+        Ending::Completes => 0,
+        Ending::Fails => 1,
+        Ending::CompletesHalfDone => 2,
+        Ending::RunsOn => 3,
+        Ending::Waits => 4,
+        Ending::Wedged => 5,
+    }
+}
+
+fn assumed(of_job: &Assumptions, args: &Simulate) -> Assumptions {
+    Assumptions {
+        runtime: args.runtime.unwrap_or(of_job.runtime),
+        startup: args.startup.unwrap_or(of_job.startup),
+        checkpoint: args.checkpoint_every.map_or(of_job.checkpoint, |Checkpoint(every)| every),
+        peers: args.peers.unwrap_or(of_job.peers),
+        pods_per_node: args.pods_per_node.unwrap_or(of_job.pods_per_node),
+        ..*of_job
+    }
+}
+
+fn stories(args: &Simulate, has_script: bool) -> Vec<Story> {
+    if has_script {
+        return vec![Story { name: "script".to_owned(), incidents: Vec::new() }];
+    }
+    if !args.what.is_empty() {
+        return args.what.clone();
+    }
+    let usual = Incident::USUAL.into_iter();
+    usual
+        .map(|incident| Story {
+            name: incident.to_string(),
+            incidents: vec![Occurrence { incident, at: None, place: Default::default() }],
+        })
+        .collect()
+}
+
+/// Returns what the fixes of rules do in a story, and in the usual others.
+fn changes(
+    object: &Value,
+    job: &SimulatedJob<'_>,
+    assumptions: &Assumptions,
+    (story, before): (&Story, &Outcome),
+) -> Vec<Change> {
+    let Some(policy) = crate::policies::builtin("default") else { return Vec::new() };
+    let verdict = engine::evaluate(&policy, &NoFacts, &Request::of_file(object, None));
+    let told = |object: &Value, incidents: &[Occurrence]| {
+        let spec = job.pointer.find(object)?;
+        tell("job", spec, lower(&JobSpec::from_spec(spec), incidents, assumptions), false).ok()
+    };
+    let mut changes = Vec::new();
+    for finding in &verdict.findings {
+        let Some(fix) = &finding.fix else { continue };
+        let Ok(fixed) = patch::apply(object, &fix.ops) else { continue };
+        let Some(after) = told(&fixed, &story.incidents) else { continue };
+        let is_other = (after.ending, after.made, after.used) != (before.ending, before.made, before.used);
+        if !is_other {
+            continue;
+        }
+        let mut others = Vec::new();
+        for incident in Incident::USUAL {
+            let one = [Occurrence { incident, at: None, place: Default::default() }];
+            if story.incidents.iter().any(|occurrence| occurrence.incident == incident) {
+                continue;
+            }
+            if let (Some(was), Some(is)) = (told(object, &one), told(&fixed, &one))
+                && was.ending != is.ending
+            {
+                others.push((incident.to_string(), is.ending));
+            }
+        }
+        changes.push(Change {
+            rule: finding.rule.to_string(),
+            field: finding.path.to_string(),
+            outcome: after,
+            others,
+        });
+    }
+    changes
+}
+
+/// Returns what is assumed, in words.
+pub(super) fn assumptions_in_words(job: &Simulated) -> String {
+    let Assumptions { runtime, startup, checkpoint, peers, pods_per_node, .. } = job.assumptions;
+    let checkpoint = match checkpoint {
+        Some(every) => format!("a checkpoint every {}", Duration(every)),
+        None => "no checkpoints".to_owned(),
+    };
+    let peers = match peers {
+        Peers::Exit(after) => format!("the other pods exit {} after one is lost", Duration(after)),
+        Peers::Hang => "the other pods wait without end for one that is lost".to_owned(),
+        Peers::Restart(u32::MAX) => "the other pods restart in place when one is lost".to_owned(),
+        Peers::Restart(times) => format!("the other pods restart in place, at most {times} times"),
+        Peers::Independent => "the pods do not need one another".to_owned(),
+    };
+    let share = match pods_per_node {
+        1 => "one pod a node".to_owned(),
+        count => format!("{count} pods a node"),
+    };
+    format!(
+        "{} of work, {} to start, {checkpoint}, {share}; {peers} ({})",
+        Duration(runtime),
+        Duration(startup),
+        job.because
+    )
+}

@@ -1,0 +1,81 @@
+//! What happens in a story, in order.
+
+use std::collections::BTreeMap;
+
+use crate::controllers::indexes::Indexes;
+use crate::controllers::pod::{Phase, PodGroup};
+use crate::controllers::story::Outcome;
+use crate::controllers::time::Time;
+
+/// How many lines a timeline has at most; what is between the first and the last is left out.
+const MOST_LINES: usize = 40;
+
+/// Something that happens, with its time.
+pub(super) type Entry = (Time, String);
+
+/// Returns what happens, and how many entries were left out in the middle.
+pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (Vec<Entry>, usize) {
+    // Pods to which the same happens in the same second are one entry.
+    let mut entries: BTreeMap<(i64, u8, String), Indexes> = BTreeMap::new();
+    let mut add = |at: Time, order: u8, what: String, pods: &PodGroup| {
+        let entry = entries.entry((at.millis() / 1_000, order, what)).or_default();
+        *entry = entry.union(&pods.members);
+    };
+    for pods in &outcome.pods {
+        let again = if pods.attempt > 0 && indexed {
+            format!(" again (attempt {})", pods.attempt + 1)
+        } else {
+            String::new()
+        };
+        add(pods.created, 0, format!("created{again}"), pods);
+        if let Some(at) = pods.started {
+            add(at, 1, "running".to_owned(), pods);
+        }
+        if let Some(deletion) =
+            pods.deletion.filter(|_| pods.ended.is_none_or(|ended| ended >= deletion_at(pods)))
+        {
+            let why = if pods.disrupted { "evicted: terminating" } else { "deleted: terminating" };
+            add(deletion.since, 2, why.to_owned(), pods);
+        }
+        if let Some(at) = pods.ended {
+            let code = pods.containers.iter().find_map(|status| status.terminated.map(|(code, _)| code));
+            let what = match (pods.phase, code) {
+                (Phase::Succeeded, _) => "succeeded".to_owned(),
+                (_, Some(code)) => format!("failed with exit code {code}"),
+                (_, None) => {
+                    format!("failed{}", pods.reason.map_or(String::new(), |reason| format!(" ({reason})")))
+                }
+            };
+            add(at, 3, what, pods);
+        }
+        if pods.restarts > 0 {
+            let at = pods.ended.unwrap_or(outcome.at);
+            add(at, 4, format!("restarted {} times in place by now", pods.restarts), pods);
+        }
+    }
+    let mut all: Vec<(i64, u8, String)> = entries
+        .into_iter()
+        .map(|((second, order, what), members)| {
+            let count = members.len();
+            let noun = if count == 1 { "pod" } else { "pods" };
+            let which = if indexed { format!(" {members}") } else { String::new() };
+            (second, order, format!("{count} {noun}{which} {what}"))
+        })
+        .collect();
+    let before_end = happens.iter().filter(|(at, _)| *at <= outcome.at);
+    all.extend(before_end.map(|(at, what)| (at.millis() / 1_000, 0, what.clone())));
+    for condition in &outcome.status.conditions {
+        let what = format!("{} ({}): {}", condition.sort, condition.reason, condition.message);
+        all.push((condition.at.millis() / 1_000, 5, what));
+    }
+    all.sort();
+    let left_out = all.len().saturating_sub(MOST_LINES);
+    if left_out > 0 {
+        all.drain(MOST_LINES / 2..MOST_LINES / 2 + left_out);
+    }
+    (all.into_iter().map(|(second, _, what)| (Time::from_seconds(second), what)).collect(), left_out)
+}
+
+fn deletion_at(pods: &PodGroup) -> Time {
+    pods.deletion.map_or(Time::START, |deletion| deletion.since)
+}
