@@ -70,6 +70,7 @@ mod runtimes;
 #[cfg(feature = "serve")]
 mod server;
 mod shell;
+mod simulate;
 #[cfg(unix)]
 mod strangers;
 mod yaml_laws;

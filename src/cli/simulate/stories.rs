@@ -10,8 +10,10 @@ use crate::controllers::program::Peers;
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell};
 use crate::controllers::time::Time;
+use crate::judge::api;
 use crate::judge::engine;
 use crate::judge::facts::NoFacts;
+use crate::judge::finding::Level;
 use crate::judge::request::Request;
 use crate::judge::simulation::{SimulatedJob, jobs};
 use crate::kinds::Workload;
@@ -150,6 +152,13 @@ fn of_object(
     let listed = jobs(&workload);
     if listed.is_empty() {
         found.notices.push(format!("{title}: not simulated; the operator of {kind} is not modelled yet"));
+        return;
+    }
+    let refused = api::check(object);
+    if let Some(finding) = refused.iter().find(|finding| finding.level == Level::Deny) {
+        found
+            .problems
+            .push(format!("{title}: not simulated: the API server rejects it: {}", finding.message));
         return;
     }
     for job in listed {

@@ -35,7 +35,7 @@ impl Indexes {
     /// Returns how many there are.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.0.iter().map(|(first, last)| last - first + 1).fold(0, u32::saturating_add)
+        self.0.iter().map(|(first, last)| (last - first).saturating_add(1)).fold(0, u32::saturating_add)
     }
 
     /// Tells whether there is none.

@@ -1,5 +1,7 @@
 //! What a Job asks for, as its controller reads it: with the defaults of the API server.
 
+use std::sync::Arc;
+
 use super::super::indexes::Indexes;
 use super::super::time::Time;
 use crate::text::value::Value;
@@ -39,7 +41,7 @@ pub struct JobSpec {
     /// `terminationGracePeriodSeconds`.
     pub grace: Time,
     /// The containers of the pod template.
-    pub containers: Vec<ContainerSpec>,
+    pub containers: Arc<[ContainerSpec]>,
 }
 
 /// A container of the pod template.
@@ -183,7 +185,7 @@ impl JobSpec {
     }
 }
 
-fn containers(pod: &Value) -> Vec<ContainerSpec> {
+fn containers(pod: &Value) -> Arc<[ContainerSpec]> {
     let named = |container: &Value, sort| ContainerSpec {
         name: text(container, "name").unwrap_or_default().to_owned(),
         sort,

@@ -1,5 +1,7 @@
 //! The programs in the pods, and what their ranks notice of one another.
 
+use std::sync::Arc;
+
 use super::super::cluster::{Cluster, Event};
 use super::super::kubelet::{PodContext, PodProgram};
 use super::super::pod::Phase;
@@ -20,7 +22,7 @@ impl World {
         let Some(program) = self.programs.get_mut(nth) else { return false };
         let was_working = program.is_working(pods);
         let (containers, grace, restarts_in_place) =
-            (spec.containers.clone(), spec.grace, spec.restarts_in_place);
+            (Arc::clone(&spec.containers), spec.grace, spec.restarts_in_place);
         let is_never_ready = self.script.is_never_ready;
         let around = PodContext { containers: &containers, grace, is_never_ready, restarts_in_place };
         let restarts = pods.restarts;

@@ -1,0 +1,132 @@
+//! `jobgate simulate` as users run it.
+
+use crate::support::place::{Place, code, json, stderr, stdout};
+
+/// Four pods that train together, and a limit that all of them reach at once.
+const GANG: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  completionMode: Indexed
+  completions: 4
+  parallelism: 4
+  backoffLimit: 3
+  activeDeadlineSeconds: 86400
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: trainer
+        image: registry.example.com/trainer:v1
+        command: [torchrun, --nnodes=4, --rdzv-endpoint=train-0.train:29500, train.py]
+        resources: {limits: {nvidia.com/gpu: 8}}
+";
+
+/// Pods that each work on their own index.
+const SWEEP: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: sweep}
+spec:
+  completionMode: Indexed
+  completions: 4
+  parallelism: 4
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: worker
+        image: registry.example.com/worker:v1
+        command: [bash, -c, \"python work.py --shard $JOB_COMPLETION_INDEX\"]
+";
+
+fn ends(place: &Place, arguments: &[&str]) -> String {
+    let output = place.run(&[&["simulate", "--format", "json"], arguments].concat());
+    let document = json(&output);
+    let stories = document["jobs"][0]["stories"].as_array().expect("stories").clone();
+    stories.iter().map(|story| format!("{} {}", story["story"], story["ends"])).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn ranks_that_need_one_another_fail_together() {
+    let place = Place::with(&[("gang.yaml", GANG), ("sweep.yaml", SWEEP)]);
+    assert_eq!(ends(&place, &["--what", "drain", "gang.yaml"]), r#""drain" "fails""#);
+    assert_eq!(ends(&place, &["--what", "drain", "sweep.yaml"]), r#""drain" "completes""#);
+    assert_eq!(
+        ends(&place, &["--what", "drain", "--peers", "restart:1", "gang.yaml"]),
+        r#""drain" "completes""#
+    );
+    assert_eq!(ends(&place, &["--what", "drain", "--peers", "hang", "gang.yaml"]), r#""drain" "fails""#);
+}
+
+#[test]
+fn a_table_names_the_field_that_decides_and_its_place() {
+    let place = Place::with(&[("gang.yaml", GANG)]);
+    let output = place.run(&["simulate", "gang.yaml"]);
+    assert_eq!((code(&output), stderr(&output)), (0, ""));
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
+    assert_eq!(lines.len(), 10, "{text}");
+    assert!(lines[1].trim_start().starts_with("node-lost"), "the worst is first: {text}");
+    assert!(text.contains("`backoffLimit` at gang.yaml:8:17"), "{text}");
+    let output = place.run(&["simulate", "--format", "markdown", "gang.yaml"]);
+    assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("| ")).count(), 10);
+}
+
+#[test]
+fn an_expectation_is_for_ci() {
+    let place = Place::with(&[("sweep.yaml", SWEEP), ("gang.yaml", GANG)]);
+    let output = place.run(&["simulate", "--expect", "drain=completes", "sweep.yaml"]);
+    assert_eq!((code(&output), stderr(&output)), (0, ""));
+    let output =
+        place.run(&["simulate", "--expect", "drain=completes", "--expect", "oom=fails", "gang.yaml"]);
+    assert_eq!(code(&output), 1);
+    assert_eq!(
+        stderr(&output),
+        "jobgate: train (Job) in gang.yaml: drain ends with `fails`, not with `completes`\n"
+    );
+}
+
+#[test]
+fn a_script_is_played() {
+    let script = "- {index: 0, attempt: 0, run: 10, exit: 42}\n- {run: 20}\n";
+    let place = Place::with(&[("gang.yaml", GANG), ("script.yaml", script), ("bad.yaml", "- {rum: 10}\n")]);
+    assert_eq!(ends(&place, &["--script", "script.yaml", "gang.yaml"]), r#""script" "completes""#);
+    let output = place.run(&["simulate", "--script", "bad.yaml", "gang.yaml"]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(stderr(&output), "jobgate: read the script bad.yaml: item 0: unknown key `rum`\n");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_said() {
+    let wrong = GANG.replace("completions: 4", "completions: -4");
+    let huge = SWEEP
+        .replace("completions: 4", "completions: 2147483647")
+        .replace("parallelism: 4", "parallelism: 100000");
+    let other = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: p}\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}\n";
+    let place = Place::with(&[
+        ("wrong.yaml", &wrong),
+        ("huge.yaml", &huge),
+        ("other.yaml", other),
+        ("not.yaml", "a: [\n"),
+        ("empty.yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: c}\n"),
+    ]);
+    for (file, expected) in [
+        ("wrong.yaml", "not simulated: the API server rejects it"),
+        ("huge.yaml", "not simulated: too many pods"),
+        ("not.yaml", "not.yaml:"),
+        ("none.yaml", "none.yaml"),
+        ("empty.yaml", "no Job to simulate"),
+        ("other.yaml", "the operator of PyTorchJob is not modelled yet"),
+    ] {
+        let output = place.run(&["simulate", file]);
+        assert!(stderr(&output).contains(expected), "{file}: {}", stderr(&output));
+        assert_eq!(code(&output), 2, "{file}");
+    }
+    for (incident, expected) in [("explode", "no incident `explode`"), ("oom@never", "is no duration")] {
+        let output = place.run(&["simulate", "--what", incident, "wrong.yaml"]);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
