@@ -17,7 +17,7 @@
 //! lack their kinds: then they are listed again after some minutes, with no other difference.
 //!
 //! The third look-up is for the parent in the controlling owner reference of an object, if the account that
-//! made the object is trusted with children ([`trust`](jobgate_core::judge::trust)). Only an API server's own
+//! made the object is trusted with children (`judge::trust`). Only an API server's own
 //! answer counts: an operator makes a child right after its parent, when no watch knows the parent yet.
 //! Answers are kept by uid for seconds, so the thousand Jobs of a set cost one request, and a look-up of
 //! another uid does not affect this one.

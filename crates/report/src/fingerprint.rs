@@ -20,7 +20,7 @@ pub(super) struct Unique {
 }
 
 impl Unique {
-    /// Returns a name like [`of`] that also depends on the file, and on the order of equal findings.
+    /// Returns a name like [`fingerprint`] that also depends on the file, and on the order of equal findings.
     pub(super) fn next(&mut self, located: &Located) -> String {
         self.unique(digest(located, &[&located.location.file]))
     }
