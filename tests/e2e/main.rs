@@ -66,6 +66,7 @@ mod reports;
 mod runtimes;
 mod samples;
 mod scenario;
+mod simulated;
 mod starters;
 mod trust;
 mod updates;
@@ -167,7 +168,11 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 /// Runs the scenarios with real operators, and tells whether one failed, or none could run where they must.
 fn beside_operators(mut arguments: Arguments, servers: Servers) -> bool {
     let ensemble = Arc::new(ensemble::Lazy::new(servers));
-    let trials = match beside::trials(&ensemble) {
+    let trials = beside::trials(&ensemble).and_then(|mut trials| {
+        trials.extend(simulated::trials(&ensemble)?);
+        Ok(trials)
+    });
+    let trials = match trials {
         Ok(trials) => trials,
         Err(error) => {
             println!("{error}");

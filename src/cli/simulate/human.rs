@@ -7,6 +7,7 @@ use super::timeline::timeline;
 use crate::controllers::incident::Duration;
 use crate::controllers::story::{Ending, Outcome};
 use crate::controllers::time::Time;
+use crate::text::number::plural;
 
 /// The unit of held time.
 pub(super) fn unit(job: &Simulated) -> &'static str {
@@ -20,7 +21,12 @@ pub(super) fn hours(job: &Simulated, time: Time) -> f64 {
 
 /// Returns hours in words: `0.4`, `12`.
 pub(super) fn shown(hours: f64) -> String {
-    if hours > 0.0 && hours < 10.0 { format!("{hours:.1}") } else { format!("{hours:.0}") }
+    match hours {
+        0.0 => "0".to_owned(),
+        hours if hours < 0.05 => "<0.1".to_owned(),
+        hours if hours < 10.0 => format!("{hours:.1}"),
+        hours => format!("{hours:.0}"),
+    }
 }
 
 /// Returns how a story ends, with both ends where that depends.
@@ -152,9 +158,9 @@ fn one(job: &Simulated, row: &Row, out: &mut dyn Write) -> io::Result<()> {
     let time = |time: Time| shown(hours(job, time));
     writeln!(
         out,
-        "{} pods, {} failures; {} {}: {} idle, {} lost",
-        outcome.made,
-        outcome.status.failed,
+        "{}, {}; {} {}: {} idle, {} lost",
+        plural(outcome.made as usize, "pod"),
+        plural(outcome.status.failed as usize, "failure"),
         time(outcome.used),
         unit(job),
         time(outcome.idle()),
@@ -168,16 +174,18 @@ fn one(job: &Simulated, row: &Row, out: &mut dyn Write) -> io::Result<()> {
         let after = &change.outcome;
         writeln!(
             out,
-            "  the fix of {} ({}): {} after {}, {} pods, {} lost",
+            "  the fix of {} ({}): {} after {}, {}, {} lost",
             change.rule,
             change.field,
             after.ending.word(),
             when(after),
-            after.made,
+            plural(after.made as usize, "pod"),
             time(after.lost)
         )?;
-        for (story, ending) in &change.others {
-            writeln!(out, "    and then {story} {}", ending.word())?;
+        let others: Vec<String> =
+            change.others.iter().map(|(story, ending)| format!("{story} {}", ending.word())).collect();
+        if !others.is_empty() {
+            writeln!(out, "    then also: {}", others.join(", "))?;
         }
     }
     Ok(())

@@ -66,7 +66,9 @@ pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (
     all.extend(before_end.map(|(at, what)| (at.millis() / 1_000, 0, what.clone())));
     for condition in &outcome.status.conditions {
         let what = format!("{} ({}): {}", condition.sort, condition.reason, condition.message);
-        all.push((condition.at.millis() / 1_000, 5, what));
+        // `Failed` and `Complete` come after the condition that announces them.
+        let order = if ["Failed", "Complete"].contains(&condition.sort) { 6 } else { 5 };
+        all.push((condition.at.millis() / 1_000, order, what));
     }
     all.sort();
     let left_out = all.len().saturating_sub(MOST_LINES);

@@ -135,11 +135,34 @@ pub(super) struct ApartProgram {
     saved: Vec<(Indexes, Time)>,
     /// Work that was done twice, summed over pods.
     pub(super) lost: Time,
+    /// Work of pods that did all of theirs, summed.
+    finished: Time,
+    /// Whether a pod succeeded before it had done its work.
+    pub(super) is_half_done: bool,
 }
 
 impl ApartProgram {
     pub(super) fn new(plan: ProgramPlan) -> Self {
-        Self { plan, saved: Vec::new(), lost: Time::START }
+        Self { plan, saved: Vec::new(), lost: Time::START, finished: Time::START, is_half_done: false }
+    }
+
+    /// Returns the work that is done, summed over pods.
+    pub(super) fn done(&self) -> Time {
+        let saved = self.saved.iter().map(|(indexes, saved)| times(*saved, indexes.len()));
+        saved.fold(self.finished, |all, saved| all + saved)
+    }
+
+    /// Notes that pods did their work.
+    pub(super) fn finish(&mut self, members: &Indexes) {
+        self.finished = self.finished + times(self.plan.runtime, members.len());
+        self.forget(members);
+    }
+
+    fn forget(&mut self, members: &Indexes) {
+        for (indexes, _) in &mut self.saved {
+            *indexes = indexes.without(members);
+        }
+        self.saved.retain(|(indexes, _)| !indexes.is_empty());
     }
 
     /// Returns how long new pods run, by what their indexes have saved.
@@ -166,15 +189,16 @@ impl ApartProgram {
             let before = self.plan.startup + self.plan.runtime - left;
             let done = before + (ran - self.plan.startup).max(Time::START);
             let kept = saved(done, self.plan.checkpoint);
-            let count = i64::from(indexes.len());
-            self.lost = self.lost + Time::from_millis((done - kept).millis().saturating_mul(count));
-            for (others, _) in &mut self.saved {
-                *others = others.without(&indexes);
-            }
+            self.lost = self.lost + times(done - kept, indexes.len());
+            self.forget(&indexes);
             self.saved.push((indexes, kept));
         }
-        self.saved.retain(|(indexes, _)| !indexes.is_empty());
     }
+}
+
+/// Returns the time of so many pods.
+pub(super) fn times(time: Time, count: u32) -> Time {
+    Time::from_millis(time.millis().saturating_mul(i64::from(count)))
 }
 
 /// Returns what of some work is saved.

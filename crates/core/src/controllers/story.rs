@@ -4,7 +4,7 @@ use super::cluster::JobStatus;
 use super::incident::{Incident, IncidentPlace, Occurrence};
 use super::job::spec::JobSpec;
 use super::pod::PodGroup;
-use super::program::{Peers, ProgramPlan};
+use super::program::{Peers, ProgramPlan, times};
 use super::script::{
     ControllerName, Disruption, DisruptionCause, Plan, PlanRule, Range, Restarts, Script, ScriptEvent,
     Termination,
@@ -258,7 +258,6 @@ pub fn tell(name: &str, spec: &Value, script: Script, has_wait_fault: bool) -> R
     let mut world = World::with_job(name, spec, script, Clock::default(), has_wait_fault);
     let is_still = world.run_to_end(HORIZON)?;
     let end = world.now;
-    let times = |time: Time, count: u32| Time::from_millis(time.millis().saturating_mul(i64::from(count)));
     let mut used = Time::START;
     for pods in &world.cluster.pods {
         let Some(started) = pods.started else { continue };
@@ -267,12 +266,8 @@ pub fn tell(name: &str, spec: &Value, script: Script, has_wait_fault: bool) -> R
     }
     let made = world.cluster.jobs.first().map_or(0, |job| job.made);
     let status = world.cluster.jobs.first().map(|job| job.status.clone()).unwrap_or_default();
-    let work = world.work(0);
-    let (lost, mut done) = work.unwrap_or_default();
+    let (lost, done) = world.work(0).unwrap_or_default();
     let runtime = plan.map_or(Time::START, |plan| plan.runtime);
-    if let Some(ProgramPlan { peers: Peers::Independent, .. }) = plan {
-        done = times(runtime, status.succeeded);
-    }
     let last = status.finished();
     let before = status.condition("SuccessCriteriaMet").or_else(|| status.condition("FailureTarget"));
     let wanted = plan.filter(|plan| plan.peers != Peers::Independent).map(|_| runtime);
