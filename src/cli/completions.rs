@@ -49,6 +49,7 @@ mod tests {
     use super::*;
     use crate::judge::rules::RuleSet;
     use crate::judge::selection;
+    use crate::report::Format;
 
     #[test]
     fn names_are_offered_and_files_for_policies() {
@@ -60,7 +61,8 @@ mod tests {
         let ids: Vec<_> = selection::ids(&RuleSet::built_in()).collect();
         let bash = script(Shell::Bash);
         assert!(bash.contains(&format!("compgen -W \"{}\"", ids.join(" "))), "--select, --ignore");
-        assert!(bash.contains("compgen -W \"human concise json sarif junit github gitlab markdown html openreports policy-report\""));
+        let formats: Vec<&str> = Format::ALL.iter().map(|format| format.describe().0).collect();
+        assert!(bash.contains(&format!("compgen -W \"{}\"", formats.join(" "))));
         assert!(bash.contains("compgen -W \"default audit accelerators strict\""));
         assert!(bash.contains("-o bashdefault -o default"), "bash offers files if no name fits");
         let zsh = script(Shell::Zsh);

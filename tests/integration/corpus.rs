@@ -67,7 +67,7 @@ fn check(report: &Report) {
             <= (&b.location.file, b.location.span.start, &b.finding.rule)
     };
     assert!(report.findings.is_sorted_by(order), "findings are out of order");
-    for format in Format::ALL {
+    for format in Format::ALL.iter().copied() {
         let mut out = Vec::new();
         report::write(report, format, &report::Options::default(), &mut out).expect("write to memory");
         let text = String::from_utf8(out).expect("reports are UTF-8");

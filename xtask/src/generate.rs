@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use jobgate::cli::configuration;
 use jobgate::cli::configuration::tables::{RENDER, TOP};
+use jobgate::controllers::script;
 use jobgate::judge::policy::{
     self,
     tables::{MATCH, SPEC},
@@ -78,6 +79,7 @@ fn files(root: &Path) -> anyhow::Result<Vec<Made>> {
         made("docs/doctor.md", pages::doctor_file()),
         made("docs/kinds.md", pages::kinds_file()),
         made("docs/rules/README.md", pages::index_file()),
+        made("policies/simulation.schema.json", format!("{:#}\n", script::schema())),
         made("policies/configuration.schema.json", format!("{:#}\n", configuration::schema())),
         made("policies/policy.schema.json", format!("{:#}\n", policy::schema(&RuleSet::built_in()))),
         made("crates/core/src/judge/api/schema/built_in.json", schemas::built_in()),

@@ -36,19 +36,9 @@ fn audited() -> Report {
 #[test]
 fn the_sample_in_each_format() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/reports");
-    let formats = [
-        (Format::Human, "txt"),
-        (Format::Concise, "concise.txt"),
-        (Format::Json, "json"),
-        (Format::Junit, "xml"),
-        (Format::Github, "github.txt"),
-        (Format::Gitlab, "gitlab.json"),
-        (Format::Markdown, "md"),
-        (Format::Html, "html"),
-        (Format::OpenReports, "openreports.json"),
-    ];
+    let formats = Format::ALL.iter().filter_map(|format| Some((*format, format.ending()?)));
     for (name, report) in [("lint", sample::all()), ("dry-run", sample::answered()), ("audit", audited())] {
-        for (format, ending) in formats {
+        for (format, ending) in formats.clone() {
             let path = dir.join(format!("{name}.{ending}"));
             let text = written(&report, format);
             if std::env::var_os("UPDATE").is_some() {

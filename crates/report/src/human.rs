@@ -10,7 +10,9 @@ use anstyle::Style;
 
 use super::page::{self, Page};
 use super::text::{clean, plural, thousands, wrap};
-use super::{Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, group, impact, summary};
+use super::{
+    Impact, Located, Location, Options, Reason, Report, Unjudged, excerpt, group, impact, statistics, summary,
+};
 use jobgate_core::judge::checks;
 use jobgate_core::judge::finding::{Level, Part};
 use jobgate_core::judge::rules::RuleSet;
@@ -38,6 +40,10 @@ const INDENT: &str = "  ";
 
 /// Writes the report.
 pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    if options.statistics {
+        statistics::write(report, out)?;
+        return if options.quiet { Ok(()) } else { write_summary(report, options, out) };
+    }
     let mut writer = Writer::new(report, options, out);
     writer.findings()?;
     writer.unjudged()?;

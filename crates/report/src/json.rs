@@ -9,7 +9,9 @@ use serde::ser::{Error as _, SerializeSeq as _, Serializer};
 use serde_json::ser::Formatter;
 use serde_json::value::to_raw_value;
 
-use super::{Answered, Holdings, Located, Location, ObjectId, Related, Report, Unjudged, impact, statistics};
+use super::{
+    Answered, Holdings, Located, Location, ObjectId, Options, Related, Report, Unjudged, impact, statistics,
+};
 use jobgate_core::judge::finding::{Level, Safety};
 use jobgate_core::text::lines::Position;
 use jobgate_core::text::patch;
@@ -254,7 +256,10 @@ impl Formatter for LineBreakFormatter {
 }
 
 /// Writes the document, one finding per line.
-pub(super) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn write(report: &Report, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    if options.statistics {
+        return write_statistics(report, out);
+    }
     let document = JsonDocument {
         version: VERSION,
         configuration: report.configuration.as_deref(),
@@ -284,7 +289,7 @@ struct Statistics<'r> {
 }
 
 /// Writes the document of `--statistics`.
-pub(super) fn write_statistics(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+fn write_statistics(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
     let document = Statistics {
         version: VERSION,
         configuration: report.configuration.as_deref(),
@@ -304,7 +309,7 @@ mod tests {
 
     fn document(report: &Report) -> Value {
         let mut out = Vec::new();
-        write(report, &mut out).unwrap();
+        write(report, &Options::default(), &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 
@@ -350,7 +355,7 @@ mod tests {
             ..Default::default()
         });
         let mut out = Vec::new();
-        write(&report, &mut out).unwrap();
+        write(&report, &Options::default(), &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r##"
         {"version":1,"summary":{"files":2,"documents":3,"objects":1,"deny":1,"warn":0,"note":1,"suppressed":0,"ignored":0,"lowered":0,"baselined":0,"baselinedUnjudged":0,"excluded":0,"resolved":0,"fixed":0,"changed":0,"withheld":0,"unjudged":2,"charts":0,"kustomizations":0},"impact":{"server":"https://a","policy":"","total":{"objects":0,"denied":0,"patched":0,"warned":0,"unchanged":0},"rules":[{"rule":"deadline","denied":1,"patched":0,"warned":0},{"rule":"ttl-after-finished","denied":0,"patched":1,"warned":0}],"namespaces":[],"filled":[],"leftOut":{"finished":0,"children":0,"deleting":0,"system":0},"problems":[],"notices":["one","two"],"holding":[],"terminating":[],"unserved":[]},"unjudged":[
         {"file":null,"document":null,"object":null,"start":null,"reason":"not-looked-up","message":"claims","help":""},

@@ -111,7 +111,7 @@ proptest! {
 
     #[test]
     fn the_same_report_is_the_same_bytes(report in report()) {
-        for format in Format::ALL {
+        for format in Format::ALL.iter().copied() {
             prop_assert_eq!(plain(&report, format), plain(&report.clone(), format));
         }
     }

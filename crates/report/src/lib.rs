@@ -42,7 +42,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use format::Format;
+use format::{FormatTrait, formats};
 pub use holdings::Holdings;
 pub use identity::{Identity, Name};
 pub use impact::{Filled, Impact, LeftOut, Reapply, Stuck, StuckPod, Tally};
@@ -408,28 +408,27 @@ pub fn counts(report: &Report) -> String {
     summary::counts(&report.findings.iter().collect::<Vec<_>>())
 }
 
-/// Writes a report in a format.
-///
-/// # Errors
-///
-/// Those of `out`, and no others: a report can always be written.
-pub fn write(report: &Report, format: Format, options: &Options, out: &mut dyn io::Write) -> io::Result<()> {
-    match format {
-        Format::Human if options.statistics => {
-            statistics::write(report, out)?;
-            if options.quiet { Ok(()) } else { human::write_summary(report, options, out) }
-        }
-        Format::Json if options.statistics => json::write_statistics(report, out),
-        Format::Human => human::write(report, options, out),
-        Format::Concise => concise::write(report, options, out),
-        Format::Json => json::write(report, out),
-        Format::Sarif => sarif::write(report, options, out),
-        Format::Junit => junit::write(report, options, out),
-        Format::Github => github::write(report, options, out),
-        Format::Gitlab => gitlab::write(report, options, out),
-        Format::Markdown => markdown::write(report, options, out),
-        Format::Html => html::write(report, options, out),
-        Format::OpenReports => policy_report::write(report, &policy_report::OPEN_REPORTS, out),
-        Format::PolicyReport => policy_report::write(report, &policy_report::POLICY_REPORTS, out),
-    }
+formats! {
+    /// For people: source lines, what is wrong with them, and what to do.
+    Human "human" human::write, "txt" [Sources, Statistics, Configuration];
+    /// One line a finding: path, line, column, rule and message.
+    Concise "concise" concise::write, "concise.txt" [];
+    /// One JSON document with everything in it (docs/json.md).
+    Json "json" json::write, "json" [Statistics, Configuration];
+    /// SARIF 2.1.0, for code scanning.
+    Sarif "sarif" sarif::write, "" [Sources, Configuration];
+    /// JUnit XML, for test reports.
+    Junit "junit" junit::write, "xml" [];
+    /// GitHub workflow commands, which annotate the changed lines.
+    Github "github" github::write, "github.txt" [];
+    /// GitLab code quality report.
+    Gitlab "gitlab" gitlab::write, "gitlab.json" [];
+    /// Markdown, for a comment of a pull request or the summary of a CI job.
+    Markdown "markdown" markdown::write, "md" [];
+    /// One HTML page with charts and filters, to send round.
+    Html "html" html::write, "html" [Sources];
+    /// Reports of openreports.io/v1alpha1, for dashboards of clusters.
+    OpenReports "openreports" policy_report::write_open_reports, "openreports.json" [];
+    /// PolicyReports of wgpolicyk8s.io/v1alpha2, which came before OpenReports.
+    PolicyReport "policy-report" policy_report::write_policy_reports, "" [];
 }

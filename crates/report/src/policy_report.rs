@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::text::{clean, plural, thousands};
-use super::{DOCS, Located, ObjectId, Report, Unjudged};
+use super::{DOCS, Located, ObjectId, Options, Report, Unjudged};
 use jobgate_core::judge::checks;
 use jobgate_core::judge::finding::Level;
 use jobgate_core::kinds::Kind;
@@ -245,8 +245,18 @@ fn text(text: &str) -> String {
     cut(&clean(text), MAX_TEXT, "…").into_owned()
 }
 
+/// Writes OpenReports.
+pub(super) fn write_open_reports(report: &Report, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    write(report, &OPEN_REPORTS, out)
+}
+
+/// Writes PolicyReports.
+pub(super) fn write_policy_reports(report: &Report, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
+    write(report, &POLICY_REPORTS, out)
+}
+
 /// Writes the reports as a `List`, which kubectl can apply.
-pub(super) fn write(report: &Report, api: &PolicyReports, out: &mut dyn io::Write) -> io::Result<()> {
+fn write(report: &Report, api: &PolicyReports, out: &mut dyn io::Write) -> io::Result<()> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": documents(report, api)});
     serde_json::to_writer_pretty(&mut *out, &list)?;
     writeln!(out)

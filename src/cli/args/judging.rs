@@ -13,11 +13,11 @@ use crate::report::Format;
 
 /// Reads the name of a format.
 fn formats() -> impl TypedValueParser<Value = Format> {
-    let names = Format::ALL.map(|format| {
+    let names = Format::ALL.iter().map(|format| {
         let (name, what) = format.describe();
         PossibleValue::new(name).help(what)
     });
-    let named = |name: &String| Format::ALL.into_iter().find(|format| format.describe().0 == *name);
+    let named = |name: &String| Format::ALL.iter().copied().find(|format| format.describe().0 == *name);
     PossibleValuesParser::new(names).map(move |name| named(&name).unwrap_or(Format::Human))
 }
 

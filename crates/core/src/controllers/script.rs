@@ -7,7 +7,7 @@ use super::cluster::Propagation;
 use super::indexes::Indexes;
 use super::program::ProgramPlan;
 use super::time::Time;
-use crate::text::value::Value;
+use crate::text::value::{Value, json};
 
 /// What happens beside the controllers.
 #[derive(Clone, Debug, Default)]
@@ -207,16 +207,27 @@ const PLAN_KEYS: [&str; 16] = [
     "term",
 ];
 
+/// The version of the format.
+const VERSION: i64 = 1;
+
 impl Script {
-    /// Reads a list of plans and events.
+    /// Reads a list of plans and events, or a mapping with the version and such a list.
     ///
     /// # Errors
     ///
     /// An item that is no mapping, an unknown key, or a value of the wrong type.
-    pub fn parse(list: &Value) -> Result<Self, ScriptError> {
+    pub fn parse(value: &Value) -> Result<Self, ScriptError> {
         let mut script = Self::default();
+        let whole = |message: &str| ScriptError { item: 0, message: message.to_owned() };
+        let list = match value.as_object() {
+            Some(fields) if fields.get("version").and_then(Value::as_i64) != Some(VERSION) => {
+                return Err(whole("`version` is 1"));
+            }
+            Some(fields) => fields.get("script").unwrap_or(&Value::Null),
+            None => value,
+        };
         let Some(items) = list.as_array() else {
-            return Err(ScriptError { item: 0, message: "a script is a list".to_owned() });
+            return Err(whole("a script is a list, or a mapping with `version` and a list in `script`"));
         };
         for (item, value) in items.iter().enumerate() {
             let fail = |message: String| ScriptError { item, message };
@@ -413,4 +424,110 @@ fn termination(value: &Value) -> Read<Termination> {
         after: seconds_or_never(value, "after", default.after)?,
         code: value.get("code").map_or(Ok(default.code), |code| integer(code, "code"))?,
     })
+}
+
+/// Returns the JSON Schema of scripts.
+#[must_use]
+pub fn schema() -> Value {
+    let seconds = || json!({"type": "number", "minimum": 0});
+    let never = || json!({"type": ["number", "null"], "minimum": 0});
+    let integer = || json!({"type": "integer"});
+    let range = json!({
+        "description": "A number, or a list of the first and the last; a last of null is no end",
+        "oneOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": ["integer", "null"], "minimum": 0}},
+        ],
+    });
+    let codes = json!({
+        "description": "An exit code, or one for each container by name",
+        "oneOf": [{"type": "integer"}, {"type": "object", "additionalProperties": {"type": "integer"}}],
+    });
+    let disrupt = json!({
+        "type": "object",
+        "required": ["cause"],
+        "additionalProperties": false,
+        "properties": {
+            "after": seconds(),
+            "cause": {"enum": ["evict", "preempt", "taint", "delete", "force", "kubelet", "lost"]},
+            "gc": never(),
+        },
+    });
+    let term = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {"after": never(), "code": integer()},
+    });
+    let plan = json!({
+        "description": "What becomes of pods; the first plan that names a pod is its plan",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "index": range.clone(), "attempt": range.clone(), "job": range,
+            "start": never(), "unscheduled": {"type": "boolean"}, "run": never(), "exit": codes.clone(), "init": codes,
+            "sidecar": integer(), "oom": {"type": "boolean"}, "restarts": {"type": ["integer", "null"], "minimum": 0},
+            "every": seconds(), "crashLoop": {"type": "boolean"}, "reject": {"type": "boolean"},
+            "silent": never(), "disrupt": disrupt, "term": term,
+        },
+    });
+    let event = json!({
+        "description": "Something that happens at a time",
+        "type": "object",
+        "required": ["at"],
+        "properties": {
+            "at": seconds(),
+            "patch": {"description": "A merge patch of the spec", "type": "object"},
+            "delete": {"enum": ["Background", "Foreground", "Orphan"]},
+            "refusePods": {"type": "boolean"},
+            "controller": {"enum": ["stop", "start"]},
+            "which": {"enum": ["job", "cron"]},
+            "job": integer(),
+        },
+    });
+    let items = json!({"type": "array", "items": {"anyOf": [plan, event]}});
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A script of jobgate simulate",
+        "oneOf": [
+            items.clone(),
+            {
+                "type": "object",
+                "required": ["version", "script"],
+                "additionalProperties": false,
+                "properties": {"version": {"const": VERSION}, "script": items},
+            },
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_has_the_keys_that_are_read() {
+        let schema = schema();
+        let plan = &schema["oneOf"][0]["items"]["anyOf"][0]["properties"];
+        let mut keys: Vec<&str> = plan.as_object().unwrap().keys().collect();
+        let mut read: Vec<&str> = PLAN_KEYS.to_vec();
+        read.push("unscheduled");
+        keys.sort_unstable();
+        read.sort_unstable();
+        assert_eq!(keys, read);
+    }
+
+    #[test]
+    fn a_script_may_have_a_version() {
+        assert!(Script::parse(&json!({"version": 1, "script": [{"run": 1}]})).is_ok());
+        for (script, expected) in [
+            (json!({"version": 2, "script": []}), "`version` is 1"),
+            (json!({"version": 1}), "a script is a list"),
+            (json!([{"run": -1}]), "`run` is a number of seconds"),
+            (json!([{"at": 1}]), "an event has"),
+            (json!([{"disrupt": {"cause": "flood"}}]), "`cause` is"),
+        ] {
+            let error = Script::parse(&script).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }

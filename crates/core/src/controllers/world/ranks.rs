@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::cluster::{Cluster, Event};
 use super::super::kubelet::{PodContext, PodProgram};
 use super::super::pod::Phase;
-use super::super::program::{RankCount, RankStep};
+use super::super::program::{RankCount, RankStep, times};
 use super::super::time::Time;
 use super::{JobProgram, World};
 
@@ -25,16 +25,27 @@ impl World {
             (Arc::clone(&spec.containers), spec.grace, spec.restarts_in_place);
         let is_never_ready = self.script.is_never_ready;
         let around = PodContext { containers: &containers, grace, is_never_ready, restarts_in_place };
-        let restarts = pods.restarts;
+        let (restarts, phase) = (pods.restarts, pods.phase);
         let changed = act(program, &mut self.cluster, &around);
         let Some(pods) = self.cluster.pods.get(nth) else { return changed };
         if was_working
             && !program.is_working(pods)
-            && pods.phase != Phase::Succeeded
             && let (Some(JobProgram::Apart(apart)), Some(started)) =
                 (self.running.get_mut(&job), pods.started)
         {
-            apart.lose(&pods.members, self.now - started);
+            if pods.phase == Phase::Succeeded && !program.ended_early(pods) {
+                apart.finish(&pods.members);
+            } else {
+                apart.lose(&pods.members, self.now - started);
+            }
+        }
+        // A pod that was told to end and exits with 0 counts as done.
+        if phase != Phase::Succeeded
+            && pods.phase == Phase::Succeeded
+            && program.ended_early(pods)
+            && let Some(JobProgram::Apart(apart)) = self.running.get_mut(&job)
+        {
+            apart.is_half_done = true;
         }
         if was_working && pods.restarts > restarts {
             let count = pods.count();
@@ -113,11 +124,7 @@ impl World {
     pub fn is_half_done(&self, job: usize, wanted: Option<Time>) -> bool {
         match self.running.get(&job) {
             Some(JobProgram::Gang(gang)) => wanted.is_some_and(|wanted| gang.done(self.now) < wanted),
-            Some(JobProgram::Apart(_)) => {
-                let mut pods =
-                    self.programs.iter().zip(&self.cluster.pods).filter(|(_, pods)| pods.job == job);
-                pods.any(|(program, pods)| pods.phase == Phase::Succeeded && program.ended_early(pods))
-            }
+            Some(JobProgram::Apart(apart)) => apart.is_half_done,
             None => false,
         }
     }
@@ -133,14 +140,12 @@ impl World {
     /// where there is no program.
     #[must_use]
     pub fn work(&self, job: usize) -> Option<(Time, Time)> {
-        let times =
-            |time: Time, count: u32| Time::from_millis(time.millis().saturating_mul(i64::from(count)));
         match self.running.get(&job)? {
             JobProgram::Gang(gang) => {
                 let ranks = self.ranks(job).wanted;
                 Some((times(gang.lost, ranks), times(gang.done(self.now), ranks)))
             }
-            JobProgram::Apart(apart) => Some((apart.lost, Time::START)),
+            JobProgram::Apart(apart) => Some((apart.lost, apart.done())),
         }
     }
 }
