@@ -232,6 +232,9 @@ impl Cluster {
         let file = |flag: &str, name: &str| format!("--{flag}={}", self.dir.path().join(name).display());
         Process::start(
             assets.command("kube-controller-manager").args(assets.gates()).args([
+                // Of many Jobs at once, the last would wait for the client's own limit.
+                "--kube-api-qps=1000".to_owned(),
+                "--kube-api-burst=2000".to_owned(),
                 file("kubeconfig", "system:kube-controller-manager.kubeconfig"),
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--secure-port={}", free_port()),
