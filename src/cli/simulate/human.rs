@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::stories::{Row, Simulated, assumptions_in_words};
+use super::stories::{OrBecause, Row, Simulated, assumptions_in_words};
 use super::timeline::timeline;
 use crate::controllers::incident::Duration;
 use crate::controllers::story::{Ending, Outcome};
@@ -32,7 +32,7 @@ pub(super) fn shown(hours: f64) -> String {
 /// Returns how a story ends, with both ends where that depends.
 pub(super) fn ends(row: &Row) -> String {
     match &row.or {
-        Some(or) => format!("{} or {}", row.outcome.ending.word(), or.ending.word()),
+        Some((or, _)) => format!("{} or {}", row.outcome.ending.word(), or.ending.word()),
         None => row.outcome.ending.word().to_owned(),
     }
 }
@@ -127,8 +127,12 @@ pub(super) fn sentence(job: &Simulated, row: &Row) -> String {
         Ending::Waits => format!("waits without end from {after} on"),
         Ending::RunsOn => "runs without end".to_owned(),
     };
-    let or = row.or.as_ref().map_or_else(String::new, |or| {
-        format!("; where the pods do not need one another, the end is `{}`", or.ending.word())
+    let or = row.or.as_ref().map_or_else(String::new, |(or, because)| {
+        let because = match because {
+            OrBecause::Peers => "where the pods do not need one another",
+            OrBecause::Moment => "two things fall on one moment, and if the other comes first",
+        };
+        format!("; {because}, the end is `{}`", or.ending.word())
     });
     let Some(decision) = &row.decision else { return format!("it {ends}{or}") };
     let place =

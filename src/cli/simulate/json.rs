@@ -31,7 +31,7 @@ fn row(job: &Simulated, row: &Row) -> Value {
     let mut value = outcome(job, &row.outcome);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("story", Value::from(row.story.as_str()));
-        if let Some(or) = &row.or {
+        if let Some((or, _)) = &row.or {
             fields.insert("or", outcome(job, or));
         }
         if let Some(decision) = &row.decision {

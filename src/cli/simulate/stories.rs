@@ -8,8 +8,9 @@ use crate::controllers::incident::{Duration, Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::program::Peers;
 use crate::controllers::script::Script;
-use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell};
+use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell, tell_otherwise};
 use crate::controllers::time::Time;
+use crate::controllers::world::TooLong;
 use crate::judge::api;
 use crate::judge::engine;
 use crate::judge::facts::NoFacts;
@@ -71,13 +72,22 @@ pub(super) struct Row {
     /// The incidents that have a time.
     pub(super) happens: Vec<(Time, String)>,
     pub(super) outcome: Outcome,
-    /// The other end, where it depends on whether the pods need one another.
-    pub(super) or: Option<Outcome>,
+    /// Another end, and what decides.
+    pub(super) or: Option<(Outcome, OrBecause)>,
     pub(super) decision: Option<Decision>,
     /// Where the field that decides is written: the line and column.
     pub(super) place: Option<(usize, usize)>,
     /// What would change it.
     pub(super) changes: Vec<Change>,
+}
+
+/// What decides between two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OrBecause {
+    /// Whether the pods need one another.
+    Peers,
+    /// Two things fall on one moment.
+    Moment,
 }
 
 /// A fix of a rule, and what it does in a story.
@@ -206,13 +216,24 @@ fn simulate(
     let assumptions = assumed(&job.assumptions, args);
     let or_peers = job.or_peers.filter(|_| args.peers.is_none());
     let run = |name: &str, incidents: &[Occurrence]| -> Result<Row, String> {
-        let told = |assumptions: &Assumptions| {
-            let script = script.cloned().unwrap_or_else(|| lower(&spec, incidents, assumptions));
-            tell("job", job.spec, script, false).map_err(|error| format!("{name}: not simulated: {error}"))
+        let script_of = |assumptions: &Assumptions| {
+            script.cloned().unwrap_or_else(|| lower(&spec, incidents, assumptions))
         };
-        let outcome = told(&assumptions)?;
-        let or = or_peers.map(|peers| told(&Assumptions { peers, ..assumptions })).transpose()?;
-        let or = or.filter(|or| or.ending != outcome.ending);
+        let failed = |error: TooLong| format!("{name}: not simulated: {error}");
+        let outcome = tell("job", job.spec, script_of(&assumptions), false).map_err(failed)?;
+        let mut or = None;
+        if let Some(peers) = or_peers {
+            let apart = script_of(&Assumptions { peers, ..assumptions });
+            let other = tell("job", job.spec, apart, false).map_err(failed)?;
+            or = Some(other)
+                .filter(|other| other.ending != outcome.ending)
+                .map(|other| (other, OrBecause::Peers));
+        }
+        if or.is_none() {
+            let other =
+                tell_otherwise("job", job.spec, &script_of(&assumptions), &outcome).map_err(failed)?;
+            or = other.map(|other| (other, OrBecause::Moment));
+        }
         let decision = decision(&spec, incidents, &outcome);
         Ok(Row {
             story: name.to_owned(),
@@ -232,7 +253,7 @@ fn simulate(
         let row = run(&story.name, &story.incidents)?;
         let ends = row.outcome.ending.word();
         if ends != ending || row.or.is_some() {
-            let or = row.or.map_or_else(String::new, |or| format!(" or {}", or.ending.word()));
+            let or = row.or.map_or_else(String::new, |(or, _)| format!(" or {}", or.ending.word()));
             unexpected.push(format!("{} ends with `{ends}`{or}, not with `{ending}`", story.name));
         }
     }

@@ -40,6 +40,8 @@ const UNREACHABLE: Time = Time::from_seconds(55);
 const POD_COLLECTION: Time = Time::from_seconds(60);
 /// How long a program that fails when it starts runs.
 const CRASH: Time = Time::from_seconds(10);
+/// Other parts of a second, in milliseconds, in which a Job may be created.
+const OTHER_STARTS: [i64; 3] = [250, 500, 900];
 /// How far a simulation goes.
 const HORIZON: Time = Time::from_seconds(366 * 86_400);
 
@@ -254,8 +256,39 @@ impl Outcome {
 ///
 /// More work than a simulation does.
 pub fn tell(name: &str, spec: &Value, script: Script, has_wait_fault: bool) -> Result<Outcome, TooLong> {
+    tell_from(Clock::default(), name, spec, script, has_wait_fault)
+}
+
+/// Returns another end of a script, where that depends on the part of the second in which the Job is created: what falls
+/// on one moment is never guessed.
+///
+/// # Errors
+///
+/// More work than a simulation does.
+pub fn tell_otherwise(
+    name: &str,
+    spec: &Value,
+    script: &Script,
+    outcome: &Outcome,
+) -> Result<Option<Outcome>, TooLong> {
+    for start in OTHER_STARTS {
+        let other = tell_from(Clock { start }, name, spec, script.clone(), false)?;
+        if (other.ending, other.reason) != (outcome.ending, outcome.reason) {
+            return Ok(Some(other));
+        }
+    }
+    Ok(None)
+}
+
+fn tell_from(
+    clock: Clock,
+    name: &str,
+    spec: &Value,
+    script: Script,
+    has_wait_fault: bool,
+) -> Result<Outcome, TooLong> {
     let plan = script.program;
-    let mut world = World::with_job(name, spec, script, Clock::default(), has_wait_fault);
+    let mut world = World::with_job(name, spec, script, clock, has_wait_fault);
     let is_still = world.run_to_end(HORIZON)?;
     let end = world.now;
     let mut used = Time::START;
@@ -370,6 +403,19 @@ mod tests {
         spec["podReplacementPolicy"] = "Failed".into();
         let outcome = told(&spec, Incident::Drain, &Assumptions { term, ..assumptions(Peers::Independent) });
         assert_eq!(outcome.ending, Ending::CompletesHalfDone);
+    }
+
+    #[test]
+    fn what_falls_on_one_moment_has_two_ends() {
+        let mut spec = gang(1, 6);
+        spec["activeDeadlineSeconds"] = 10.into();
+        for (run, other) in [(8.4, Some(Ending::Fails)), (3.0, None)] {
+            let script = Script::parse(&json!([{"run": run}])).unwrap();
+            let outcome = tell("j", &spec, script.clone(), false).unwrap();
+            assert_eq!(outcome.ending, Ending::Completes);
+            let otherwise = tell_otherwise("j", &spec, &script, &outcome).unwrap();
+            assert_eq!(otherwise.map(|outcome| outcome.ending), other, "{run}");
+        }
     }
 
     #[test]

@@ -1,0 +1,78 @@
+//! The JSON Schema of scripts, for editors.
+
+use super::VERSION;
+use crate::text::value::{Value, json};
+
+/// Returns the JSON Schema of scripts.
+#[must_use]
+pub fn schema() -> Value {
+    let seconds = || json!({"type": "number", "minimum": 0});
+    let never = || json!({"type": ["number", "null"], "minimum": 0});
+    let integer = || json!({"type": "integer"});
+    let range = json!({
+        "description": "A number, or a list of the first and the last; a last of null is no end",
+        "oneOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": ["integer", "null"], "minimum": 0}},
+        ],
+    });
+    let codes = json!({
+        "description": "An exit code, or one for each container by name",
+        "oneOf": [{"type": "integer"}, {"type": "object", "additionalProperties": {"type": "integer"}}],
+    });
+    let disrupt = json!({
+        "type": "object",
+        "required": ["cause"],
+        "additionalProperties": false,
+        "properties": {
+            "after": seconds(),
+            "cause": {"enum": ["evict", "preempt", "taint", "delete", "force", "kubelet", "lost"]},
+            "gc": never(),
+        },
+    });
+    let term = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {"after": never(), "code": integer()},
+    });
+    let plan = json!({
+        "description": "What becomes of pods; the first plan that names a pod is its plan",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "index": range.clone(), "attempt": range.clone(), "job": range,
+            "start": never(), "unscheduled": {"type": "boolean"}, "run": never(), "exit": codes.clone(), "init": codes,
+            "sidecar": integer(), "oom": {"type": "boolean"}, "restarts": {"type": ["integer", "null"], "minimum": 0},
+            "every": seconds(), "crashLoop": {"type": "boolean"}, "reject": {"type": "boolean"},
+            "silent": never(), "disrupt": disrupt, "term": term,
+        },
+    });
+    let event = json!({
+        "description": "Something that happens at a time",
+        "type": "object",
+        "required": ["at"],
+        "properties": {
+            "at": seconds(),
+            "patch": {"description": "A merge patch of the spec", "type": "object"},
+            "delete": {"enum": ["Background", "Foreground", "Orphan"]},
+            "refusePods": {"type": "boolean"},
+            "controller": {"enum": ["stop", "start"]},
+            "which": {"enum": ["job", "cron"]},
+            "job": integer(),
+        },
+    });
+    let items = json!({"type": "array", "items": {"anyOf": [plan, event]}});
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A script of jobgate simulate",
+        "oneOf": [
+            items.clone(),
+            {
+                "type": "object",
+                "required": ["version", "script"],
+                "additionalProperties": false,
+                "properties": {"version": {"const": VERSION}, "script": items},
+            },
+        ],
+    })
+}
