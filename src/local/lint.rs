@@ -27,9 +27,11 @@ mod source;
 
 pub(crate) use answers::{against_in, objects_of};
 pub(crate) use claims::{FactsError, facts_in};
+pub(crate) use jobgate_lint::Loaded;
 pub(crate) use jobgate_lint::against::Against;
 pub use jobgate_lint::claims::Claims;
 pub use jobgate_lint::{Content, DryRun, Input, Reached};
+pub(crate) use source::load;
 
 pub use fixing::{Change, Fixing, Sink, Unwritten};
 pub use input::{Exclusions, Inputs, Unreadable, collect, collect_some, collect_without};

@@ -59,6 +59,8 @@ mod process;
 #[allow(dead_code, unreachable_pub, reason = "it serves the other test programs, too")]
 mod programs;
 mod pytorch_jobs;
+#[path = "../support/random.rs"]
+mod random;
 mod reapply;
 #[path = "../support/refusals.rs"]
 mod refusals;

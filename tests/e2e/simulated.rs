@@ -22,6 +22,7 @@ use crate::kinds::ANYBODY;
 use crate::kubelet::Scenario;
 use crate::kubelet::script::Script;
 use crate::kubelet::timeline::Timeline;
+use crate::random::Random;
 use crate::scenario::Place;
 
 /// How many Jobs are created in one second.
@@ -43,39 +44,10 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
     })])
 }
 
-/// Numbers that look random, and are the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Returns a number from the first to the last.
-    fn within(&mut self, first: i64, last: i64) -> i64 {
-        let count = u64::try_from(last - first + 1).expect("a range");
-        first + i64::try_from(self.next() % count).expect("a small number")
-    }
-
-    /// Tells whether something holds that holds so often in a hundred.
-    fn often(&mut self, percent: i64) -> bool {
-        self.within(0, 99) < percent
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        let last = i64::try_from(of.len() - 1).expect("a short list");
-        &of[usize::try_from(self.within(0, last)).expect("an index")]
-    }
-
-    /// Returns seconds that end on no round number, so that little falls on one moment.
-    fn seconds(&mut self, first: i64, last: i64) -> f64 {
-        let whole = i32::try_from(self.within(first, last)).expect("a small number");
-        f64::from(whole) + self.one(&[0.25, 0.35, 0.7, 0.75]).to_owned()
-    }
+/// Returns seconds that end on no round number, so that little falls on one moment.
+fn seconds(random: &mut Random, first: usize, last: usize) -> f64 {
+    let whole = u32::try_from(random.within(first, last)).expect("a small number");
+    f64::from(whole) + random.pick(&[0.25, 0.35, 0.7, 0.75])
 }
 
 fn spec(random: &mut Random) -> Value {
@@ -86,13 +58,13 @@ fn spec(random: &mut Random) -> Value {
             spec["completionMode"] = "Indexed".into();
             spec["completions"] = count.into();
             spec["parallelism"] = random.within(1, count + 1).into();
-            if random.often(30) {
+            if random.percent(30) {
                 spec["backoffLimitPerIndex"] = random.within(0, 2).into();
-                if random.often(40) {
+                if random.percent(40) {
                     spec["maxFailedIndexes"] = random.within(0, count).into();
                 }
             }
-            if random.often(20) {
+            if random.percent(20) {
                 spec["successPolicy"] = json!({"rules": [{"succeededCount": random.within(1, count)}]});
             }
         }
@@ -102,25 +74,25 @@ fn spec(random: &mut Random) -> Value {
         }
         _ => spec["parallelism"] = count.into(),
     }
-    if random.often(70) {
+    if random.percent(70) {
         spec["backoffLimit"] = random.within(0, 4).into();
     }
-    if random.often(25) {
+    if random.percent(25) {
         spec["activeDeadlineSeconds"] = random.within(4, 30).into();
     }
     let mut policy = "Never";
-    if random.often(30) {
+    if random.percent(30) {
         let rules = [
             json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}),
             json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}),
             json!({"action": "Count", "onExitCodes": {"operator": "NotIn", "values": [1, 42]}}),
         ];
-        let rules: Vec<Value> = rules.into_iter().filter(|_| random.often(60)).collect();
+        let rules: Vec<Value> = rules.into_iter().filter(|_| random.percent(60)).collect();
         spec["podFailurePolicy"] = json!({"rules": rules});
         spec["podReplacementPolicy"] = "Failed".into();
     } else {
-        spec["podReplacementPolicy"] = (*random.one(&["Failed", "TerminatingOrFailed"])).into();
-        if random.often(20) {
+        spec["podReplacementPolicy"] = (*random.pick(&["Failed", "TerminatingOrFailed"])).into();
+        if random.percent(20) {
             policy = "OnFailure";
         }
     }
@@ -136,35 +108,36 @@ fn script(random: &mut Random, spec: &Value) -> serde_json::Value {
     let mut rules = Vec::new();
     let is_indexed = spec["completionMode"] == "Indexed";
     for _ in 0..random.within(1, 3) {
-        let mut rule = serde_json::json!({"run": random.seconds(1, 9)});
-        if is_indexed && random.often(70) {
+        let mut rule = serde_json::json!({"run": seconds(random, 1, 9)});
+        if is_indexed && random.percent(70) {
             rule["index"] = serde_json::json!([random.within(0, 2), random.within(2, 5)]);
         }
         rule["attempt"] =
-            if random.often(50) { 0.into() } else { serde_json::json!([0, random.within(0, 3)]) };
+            if random.percent(50) { 0.into() } else { serde_json::json!([0, random.within(0, 3)]) };
         match random.within(0, 5) {
-            0 | 1 => rule["exit"] = (*random.one(&[1, 2, 42, 137])).into(),
+            0 | 1 => rule["exit"] = (*random.pick(&[1, 2, 42, 137])).into(),
             2 | 3 => {
-                let cause = *random.one(&["evict", "preempt", "taint", "delete", "force", "kubelet", "lost"]);
-                rule["disrupt"] = serde_json::json!({"after": random.seconds(1, 5), "cause": cause});
+                let cause =
+                    *random.pick(&["evict", "preempt", "taint", "delete", "force", "kubelet", "lost"]);
+                rule["disrupt"] = serde_json::json!({"after": seconds(random, 1, 5), "cause": cause});
                 rule["run"] = serde_json::Value::Null;
-                let after = if random.often(80) {
-                    serde_json::json!(random.seconds(0, 3))
+                let after = if random.percent(80) {
+                    serde_json::json!(seconds(random, 0, 3))
                 } else {
                     serde_json::Value::Null
                 };
-                rule["term"] = serde_json::json!({"after": after, "code": *random.one(&[0, 1, 143])});
+                rule["term"] = serde_json::json!({"after": after, "code": *random.pick(&[0, 1, 143])});
             }
-            4 => rule["start"] = serde_json::json!(random.seconds(1, 3)),
+            4 => rule["start"] = serde_json::json!(seconds(random, 1, 3)),
             _ => {}
         }
-        if spec["template"]["spec"]["restartPolicy"] == "OnFailure" && random.often(40) {
+        if spec["template"]["spec"]["restartPolicy"] == "OnFailure" && random.percent(40) {
             rule["restarts"] = random.within(1, 3).into();
-            rule["every"] = serde_json::json!(random.seconds(2, 4));
+            rule["every"] = serde_json::json!(seconds(random, 2, 4));
         }
         rules.push(rule);
     }
-    rules.push(serde_json::json!({"run": random.seconds(2, 7)}));
+    rules.push(serde_json::json!({"run": seconds(random, 2, 7)}));
     serde_json::Value::Array(rules)
 }
 
@@ -241,7 +214,7 @@ fn compare(ensemble: &Ensemble, count: usize) {
     let seed = env::var("JOBGATE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(|| now().as_secs());
     println!("JOBGATE_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut runs: Vec<Run<'_>> = (0..count)
         .map(|_| {
             let place = Place::new(&ensemble.cluster, false);

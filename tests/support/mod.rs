@@ -11,5 +11,6 @@ pub mod fixture;
 pub mod generate;
 pub mod place;
 pub mod programs;
+pub mod random;
 pub mod refusals;
 pub mod shared;

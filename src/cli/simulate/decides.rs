@@ -70,6 +70,12 @@ pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) 
             decided(&["template"], true, why.to_owned())
         }
         (Ending::Wedged, _) => decided(&["template"], true, wedged(outcome, "the work is done".to_owned())),
+        (Ending::Waits | Ending::RunsOn, _) if spec.is_managed_by_other => {
+            decided(&["managedBy"], true, "another controller runs it, which is not simulated".to_owned())
+        }
+        (Ending::Waits | Ending::RunsOn, _) if spec.parallelism == 0 => {
+            decided(&["parallelism"], true, "no pods are asked for".to_owned())
+        }
         (Ending::Waits | Ending::RunsOn, _) => {
             let terminating = outcome.status.terminating.unwrap_or_default();
             if terminating > 0 && spec.only_failed {

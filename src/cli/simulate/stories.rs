@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::changes::{Change, changes};
 use super::decides::{Decision, decision};
 use crate::cli::args::{Checkpoint, Expectation, Simulate, Story};
 use crate::controllers::incident::{Duration, Incident, Occurrence};
@@ -12,19 +13,16 @@ use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell, tell_
 use crate::controllers::time::Time;
 use crate::controllers::world::TooLong;
 use crate::judge::api;
-use crate::judge::engine;
-use crate::judge::facts::NoFacts;
 use crate::judge::finding::Level;
-use crate::judge::request::Request;
 use crate::judge::simulation::{SimulatedJob, jobs};
 use crate::kinds::Workload;
-use crate::local::lint::{Input, MAX_FILE_SIZE, drained};
+use crate::local::lint::{Input, Loaded, MAX_FILE_SIZE, Options, load};
 use crate::report::{ObjectId, clean, span};
 use crate::text::lines::Lines;
-use crate::text::patch;
+use crate::text::number::bytes;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
-use crate::text::yaml::{self, Document, Limits};
+use crate::text::yaml::{self, Document, SyntaxErrorKind};
 use jobgate_lint::objects::objects;
 
 /// What was found in a file.
@@ -50,8 +48,8 @@ pub(super) struct Simulated {
     pub(super) pointer: String,
     /// The accelerators of each pod.
     pub(super) accelerators: i64,
-    /// Whether pods have completion indexes.
-    pub(super) is_indexed: bool,
+    /// The `spec` of the Job, as its controller reads it.
+    pub(super) spec: JobSpec,
     pub(super) assumptions: Assumptions,
     /// Why the peers are assumed to do what they do.
     pub(super) because: String,
@@ -90,61 +88,51 @@ pub(super) enum OrBecause {
     Moment,
 }
 
-/// A fix of a rule, and what it does in a story.
-#[derive(Debug)]
-pub(super) struct Change {
-    pub(super) rule: String,
-    /// What is written, by path.
-    pub(super) field: String,
-    pub(super) outcome: Outcome,
-    /// Other stories that end otherwise, with how.
-    pub(super) others: Vec<(String, Ending)>,
-}
-
 /// Simulates the Jobs of a file.
 ///
 /// # Errors
 ///
 /// It cannot be read.
 pub(super) fn of_file(input: &Input, args: &Simulate, script: Option<&Script>) -> Result<Found, String> {
-    let bytes = text_of(input)?;
-    let limits = Limits::default();
-    let lines = Lines::new(&bytes);
+    let Ok(loaded) = load(input, MAX_FILE_SIZE).map_err(|error| error.to_string())? else {
+        return Err(format!("read {}: it is larger than {}", clean(&input.path), bytes(MAX_FILE_SIZE)));
+    };
+    let limits = Options::default().limits();
+    let lines = Lines::new(loaded.bytes());
     let mut found = Found::default();
-    for chunk in yaml::split(&bytes, &limits) {
-        let document = chunk.and_then(|chunk| yaml::parse(&bytes, &chunk, &limits));
+    for chunk in yaml::split(loaded.bytes(), &limits) {
+        let document = chunk.and_then(|chunk| yaml::parse(loaded.bytes(), &chunk, &limits));
         let document = match document {
             Ok(document) => document,
             Err(error) => {
                 let line = lines.position(error.span.start).line;
-                found.problems.push(format!("{}:{line}: {error}", clean(&input.path)));
+                let text = format!("{}:{line}: {error}", clean(&input.path));
+                let is_template = error.kind == SyntaxErrorKind::Template;
+                found.left_out(input, is_template, text);
                 continue;
             }
         };
+        let file = SourceFile { input, loaded: &loaded, lines: &lines, document: &document };
         for object in objects(&document.value) {
-            let file = SourceFile { input, bytes: &bytes, lines: &lines, document: &document };
             of_object(&object.value, &object.at, &file, args, script, &mut found);
         }
     }
     Ok(found)
 }
 
-struct SourceFile<'a> {
-    input: &'a Input,
-    bytes: &'a [u8],
-    lines: &'a Lines<'a>,
-    document: &'a Document,
+impl Found {
+    /// Adds what is not simulated. A template that nobody named is in a directory of manifests by right.
+    fn left_out(&mut self, input: &Input, is_template: bool, text: String) {
+        let list = if is_template && !input.named { &mut self.notices } else { &mut self.problems };
+        list.push(text);
+    }
 }
 
-fn text_of(input: &Input) -> Result<Vec<u8>, String> {
-    use crate::local::lint::Content;
-
-    let path = match &input.content {
-        Content::Bytes(text) => return Ok(text.to_vec()),
-        Content::Open(_, text) => return Ok(text.as_bytes().to_vec()),
-        Content::File(path) => path,
-    };
-    drained(path, MAX_FILE_SIZE).map_err(|error| format!("read {}: {error}", clean(&input.path)))
+struct SourceFile<'a> {
+    input: &'a Input,
+    loaded: &'a Loaded,
+    lines: &'a Lines<'a>,
+    document: &'a Document,
 }
 
 fn of_object(
@@ -172,13 +160,18 @@ fn of_object(
         return;
     }
     for job in listed {
-        match simulate(object, &job, args, script) {
-            Ok((rows, unexpected, assumptions)) => {
-                let mut rows = rows;
+        if let Some((field, text)) = JobSpec::placeholder(job.spec) {
+            let text = format!("{title}: not simulated: `{field}` is the placeholder `{}`", clean(text));
+            found.left_out(file.input, true, text);
+            continue;
+        }
+        let spec = JobSpec::from_spec(job.spec);
+        match simulate(object, &job, &spec, args, script) {
+            Ok((mut rows, unexpected, assumptions)) => {
                 for row in &mut rows {
                     row.place = row.decision.as_ref().map(|decision| {
                         let pointer = decision.pointer(&at.join(&job.pointer));
-                        let place = span(file.bytes, file.document, &pointer, decision.part());
+                        let place = span(file.loaded.bytes(), file.document, &pointer, decision.part());
                         let place = file.lines.position(place.start);
                         (place.line, place.column)
                     });
@@ -190,7 +183,7 @@ fn of_object(
                     object: id.clone(),
                     pointer: job.pointer.to_string(),
                     accelerators: job.accelerators,
-                    is_indexed: JobSpec::from_spec(job.spec).indexed,
+                    spec,
                     assumptions,
                     because: if args.peers.is_some() { "--peers".to_owned() } else { job.because.clone() },
                     inside: is_inside.then(|| kind.clone()),
@@ -209,32 +202,37 @@ type Rows = (Vec<Row>, Vec<String>, Assumptions);
 fn simulate(
     object: &Value,
     job: &SimulatedJob<'_>,
+    spec: &JobSpec,
     args: &Simulate,
     script: Option<&Script>,
 ) -> Result<Rows, String> {
-    let spec = JobSpec::from_spec(job.spec);
     let assumptions = assumed(&job.assumptions, args);
+    let stories = stories(args, script.is_some());
+    let is_alone = stories.len() == 1;
     let or_peers = job.or_peers.filter(|_| args.peers.is_none());
     let run = |name: &str, incidents: &[Occurrence]| -> Result<Row, String> {
         let script_of = |assumptions: &Assumptions| {
-            script.cloned().unwrap_or_else(|| lower(&spec, incidents, assumptions))
+            script.cloned().unwrap_or_else(|| lower(spec, incidents, assumptions))
         };
         let failed = |error: TooLong| format!("{name}: not simulated: {error}");
-        let outcome = tell("job", job.spec, script_of(&assumptions), false).map_err(failed)?;
+        let mut outcome = tell(job.spec, script_of(&assumptions)).map_err(failed)?;
         let mut or = None;
         if let Some(peers) = or_peers {
             let apart = script_of(&Assumptions { peers, ..assumptions });
-            let other = tell("job", job.spec, apart, false).map_err(failed)?;
+            let other = tell(job.spec, apart).map_err(failed)?;
             or = Some(other)
                 .filter(|other| other.ending != outcome.ending)
                 .map(|other| (other, OrBecause::Peers));
         }
         if or.is_none() {
-            let other =
-                tell_otherwise("job", job.spec, &script_of(&assumptions), &outcome).map_err(failed)?;
+            let other = tell_otherwise(job.spec, &script_of(&assumptions), &outcome).map_err(failed)?;
             or = other.map(|other| (other, OrBecause::Moment));
         }
-        let decision = decision(&spec, incidents, &outcome);
+        let decision = decision(spec, incidents, &outcome);
+        // Only a story that is shown in order needs its pods, and a file may have thousands of Jobs.
+        if !is_alone {
+            outcome.pods = Vec::new();
+        }
         Ok(Row {
             story: name.to_owned(),
             happens: happens(incidents, &assumptions),
@@ -245,7 +243,6 @@ fn simulate(
             changes: Vec::new(),
         })
     };
-    let stories = stories(args, script.is_some());
     let mut rows =
         stories.iter().map(|story| run(&story.name, &story.incidents)).collect::<Result<Vec<Row>, _>>()?;
     let mut unexpected = Vec::new();
@@ -330,50 +327,6 @@ fn stories(args: &Simulate, has_script: bool) -> Vec<Story> {
         .collect()
 }
 
-/// Returns what the fixes of rules do in a story, and in the usual others.
-fn changes(
-    object: &Value,
-    job: &SimulatedJob<'_>,
-    assumptions: &Assumptions,
-    (story, before): (&Story, &Outcome),
-) -> Vec<Change> {
-    let Some(policy) = crate::policies::builtin("default") else { return Vec::new() };
-    let verdict = engine::evaluate(&policy, &NoFacts, &Request::of_file(object, None));
-    let told = |object: &Value, incidents: &[Occurrence]| {
-        let spec = job.pointer.find(object)?;
-        tell("job", spec, lower(&JobSpec::from_spec(spec), incidents, assumptions), false).ok()
-    };
-    let mut changes = Vec::new();
-    for finding in &verdict.findings {
-        let Some(fix) = &finding.fix else { continue };
-        let Ok(fixed) = patch::apply(object, &fix.ops) else { continue };
-        let Some(after) = told(&fixed, &story.incidents) else { continue };
-        let is_other = (after.ending, after.made, after.used) != (before.ending, before.made, before.used);
-        if !is_other {
-            continue;
-        }
-        let mut others = Vec::new();
-        for incident in Incident::USUAL {
-            let one = [Occurrence { incident, at: None, place: Default::default() }];
-            if story.incidents.iter().any(|occurrence| occurrence.incident == incident) {
-                continue;
-            }
-            if let (Some(was), Some(is)) = (told(object, &one), told(&fixed, &one))
-                && was.ending != is.ending
-            {
-                others.push((incident.to_string(), is.ending));
-            }
-        }
-        changes.push(Change {
-            rule: finding.rule.to_string(),
-            field: finding.path.to_string(),
-            outcome: after,
-            others,
-        });
-    }
-    changes
-}
-
 /// Returns what is assumed, in words.
 pub(super) fn assumptions_in_words(job: &Simulated) -> String {
     let Assumptions { runtime, startup, checkpoint, peers, pods_per_node, .. } = job.assumptions;
@@ -392,8 +345,9 @@ pub(super) fn assumptions_in_words(job: &Simulated) -> String {
         1 => "one pod a node".to_owned(),
         count => format!("{count} pods a node"),
     };
+    let admitted = if job.spec.suspend { "; it is suspended, and resumed at once" } else { "" };
     format!(
-        "{} of work, {} to start, {checkpoint}, {share}; {peers} ({})",
+        "{} of work, {} to start, {checkpoint}, {share}; {peers} ({}){admitted}",
         Duration(runtime),
         Duration(startup),
         job.because

@@ -137,7 +137,7 @@ impl<'a> Options<'a> {
     }
 
     /// A document may be as large as a file.
-    pub(super) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         Limits {
             document_bytes: usize::try_from(self.max_file_size).unwrap_or(usize::MAX),
             ..Limits::default()

@@ -13,13 +13,13 @@ use jobgate_lint::{Content, Input, Loaded};
 
 /// A file above the size limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TooLarge {
+pub(crate) struct TooLarge {
     /// Its size in bytes, if known: a pipe or device has none.
     pub(super) size: Option<u64>,
 }
 
 /// Reads a file up to a size limit. A file of known size above it is not read.
-pub(super) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>, Unreadable> {
+pub(crate) fn load(input: &Input, limit: u64) -> Result<Result<Loaded, TooLarge>, Unreadable> {
     match &input.content {
         Content::Bytes(bytes) if bytes.len() as u64 > limit => Ok(Err(TooLarge { size: None })),
         Content::Bytes(bytes) => Ok(Ok(Loaded::new(bytes.to_vec()))),

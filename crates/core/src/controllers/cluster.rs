@@ -3,14 +3,14 @@
 use super::cron_job::CronJobSpec;
 use super::indexes::Indexes;
 use super::job::spec::JobSpec;
-use super::pod::{Deletion, Phase, PodGroup};
+use super::pod::{Deletion, PodGroup};
 use super::time::{Clock, Time};
 
 /// The objects that controllers look at.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// The clock of the API server and the controllers.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// Every Job there was, in order of creation.
     pub jobs: Vec<Job>,
     /// Every pod there was, in order of creation.
@@ -18,16 +18,16 @@ pub struct Cluster {
     /// The CronJob, where one is simulated.
     pub cron_job: Option<CronJob>,
     /// Whether the API server refuses new pods, for a quota or a webhook.
-    pub refuses_pods: bool,
+    pub(crate) refuses_pods: bool,
 }
 
 /// A Job.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// `metadata.name`.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether the CronJob made it.
-    pub is_run: bool,
+    pub(crate) is_run: bool,
     /// When it was created.
     pub created: Time,
     /// `spec`.
@@ -95,7 +95,7 @@ pub struct Condition {
 #[derive(Clone, Debug)]
 pub struct CronJob {
     /// `metadata.name`.
-    pub name: String,
+    pub(crate) name: String,
     /// When it was created.
     pub created: Time,
     /// `spec`.
@@ -111,18 +111,18 @@ pub struct CronJob {
 impl JobStatus {
     /// Returns a condition that is true.
     #[must_use]
-    pub fn condition(&self, sort: &str) -> Option<&Condition> {
+    pub(crate) fn condition(&self, sort: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.sort == sort && condition.is_true)
     }
 
     /// Returns the condition that ends the Job: `Complete` or `Failed`.
     #[must_use]
-    pub fn finished(&self) -> Option<&Condition> {
+    pub(crate) fn finished(&self) -> Option<&Condition> {
         self.condition("Complete").or_else(|| self.condition("Failed"))
     }
 
     /// Sets a condition. Returns whether it changed; one that was never there does not become false.
-    pub fn set(&mut self, condition: Condition) -> bool {
+    pub(crate) fn set(&mut self, condition: Condition) -> bool {
         match self.conditions.iter_mut().find(|other| other.sort == condition.sort) {
             Some(old) if old.is_true == condition.is_true && old.reason == condition.reason => false,
             Some(old) => {
@@ -229,12 +229,12 @@ pub trait Controller {
 
 impl Cluster {
     /// Returns the pods of a Job whose objects are there, each group with its number.
-    pub fn pods_of(&self, job: usize) -> impl Iterator<Item = (usize, &PodGroup)> {
+    pub(crate) fn pods_of(&self, job: usize) -> impl Iterator<Item = (usize, &PodGroup)> {
         self.pods.iter().enumerate().filter(move |(_, pods)| pods.job == job && pods.gone.is_none())
     }
 
     /// Makes a group of its own of some members. Returns its number: that of the group where these are all.
-    pub fn split(&mut self, pods: usize, members: &Indexes) -> Option<usize> {
+    pub(crate) fn split(&mut self, pods: usize, members: &Indexes) -> Option<usize> {
         let group = self.pods.get_mut(pods)?;
         let apart = group.members.intersection(members);
         let rest = group.members.without(&apart);
@@ -252,7 +252,7 @@ impl Cluster {
     }
 
     /// Marks pods as deleted, with a grace period.
-    pub fn delete_pods(&mut self, pods: usize, grace: Time, at: Time) {
+    pub(crate) fn delete_pods(&mut self, pods: usize, grace: Time, at: Time) {
         let Some(group) = self.pods.get_mut(pods) else { return };
         if group.gone.is_some() {
             return;
@@ -269,7 +269,7 @@ impl Cluster {
     }
 
     /// Takes the finalizer from pods.
-    pub fn release_pods(&mut self, pods: usize, at: Time) {
+    pub(crate) fn release_pods(&mut self, pods: usize, at: Time) {
         if let Some(group) = self.pods.get_mut(pods) {
             group.finalizer = false;
         }
@@ -277,7 +277,7 @@ impl Cluster {
     }
 
     /// Removes pods that nothing keeps.
-    pub fn collect(&mut self, pods: usize, at: Time) {
+    pub(crate) fn collect(&mut self, pods: usize, at: Time) {
         let Some(group) = self.pods.get_mut(pods) else { return };
         let is_over =
             group.deletion.is_some_and(|deletion| deletion.grace == Time::START || group.is_ended());
@@ -286,22 +286,9 @@ impl Cluster {
         }
     }
 
-    /// Returns how many pods an index of a Job has had.
-    #[must_use]
-    pub fn attempts(&self, job: usize, index: u32) -> u32 {
-        let of_index = self.pods.iter().filter(|pods| pods.job == job && pods.members.contains(index));
-        of_index.map(|pods| pods.attempt + 1).max().unwrap_or_default()
-    }
-
     /// Tells whether pods of a Job are there.
     #[must_use]
-    pub fn has_pods(&self, job: usize) -> bool {
+    pub(crate) fn has_pods(&self, job: usize) -> bool {
         self.pods_of(job).next().is_some()
-    }
-
-    /// Tells whether pods succeeded.
-    #[must_use]
-    pub fn succeeded(&self, pods: usize) -> bool {
-        self.pods.get(pods).is_some_and(|pods| pods.phase == Phase::Succeeded)
     }
 }

@@ -16,26 +16,26 @@ const LAG: Time = Time::from_millis(20);
 #[derive(Clone, Debug, Default)]
 pub struct CronJobSpec {
     /// `schedule`; nothing if it cannot be read.
-    pub schedule: Option<Schedule>,
+    pub(crate) schedule: Option<Schedule>,
     /// `timeZone`.
-    pub zone: Option<TimeZone>,
+    pub(crate) zone: Option<TimeZone>,
     /// `concurrencyPolicy`.
-    pub concurrency: Concurrency,
+    pub(crate) concurrency: Concurrency,
     /// `startingDeadlineSeconds`.
-    pub starting_deadline: Option<Time>,
+    pub(crate) starting_deadline: Option<Time>,
     /// `suspend`.
-    pub suspend: bool,
+    pub(crate) suspend: bool,
     /// `successfulJobsHistoryLimit`.
-    pub successful: usize,
+    pub(crate) successful: usize,
     /// `failedJobsHistoryLimit`.
     pub failed: usize,
     /// `jobTemplate.spec`.
-    pub template: Value,
+    pub(crate) template: Value,
 }
 
 /// `concurrencyPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Concurrency {
+pub(crate) enum Concurrency {
     /// `Allow`.
     #[default]
     Allow,
@@ -48,7 +48,7 @@ pub enum Concurrency {
 impl CronJobSpec {
     /// Reads a `spec`.
     #[must_use]
-    pub fn from_spec(spec: &Value) -> Self {
+    pub(crate) fn from_spec(spec: &Value) -> Self {
         let text = |key: &str| spec.get(key).and_then(Value::as_str);
         let number = |key: &str| spec.get(key).and_then(Value::as_u64);
         let limit = |key: &str, default| {
@@ -106,7 +106,7 @@ impl CronJobSpec {
 
 /// The CronJob controller.
 #[derive(Clone, Debug, Default)]
-pub struct CronJobController {
+pub(crate) struct CronJobController {
     now: Option<Time>,
     timer: Option<Time>,
     stopped: bool,
@@ -114,12 +114,12 @@ pub struct CronJobController {
 
 impl CronJobController {
     /// Stops it.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         *self = Self { stopped: true, ..Self::default() };
     }
 
     /// Starts it again.
-    pub fn start(&mut self, at: Time) {
+    pub(crate) fn start(&mut self, at: Time) {
         *self = Self { now: Some(at), ..Self::default() };
     }
 

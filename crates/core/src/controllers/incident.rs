@@ -129,7 +129,7 @@ impl Incident {
 
     /// Tells whether it takes all the pods of a node.
     #[must_use]
-    pub fn is_of_node(self) -> bool {
+    pub(crate) fn is_of_node(self) -> bool {
         matches!(self, Self::NodeLost | Self::NodeGone | Self::Drain | Self::Spot)
     }
 }

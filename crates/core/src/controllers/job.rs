@@ -24,7 +24,7 @@ const MAX_ERROR_WAIT: i64 = 60;
 
 /// The Job controller.
 #[derive(Clone, Debug, Default)]
-pub struct JobController {
+pub(crate) struct JobController {
     /// Whether it has the fault of kubernetes#139428: a Job that waits before it replaces pods is said to have no
     /// active ones, which the API server refuses while some are ready.
     has_wait_fault: bool,
@@ -65,18 +65,18 @@ impl JobQueue {
 impl JobController {
     /// Makes one, with or without the fault of kubernetes#139428.
     #[must_use]
-    pub fn new(has_wait_fault: bool) -> Self {
+    pub(crate) fn new(has_wait_fault: bool) -> Self {
         Self { has_wait_fault, ..Self::default() }
     }
 
     /// Stops it: what is only in memory is lost.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stopped = true;
         self.queue.clear();
     }
 
     /// Starts it again: it finds all Jobs.
-    pub fn start(&mut self, cluster: &Cluster, at: Time) {
+    pub(crate) fn start(&mut self, cluster: &Cluster, at: Time) {
         self.stopped = false;
         for (job, _) in cluster.jobs.iter().enumerate().filter(|(_, job)| job.gone.is_none()) {
             self.queue.insert(job, JobQueue { now: Some(at), ..JobQueue::default() });

@@ -134,7 +134,7 @@ impl PodProgram {
     /// Tells whether pods that run the program ended before it did.
     pub(super) fn ended_early(&self, pods: &PodGroup) -> bool {
         let ran = pods.started.zip(pods.ended).map(|(started, ended)| ended - started);
-        self.plan.follows_program && ran < self.plan.run
+        self.plan.follows_program && (self.plan.fails_by_itself || ran < self.plan.run)
     }
 
     /// Takes notice of the deletion of a pod.
@@ -312,6 +312,9 @@ impl PodProgram {
                     let code = code.unwrap_or(planned);
                     is_failed |= code != 0;
                     status.terminated = Some((code, at));
+                    if code == 137 && self.plan.is_oom {
+                        pods.reason = Some("OOMKilled");
+                    }
                 }
             }
         }
@@ -347,8 +350,7 @@ impl PodProgram {
         }
         cluster.delete_pods(number, grace, at);
         if let Some(pods) = cluster.pods.get(number) {
-            let pods = pods.clone();
-            self.on_deletion(&pods, at);
+            self.on_deletion(pods, at);
         }
         true
     }

@@ -19,11 +19,11 @@ pub struct PodGroup {
     /// The annotation `batch.kubernetes.io/job-index-ignored-failure-count`.
     pub ignored: u32,
     /// Whether they still have the finalizer `batch.kubernetes.io/job-tracking`.
-    pub finalizer: bool,
+    pub(crate) finalizer: bool,
     /// When they were created.
     pub created: Time,
     /// Whether a node was chosen.
-    pub bound: bool,
+    pub(crate) bound: bool,
     /// `status.phase`.
     pub phase: Phase,
     /// When they were first seen running.
@@ -63,7 +63,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerStatus {
     /// The place of the container in the pod template.
-    pub nth: usize,
+    pub(crate) nth: usize,
     /// In which list it is.
     pub sort: ContainerSort,
     /// `state.terminated`: the exit code, and `finishedAt`.
@@ -78,7 +78,7 @@ pub struct Deletion {
     /// When it was asked for with this grace period.
     pub at: Time,
     /// The grace period; zero where nothing is waited for but finalizers.
-    pub grace: Time,
+    pub(crate) grace: Time,
 }
 
 impl PodGroup {
@@ -90,25 +90,25 @@ impl PodGroup {
 
     /// Tells whether they succeeded or failed.
     #[must_use]
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
     /// Tells whether they are active: not ended, and not in deletion (`controller_utils.go`, `IsPodActive`).
     #[must_use]
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         !self.is_ended() && self.deletion.is_none()
     }
 
     /// Tells whether they are terminating: in deletion, and not ended.
     #[must_use]
-    pub fn is_terminating(&self) -> bool {
+    pub(crate) fn is_terminating(&self) -> bool {
         !self.is_ended() && self.deletion.is_some()
     }
 
     /// Tells whether the condition `Ready` is true.
     #[must_use]
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         self.ready.is_some_and(|(status, _)| status)
     }
 
@@ -116,7 +116,7 @@ impl PodGroup {
     /// last container, if all of them and the sidecars have one; else when `Ready` became false; else the deletion;
     /// else the creation.
     #[must_use]
-    pub fn finished(&self, clock: Clock) -> Time {
+    pub(crate) fn finished(&self, clock: Clock) -> Time {
         let mut counted = self.containers.iter().filter(|container| container.sort != ContainerSort::Init);
         let ends: Option<Vec<Time>> =
             counted.by_ref().map(|container| container.terminated.map(|(_, at)| at)).collect();
@@ -134,7 +134,7 @@ impl PodGroup {
 
     /// Tells whether a condition has a status.
     #[must_use]
-    pub fn has_condition(&self, sort: &str, status: &str) -> bool {
+    pub(crate) fn has_condition(&self, sort: &str, status: &str) -> bool {
         match sort {
             "DisruptionTarget" => self.disrupted && status == "True",
             "Ready" | "ContainersReady" => {

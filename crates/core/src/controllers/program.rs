@@ -6,7 +6,7 @@ use super::time::Time;
 
 /// What is assumed of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgramPlan {
+pub(crate) struct ProgramPlan {
     /// The work, in time of undisturbed running.
     pub runtime: Time,
     /// From when all its pods run until it works: imports, rendezvous, loading a checkpoint.
@@ -166,7 +166,7 @@ impl ApartProgram {
     }
 
     /// Returns how long new pods run, by what their indexes have saved.
-    pub(super) fn runs(&self, members: &Indexes) -> Vec<(Indexes, Time)> {
+    pub(super) fn runs(&self, members: &Indexes) -> Vec<(Indexes, Option<Time>)> {
         let whole = self.plan.startup + self.plan.runtime;
         let mut left = members.clone();
         let mut runs = Vec::new();
@@ -174,11 +174,11 @@ impl ApartProgram {
             let here = left.intersection(indexes);
             if !here.is_empty() {
                 left = left.without(&here);
-                runs.push((here, whole - *saved));
+                runs.push((here, Some(whole - *saved)));
             }
         }
         if !left.is_empty() {
-            runs.push((left, whole));
+            runs.push((left, Some(whole)));
         }
         runs
     }
@@ -186,7 +186,7 @@ impl ApartProgram {
     /// Notes that pods were lost after they ran for a time.
     pub(super) fn lose(&mut self, members: &Indexes, ran: Time) {
         for (indexes, left) in self.runs(members) {
-            let before = self.plan.startup + self.plan.runtime - left;
+            let before = self.plan.startup + self.plan.runtime - left.unwrap_or_default();
             let done = before + (ran - self.plan.startup).max(Time::START);
             let kept = saved(done, self.plan.checkpoint);
             self.lost = self.lost + times(done - kept, indexes.len());
@@ -253,6 +253,6 @@ mod tests {
         apart.lose(&one, Time::from_seconds(900));
         assert_eq!(apart.lost, Time::from_seconds(300));
         let rest = Time::from_seconds(3_000);
-        assert_eq!(apart.runs(&Indexes::below(2)), [(one, rest), (Indexes::below(1), HOUR)]);
+        assert_eq!(apart.runs(&Indexes::below(2)), [(one, Some(rest)), (Indexes::below(1), Some(HOUR))]);
     }
 }

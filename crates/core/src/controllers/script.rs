@@ -16,95 +16,95 @@ pub use schema::schema;
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// Plans of pods. The first that names a pod is its plan.
-    pub plans: Vec<PlanRule>,
+    pub(crate) plans: Vec<PlanRule>,
     /// Events, in order of time.
-    pub events: Vec<(Time, ScriptEvent)>,
+    pub(crate) events: Vec<(Time, ScriptEvent)>,
     /// Whether pods never report that they are ready.
     pub is_never_ready: bool,
     /// What the pods run whose plan does not say how long they do.
-    pub program: Option<ProgramPlan>,
+    pub(crate) program: Option<ProgramPlan>,
 }
 
 /// A plan, and the pods that it is for.
 #[derive(Clone, Debug)]
-pub struct PlanRule {
+pub(crate) struct PlanRule {
     /// Completion indexes.
-    pub index: Option<Range>,
+    pub(crate) index: Option<Range>,
     /// Which pod of an index, or of the Job.
     pub attempt: Option<Range>,
     /// Which Job of a CronJob.
     pub job: Option<Range>,
     /// The plan.
-    pub plan: Plan,
+    pub(crate) plan: Plan,
 }
 
 /// Numbers from the first to the last; without a last one, all after the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub(crate) struct Range {
     /// The first.
-    pub first: u32,
+    pub(crate) first: u32,
     /// The last.
-    pub last: Option<u32>,
+    pub(crate) last: Option<u32>,
 }
 
 /// What becomes of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// From its creation until it runs; nothing if it never does.
     pub start: Option<Time>,
     /// Whether no node is chosen for it.
-    pub is_unscheduled: bool,
+    pub(crate) is_unscheduled: bool,
     /// How long it runs; nothing if it never ends.
-    pub run: Option<Time>,
+    pub(crate) run: Option<Time>,
     /// Whether it runs the program, where there is one, which says how long.
-    pub follows_program: bool,
+    pub(crate) follows_program: bool,
     /// Whether it ends by itself before the program does.
-    pub fails_by_itself: bool,
+    pub(crate) fails_by_itself: bool,
     /// From when it runs until its node no longer answers: the program stops, and nobody notices.
-    pub silent: Option<Time>,
+    pub(crate) silent: Option<Time>,
     /// The exit codes of containers, by their names; the empty name is the first container.
-    pub exit: Vec<(String, i64)>,
+    pub(crate) exit: Vec<(String, i64)>,
     /// Init containers that fail, with their exit codes.
-    pub init: Vec<(String, i64)>,
+    pub(crate) init: Vec<(String, i64)>,
     /// The exit code of sidecars.
-    pub sidecar: i64,
+    pub(crate) sidecar: i64,
     /// Whether an exit code of 137 is reported as `OOMKilled`.
-    pub is_oom: bool,
+    pub(crate) is_oom: bool,
     /// How often its container restarts before its last run; without a number, always.
     pub restarts: Option<Restarts>,
     /// Whether the kubelet refuses it.
-    pub is_rejected: bool,
+    pub(crate) is_rejected: bool,
     /// What ends it from outside.
-    pub disruption: Option<Disruption>,
+    pub(crate) disruption: Option<Disruption>,
     /// What its program does on SIGTERM.
     pub term: Termination,
 }
 
 /// Restarts in a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Restarts {
+pub(crate) struct Restarts {
     /// How many; nothing for no end of them.
-    pub count: Option<u32>,
+    pub(crate) count: Option<u32>,
     /// The time of each.
-    pub every: Time,
+    pub(crate) every: Time,
     /// Whether the kubelet waits before each: 10 s, and twice as long for each more, at most 5 min.
-    pub is_backed_off: bool,
+    pub(crate) is_backed_off: bool,
 }
 
 /// What ends a pod from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disruption {
+pub(crate) struct Disruption {
     /// From when it runs; of a pod that never does, from its creation.
-    pub after: Time,
+    pub(crate) after: Time,
     /// By whom.
-    pub cause: DisruptionCause,
+    pub(crate) cause: DisruptionCause,
     /// Of a lost node: after which time the pod garbage collector ends its pods; nothing if it does not.
-    pub collected: Option<Time>,
+    pub(crate) collected: Option<Time>,
 }
 
 /// Who ends a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DisruptionCause {
+pub(crate) enum DisruptionCause {
     /// The eviction API: a drain.
     Eviction,
     /// The scheduler, for a pod of a higher priority.
@@ -125,9 +125,9 @@ pub enum DisruptionCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Termination {
     /// How long it takes; nothing if it does not end.
-    pub after: Option<Time>,
+    pub(crate) after: Option<Time>,
     /// Its exit code.
-    pub code: i64,
+    pub(crate) code: i64,
 }
 
 impl Default for Termination {
@@ -159,7 +159,7 @@ impl Default for Plan {
 
 /// Something that happens at a time.
 #[derive(Clone, Debug)]
-pub enum ScriptEvent {
+pub(crate) enum ScriptEvent {
     /// The `spec` is changed by a merge patch.
     Patch(Value),
     /// The object is deleted, or a Job of the CronJob.
@@ -174,7 +174,7 @@ pub enum ScriptEvent {
 
 /// Which controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ControllerName {
+pub(crate) enum ControllerName {
     /// That of Jobs.
     Job,
     /// That of CronJobs.
@@ -186,7 +186,7 @@ pub enum ControllerName {
 #[error("item {item}: {message}")]
 pub struct ScriptError {
     /// The item, from 0.
-    pub item: usize,
+    pub(crate) item: usize,
     /// What is wrong.
     pub message: String,
 }
@@ -340,13 +340,13 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
 impl Range {
     /// Tells whether a number is in it.
     #[must_use]
-    pub fn contains(self, number: u32) -> bool {
+    pub(crate) fn contains(self, number: u32) -> bool {
         self.first <= number && self.last.is_none_or(|last| number <= last)
     }
 
     /// Returns its numbers.
     #[must_use]
-    pub fn indexes(self) -> Indexes {
+    pub(crate) fn indexes(self) -> Indexes {
         Indexes::from_range(self.first, self.last.unwrap_or(u32::MAX - 1))
     }
 }

@@ -112,7 +112,7 @@ pub fn lower(spec: &JobSpec, story: &[Occurrence], assumptions: &Assumptions) ->
             Incident::Preempt => push(once, disrupted(DisruptionCause::Preemption)),
             Incident::Pressure => push(once, disrupted(DisruptionCause::Pressure)),
             Incident::DeletePod => push(once, disrupted(DisruptionCause::Deletion)),
-            Incident::Oom => push(once, failure(spec, ends(at, 137), at)),
+            Incident::Oom => push(once, failure(spec, Plan { is_oom: true, ..ends(at, 137) }, at)),
             Incident::Exit(code) => push(once, failure(spec, ends(at, i64::from(code)), at)),
             Incident::CrashLoop | Incident::CrashAll => push(always, crash(spec, ends(CRASH, 1))),
             Incident::Hang => push(always, Plan { run: None, follows_program: false, ..plan.clone() }),
@@ -136,6 +136,10 @@ pub fn lower(spec: &JobSpec, story: &[Occurrence], assumptions: &Assumptions) ->
                 script.events.push((at + time, ScriptEvent::Start(ControllerName::Job)));
             }
         }
+    }
+    if spec.suspend {
+        // Somebody admits it; that is where the time of a story begins.
+        script.events.push((Time::START, ScriptEvent::Patch(json!({"suspend": false}))));
     }
     script.events.sort_by_key(|(at, _)| *at);
     script.plans.push(PlanRule { index: None, attempt: None, job: None, plan: default });
@@ -239,7 +243,7 @@ pub struct Outcome {
     /// Work that was done twice or thrown away, summed over pods.
     pub lost: Time,
     /// Work that counts, summed over pods.
-    pub done: Time,
+    pub(crate) done: Time,
 }
 
 impl Outcome {
@@ -255,8 +259,8 @@ impl Outcome {
 /// # Errors
 ///
 /// More work than a simulation does.
-pub fn tell(name: &str, spec: &Value, script: Script, has_wait_fault: bool) -> Result<Outcome, TooLong> {
-    tell_from(Clock::default(), name, spec, script, has_wait_fault)
+pub fn tell(spec: &Value, script: Script) -> Result<Outcome, TooLong> {
+    tell_from(Clock::default(), spec, script)
 }
 
 /// Returns another end of a script, where that depends on the part of the second in which the Job is created: what falls
@@ -265,14 +269,9 @@ pub fn tell(name: &str, spec: &Value, script: Script, has_wait_fault: bool) -> R
 /// # Errors
 ///
 /// More work than a simulation does.
-pub fn tell_otherwise(
-    name: &str,
-    spec: &Value,
-    script: &Script,
-    outcome: &Outcome,
-) -> Result<Option<Outcome>, TooLong> {
+pub fn tell_otherwise(spec: &Value, script: &Script, outcome: &Outcome) -> Result<Option<Outcome>, TooLong> {
     for start in OTHER_STARTS {
-        let other = tell_from(Clock { start }, name, spec, script.clone(), false)?;
+        let other = tell_from(Clock { start }, spec, script.clone())?;
         if (other.ending, other.reason) != (outcome.ending, outcome.reason) {
             return Ok(Some(other));
         }
@@ -280,15 +279,9 @@ pub fn tell_otherwise(
     Ok(None)
 }
 
-fn tell_from(
-    clock: Clock,
-    name: &str,
-    spec: &Value,
-    script: Script,
-    has_wait_fault: bool,
-) -> Result<Outcome, TooLong> {
+fn tell_from(clock: Clock, spec: &Value, script: Script) -> Result<Outcome, TooLong> {
     let plan = script.program;
-    let mut world = World::with_job(name, spec, script, clock, has_wait_fault);
+    let mut world = World::with_job("job", spec, script, clock, false);
     let is_still = world.run_to_end(HORIZON)?;
     let end = world.now;
     let mut used = Time::START;
@@ -314,7 +307,12 @@ fn tell_from(
         (None, None) => Ending::RunsOn,
     };
     let at = last.or(before).map_or(end, |condition| condition.at);
-    // What a Job that failed has done is of no use, unless somebody starts it again from its checkpoint.
+    // One exit code is all that is asked of them.
+    for pods in &mut world.cluster.pods {
+        pods.containers.retain(|status| status.terminated.is_some());
+        pods.containers.truncate(1);
+        pods.containers.shrink_to_fit();
+    }
     let mut pods = std::mem::take(&mut world.cluster.pods);
     pods.sort_by_key(|pods| (pods.created, pods.members.first()));
     Ok(Outcome {
@@ -362,7 +360,7 @@ mod tests {
 
     fn told(spec: &Value, incident: Incident, assumptions: &Assumptions) -> Outcome {
         let story = [Occurrence { incident, at: None, place: IncidentPlace::One }];
-        tell("j", spec, lower(&JobSpec::from_spec(spec), &story, assumptions), false).unwrap()
+        tell(spec, lower(&JobSpec::from_spec(spec), &story, assumptions)).unwrap()
     }
 
     #[test]
@@ -411,9 +409,9 @@ mod tests {
         spec["activeDeadlineSeconds"] = 10.into();
         for (run, other) in [(8.4, Some(Ending::Fails)), (3.0, None)] {
             let script = Script::parse(&json!([{"run": run}])).unwrap();
-            let outcome = tell("j", &spec, script.clone(), false).unwrap();
+            let outcome = tell(&spec, script.clone()).unwrap();
             assert_eq!(outcome.ending, Ending::Completes);
-            let otherwise = tell_otherwise("j", &spec, &script, &outcome).unwrap();
+            let otherwise = tell_otherwise(&spec, &script, &outcome).unwrap();
             assert_eq!(otherwise.map(|outcome| outcome.ending), other, "{run}");
         }
     }
@@ -436,7 +434,7 @@ mod tests {
         let mut spec = gang(10_000, 5_000);
         spec["completions"] = 10_000.into();
         let script = Script { plans: failures, ..Script::default() };
-        let outcome = tell("j", &spec, script, false).unwrap();
+        let outcome = tell(&spec, script).unwrap();
         assert_eq!((outcome.ending, outcome.status.failed, outcome.made), (Ending::Completes, 1_000, 11_000));
         // As many as the API server takes.
         for (parallelism, completions) in
@@ -447,7 +445,7 @@ mod tests {
             spec["completions"] = completions.into();
             let assumed = Assumptions { runtime: Time::from_seconds(1), ..assumptions(Peers::Independent) };
             let story = lower(&JobSpec::from_spec(&spec), &[], &assumed);
-            let told = tell("j", &spec, story, false);
+            let told = tell(&spec, story);
             assert!(told.is_err() || told.is_ok_and(|outcome| outcome.ending == Ending::RunsOn));
         }
     }

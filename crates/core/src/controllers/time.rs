@@ -77,7 +77,7 @@ pub struct Clock {
 impl Clock {
     /// Returns a moment as the API keeps it: cut to the second.
     #[must_use]
-    pub const fn stored(self, at: Time) -> Time {
+    pub(crate) const fn stored(self, at: Time) -> Time {
         Time(at.0.saturating_add(self.start).div_euclid(1_000) * 1_000 - self.start)
     }
 }

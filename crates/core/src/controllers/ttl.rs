@@ -6,7 +6,7 @@ use super::time::{Clock, Time};
 
 /// The TTL controller.
 #[derive(Clone, Debug, Default)]
-pub struct TtlController {
+pub(crate) struct TtlController {
     next: Option<Time>,
 }
 

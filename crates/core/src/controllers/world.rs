@@ -23,8 +23,11 @@ use crate::text::value::Value;
 const COLLECTION: Time = Time::from_millis(150);
 /// How long a controller takes to start.
 const CONTROLLER_START: Time = Time::from_millis(1_500);
-/// Maximum work of a simulation: one unit for each group of pods at each step. It is about a second.
-pub const MOST_WORK: u64 = 40_000_000;
+/// Maximum work of a simulation: one unit for each group of pods at each step, and for each plan where pods are made. It is
+/// about a second.
+pub(crate) const MOST_WORK: u64 = 40_000_000;
+/// How many containers with a status are one more unit of work: a pod of thousands of them is not one thing to look at.
+const CONTAINERS_A_UNIT: usize = 8;
 
 /// A cluster, its controllers and its nodes.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub struct World {
     /// The objects.
     pub cluster: Cluster,
     /// The moment.
-    pub now: Time,
+    pub(crate) now: Time,
     script: Script,
     next_event: usize,
     jobs: JobController,
@@ -150,7 +153,7 @@ impl World {
 
     /// Returns when something happens next.
     #[must_use]
-    pub fn due(&self) -> Option<Time> {
+    pub(crate) fn due(&self) -> Option<Time> {
         let script = self.script.events.get(self.next_event).map(|(at, _)| *at);
         let pods = self.programs.iter().zip(&self.cluster.pods);
         let pods =
@@ -172,16 +175,7 @@ impl World {
     ///
     /// More work than a simulation does.
     pub fn run(&mut self, until: Time) -> Result<(), TooLong> {
-        while let Some(due) = self.due().filter(|due| *due <= until) {
-            self.work += 1 + self.cluster.pods.len() as u64;
-            if self.work > MOST_WORK {
-                return Err(TooLong);
-            }
-            self.now = self.now.max(due);
-            self.step(due);
-        }
-        self.now = self.now.max(until);
-        Ok(())
+        self.run_while(until, |_| true).map(|_| ())
     }
 
     /// Lets things happen until the Job ends, until nothing happens any more, or until a moment. Returns whether nothing
@@ -190,44 +184,54 @@ impl World {
     /// # Errors
     ///
     /// More work than a simulation does.
-    pub fn run_to_end(&mut self, until: Time) -> Result<bool, TooLong> {
-        while self
-            .cluster
-            .jobs
-            .first()
-            .is_some_and(|job| job.status.finished().is_none() && job.gone.is_none())
-        {
+    pub(crate) fn run_to_end(&mut self, until: Time) -> Result<bool, TooLong> {
+        let is_left = |job: &Job| job.status.finished().is_none() && job.gone.is_none();
+        self.run_while(until, |cluster| cluster.jobs.first().is_some_and(is_left))
+    }
+
+    /// Returns whether nothing happens any more.
+    fn run_while(&mut self, until: Time, goes_on: impl Fn(&Cluster) -> bool) -> Result<bool, TooLong> {
+        while goes_on(&self.cluster) {
             let Some(due) = self.due() else { return Ok(true) };
             if due > until {
                 self.now = self.now.max(until);
                 return Ok(false);
             }
-            self.run(due)?;
+            let looked_at = |pods: &PodGroup| 1 + pods.containers.len() / CONTAINERS_A_UNIT;
+            self.spend(1 + self.cluster.pods.iter().map(looked_at).sum::<usize>())?;
+            self.now = self.now.max(due);
+            self.step(due)?;
         }
         Ok(false)
     }
 
+    /// Counts work: a unit for each thing that is looked at.
+    fn spend(&mut self, units: usize) -> Result<(), TooLong> {
+        self.work = self.work.saturating_add(units as u64);
+        if self.work > MOST_WORK { Err(TooLong) } else { Ok(()) }
+    }
+
     /// Does what is due: the world first, then the controllers.
-    fn step(&mut self, due: Time) {
+    fn step(&mut self, due: Time) -> Result<(), TooLong> {
         let at = self.now;
         if let Some((_, event)) = self.script.events.get(self.next_event).filter(|(at, _)| *at <= due) {
             let event = event.clone();
             self.next_event += 1;
             self.happen(event);
-            return;
+            return Ok(());
         }
         let is_due = |(at, _): &(Time, Later)| *at <= due;
         if let Some(nth) = self.later.iter().position(is_due) {
             let (_, later) = self.later.remove(nth);
             self.catch_up(later);
-            return;
+            return Ok(());
         }
         let is_due = |(program, pods): (&PodProgram, &PodGroup)| {
             pods.gone.is_none() && program.due().is_some_and(|at| at <= due)
         };
         if let Some(nth) = self.programs.iter().zip(&self.cluster.pods).position(is_due) {
             self.step_pods(nth);
-            return;
+            return Ok(());
         }
         let is_due = |program: &JobProgram| match program {
             JobProgram::Gang(gang) => gang.due().is_some_and(|at| at <= due),
@@ -235,18 +239,19 @@ impl World {
         };
         if let Some(job) = self.running.iter().find(|(_, program)| is_due(program)).map(|(job, _)| *job) {
             self.step_program(job);
-            return;
+            return Ok(());
         }
         if self.jobs.due().is_some_and(|next| next <= due) {
             let actions = self.jobs.sync(&self.cluster, at);
-            self.apply(actions);
+            self.apply(actions)?;
         } else if self.ttl.due().is_some_and(|next| next <= due) {
             let actions = self.ttl.sync(&self.cluster, at);
-            self.apply(actions);
+            self.apply(actions)?;
         } else if self.cron_jobs.due().is_some_and(|next| next <= due) {
             let actions = self.cron_jobs.sync(&self.cluster, at);
-            self.apply(actions);
+            self.apply(actions)?;
         }
+        Ok(())
     }
 
     fn tell(&mut self, event: Event) {
@@ -256,7 +261,7 @@ impl World {
             self.cron_jobs.observe(event, &self.cluster, self.now);
         }
         if let Event::Pod(job) = event {
-            self.observe_ranks(job);
+            self.observe_ranks(job, 0);
         }
     }
 
@@ -328,10 +333,12 @@ impl World {
         Some(part)
     }
 
-    fn apply(&mut self, actions: Vec<Action>) {
+    fn apply(&mut self, actions: Vec<Action>) -> Result<(), TooLong> {
         for action in actions {
             match action {
                 Action::CreatePods { job, indexes, count, failures, ignored } => {
+                    // Plans and earlier pods are looked through.
+                    self.spend(self.script.plans.len() + self.cluster.pods.len())?;
                     self.create_pods(job, indexes.as_ref(), count, (failures, ignored));
                 }
                 Action::DeletePods { pods, members, is_released } => {
@@ -373,6 +380,7 @@ impl World {
                 }
             }
         }
+        Ok(())
     }
 
     fn delete_job(&mut self, job: usize, propagation: Propagation) {

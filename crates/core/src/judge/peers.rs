@@ -48,6 +48,13 @@ pub(super) fn joins(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
     Some((line.place(program?), quoted(&command.words)))
 }
 
+/// Returns how often the agents of a dynamic rendezvous restart their ranks; nothing where they do not.
+pub(super) fn max_restarts<'a>(launch: &Launch<'a>) -> Option<Given<'a>> {
+    let is_dynamic = launch.launcher.is_torch() && !launch.value("rdzv_backend").is_absent();
+    Some(launch.value("max_restarts"))
+        .filter(|times| is_dynamic && !matches!(times, Given::Absent | Given::Known("0")))
+}
+
 /// Tells whether a launcher joins several pods that depend on each other; nothing if that is not known.
 fn spans(line: &CommandLine<'_>, launch: &Launch<'_>) -> Option<bool> {
     let (nodes, addresses): (&str, &[&str]) = match launch.launcher {
@@ -63,8 +70,7 @@ fn spans(line: &CommandLine<'_>, launch: &Launch<'_>) -> Option<bool> {
         return None;
     }
     // Agents of a dynamic rendezvous wait for the new pod, as often as they may restart.
-    let is_dynamic = launch.launcher.is_torch() && !launch.value("rdzv_backend").is_absent();
-    if is_dynamic && !matches!(launch.value("max_restarts"), Given::Absent | Given::Known("0")) {
+    if max_restarts(launch).is_some() {
         return None;
     }
     if launch.option("standalone").is_some() {

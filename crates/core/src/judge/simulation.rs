@@ -6,7 +6,7 @@ use crate::controllers::script::Termination;
 use crate::controllers::story::Assumptions;
 use crate::controllers::time::Time;
 use crate::judge::commands::{CommandLine, Value as Given};
-use crate::judge::peers::{joins, use_of_index, works_with_others};
+use crate::judge::peers::{joins, max_restarts, use_of_index, works_with_others};
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::sigterm::ends_with_zero;
 use crate::kinds::{Held, PodTemplate, Workload};
@@ -104,14 +104,9 @@ fn peers(spec: &JobSpec, lines: &[CommandLine<'_>]) -> (Peers, Option<Peers>, St
 /// Returns how often an elastic launcher restarts its ranks in their pods, and the option that says so.
 fn restarts_inside(line: &CommandLine<'_>) -> Option<(u32, String)> {
     line.launches().find_map(|launch| {
-        let is_dynamic = launch.launcher.is_torch() && !launch.value("rdzv_backend").is_absent();
-        match launch.value("max_restarts") {
-            Given::Known(times) if is_dynamic => {
-                let times = times.parse().ok().filter(|times| *times > 0)?;
-                Some((times, format!("--max-restarts {times}")))
-            }
-            _ => None,
-        }
+        let Given::Known(times) = max_restarts(&launch)? else { return None };
+        let times = times.parse().ok()?;
+        Some((times, format!("--max-restarts {times}")))
     })
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::indexes::Indexes;
 use super::super::time::Time;
+use crate::text::placeholder::is_placeholder;
 use crate::text::value::Value;
 
 /// The fields of a Job's `spec` that its controller looks at.
@@ -12,34 +13,34 @@ pub struct JobSpec {
     /// `parallelism`.
     pub parallelism: u32,
     /// `completions`; nothing for a work queue, which is done with the first success.
-    pub completions: Option<u32>,
+    pub(crate) completions: Option<u32>,
     /// Whether `completionMode` is `Indexed`.
     pub indexed: bool,
     /// `backoffLimit`.
     pub backoff_limit: u32,
     /// `backoffLimitPerIndex`.
-    pub backoff_limit_per_index: Option<u32>,
+    pub(crate) backoff_limit_per_index: Option<u32>,
     /// `maxFailedIndexes`.
-    pub max_failed_indexes: Option<u32>,
+    pub(crate) max_failed_indexes: Option<u32>,
     /// `activeDeadlineSeconds`.
     pub deadline: Option<Time>,
     /// `ttlSecondsAfterFinished`.
-    pub ttl: Option<Time>,
+    pub(crate) ttl: Option<Time>,
     /// `suspend`.
     pub suspend: bool,
     /// Whether a pod counts as failed only at its end: `podReplacementPolicy: Failed`, or any `podFailurePolicy`
     /// (`onlyReplaceFailedPods`, `pkg/controller/job/job_controller.go`).
     pub only_failed: bool,
     /// `podFailurePolicy.rules`; nothing where there is no policy.
-    pub failure_policy: Option<Vec<FailureRule>>,
+    pub(crate) failure_policy: Option<Vec<FailureRule>>,
     /// `successPolicy.rules`; nothing where there is no policy.
-    pub success_policy: Option<Vec<SuccessRule>>,
+    pub(crate) success_policy: Option<Vec<SuccessRule>>,
     /// `managedBy` names another controller.
     pub is_managed_by_other: bool,
     /// Whether `restartPolicy` is `OnFailure`.
     pub restarts_in_place: bool,
     /// `terminationGracePeriodSeconds`.
-    pub grace: Time,
+    pub(crate) grace: Time,
     /// The containers of the pod template.
     pub containers: Arc<[ContainerSpec]>,
 }
@@ -48,7 +49,7 @@ pub struct JobSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerSpec {
     /// `name`.
-    pub name: String,
+    pub(crate) name: String,
     /// In which list it is.
     pub sort: ContainerSort,
 }
@@ -66,16 +67,16 @@ pub enum ContainerSort {
 
 /// A rule of `podFailurePolicy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailureRule {
+pub(crate) struct FailureRule {
     /// `action`.
-    pub action: FailureAction,
+    pub(crate) action: FailureAction,
     /// What it asks of a pod.
-    pub on: FailureMatch,
+    pub(crate) on: FailureMatch,
 }
 
 /// `action` of a rule of `podFailurePolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureAction {
+pub(crate) enum FailureAction {
     /// `FailJob`.
     FailJob,
     /// `FailIndex`.
@@ -88,7 +89,7 @@ pub enum FailureAction {
 
 /// What a rule of `podFailurePolicy` asks of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FailureMatch {
+pub(crate) enum FailureMatch {
     /// `onExitCodes`.
     ExitCodes {
         /// `containerName`; nothing for any container.
@@ -104,11 +105,11 @@ pub enum FailureMatch {
 
 /// A rule of `successPolicy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SuccessRule {
+pub(crate) struct SuccessRule {
     /// `succeededIndexes`.
-    pub indexes: Option<Indexes>,
+    pub(crate) indexes: Option<Indexes>,
     /// `succeededCount`.
-    pub count: Option<u32>,
+    pub(crate) count: Option<u32>,
 }
 
 /// `terminationGracePeriodSeconds` where nobody says it.
@@ -130,7 +131,32 @@ fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// The fields with one value that decide what the controller does; without one of them, nothing can be said.
+const FIELDS: [&str; 12] = [
+    "/parallelism",
+    "/completions",
+    "/completionMode",
+    "/backoffLimit",
+    "/backoffLimitPerIndex",
+    "/maxFailedIndexes",
+    "/activeDeadlineSeconds",
+    "/suspend",
+    "/managedBy",
+    "/podReplacementPolicy",
+    "/template/spec/restartPolicy",
+    "/template/spec/terminationGracePeriodSeconds",
+];
+
 impl JobSpec {
+    /// Returns a field that decides and has a placeholder, such as `$COUNT`, in place of a value, with its text.
+    #[must_use]
+    pub fn placeholder(spec: &Value) -> Option<(&'static str, &str)> {
+        FIELDS.into_iter().find_map(|field| {
+            let text = spec.pointer(field).and_then(Value::as_str).filter(|text| is_placeholder(text))?;
+            Some((field.trim_start_matches('/'), text))
+        })
+    }
+
     /// Reads a `spec`.
     #[must_use]
     pub fn from_spec(spec: &Value) -> Self {
@@ -174,13 +200,13 @@ impl JobSpec {
     /// Tells whether the API server takes this in place of another: `completions` of an Indexed Job changes together
     /// with `parallelism`, and nobody else's does.
     #[must_use]
-    pub fn may_replace(&self, old: &Self) -> bool {
+    pub(crate) fn may_replace(&self, old: &Self) -> bool {
         self.completions == old.completions || self.indexed && self.completions == Some(self.parallelism)
     }
 
     /// Returns the completion indexes.
     #[must_use]
-    pub fn indexes(&self) -> Indexes {
+    pub(crate) fn indexes(&self) -> Indexes {
         Indexes::below(self.completions.unwrap_or(u32::MAX))
     }
 }
@@ -236,7 +262,7 @@ impl SuccessRule {
 
     /// Tells whether the done indexes are enough.
     #[must_use]
-    pub fn is_met(&self, done: &Indexes) -> bool {
+    pub(crate) fn is_met(&self, done: &Indexes) -> bool {
         match (&self.indexes, self.count) {
             (Some(indexes), Some(count)) => done.intersection(indexes).len() >= count,
             (Some(indexes), None) => indexes.without(done).is_empty(),

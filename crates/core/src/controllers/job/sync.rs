@@ -1,5 +1,7 @@
 //! One sync of a Job, in the order of `syncJob` (`pkg/controller/job/job_controller.go`).
 
+use std::collections::BTreeMap;
+
 use super::super::cluster::{Action, Cluster, Condition, Job, JobStatus};
 use super::super::indexes::Indexes;
 use super::super::pod::{Phase, PodGroup};
@@ -45,7 +47,7 @@ pub(super) struct JobSync<'a> {
     done: Indexes,
     failed_indexes: Option<Indexes>,
     /// Per index: the failed pods that keep the count of their index until they are replaced.
-    kept: Vec<(usize, Indexes)>,
+    kept: BTreeMap<usize, Indexes>,
     end: Option<End>,
     pub(super) active: u32,
     pub(super) ready: u32,
@@ -84,7 +86,7 @@ fn count<'a>(pods: impl IntoIterator<Item = &'a PodGroup>) -> u32 {
 }
 
 pub(super) fn members<'a>(pods: impl IntoIterator<Item = &'a PodGroup>) -> Indexes {
-    pods.into_iter().fold(Indexes::default(), |all, pods| all.union(&pods.members))
+    pods.into_iter().map(|pods| &pods.members).collect()
 }
 
 pub(super) fn is_valid(spec: &JobSpec, pods: &PodGroup) -> bool {
@@ -117,7 +119,7 @@ impl<'a> JobSync<'a> {
             failed: 0,
             done: Indexes::default(),
             failed_indexes: None,
-            kept: Vec::new(),
+            kept: BTreeMap::new(),
             end: None,
             active,
             ready,
@@ -293,21 +295,21 @@ impl<'a> JobSync<'a> {
     }
 
     /// Returns the failed pods that keep their finalizer (`getPodsWithDelayedDeletionPerIndex`).
-    fn kept(&self, failed: &Indexes) -> Vec<(usize, Indexes)> {
+    fn kept(&self, failed: &Indexes) -> BTreeMap<usize, Indexes> {
         let active = members(self.pods.iter().filter(|(_, pods)| pods.is_active()).map(|(_, pods)| *pods));
-        let settled = active.union(&self.done).union(failed);
+        let mut settled = [&active, &self.done, failed].into_iter().collect::<Indexes>();
         let mut last: Vec<(usize, &PodGroup)> =
             self.uncounted().filter(|(_, pods)| self.is_failed(pods)).collect();
+        // Of an index with several, the one with the highest count, and of those the last.
         last.sort_by_key(|(_, pods)| pods.failures.saturating_add(pods.ignored));
-        let mut kept: Vec<(usize, Indexes)> = Vec::new();
-        for (nth, pods) in last {
+        let mut kept = BTreeMap::new();
+        for (nth, pods) in last.into_iter().rev() {
             let here = pods.members.without(&settled);
-            for (_, others) in &mut kept {
-                *others = others.without(&here);
+            if !here.is_empty() {
+                settled = settled.union(&here);
+                kept.insert(nth, here);
             }
-            kept.push((nth, here));
         }
-        kept.retain(|(_, indexes)| !indexes.is_empty());
         kept
     }
 
@@ -437,10 +439,8 @@ impl<'a> JobSync<'a> {
                 continue;
             }
             let mut members = pods.members.clone();
-            if !is_over && pods.phase != Phase::Succeeded {
-                for (_, kept) in self.kept.iter().filter(|(group, _)| *group == nth) {
-                    members = members.without(kept);
-                }
+            if let Some(kept) = self.kept.get(&nth).filter(|_| !is_over && pods.phase != Phase::Succeeded) {
+                members = members.without(kept);
             }
             if members.is_empty() {
                 continue;

@@ -46,31 +46,19 @@ impl World {
         self.tell(Event::Pod(job));
     }
 
-    pub(super) fn add_pods(
-        &mut self,
-        job: usize,
-        attempt: u32,
-        members: Indexes,
-        (failures, ignored): (u32, u32),
-        plan: Plan,
-    ) {
-        let members = match (plan.follows_program && !plan.fails_by_itself, self.running.get(&job)) {
-            (true, Some(JobProgram::Apart(apart))) => {
-                let runs = apart.runs(&members);
-                for (indexes, run) in runs {
-                    let plan = Plan { run: Some(run), ..plan.clone() };
-                    self.add_pod_group(job, attempt, indexes, (failures, ignored), plan);
-                }
-                return;
-            }
-            _ => members,
+    /// Adds pods; those that run a program of their own in groups that have as much left to do.
+    fn add_pods(&mut self, job: usize, attempt: u32, members: Indexes, counts: (u32, u32), plan: Plan) {
+        let runs = match self.running.get(&job).filter(|_| plan.follows_program && !plan.fails_by_itself) {
+            Some(JobProgram::Apart(apart)) => apart.runs(&members),
+            Some(JobProgram::Gang(_)) => vec![(members, None)],
+            None => vec![(members, plan.run)],
         };
-        let is_gang = plan.follows_program && !plan.fails_by_itself && self.running.contains_key(&job);
-        let run = if is_gang { None } else { plan.run };
-        self.add_pod_group(job, attempt, members, (failures, ignored), Plan { run, ..plan });
+        for (members, run) in runs {
+            self.add_group(job, attempt, members, counts, Plan { run, ..plan.clone() });
+        }
     }
 
-    pub(super) fn add_pod_group(
+    fn add_group(
         &mut self,
         job: usize,
         attempt: u32,
@@ -103,7 +91,7 @@ impl World {
     }
 
     /// Returns indexes by how many pods they had.
-    pub(super) fn by_attempt(&self, job: usize, indexes: &Indexes) -> Vec<(u32, Indexes)> {
+    fn by_attempt(&self, job: usize, indexes: &Indexes) -> Vec<(u32, Indexes)> {
         let mut left = indexes.clone();
         let mut parts: Vec<(u32, Indexes)> = Vec::new();
         let mut before: Vec<&PodGroup> = self.cluster.pods.iter().filter(|pods| pods.job == job).collect();
@@ -125,13 +113,7 @@ impl World {
     }
 
     /// Returns pods by their plan.
-    pub(super) fn by_plan(
-        &self,
-        job: usize,
-        attempt: u32,
-        members: Indexes,
-        indexed: bool,
-    ) -> Vec<(Plan, Indexes)> {
+    fn by_plan(&self, job: usize, attempt: u32, members: Indexes, indexed: bool) -> Vec<(Plan, Indexes)> {
         let number = u32::try_from(job).unwrap_or(u32::MAX);
         let mut left = members;
         let mut parts = Vec::new();

@@ -49,7 +49,7 @@ impl World {
         }
         if was_working && pods.restarts > restarts {
             let count = pods.count();
-            self.restart_ranks(job, count);
+            self.observe_ranks(job, count);
         }
         changed
     }
@@ -70,24 +70,13 @@ impl World {
         ranks
     }
 
-    /// Notes ranks that start again in their pods: the others miss them for a moment.
-    pub(super) fn restart_ranks(&mut self, job: usize, count: u32) {
-        let mut ranks = self.ranks(job);
-        ranks.fresh = ranks.fresh.saturating_sub(count);
-        let Some(JobProgram::Gang(gang)) = self.running.get_mut(&job) else { return };
-        if let Some(RankStep::Break) = gang.observe(ranks, self.now) {
-            for (program, pods) in self.programs.iter_mut().zip(&self.cluster.pods) {
-                program.is_stale |= pods.job == job && program.is_working(pods);
-            }
-        }
-    }
-
-    /// Lets the ranks of a Job take notice of one another.
-    pub(super) fn observe_ranks(&mut self, job: usize) {
+    /// Lets the ranks of a Job take notice of one another. Those that start again in their pods are missed for a moment.
+    pub(super) fn observe_ranks(&mut self, job: usize, restarted: u32) {
         if !matches!(self.running.get(&job), Some(JobProgram::Gang(_))) {
             return;
         }
-        let ranks = self.ranks(job);
+        let mut ranks = self.ranks(job);
+        ranks.fresh = ranks.fresh.saturating_sub(restarted);
         let Some(JobProgram::Gang(gang)) = self.running.get_mut(&job) else { return };
         if let Some(RankStep::Break) = gang.observe(ranks, self.now) {
             for (program, pods) in self.programs.iter_mut().zip(&self.cluster.pods) {
@@ -121,7 +110,7 @@ impl World {
 
     /// Tells whether a Job counts work as done that is not: pods that succeeded before the program did all of it.
     #[must_use]
-    pub fn is_half_done(&self, job: usize, wanted: Option<Time>) -> bool {
+    pub(crate) fn is_half_done(&self, job: usize, wanted: Option<Time>) -> bool {
         match self.running.get(&job) {
             Some(JobProgram::Gang(gang)) => wanted.is_some_and(|wanted| gang.done(self.now) < wanted),
             Some(JobProgram::Apart(apart)) => apart.is_half_done,
@@ -131,7 +120,7 @@ impl World {
 
     /// Tells whether programs run in pods of a Job.
     #[must_use]
-    pub fn is_running(&self, job: usize) -> bool {
+    pub(crate) fn is_running(&self, job: usize) -> bool {
         let mut pods = self.programs.iter().zip(&self.cluster.pods).filter(|(_, pods)| pods.job == job);
         pods.any(|(program, pods)| program.is_running(pods))
     }
@@ -139,7 +128,7 @@ impl World {
     /// Returns the work that is lost and the work that is done of the program of a Job, each summed over its pods; nothing
     /// where there is no program.
     #[must_use]
-    pub fn work(&self, job: usize) -> Option<(Time, Time)> {
+    pub(crate) fn work(&self, job: usize) -> Option<(Time, Time)> {
         match self.running.get(&job)? {
             JobProgram::Gang(gang) => {
                 let ranks = self.ranks(job).wanted;
