@@ -60,6 +60,27 @@ pub(super) struct RunSettings {
     not_done: Vec<String>,
 }
 
+/// Returns the policy that is named, that of the configuration, or the default.
+fn policy_or_configured(
+    named: Option<&str>,
+    configuration: Option<&Configuration>,
+) -> anyhow::Result<Policy> {
+    match (named, configuration.and_then(|file| Some((file, file.policy.as_ref()?)))) {
+        (Some(name), _) => policy_named(name),
+        (None, Some((file, named))) => file.read_policy(named),
+        (None, None) => policy_named(DEFAULT_POLICY),
+    }
+}
+
+/// Returns the policy of a run over some paths: the one that is named, that of the configuration, or the default.
+///
+/// # Errors
+/// The policy or the configuration is not valid.
+pub(super) fn policy_of(named: Option<&str>, paths: &[PathBuf]) -> anyhow::Result<Policy> {
+    let current = std::env::current_dir().context("find the current directory")?;
+    policy_or_configured(named, Configuration::load(None, paths, &current)?.as_ref())
+}
+
 impl RunSettings {
     /// Returns the settings of `jobgate lint`.
     ///
@@ -130,12 +151,7 @@ impl RunSettings {
         judging: Option<&Judging>,
         current: &Path,
     ) -> anyhow::Result<Self> {
-        let policy =
-            match (&reporting.policy, configuration.and_then(|file| Some((file, file.policy.as_ref()?)))) {
-                (Some(name), _) => policy_named(name)?,
-                (None, Some((file, named))) => file.read_policy(named)?,
-                (None, None) => policy_named(DEFAULT_POLICY)?,
-            };
+        let policy = policy_or_configured(reporting.policy.as_deref(), configuration)?;
         let selection = selection(policy.rules(), reporting, configuration)?;
         let selected = |policy: Policy| match &selection {
             Some(selection) => selection.of_policy(policy),

@@ -18,6 +18,7 @@ use anyhow::{Context as _, bail};
 
 use super::Exit;
 use super::say::say;
+use super::settings::policy_of;
 use crate::cli::args::{Simulate, SimulationFormat};
 use crate::controllers::script::Script;
 use crate::local::files::{self, MAX_SETTINGS_BYTES};
@@ -31,6 +32,7 @@ use stories::Simulated;
 /// # Errors
 /// An argument cannot be read, there is nothing to simulate, or `out` cannot be written.
 pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let policy = policy_of(args.policy.as_deref(), &args.paths)?;
     let script = args.script.as_deref().map(read_script).transpose()?;
     let inputs = lint::collect(&args.paths, |path| lint::drained(path, MAX_FILE_SIZE));
     let mut is_whole = true;
@@ -40,7 +42,7 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
     }
     let mut simulated: Vec<Simulated> = Vec::new();
     for input in &inputs.files {
-        match stories::of_file(input, args, script.as_ref()) {
+        match stories::of_file(input, &policy, args, script.as_ref()) {
             Ok(found) => {
                 for problem in &found.problems {
                     is_whole = false;

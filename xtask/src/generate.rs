@@ -12,7 +12,7 @@ use jobgate::cli::configuration::tables::{RENDER, TOP};
 use jobgate::controllers::script;
 use jobgate::judge::policy::{
     self,
-    tables::{MATCH, SPEC},
+    tables::{ASSUMPTIONS, MATCH, SPEC},
 };
 use jobgate::judge::rules::RuleSet;
 use jobgate::judge::settings::{Column, SettingsTable};
@@ -41,9 +41,10 @@ pub(crate) enum GenerateOutcome {
 
 /// The tables of settings in pages that are otherwise written by hand: the page, the head of the first column, the
 /// settings, and what is in the third column.
-const TABLES: [(&str, &str, &SettingsTable, Column); 4] = [
+const TABLES: [(&str, &str, &SettingsTable, Column); 5] = [
     ("docs/configuration.md", "key", &TOP, Column::Option),
     ("docs/policy.md", "`match`", &MATCH, Column::None),
+    ("docs/policy.md", "`assumptions`", &ASSUMPTIONS, Column::Default),
     ("docs/policy.md", "`spec`", &SPEC, Column::Default),
     ("docs/rendering.md", "key", &RENDER, Column::Default),
 ];

@@ -16,6 +16,7 @@ pub mod facts;
 mod fillable;
 pub mod finding;
 pub mod fold;
+mod forecast;
 pub mod joined;
 mod kueue;
 mod literal;

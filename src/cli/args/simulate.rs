@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::names::policies;
+
 use crate::controllers::incident::{Duration, IncidentError, Occurrence};
 use crate::controllers::program::Peers;
 use crate::controllers::time::Time;
@@ -39,6 +41,11 @@ pub struct Simulate {
     /// An ending that an incident must have; exit with 1 if it has another (repeatable)
     #[arg(long, value_name = "INCIDENT=ENDING", value_parser = expectation)]
     pub(crate) expect: Vec<Expectation>,
+
+    /// The policy with the assumptions, and the rules whose fixes are tried: a file, or one of default, audit,
+    /// accelerators, strict [default: that of the configuration, or default]
+    #[arg(long, value_name = "FILE|NAME", value_parser = policies(), hide_possible_values = true, help_heading = "Assumptions")]
+    pub(crate) policy: Option<String>,
 
     /// How long a run takes without incidents [default: half of the deadline, or 12h]
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Assumptions")]

@@ -10,6 +10,7 @@ use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell};
 use crate::judge::engine;
 use crate::judge::facts::NoFacts;
 use crate::judge::finding::Finding;
+use crate::judge::policy::Policy;
 use crate::judge::request::Request;
 use crate::judge::simulation::SimulatedJob;
 use crate::text::patch;
@@ -30,11 +31,11 @@ pub(super) struct Change {
 pub(super) fn changes(
     object: &Value,
     job: &SimulatedJob<'_>,
+    policy: &Policy,
     assumptions: &Assumptions,
     (story, before): (&Story, &Outcome),
 ) -> Vec<Change> {
-    let Some(policy) = crate::policies::builtin("default") else { return Vec::new() };
-    let verdict = engine::evaluate(&policy, &NoFacts, &Request::of_file(object, None));
+    let verdict = engine::evaluate(policy, &NoFacts, &Request::of_file(object, None));
     let mut by_rule: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
     for finding in verdict.findings.iter().filter(|finding| finding.fix.is_some()) {
         by_rule.entry(finding.rule.to_string()).or_default().push(finding);

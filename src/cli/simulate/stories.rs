@@ -14,6 +14,7 @@ use crate::controllers::time::Time;
 use crate::controllers::world::TooLong;
 use crate::judge::api;
 use crate::judge::finding::Level;
+use crate::judge::policy::Policy;
 use crate::judge::simulation::{SimulatedJob, jobs};
 use crate::kinds::Workload;
 use crate::local::lint::{Input, Loaded, MAX_FILE_SIZE, Options, load};
@@ -93,7 +94,12 @@ pub(super) enum OrBecause {
 /// # Errors
 ///
 /// It cannot be read.
-pub(super) fn of_file(input: &Input, args: &Simulate, script: Option<&Script>) -> Result<Found, String> {
+pub(super) fn of_file(
+    input: &Input,
+    policy: &Policy,
+    args: &Simulate,
+    script: Option<&Script>,
+) -> Result<Found, String> {
     let Ok(loaded) = load(input, MAX_FILE_SIZE).map_err(|error| error.to_string())? else {
         return Err(format!("read {}: it is larger than {}", clean(&input.path), bytes(MAX_FILE_SIZE)));
     };
@@ -112,7 +118,7 @@ pub(super) fn of_file(input: &Input, args: &Simulate, script: Option<&Script>) -
                 continue;
             }
         };
-        let file = SourceFile { input, loaded: &loaded, lines: &lines, document: &document };
+        let file = SourceFile { input, policy, loaded: &loaded, lines: &lines, document: &document };
         for object in objects(&document.value) {
             of_object(&object.value, &object.at, &file, args, script, &mut found);
         }
@@ -130,6 +136,7 @@ impl Found {
 
 struct SourceFile<'a> {
     input: &'a Input,
+    policy: &'a Policy,
     loaded: &'a Loaded,
     lines: &'a Lines<'a>,
     document: &'a Document,
@@ -147,7 +154,7 @@ fn of_object(
     let id = ObjectId::from_object(object);
     let kind = id.kind.clone();
     let title = format!("{} ({kind}) in {}", clean(&id.full_name()), clean(&file.input.path));
-    let listed = jobs(&workload);
+    let listed = jobs(&workload, &file.policy.assumptions);
     if listed.is_empty() {
         found.notices.push(format!("{title}: not simulated; the operator of {kind} is not modelled yet"));
         return;
@@ -165,8 +172,7 @@ fn of_object(
             found.left_out(file.input, true, text);
             continue;
         }
-        let spec = JobSpec::from_spec(job.spec);
-        match simulate(object, &job, &spec, args, script) {
+        match simulate(object, &job, file.policy, args, script) {
             Ok((mut rows, unexpected, assumptions)) => {
                 for row in &mut rows {
                     row.place = row.decision.as_ref().map(|decision| {
@@ -183,7 +189,7 @@ fn of_object(
                     object: id.clone(),
                     pointer: job.pointer.to_string(),
                     accelerators: job.accelerators,
-                    spec,
+                    spec: job.job_spec.clone(),
                     assumptions,
                     because: if args.peers.is_some() { "--peers".to_owned() } else { job.because.clone() },
                     inside: is_inside.then(|| kind.clone()),
@@ -202,10 +208,11 @@ type Rows = (Vec<Row>, Vec<String>, Assumptions);
 fn simulate(
     object: &Value,
     job: &SimulatedJob<'_>,
-    spec: &JobSpec,
+    policy: &Policy,
     args: &Simulate,
     script: Option<&Script>,
 ) -> Result<Rows, String> {
+    let spec = &job.job_spec;
     let assumptions = assumed(&job.assumptions, args);
     let stories = stories(args, script.is_some());
     let is_alone = stories.len() == 1;
@@ -255,7 +262,7 @@ fn simulate(
         }
     }
     if let ([row], [story], None) = (rows.as_mut_slice(), stories.as_slice(), script) {
-        row.changes = changes(object, job, &assumptions, (story, &row.outcome));
+        row.changes = changes(object, job, policy, &assumptions, (story, &row.outcome));
     }
     rows.sort_by_key(|row| {
         (Reverse(severity(row.outcome.ending)), Reverse(row.outcome.lost), Reverse(row.outcome.idle()))

@@ -197,7 +197,7 @@ impl ApartProgram {
 }
 
 /// Returns the time of so many pods.
-pub(super) fn times(time: Time, count: u32) -> Time {
+pub(crate) fn times(time: Time, count: u32) -> Time {
     Time::from_millis(time.millis().saturating_mul(i64::from(count)))
 }
 

@@ -263,6 +263,19 @@ pub fn tell(spec: &Value, script: Script) -> Result<Outcome, TooLong> {
     tell_from(Clock::default(), spec, script)
 }
 
+/// Returns what comes of a script without changes of the `spec`, within some work, of which it takes what it does.
+///
+/// # Errors
+///
+/// More work than that, or than a simulation does.
+pub(crate) fn tell_within(spec: &JobSpec, script: Script, work: &mut u64) -> Result<Outcome, TooLong> {
+    let plan = script.program;
+    let mut world = World::with_spec(spec.clone(), script, *work);
+    let outcome = run(&mut world, plan);
+    *work = work.saturating_sub(world.work);
+    outcome
+}
+
 /// Returns another end of a script, where that depends on the part of the second in which the Job is created: what falls
 /// on one moment is never guessed.
 ///
@@ -281,7 +294,10 @@ pub fn tell_otherwise(spec: &Value, script: &Script, outcome: &Outcome) -> Resul
 
 fn tell_from(clock: Clock, spec: &Value, script: Script) -> Result<Outcome, TooLong> {
     let plan = script.program;
-    let mut world = World::with_job("job", spec, script, clock, false);
+    run(&mut World::with_job("job", spec, script, clock, false), plan)
+}
+
+fn run(world: &mut World, plan: Option<ProgramPlan>) -> Result<Outcome, TooLong> {
     let is_still = world.run_to_end(HORIZON)?;
     let end = world.now;
     let mut used = Time::START;
@@ -329,152 +345,4 @@ fn tell_from(clock: Clock, spec: &Value, script: Script) -> Result<Outcome, TooL
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const HOUR: Time = Time::from_seconds(3_600);
-
-    fn assumptions(peers: Peers) -> Assumptions {
-        Assumptions {
-            runtime: Time::from_seconds(12 * 3_600),
-            startup: Time::from_seconds(120),
-            checkpoint: Some(Time::from_seconds(1_800)),
-            peers,
-            pods_per_node: 1,
-            term: Termination::default(),
-            unreachable: Some(Time::from_seconds(300)),
-        }
-    }
-
-    fn gang(ranks: u32, limit: u32) -> Value {
-        json!({
-            "completionMode": "Indexed",
-            "completions": i64::from(ranks),
-            "parallelism": i64::from(ranks),
-            "backoffLimit": i64::from(limit),
-            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
-        })
-    }
-
-    fn told(spec: &Value, incident: Incident, assumptions: &Assumptions) -> Outcome {
-        let story = [Occurrence { incident, at: None, place: IncidentPlace::One }];
-        tell(spec, lower(&JobSpec::from_spec(spec), &story, assumptions)).unwrap()
-    }
-
-    #[test]
-    fn ranks_that_exit_together_are_more_failures_than_the_limit() {
-        let assumed = assumptions(Peers::Exit(Time::from_seconds(600)));
-        let outcome = told(&gang(16, 6), Incident::Drain, &assumed);
-        assert_eq!((outcome.ending, outcome.reason), (Ending::Fails, Some("BackoffLimitExceeded")));
-        let outcome = told(&gang(16, 20), Incident::Drain, &assumed);
-        assert_eq!((outcome.ending, outcome.made, outcome.status.failed), (Ending::Completes, 32, 16));
-        // Sixteen pods, and fifteen minutes of each.
-        assert_eq!(outcome.lost, Time::from_seconds(16 * 900));
-        let outcome = told(&gang(16, 6), Incident::Drain, &assumptions(Peers::Restart(3)));
-        assert_eq!((outcome.ending, outcome.made), (Ending::Completes, 17));
-        let outcome = told(&gang(16, 6), Incident::Drain, &assumptions(Peers::Independent));
-        assert_eq!((outcome.ending, outcome.lost), (Ending::Completes, Time::from_seconds(900)));
-    }
-
-    #[test]
-    fn a_pod_that_never_ends_keeps_the_last_condition_away() {
-        let outcome = told(&gang(2, 6), Incident::NodeLost, &assumptions(Peers::Hang));
-        assert_eq!(outcome.ending, Ending::RunsOn);
-        let mut spec = gang(2, 6);
-        spec["podReplacementPolicy"] = "Failed".into();
-        let outcome = told(&spec, Incident::NodeLost, &assumptions(Peers::Hang));
-        assert_eq!((outcome.ending, outcome.made), (Ending::RunsOn, 2));
-        let outcome = told(&spec, Incident::NodeLost, &assumptions(Peers::Independent));
-        assert_eq!((outcome.ending, outcome.made), (Ending::Waits, 2));
-        let outcome = told(&gang(2, 6), Incident::NodeLost, &assumptions(Peers::Independent));
-        assert_eq!((outcome.ending, outcome.made), (Ending::Wedged, 3));
-        let never = Assumptions { unreachable: None, ..assumptions(Peers::Independent) };
-        assert_eq!(told(&gang(2, 6), Incident::NodeLost, &never).ending, Ending::Waits);
-    }
-
-    #[test]
-    fn exit_code_zero_on_sigterm_is_half_the_work() {
-        let term = Termination { code: 0, ..Termination::default() };
-        let mut spec = gang(1, 6);
-        spec["podReplacementPolicy"] = "Failed".into();
-        let outcome = told(&spec, Incident::Drain, &Assumptions { term, ..assumptions(Peers::Independent) });
-        assert_eq!(outcome.ending, Ending::CompletesHalfDone);
-    }
-
-    #[test]
-    fn what_falls_on_one_moment_has_two_ends() {
-        let mut spec = gang(1, 6);
-        spec["activeDeadlineSeconds"] = 10.into();
-        for (run, other) in [(8.4, Some(Ending::Fails)), (3.0, None)] {
-            let script = Script::parse(&json!([{"run": run}])).unwrap();
-            let outcome = tell(&spec, script.clone()).unwrap();
-            assert_eq!(outcome.ending, Ending::Completes);
-            let otherwise = tell_otherwise(&spec, &script, &outcome).unwrap();
-            assert_eq!(otherwise.map(|outcome| outcome.ending), other, "{run}");
-        }
-    }
-
-    #[test]
-    fn a_large_job_is_simulated_quickly_or_refused() {
-        let failures: Vec<PlanRule> = (0..1_000)
-            .map(|index| PlanRule {
-                index: Some(Range { first: index * 10, last: Some(index * 10) }),
-                attempt: Some(Range { first: 0, last: Some(0) }),
-                job: None,
-                plan: Plan {
-                    run: Some(HOUR + Time::from_seconds(i64::from(index))),
-                    follows_program: false,
-                    exit: vec![(String::new(), 1)],
-                    ..Plan::default()
-                },
-            })
-            .collect();
-        let mut spec = gang(10_000, 5_000);
-        spec["completions"] = 10_000.into();
-        let script = Script { plans: failures, ..Script::default() };
-        let outcome = tell(&spec, script).unwrap();
-        assert_eq!((outcome.ending, outcome.status.failed, outcome.made), (Ending::Completes, 1_000, 11_000));
-        // As many as the API server takes.
-        for (parallelism, completions) in
-            [(i64::from(i32::MAX), i64::from(i32::MAX)), (4, i64::from(i32::MAX))]
-        {
-            let mut spec = gang(1, 6);
-            spec["parallelism"] = parallelism.into();
-            spec["completions"] = completions.into();
-            let assumed = Assumptions { runtime: Time::from_seconds(1), ..assumptions(Peers::Independent) };
-            let story = lower(&JobSpec::from_spec(&spec), &[], &assumed);
-            let told = tell(&spec, story);
-            assert!(told.is_err() || told.is_ok_and(|outcome| outcome.ending == Ending::RunsOn));
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-
-        #[test]
-        fn used_time_is_that_of_the_pods(
-            ranks in 1_u32..8,
-            limit in 0_u32..8,
-            incident in prop::sample::select(Incident::USUAL.to_vec()),
-            peers in prop::sample::select(vec![Peers::Independent, Peers::Hang, Peers::Restart(1), Peers::Exit(HOUR)]),
-        ) {
-            let mut spec = gang(ranks, limit);
-            spec["activeDeadlineSeconds"] = 172_800.into();
-            let outcome = told(&spec, incident, &assumptions(peers));
-            let last = outcome.at;
-            let of_pods: i64 = outcome
-                .pods
-                .iter()
-                .filter_map(|pods| {
-                    let ended = pods.ended.or(pods.gone).unwrap_or(last);
-                    Some((ended - pods.started?).millis().max(0) * i64::from(pods.count()))
-                })
-                .sum();
-            prop_assert!((outcome.used.millis() - of_pods).abs() <= 60_000 * i64::from(outcome.made));
-            prop_assert!(outcome.lost <= outcome.used && outcome.idle() >= Time::START);
-            prop_assert!(outcome.status.failed <= outcome.made);
-        }
-    }
-}
+mod tests;

@@ -265,6 +265,7 @@ impl<'a> Judgement<'a> {
             findings: Folded::default(),
             partial: false,
             reading,
+            assumptions: &self.policy.assumptions,
         }
     }
 

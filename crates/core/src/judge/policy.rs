@@ -22,6 +22,7 @@ use crate::judge::request::Request;
 use crate::judge::rule::Rule;
 use crate::judge::rules::RuleSet;
 pub use crate::judge::settings::{API_VERSION, SettingsError as PolicyError, SettingsErrors as PolicyErrors};
+use crate::judge::simulation::ProgramDefaults;
 use crate::kinds::accelerator;
 use crate::kinds::{Kind, Workload};
 use crate::text::value::Value;
@@ -139,6 +140,8 @@ pub struct Policy {
     pub(crate) opt_out: OptOut,
     /// Whether the webhook warns about what it has filled in.
     pub(crate) report_fills: bool,
+    /// What is assumed of programs.
+    pub assumptions: ProgramDefaults,
     /// Exact user names of controllers whose children are not judged again.
     pub trusted_controllers: Vec<String>,
     /// The first 12 hexadecimal digits of the source's SHA-256, for logs and audit annotations.
@@ -389,6 +392,7 @@ impl Policy {
             exemptions: Vec::new(),
             opt_out: OptOut::default(),
             report_fills: true,
+            assumptions: ProgramDefaults::default(),
             trusted_controllers: trusted_controllers().map(str::to_owned).collect(),
             hash: Self::hash_of(source),
             rules,

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::controllers::incident::Incident;
 use crate::judge::action::Action;
 use crate::judge::checks;
 use crate::judge::commands::PodCommands;
@@ -16,12 +17,14 @@ use crate::judge::effective::Effective;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
+use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::mounts::{PodMounts, Volumes};
 pub use crate::judge::needs::Needs;
 pub use crate::judge::params::{Flag, Mapping, Number, Param, ParamDefault, Strings, Word};
 use crate::judge::ranks::{Started, WorkloadReading};
 use crate::judge::request::Request;
 pub use crate::judge::rule_id::RuleId;
+use crate::judge::simulation::ProgramDefaults;
 use crate::kinds::{Count, Deadline, Kind, Part, Restart, Times, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
@@ -346,6 +349,8 @@ pub struct Cx<'a> {
     /// Whether the object is partial, so that missing fields are not reported.
     pub(crate) partial: bool,
     pub(super) reading: &'a WorkloadReading<'a>,
+    /// What is assumed of programs.
+    pub(super) assumptions: &'a ProgramDefaults,
 }
 
 impl<'a> Cx<'a> {
@@ -359,6 +364,11 @@ impl<'a> Cx<'a> {
     #[must_use]
     pub(crate) fn commands(&self, pod: usize) -> &'a PodCommands<'a> {
         self.reading.commands(pod)
+    }
+
+    /// Returns what would happen to the Job around a pod template, by its index; nothing if it has no Job, or no short answer.
+    pub(super) fn forecast(&self, pod: usize, incident: Incident) -> Option<Forecast> {
+        forecast(&self.workload.pods[pod], &self.commands(pod).containers, self.assumptions, incident)
     }
 
     /// Returns the volumes of a pod template, by its index.

@@ -13,16 +13,36 @@ use crate::kinds::{Held, PodTemplate, Workload};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
-/// The work of a run whose deadline is not set.
-const RUNTIME: Time = Time::from_seconds(12 * 3_600);
-/// From when all pods run until they work.
-const STARTUP: Time = Time::from_seconds(120);
-/// How often work is saved.
-const CHECKPOINT: Time = Time::from_seconds(1_800);
-/// How long ranks wait for one that is lost: `init_process_group` of PyTorch waits for ten minutes with NCCL.
-const PEER_TIMEOUT: Time = Time::from_seconds(600);
 /// The toleration of unreachable nodes that the API server adds (`DefaultTolerationSeconds`).
 const UNREACHABLE: Time = Time::from_seconds(300);
+
+/// What a policy assumes of programs, where nothing else says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramDefaults {
+    /// The work of a run without a deadline; of one with a deadline, half of it is assumed.
+    pub(crate) runtime: Time,
+    /// From when all pods run until they work.
+    pub(crate) startup: Time,
+    /// How often work is saved; nothing if never.
+    pub(crate) checkpoint: Option<Time>,
+    /// How long ranks wait for one that is lost.
+    pub(crate) peer_timeout: Time,
+    /// How long a program takes to end after SIGTERM.
+    pub(crate) grace: Time,
+}
+
+impl Default for ProgramDefaults {
+    fn default() -> Self {
+        Self {
+            runtime: Time::from_seconds(12 * 3_600),
+            startup: Time::from_seconds(120),
+            checkpoint: Some(Time::from_seconds(1_800)),
+            // `init_process_group` of PyTorch waits for ten minutes with NCCL.
+            peer_timeout: Time::from_seconds(600),
+            grace: Time::from_seconds(1),
+        }
+    }
+}
 
 /// A Job in a manifest, to simulate.
 #[derive(Clone, Debug)]
@@ -31,6 +51,8 @@ pub struct SimulatedJob<'a> {
     pub pointer: Pointer,
     /// Its `spec`.
     pub spec: &'a Value,
+    /// Its `spec`, as its controller reads it.
+    pub job_spec: JobSpec,
     /// The accelerators of each pod.
     pub accelerators: i64,
     /// What is assumed. Where the peers are not known, the others are [`Self::or_peers`].
@@ -43,50 +65,59 @@ pub struct SimulatedJob<'a> {
 
 /// Returns the Jobs of a workload.
 #[must_use]
-pub fn jobs<'a>(workload: &Workload<'a>) -> Vec<SimulatedJob<'a>> {
+pub fn jobs<'a>(workload: &Workload<'a>, defaults: &ProgramDefaults) -> Vec<SimulatedJob<'a>> {
     let reading = WorkloadReading::from_workload(workload);
-    let pods = workload.pods.iter().enumerate().filter(|(_, pod)| pod.form.is_job());
-    pods.filter_map(|(index, pod)| {
-        let spec = pod.around.value?;
-        let lines = &reading.commands(index).containers;
-        let read = JobSpec::from_spec(spec);
-        let (peers, or_peers, because) = peers(&read, lines);
+    let pods = workload.pods.iter().enumerate();
+    pods.filter_map(|(index, pod)| SimulatedJob::of_pod(pod, &reading.commands(index).containers, defaults))
+        .collect()
+}
+
+impl<'a> SimulatedJob<'a> {
+    /// Returns the Job around a pod template, if there is one. Its containers have these command lines.
+    pub(super) fn of_pod(
+        pod: &PodTemplate<'a>,
+        lines: &[CommandLine<'_>],
+        defaults: &ProgramDefaults,
+    ) -> Option<Self> {
+        let spec = pod.around.value.filter(|_| pod.form.is_job())?;
+        let job_spec = JobSpec::from_spec(spec);
+        let (peers, or_peers, because) = peers(&job_spec, lines, defaults.peer_timeout);
+        let term = Termination { after: Some(defaults.grace), ..Termination::default() };
         let term = match ends_with_zero(lines) {
-            Some(_) => Termination { code: 0, ..Termination::default() },
-            None => Termination::default(),
+            Some(_) => Termination { code: 0, ..term },
+            None => term,
         };
         let half = |deadline: Time| Time::from_millis(deadline.millis() / 2);
-        Some(SimulatedJob {
+        Some(Self {
             pointer: pod.around.pointer.clone(),
             spec,
             accelerators: Held::by_pod(pod).map_or(0, |held| held.total()),
             assumptions: Assumptions {
-                runtime: read.deadline.map_or(RUNTIME, half),
-                startup: STARTUP,
-                checkpoint: Some(CHECKPOINT),
+                runtime: job_spec.deadline.map_or(defaults.runtime, half),
+                startup: defaults.startup,
+                checkpoint: defaults.checkpoint,
                 peers,
                 pods_per_node: 1,
                 term,
                 unreachable: unreachable(pod),
             },
+            job_spec,
             or_peers,
             because,
         })
-    })
-    .collect()
+    }
 }
 
 /// Returns what the other ranks do when one is lost, what they may do instead where that is not known, and why.
-fn peers(spec: &JobSpec, lines: &[CommandLine<'_>]) -> (Peers, Option<Peers>, String) {
-    let together = spec.completions.map_or(spec.parallelism, |all| all.min(spec.parallelism));
-    if together <= 1 {
+fn peers(spec: &JobSpec, lines: &[CommandLine<'_>], timeout: Time) -> (Peers, Option<Peers>, String) {
+    if spec.at_once() <= 1 {
         return (Peers::Independent, None, "one pod runs at a time".to_owned());
     }
     if let Some((restarts, written)) = lines.iter().find_map(restarts_inside) {
         return (Peers::Restart(restarts), None, format!("`{written}` restarts the ranks in their pods"));
     }
     if let Some((_, command)) = lines.iter().find_map(joins) {
-        return (Peers::Exit(PEER_TIMEOUT), None, format!("{command} joins the pods"));
+        return (Peers::Exit(timeout), None, format!("{command} joins the pods"));
     }
     let is_sweep = spec.indexed
         && lines.iter().any(|line| use_of_index(line).is_some())
@@ -98,7 +129,7 @@ fn peers(spec: &JobSpec, lines: &[CommandLine<'_>]) -> (Peers, Option<Peers>, St
         return (Peers::Independent, None, "the pods come in waves".to_owned());
     }
     let because = "the command does not show whether the pods need one another";
-    (Peers::Exit(PEER_TIMEOUT), Some(Peers::Independent), because.to_owned())
+    (Peers::Exit(timeout), Some(Peers::Independent), because.to_owned())
 }
 
 /// Returns how often an elastic launcher restarts its ranks in their pods, and the option that says so.

@@ -204,6 +204,12 @@ impl JobSpec {
         self.completions == old.completions || self.indexed && self.completions == Some(self.parallelism)
     }
 
+    /// Returns how many pods there are at once, at most.
+    #[must_use]
+    pub fn at_once(&self) -> u32 {
+        self.completions.map_or(self.parallelism, |all| all.min(self.parallelism))
+    }
+
     /// Returns the completion indexes.
     #[must_use]
     pub(crate) fn indexes(&self) -> Indexes {

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 
 use super::{Action, Exemption, KIND, Matcher, OptOut, Override, Policy, PolicyErrors, RuleSettings, tables};
+use crate::controllers::incident::Duration;
+use crate::controllers::time::Time;
 use crate::judge::checks;
 use crate::judge::finding::Part;
 use crate::judge::rule::{Param, ParamDefault, Rule};
 use crate::judge::rules::RuleSet;
 use crate::judge::settings::{self, Field, Fields, Form, Reader, hint, one_of, shown, what};
+use crate::judge::simulation::ProgramDefaults;
 use crate::kinds::Kind;
 use crate::text::pointer::Pointer;
 use crate::text::value::{Map, Value};
@@ -51,6 +54,8 @@ impl<'s> Reader<'s> {
         policy.opt_out = self.choice(&spec.get("optOut"), "`optOut`", &opt_outs).unwrap_or_default();
         policy.report_fills =
             self.boolean(&spec.get("reportFills"), "`reportFills`").unwrap_or(policy.report_fills);
+        let assumptions = self.nested(&spec, "assumptions", &tables::ASSUMPTIONS);
+        self.assumptions(&assumptions, &mut policy.assumptions);
         let controllers = spec.get("trustedControllers");
         if controllers.value.is_some_and(|value| !value.is_null()) {
             let names = self.list(&controllers, "`trustedControllers`", true);
@@ -58,6 +63,35 @@ impl<'s> Reader<'s> {
                 names.filter_map(|name| self.text(&name, "a user name")).map(str::to_owned).collect();
         }
         policy.settle(settings);
+    }
+
+    fn assumptions(&mut self, fields: &Fields<'s>, of: &mut ProgramDefaults) {
+        let times = [
+            ("runtime", &mut of.runtime),
+            ("startup", &mut of.startup),
+            ("peerTimeout", &mut of.peer_timeout),
+            ("grace", &mut of.grace),
+        ];
+        for (key, time) in times {
+            *time = self.duration(&fields.get(key), key).unwrap_or(*time);
+        }
+        let every = fields.get("checkpointEvery");
+        if every.value.and_then(Value::as_str) == Some("none") {
+            of.checkpoint = None;
+        } else if let Some(time) = self.duration(&every, "checkpointEvery") {
+            of.checkpoint = Some(time);
+        }
+    }
+
+    fn duration(&mut self, field: &Field<'s>, key: &str) -> Option<Time> {
+        let text = self.text(field, &format!("`{key}`"))?;
+        match text.parse::<Duration>() {
+            Ok(Duration(time)) => Some(time),
+            Err(error) => {
+                self.wrong(&field.at, format!("`{key}`: {error}"), None);
+                None
+            }
+        }
     }
 
     /// Reads settings by rule.

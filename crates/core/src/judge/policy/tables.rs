@@ -50,11 +50,45 @@ pub static SPEC: SettingsTable = SettingsTable(&[
         Values::Flag(Some(true)),
     ),
     Setting::new(
+        "assumptions",
+        "what is assumed of the programs in pods where a rule, or `jobgate simulate`, asks what would happen",
+        Values::Mapping(&ASSUMPTIONS),
+    ),
+    Setting::new(
         "trustedControllers",
         "user names of controllers whose objects were [judged with their parent](#trusted-controllers)",
         Values::Own(trusted),
     ),
 ]);
+
+/// What is assumed of programs.
+pub static ASSUMPTIONS: SettingsTable = SettingsTable(&[
+    Setting::new(
+        "runtime",
+        "how long a run takes that has no deadline; of one with a deadline, half of it is assumed",
+        Values::Own(|| duration("12h", "")),
+    ),
+    Setting::new("startup", "from when all pods run until they work", Values::Own(|| duration("2m", ""))),
+    Setting::new(
+        "checkpointEvery",
+        "how often work is saved; `none` if it never is",
+        Values::Own(|| duration("30m", "|none")),
+    ),
+    Setting::new(
+        "peerTimeout",
+        "how long pods that train together wait for one that is lost, before they exit",
+        Values::Own(|| duration("10m", "")),
+    ),
+    Setting::new(
+        "grace",
+        "how long a program takes to end after SIGTERM",
+        Values::Own(|| duration("1s", "")),
+    ),
+]);
+
+fn duration(default: &str, or: &str) -> Value {
+    json!({"type": "string", "pattern": format!("^(([0-9]+[dhms])+{or})$"), "default": default})
+}
 
 fn trusted() -> Value {
     json!({

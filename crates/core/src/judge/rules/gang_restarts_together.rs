@@ -78,6 +78,9 @@
 //! `maxFailedIndexes: 0`). A JobSet is reported also where its Jobs have `backoffLimit: 0` and it
 //! has no `failurePolicy.maxRestarts`, since the first failure then ends the set.
 //!
+//! What happens after a failure is what `jobgate simulate --what exit=1` says, with the policy's `assumptions`: how
+//! long the other pods wait for one that is lost, and how often work is saved.
+//!
 //! The rule is silent for runs that cope with the loss of a pod (`--nnodes=2:4`, `--max-restarts` with a
 //! dynamic rendezvous), with a rule `FailJob` in `podFailurePolicy`, for a single pod, where a number is not
 //! known, and for operators that have restarts of their own.
@@ -88,6 +91,8 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy>
 //! * <https://docs.pytorch.org/docs/stable/elastic/run.html>
 
+use crate::controllers::incident::Incident;
+use crate::controllers::story::Ending;
 use crate::judge::finding::{Part as FindingPart, Place};
 use crate::judge::peers::joins;
 use crate::judge::policy::Action;
@@ -135,10 +140,22 @@ fn check(cx: &mut Cx<'_>) {
             _ => continue,
         };
         let is_set = limit.is_set();
-        let message = format!(
-            "`backoffLimit` ({retries}) replaces a failed pod alone: the others of {launcher} hang, and \
-             it waits for them"
-        );
+        let message = match cx.forecast(index, Incident::Exit(1)) {
+            Some(forecast) if forecast.exceeds_limit() => format!(
+                "`backoffLimit` ({retries}) is less than the {} pods of {launcher}, which fail together: when one \
+                 fails, so does the Job, with no retry",
+                forecast.at_once
+            ),
+            Some(forecast) if forecast.outcome.ending == Ending::Completes => format!(
+                "`backoffLimit` ({retries}) replaces a failed pod alone: the others of {launcher} hang until they \
+                 time out, and one failure costs about {}",
+                forecast.waste()
+            ),
+            _ => format!(
+                "`backoffLimit` ({retries}) replaces a failed pod alone: the others of {launcher} hang, and \
+                 it waits for them"
+            ),
+        };
         let help = match workload.kind.deadline {
             Deadline::EndsEachJob { .. } => {
                 "write `backoffLimit: 0`, and `failurePolicy: {maxRestarts: 3}` in the set, which \

@@ -151,9 +151,14 @@ const ONLY_WHERE_HARMFUL: Flag = Flag::off(
 
 /// What happens without the field.
 const OVERLAPS: &str = "so a replacement starts while the old pod is still terminating";
-/// What happens instead in a Job that ends with its first failed pod.
-const FAILS: &str = "so a pod that is deleted counts as failed before it has terminated, even if it then \
-                     succeeds (no replacement starts: `backoffLimit` is 0)";
+/// What happens instead where the first failed pod is not replaced.
+const FAILS: &str =
+    "so a pod that is deleted counts as failed before it has terminated, even if it then succeeds (no \
+     replacement starts: `backoffLimit` is 0)";
+/// The same of an Indexed Job with a limit for each index.
+const FAILS_INDEX: &str =
+    "so a pod that is deleted counts as failed before it has terminated, even if it then succeeds (no \
+     replacement starts: `backoffLimitPerIndex` is 0)";
 
 fn check(cx: &mut Cx<'_>) {
     // An apply sends a list around the Job as a whole, without what was filled in.
@@ -197,8 +202,12 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
         return;
     }
     let field = spec.get(FIELD);
-    let is_over = ends_with_first_failure(spec);
-    let harm = if is_over { FAILS } else { OVERLAPS };
+    let is_over = !replaces_pods(spec);
+    let harm = match is_over {
+        true if spec.get("backoffLimit").int() == Field::Set(0) => FAILS,
+        true => FAILS_INDEX,
+        false => OVERLAPS,
+    };
     match field.text() {
         Field::Unset => {
             let Some(fix) = spec.set(FIELD, "Failed".into()) else { return };
@@ -307,9 +316,9 @@ fn keep_from_filling(finding: &mut Finding, place: Place) {
     }
 }
 
-/// Tells whether a Job ends with its first failed pod, so that none is replaced.
-fn ends_with_first_failure(spec: &Part<'_>) -> bool {
-    spec.get("backoffLimit").int() == Field::Set(0) && !spec.get("backoffLimitPerIndex").is_set()
+/// Tells whether a pod that is deleted is replaced: not where a limit is zero, of the Job or of each index.
+fn replaces_pods(spec: &Part<'_>) -> bool {
+    ["backoffLimit", "backoffLimitPerIndex"].iter().all(|limit| spec.get(limit).int() != Field::Set(0))
 }
 
 /// Returns the operations that restore the field where an apply of the list around a Job removes it, and

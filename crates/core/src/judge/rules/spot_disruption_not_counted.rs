@@ -61,7 +61,9 @@
 //!
 //! **Job, CronJob.** A rule on the condition `DisruptionTarget`, whatever its action, is the author's choice,
 //! and nothing is reported. The finding is a note if `backoffLimit` is 20 or more, or with a
-//! `backoffLimitPerIndex`. A `podFailurePolicy` requires `restartPolicy: Never`.
+//! `backoffLimitPerIndex`, unless the pods train together and their failures at the first loss are more than that:
+//! what happens then is what `jobgate simulate --what spot` says. A `podFailurePolicy` requires `restartPolicy:
+//! Never`.
 //!
 //! **JobSet.** One replacement would wait for peers that hang, so all of the set should start again: a
 //! `podFailurePolicy` with `action: FailJob` on `DisruptionTarget`, and in `failurePolicy` a rule with
@@ -86,8 +88,10 @@
 
 use std::cell::OnceCell;
 
+use crate::controllers::incident::Incident;
 use crate::judge::commands::{CommandLine, PodCommands};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
+use crate::judge::forecast::Forecast;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::{Selected, selected};
@@ -128,11 +132,11 @@ fn check(cx: &mut Cx<'_>) {
     for (index, pod) in workload.pods.iter().enumerate() {
         let Some(spot) = selected(&pod.spec) else { continue };
         match disruption {
-            Disruption::FailsJob => of_job(cx, pod, &spot),
+            Disruption::FailsJob => of_job(cx, index, &spot),
             Disruption::FailsSet { restarts, rules, uncounted } => {
                 let rules = || workload.object.at(rules).mappings().any(|rule| restarts_free(&rule, uncounted));
                 if !*is_free.get_or_init(rules) {
-                    of_set(cx, pod, &spot, &workload.object.at(restarts), uncounted);
+                    of_set(cx, index, &spot, &workload.object.at(restarts), uncounted);
                 }
             }
             Disruption::OfRole { unset, elastic } => {
@@ -199,16 +203,30 @@ fn selects<'c>(finding: &'c mut Finding, spot: &Selected) -> &'c mut Finding {
     finding.label(Place::Here(spot.place.clone(), FindingPart::Value), "selects spot nodes")
 }
 
-fn of_job(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
+/// Returns how many other pods fail with one whose spot node is lost, if that is more than the Job survives.
+fn fail_with_it(cx: &Cx<'_>, index: usize) -> Option<u32> {
+    let forecast = cx.forecast(index, Incident::Spot).filter(Forecast::exceeds_limit)?;
+    Some(forecast.at_once - 1).filter(|others| *others > 0)
+}
+
+fn of_job(cx: &mut Cx<'_>, index: usize, spot: &Selected) {
+    let pod = &cx.workload.pods[index];
     let spec = &pod.around;
     let policy = spec.get(POLICY);
     if !spec.is_mapping() || decides(&policy) {
         return;
     }
     let retries = retries(spec);
-    let counted = match retries {
-        Some(retries) => format!("as a failure of the Job, which survives {retries} (`backoffLimit`)"),
-        None => "as a failure of its index".to_owned(),
+    let others = fail_with_it(cx, index);
+    let counted = match (retries, others) {
+        (Some(retries), Some(others)) => format!(
+            "as a failure of the Job, and the {others} other pods fail with it: the first ends the Job, which \
+             survives {retries} (`backoffLimit`)"
+        ),
+        (Some(retries), None) => {
+            format!("as a failure of the Job, which survives {retries} (`backoffLimit`)")
+        }
+        (None, _) => "as a failure of its index".to_owned(),
     };
     let message = format!("each loss of a spot node of {} counts {counted}", spot.spot.provider);
     let is_never = pod.spec.get("restartPolicy").text() == Field::Set("Never");
@@ -229,7 +247,7 @@ fn of_job(cx: &mut Cx<'_>, pod: &PodTemplate<'_>, spot: &Selected) {
     let fix = if is_never && !policy.is_set() && is_served && !is_gang { ignores(spec) } else { None };
     let Some(finding) = report(cx, &policy, spot, message) else { return };
     finding.help(help);
-    if retries.is_none_or(|retries| retries >= ENOUGH) {
+    if others.is_none() && retries.is_none_or(|retries| retries >= ENOUGH) {
         finding.at_most(Level::Note);
     }
     if let Some((safety, ops)) = fix {
@@ -261,11 +279,12 @@ fn ignores(spec: &Part<'_>) -> Option<(Safety, Vec<Op>)> {
 
 fn of_set(
     cx: &mut Cx<'_>,
-    pod: &PodTemplate<'_>,
+    index: usize,
     spot: &Selected,
     restarts: &Part<'_>,
     uncounted: &'static str,
 ) {
+    let pod = &cx.workload.pods[index];
     let spec = &pod.around;
     let policy = spec.get(POLICY);
     if !spec.is_mapping() || decides(&policy) {
@@ -277,10 +296,12 @@ fn of_set(
         Some(times) => format!("and all of the set starts again, {times} times at most (`maxRestarts`)"),
         None => "and all of the set starts again".to_owned(),
     };
-    let of_job = match retries(spec) {
-        Some(0) => "fails its Job".to_owned(),
-        Some(retries) => format!("counts as a failure; after {retries} its Job fails"),
-        None => "counts as a failure of its index; its Job fails".to_owned(),
+    let others = fail_with_it(cx, index);
+    let of_job = match (retries(spec), others) {
+        (Some(0), _) => "fails its Job".to_owned(),
+        (Some(_), Some(others)) => format!("fails its Job, as the {others} other pods fail with it"),
+        (Some(retries), None) => format!("counts as a failure; after {retries} its Job fails"),
+        (None, _) => "counts as a failure of its index; its Job fails".to_owned(),
     };
     let message = format!("each loss of a spot node of {} {of_job}, {then}", spot.spot.provider);
     let needs = match pod.spec.get("restartPolicy").text() {
@@ -291,8 +312,8 @@ fn of_set(
         "write {needs}a `podFailurePolicy` with `action: FailJob` on `DisruptionTarget`, and a rule of \
          `failurePolicy` with `action: {uncounted}` and `onJobFailureReasons: [PodFailurePolicy]`"
     );
-    let is_enough =
-        of_set.is_none_or(|times| times >= ENOUGH) || retries(spec).is_none_or(|times| times >= ENOUGH);
+    let is_enough = of_set.is_none_or(|times| times >= ENOUGH)
+        || others.is_none() && retries(spec).is_none_or(|times| times >= ENOUGH);
     let Some(finding) = report(cx, &policy, spot, message) else { return };
     finding.help(help);
     if is_enough {

@@ -60,6 +60,9 @@
 //! (`JOB_COMPLETION_INDEX`, or the annotation or label), `backoffLimitPerIndex` is not set, and
 //! `backoffLimit` is unset (6) or smaller than the number of indexes.
 //!
+//! The time in the message is that of an index that fails ten seconds after each start, as `jobgate simulate --what
+//! crash-loop` says it.
+//!
 //! `backoffLimitPerIndex` together with `restartPolicy: OnFailure` is a warning. The kubelet restarts the
 //! container in place then, which no index counts, and the limit of the whole Job is off: a failing container
 //! restarts forever.
@@ -76,7 +79,9 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index>
 //! * <https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/>
 
+use crate::controllers::incident::{Duration, Incident};
 use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
+use crate::judge::forecast::Forecast;
 use crate::judge::peers::{is_group, use_of_index, works_with_others};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
@@ -126,9 +131,14 @@ fn check(cx: &mut Cx<'_>) {
             continue;
         }
         let by_default = if limit.is_set() { "" } else { " by default" };
+        // One that fails whenever it starts.
+        let forecast = cx.forecast(index, Incident::CrashLoop).filter(Forecast::exceeds_limit);
+        let after = forecast.map_or_else(String::new, |forecast| {
+            format!(" {} after it starts", Duration(forecast.outcome.at))
+        });
         let message = format!(
             "`backoffLimit` ({retries}{by_default}) counts the failures of all {all} indexes together: one \
-             bad index ends the others"
+             bad index ends the others{after}"
         );
         let ops = fix(pod);
         let finding = if limit.is_set() {

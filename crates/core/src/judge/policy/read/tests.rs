@@ -395,3 +395,25 @@ proptest! {
         check_errors(&format!("{HEAD}spec:\n  {}", pieces.concat()))?;
     }
 }
+
+#[test]
+fn assumptions_are_durations() {
+    let policy = read("assumptions: {runtime: 1d12h, checkpointEvery: none, peerTimeout: 90s}").unwrap();
+    let expected = ProgramDefaults {
+        runtime: Time::from_seconds(129_600),
+        checkpoint: None,
+        peer_timeout: Time::from_seconds(90),
+        ..ProgramDefaults::default()
+    };
+    assert_eq!(policy.assumptions, expected);
+    assert_eq!(read("assumptions: {}").unwrap().assumptions, ProgramDefaults::default());
+    assert_eq!(
+        errors("assumptions:\n  runtime: soon\n  startup: 5\n  grace: none\n  retries: 3"),
+        [
+            "2:12: `runtime`: `soon` is no duration; write `90s`, `30m` or `1h30m`",
+            "3:12: `startup` is a string, not a number; put it in quotes",
+            "4:10: `grace`: `none` is no duration; write `90s`, `30m` or `1h30m`",
+            "5:3: `assumptions` has no key `retries`; expected `runtime`, `startup`, `checkpointEvery`, `peerTimeout` or `grace`",
+        ]
+    );
+}

@@ -1,0 +1,227 @@
+//! What would happen to a Job, for rules that ask: the model answers that `jobgate simulate` shows, within bounds that hold for
+//! whatever the Job says.
+
+use crate::controllers::incident::{Duration, Incident, Occurrence};
+use crate::controllers::job::spec::JobSpec;
+use crate::controllers::program::times;
+use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell_within};
+use crate::controllers::time::Time;
+use crate::judge::commands::CommandLine;
+use crate::judge::simulation::{ProgramDefaults, SimulatedJob};
+use crate::kinds::PodTemplate;
+use crate::text::meter;
+use crate::text::number::thousands;
+use crate::text::value::Value;
+
+/// Maximum work of a question, see [`tell_within`]: some 0.2 ms.
+const MOST_WORK: u64 = 4_000;
+/// Maximum items of lists, and maximum rules of a policy, that a question reads: the API server takes no more of either,
+/// except containers.
+const MOST_ITEMS: usize = 255;
+const MOST_RULES: usize = 20;
+/// Maximum bytes of a text that a question reads.
+const MOST_BYTES: usize = 4_096;
+
+/// What would happen to the Job around a pod template.
+#[derive(Debug)]
+pub(super) struct Forecast {
+    /// What becomes of it.
+    pub(super) outcome: Outcome,
+    /// How many pods there are at once.
+    pub(super) at_once: u32,
+    /// Time of pods in which they do nothing that counts, beside their first start.
+    wasted: Time,
+    /// How often work is saved; nothing if never.
+    checkpoint: Option<Time>,
+    /// The accelerators of each pod.
+    accelerators: i64,
+}
+
+impl Forecast {
+    /// Tells whether its failures are more than its `backoffLimit`.
+    pub(super) fn exceeds_limit(&self) -> bool {
+        self.outcome.ending == Ending::Fails && self.outcome.reason == Some("BackoffLimitExceeded")
+    }
+
+    /// Returns what it costs, and what of the program that rests on, in words.
+    pub(super) fn waste(&self) -> String {
+        let (per_pod, unit) = match self.accelerators {
+            0 => (1, "pod hours"),
+            each => (each, "accelerator hours"),
+        };
+        let tenths = self.wasted.millis().saturating_mul(per_pod) / 360_000;
+        let hours = match tenths {
+            ..100 => format!("{}.{}", tenths / 10, tenths % 10),
+            _ => thousands(usize::try_from(tenths / 10).unwrap_or(usize::MAX)),
+        };
+        match self.checkpoint {
+            Some(every) => format!("{hours} {unit} with a checkpoint every {}", Duration(every)),
+            None => format!("{hours} {unit} without checkpoints"),
+        }
+    }
+}
+
+/// Returns what would happen to the Job around a pod template whose containers have these command lines; nothing if it has no
+/// Job, depends on what is not known, or would take too long.
+pub(super) fn forecast(
+    pod: &PodTemplate<'_>,
+    lines: &[CommandLine<'_>],
+    defaults: &ProgramDefaults,
+    incident: Incident,
+) -> Option<Forecast> {
+    let spec = pod.around.value.filter(|_| pod.form.is_job())?;
+    if JobSpec::placeholder(spec).is_some() || !is_short(spec) {
+        return None;
+    }
+    let job = SimulatedJob::of_pod(pod, lines, defaults)?;
+    // Somebody resumes it; what comes then is the question.
+    let spec = JobSpec { suspend: false, ..job.job_spec };
+    let story = [Occurrence { incident, at: None, place: Default::default() }];
+    let mut left = MOST_WORK;
+    let mut end = |peers| {
+        let assumptions = Assumptions { peers, ..job.assumptions };
+        tell_within(&spec, lower(&spec, &story, &assumptions), &mut left).ok()
+    };
+    let outcome = end(job.assumptions.peers);
+    let other = outcome.as_ref().zip(job.or_peers).map(|(_, peers)| end(peers));
+    meter::spend(MOST_WORK - left);
+    let outcome = outcome?;
+    // What depends on more than is known has no answer.
+    let is_known = other.is_none_or(|other| other.is_some_and(|other| other.ending == outcome.ending));
+    let at_once = spec.at_once();
+    let wasted = outcome.idle() + outcome.lost - times(job.assumptions.startup, at_once);
+    is_known.then_some(Forecast {
+        at_once,
+        wasted: wasted.max(Time::START),
+        checkpoint: job.assumptions.checkpoint,
+        outcome,
+        accelerators: job.accelerators,
+    })
+}
+
+/// Tells whether the lists and texts that a question reads are short.
+fn is_short(spec: &Value) -> bool {
+    let list = |pointer: &str| spec.pointer(pointer).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let containers = ["/template/spec/containers", "/template/spec/initContainers"].map(|at| list(at).len());
+    let [failures, successes] = ["/podFailurePolicy/rules", "/successPolicy/rules"].map(list);
+    let parts = failures.iter().flat_map(|rule| {
+        [rule.pointer("/onExitCodes/values"), rule.get("onPodConditions")].into_iter().flatten()
+    });
+    let mut indexes = successes.iter().filter_map(|rule| rule.get("succeededIndexes")?.as_str());
+    containers.iter().sum::<usize>() <= MOST_ITEMS
+        && failures.len().max(successes.len()) <= MOST_RULES
+        && parts.filter_map(Value::as_array).all(|list| list.len() <= MOST_ITEMS)
+        && indexes.all(|text| text.len() <= MOST_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::cost::Cost;
+    use crate::kinds::Workload;
+    use crate::text::value::json;
+
+    const HOUR: i64 = 3_600;
+
+    fn job(spec: &Value) -> Value {
+        let container = json!({"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}});
+        let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}});
+        for (key, value) in spec.as_object().expect("a spec") {
+            job["spec"][key] = value.clone();
+        }
+        job
+    }
+
+    fn ask(job: &Value, incident: Incident) -> (Option<Forecast>, u64) {
+        let workload = Workload::from_object(job).expect("a Job");
+        let asked = || forecast(&workload.pods[0], &[], &ProgramDefaults::default(), incident);
+        meter::run(meter::Bounds::default(), asked).expect("no bounds")
+    }
+
+    fn gang(ranks: i64) -> Value {
+        json!({"completionMode": "Indexed", "parallelism": ranks, "completions": ranks, "backoffLimit": 2_000_000_000})
+    }
+
+    #[test]
+    fn a_question_takes_no_longer_for_more_pods() {
+        for incident in Incident::USUAL {
+            let (few, steps) = ask(&job(&gang(16)), incident);
+            let (many, more) = ask(&job(&gang(500)), incident);
+            assert!(more <= steps + steps / 4, "{incident}: {steps} {more}");
+            assert_eq!(few.map(|few| few.outcome.ending), many.map(|many| many.outcome.ending), "{incident}");
+            // The controller makes 500 at a time.
+            let (_, most) = ask(&job(&gang(i64::from(i32::MAX))), incident);
+            assert!(most <= MOST_WORK + MOST_WORK / 10, "{incident}: {most}");
+        }
+    }
+
+    #[test]
+    fn a_question_that_takes_too_long_has_no_answer() {
+        let waves = json!({"parallelism": 1, "completions": 2_000_000_000, "backoffLimit": 2_000_000_000});
+        let (told, steps) = ask(&job(&waves), Incident::Drain);
+        assert!(told.is_none() && steps <= 2 * MOST_WORK, "{steps}");
+        let (told, steps) = ask(&job(&json!({"backoffLimit": 1_000_000_000})), Incident::CrashLoop);
+        assert!(told.is_none() && steps <= 2 * MOST_WORK, "{steps}");
+        let mut crowded = job(&gang(16));
+        crowded["spec"]["template"]["spec"]["containers"] = vec![json!({"name": "c"}); 10_000].into();
+        assert!(ask(&crowded, Incident::Drain).0.is_none());
+        let mut placeholder = job(&gang(16));
+        placeholder["spec"]["parallelism"] = "${RANKS}".into();
+        assert!(ask(&placeholder, Incident::Drain).0.is_none());
+    }
+
+    #[test]
+    fn a_limit_of_zero_replaces_no_pod() {
+        for (limit, of_index) in
+            [(0, None), (0, Some(0)), (0, Some(1)), (6, Some(0)), (6, Some(1)), (6, None)]
+        {
+            let mut spec = json!({"completionMode": "Indexed", "completions": 4, "parallelism": 4, "backoffLimit": limit});
+            if let Some(of_index) = of_index {
+                spec["backoffLimitPerIndex"] = of_index.into();
+            }
+            spec["podReplacementPolicy"] = "TerminatingOrFailed".into();
+            let job = job(&spec);
+            let workload = Workload::from_object(&job).expect("a Job");
+            let told = forecast(&workload.pods[0], &[], &ProgramDefaults::default(), Incident::DeletePod);
+            let is_replaced = told.map(|told| told.outcome.made > 4);
+            assert_eq!(
+                is_replaced.unwrap_or_default(),
+                limit > 0 && of_index != Some(0),
+                "{limit} {of_index:?}"
+            );
+        }
+    }
+
+    /// What the rules about time and hours say without asking is what the model says.
+    #[test]
+    fn a_deadline_bounds_the_hours() {
+        let hang = |spec: &Value| ask(&job(spec), Incident::Hang).0.expect("an answer");
+        for pods in [1, 4, 64] {
+            let mut spec = gang(pods);
+            assert_eq!(hang(&spec).outcome.ending, Ending::RunsOn, "no deadline");
+            for hours in [1, 24, 700] {
+                spec["activeDeadlineSeconds"] = (hours * HOUR).into();
+                let told = hang(&spec);
+                assert_eq!(told.outcome.reason, Some("DeadlineExceeded"));
+                let object = job(&spec);
+                let workload = Workload::from_object(&object).expect("a Job");
+                let most =
+                    Cost::from_workload(&workload, false).and_then(|cost| cost.hours()).expect("hours");
+                let used = told.outcome.used.millis() * told.accelerators / 3_600_000;
+                let used = u64::try_from(used).expect("a time");
+                // Pods get their grace period after the deadline.
+                assert!(used <= most + most / 100 && used + used / 100 + 1 >= most, "{used} {most}");
+            }
+        }
+    }
+
+    #[test]
+    fn hours_are_written_with_their_unit() {
+        let limited = json!({"parallelism": 16, "completions": 16, "backoffLimit": 6});
+        let told = ask(&job(&limited), Incident::Drain).0;
+        assert!(told.is_none(), "the commands do not show whether the pods need one another");
+        let told = ask(&job(&json!({})), Incident::Drain).0.expect("an answer");
+        assert_eq!(told.waste(), "2.2 accelerator hours with a checkpoint every 30m");
+    }
+}
