@@ -8,6 +8,7 @@ mod decides;
 mod human;
 mod json;
 mod markdown;
+mod runs;
 mod stories;
 mod timeline;
 

@@ -41,6 +41,24 @@ spec:
         command: [bash, -c, \"python work.py --shard $JOB_COMPLETION_INDEX\"]
 ";
 
+/// A run every hour, none beside another.
+const HOURLY: &str = "\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: hourly}
+spec:
+  schedule: 0 * * * *
+  concurrencyPolicy: Forbid
+  startingDeadlineSeconds: 60
+  jobTemplate:
+    spec:
+      activeDeadlineSeconds: 3000
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: worker, image: \"registry.example.com/worker:v1\"}]
+";
+
 fn ends(place: &Place, arguments: &[&str]) -> String {
     let output = place.run(&[&["simulate", "--format", "json"], arguments].concat());
     let document = json(&output);
@@ -129,4 +147,24 @@ fn what_cannot_be_simulated_is_said() {
         assert_eq!(code(&output), 2);
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_run_of_a_cron_job_may_hold_up_the_next() {
+    let place = Place::with(&[("cron.yaml", HOURLY), ("gang.yaml", GANG)]);
+    let runs = |story: &str| {
+        let document = json(&place.run(&["simulate", "--format", "json", "--what", story, "cron.yaml"]));
+        let runs = document["jobs"][0]["stories"][0]["runs"].clone();
+        ["due", "started", "atOnce", "lateSeconds"].map(|key| runs[key].as_i64())
+    };
+    assert_eq!(runs("node-lost"), [Some(4), Some(1), Some(1), None]);
+    assert_eq!(runs("exit=1"), [Some(4), Some(4), Some(1), None]);
+    assert_eq!(runs("missed:30s"), [Some(4), Some(4), Some(1), Some(30)]);
+    assert_eq!(runs("missed:30m"), [Some(4), Some(3), Some(1), None]);
+    let output = place.run(&["simulate", "--what", "missed", "."]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let expected = "train (Job) in gang.yaml: not simulated: `missed` is about a schedule, and it has none";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    assert!(stdout(&output).contains("runs: 3 of the 4 that are due within 3h start"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("more than `startingDeadlineSeconds` late (1m)"), "{}", stdout(&output));
 }

@@ -12,6 +12,7 @@ pub mod job;
 mod kubelet;
 pub mod pod;
 pub mod program;
+pub mod runs;
 pub mod script;
 pub mod story;
 pub mod time;

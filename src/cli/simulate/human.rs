@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::runs;
 use super::stories::{OrBecause, Row, Simulated, assumptions_in_words};
 use super::timeline::timeline;
 use crate::controllers::incident::Duration;
@@ -34,6 +35,15 @@ pub(super) fn ends(row: &Row) -> String {
     match &row.or {
         Some((or, _)) => format!("{} or {}", row.outcome.ending.word(), or.ending.word()),
         None => row.outcome.ending.word().to_owned(),
+    }
+}
+
+/// Returns the failures, and how many there may be: `1/6`.
+pub(super) fn failures(job: &Simulated, outcome: &Outcome) -> String {
+    let failed = outcome.status.failed;
+    match job.spec.retries() {
+        Some(limit) => format!("{failed}/{limit}"),
+        None => failed.to_string(),
     }
 }
 
@@ -75,23 +85,28 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn table(job: &Simulated, rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
-    let mut lines: Vec<[String; 8]> =
-        vec![["incident", "ends", "after", "pods", "failures", "used", "idle", "lost"].map(str::to_owned)];
+    let mut head = vec!["incident", "ends", "after", "pods", "failures", "used", "idle", "lost"];
+    let has_runs = rows.iter().any(|row| row.runs.is_some());
+    head.extend(has_runs.then_some("runs"));
+    let mut lines: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     for row in rows {
         let outcome = &row.outcome;
         let time = |time: Time| shown(hours(job, time));
-        lines.push([
+        let mut line = vec![
             row.story.clone(),
             ends(row),
             when(outcome),
             outcome.made.to_string(),
-            outcome.status.failed.to_string(),
+            failures(job, outcome),
             time(outcome.used),
             time(outcome.idle()),
             time(outcome.lost),
-        ]);
+        ];
+        let runs = row.runs.as_ref().map_or_else(String::new, runs::fraction);
+        line.extend(has_runs.then_some(runs));
+        lines.push(line);
     }
-    let widths: Vec<usize> = (0..8)
+    let widths: Vec<usize> = (0..lines[0].len())
         .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default())
         .collect();
     for line in &lines {
@@ -109,8 +124,14 @@ fn table(job: &Simulated, rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out)?;
     writeln!(out, "used, idle and lost are {}", unit(job))?;
+    if has_runs {
+        writeln!(out, "runs are those of the schedule that start, of those that are due")?;
+    }
     if let Some(worst) = rows.first().filter(|row| row.outcome.ending != Ending::Completes) {
         writeln!(out, "worst: {}: {}", worst.story, sentence(job, worst))?;
+        if let Some(of) = &worst.runs {
+            writeln!(out, "{}", runs::sentence(of))?;
+        }
         writeln!(out, "`jobgate simulate --what {}` shows it in order", worst.story)?;
     }
     Ok(())
@@ -170,6 +191,9 @@ fn one(job: &Simulated, row: &Row, out: &mut dyn Write) -> io::Result<()> {
         time(outcome.idle()),
         time(outcome.lost)
     )?;
+    if let Some(of) = &row.runs {
+        writeln!(out, "{}", runs::sentence(of))?;
+    }
     if !row.changes.is_empty() {
         writeln!(out)?;
         writeln!(out, "what would change it:")?;

@@ -22,6 +22,7 @@ fn job(job: &Simulated) -> Value {
         "name": job.object.full_name(),
         "spec": job.pointer.as_str(),
         "acceleratorsPerPod": job.accelerators,
+        "retries": job.spec.retries().map(i64::from),
         "assumed": assumptions_in_words(job),
         "stories": rows,
     })
@@ -33,6 +34,19 @@ fn row(job: &Simulated, row: &Row) -> Value {
         fields.insert("story", Value::from(row.story.as_str()));
         if let Some((or, _)) = &row.or {
             fields.insert("or", outcome(job, or));
+        }
+        if let Some(Ok(runs)) = &row.runs {
+            fields.insert(
+                "runs",
+                json!({
+                    "withinSeconds": runs.within.millis() / 1_000,
+                    "due": i64::from(runs.due),
+                    "started": i64::from(runs.started),
+                    "atOnce": i64::from(runs.at_once),
+                    "replaced": i64::from(runs.replaced),
+                    "lateSeconds": runs.late.map(|late| late.millis() / 1_000),
+                }),
+            );
         }
         if let Some(decision) = &row.decision {
             let (line, column) = row.place.unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::human::{ends, hours, sentence, shown, unit, when};
+use super::human::{ends, failures, hours, sentence, shown, unit, when};
+use super::runs;
 use super::stories::{Simulated, assumptions_in_words};
 use crate::report::clean;
 
@@ -17,7 +18,9 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "|---|---|---|---|---|---|---|---|---|")?;
         for row in &job.rows {
             let outcome = &row.outcome;
-            let decided = row.decision.as_ref().map_or_else(String::new, |_| sentence(job, row));
+            let decided = row.decision.as_ref().map(|_| sentence(job, row));
+            let decided = decided.into_iter().chain(row.runs.as_ref().map(runs::sentence));
+            let decided = decided.collect::<Vec<String>>().join("; ");
             writeln!(
                 out,
                 "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -25,7 +28,7 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
                 ends(row),
                 when(outcome),
                 outcome.made,
-                outcome.status.failed,
+                failures(job, outcome),
                 shown(hours(job, outcome.used)),
                 shown(hours(job, outcome.idle())),
                 shown(hours(job, outcome.lost)),

@@ -8,6 +8,7 @@ use crate::cli::args::{Checkpoint, Expectation, Simulate, Story};
 use crate::controllers::incident::{Duration, Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::program::Peers;
+use crate::controllers::runs::{Runs, runs};
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell, tell_otherwise};
 use crate::controllers::time::Time;
@@ -78,6 +79,8 @@ pub(super) struct Row {
     pub(super) place: Option<(usize, usize)>,
     /// What would change it.
     pub(super) changes: Vec<Change>,
+    /// What becomes of the runs of a CronJob.
+    pub(super) runs: Option<Result<Runs, TooLong>>,
 }
 
 /// What decides between two ends.
@@ -166,6 +169,14 @@ fn of_object(
             .push(format!("{title}: not simulated: the API server rejects it: {}", finding.message));
         return;
     }
+    let is_missed =
+        |story: &Story| story.incidents.iter().any(|one| matches!(one.incident, Incident::Missed(_)));
+    if schedule(object).is_none()
+        && (args.what.iter().any(is_missed) || args.expect.iter().any(|one| is_missed(&one.story)))
+    {
+        found.notices.push(format!("{title}: not simulated: `missed` is about a schedule, and it has none"));
+        return;
+    }
     for job in listed {
         if let Some((field, text)) = JobSpec::placeholder(job.spec) {
             let text = format!("{title}: not simulated: `{field}` is the placeholder `{}`", clean(text));
@@ -214,7 +225,7 @@ fn simulate(
 ) -> Result<Rows, String> {
     let spec = &job.job_spec;
     let assumptions = assumed(&job.assumptions, args);
-    let stories = stories(args, script.is_some());
+    let stories = stories(args, script.is_some(), schedule(object).is_some());
     let is_alone = stories.len() == 1;
     let or_peers = job.or_peers.filter(|_| args.peers.is_none());
     let run = |name: &str, incidents: &[Occurrence]| -> Result<Row, String> {
@@ -236,6 +247,10 @@ fn simulate(
             or = other.map(|other| (other, OrBecause::Moment));
         }
         let decision = decision(spec, incidents, &outcome);
+        let runs = match schedule(object).filter(|_| script.is_none()) {
+            Some(cron_job) => runs(cron_job, spec, incidents, &assumptions, &outcome).transpose(),
+            None => None,
+        };
         // Only a story that is shown in order needs its pods, and a file may have thousands of Jobs.
         if !is_alone {
             outcome.pods = Vec::new();
@@ -248,6 +263,7 @@ fn simulate(
             decision,
             place: None,
             changes: Vec::new(),
+            runs,
         })
     };
     let mut rows =
@@ -318,14 +334,19 @@ fn assumed(of_job: &Assumptions, args: &Simulate) -> Assumptions {
     }
 }
 
-fn stories(args: &Simulate, has_script: bool) -> Vec<Story> {
+/// Returns the `spec` of a CronJob.
+fn schedule(object: &Value) -> Option<&Value> {
+    object.get("spec").filter(|spec| spec.get("schedule").is_some() && spec.get("jobTemplate").is_some())
+}
+
+fn stories(args: &Simulate, has_script: bool, has_schedule: bool) -> Vec<Story> {
     if has_script {
         return vec![Story { name: "script".to_owned(), incidents: Vec::new() }];
     }
     if !args.what.is_empty() {
         return args.what.clone();
     }
-    let usual = Incident::USUAL.into_iter();
+    let usual = Incident::USUAL.into_iter().chain(has_schedule.then_some(Incident::OF_SCHEDULE));
     usual
         .map(|incident| Story {
             name: incident.to_string(),

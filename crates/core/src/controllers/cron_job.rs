@@ -74,7 +74,7 @@ impl CronJobSpec {
     }
 
     /// Returns the first time of the schedule after a moment.
-    fn next(&self, after: Time, clock: Clock) -> Option<Time> {
+    pub(super) fn next(&self, after: Time, clock: Clock) -> Option<Time> {
         let after = Timestamp::from_millisecond(after.millis().checked_add(clock.start)?).ok()?;
         let zone = self.zone.clone().unwrap_or(TimeZone::UTC);
         let next = self.schedule.as_ref()?.next(&after.to_zoned(zone))?;
@@ -218,7 +218,7 @@ fn time_to_start(cron_job: &CronJob, active: &[usize], cluster: &Cluster, at: Ti
 }
 
 /// Returns the name of a run: that of the CronJob, and the minutes since 1970.
-fn name_of(cron_job: &CronJob, time: Time, clock: Clock) -> String {
+pub(super) fn name_of(cron_job: &CronJob, time: Time, clock: Clock) -> String {
     format!("{}-{}", cron_job.name, (time.millis() + clock.start).div_euclid(60_000))
 }
 

@@ -44,7 +44,12 @@ pub enum Incident {
     Overrun,
     /// The Job controller is away for a time.
     ControllerAway(Time),
+    /// The CronJob controller is away for a time, when a run is due.
+    Missed(Time),
 }
+
+/// How long the CronJob controller is away where nobody says it.
+const MISSED: Time = Time::from_seconds(3_600);
 
 /// Which pods an incident is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,7 +114,7 @@ const WORDS: [(&str, Incident); 15] = [
 
 fn names() -> String {
     let mut names: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
-    names.extend(["exit=N", "kueue-preempt:30m", "controller-away:3m"]);
+    names.extend(["exit=N", "kueue-preempt:30m", "controller-away:3m", "missed:1h"]);
     names.join(", ")
 }
 
@@ -127,6 +132,9 @@ impl Incident {
         Self::Overrun,
     ];
 
+    /// Those of a CronJob that are tried beside them.
+    pub const OF_SCHEDULE: Self = Self::Missed(MISSED);
+
     /// Tells whether it takes all the pods of a node.
     #[must_use]
     pub(crate) fn is_of_node(self) -> bool {
@@ -142,6 +150,7 @@ impl Incident {
             Self::KueuePreempt(_) => f.write_str("kueue-preempt"),
             Self::ControllerAway(_) => f.write_str("controller-away"),
             Self::Pending(_) => f.write_str("pending"),
+            Self::Missed(_) => f.write_str("missed"),
             other => {
                 let name = WORDS.iter().find(|(_, incident)| *incident == other).map_or("", |(name, _)| name);
                 f.write_str(name)
@@ -151,7 +160,10 @@ impl Incident {
 
     fn duration(self) -> Option<Time> {
         match self {
-            Self::KueuePreempt(time) | Self::ControllerAway(time) | Self::Pending(Some(time)) => Some(time),
+            Self::KueuePreempt(time)
+            | Self::ControllerAway(time)
+            | Self::Pending(Some(time))
+            | Self::Missed(time) => Some(time),
             _ => None,
         }
     }
@@ -266,6 +278,7 @@ impl FromStr for Occurrence {
                 "how long it takes: `controller-away:3m`",
             ))?),
             ("pending", _) => Incident::Pending(time.take()),
+            ("missed", _) => Incident::Missed(time.take().unwrap_or(MISSED)),
             _ => {
                 let known = WORDS.iter().find(|(word, _)| *word == name);
                 known.map(|(_, incident)| *incident).ok_or_else(|| IncidentError::Unknown(name.to_owned()))?
@@ -296,6 +309,8 @@ mod tests {
             "pending",
             "hang:all",
             "controller-away:3m",
+            "missed",
+            "missed@2h:30m",
         ] {
             let read: Occurrence = text.parse().unwrap();
             let again: Occurrence = read.to_string().parse().unwrap();

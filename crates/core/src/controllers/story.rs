@@ -131,6 +131,8 @@ pub fn lower(spec: &JobSpec, story: &[Occurrence], assumptions: &Assumptions) ->
                     script.events.push((at, ScriptEvent::Patch(json!({"suspend": suspend}))));
                 }
             }
+            // It is of the CronJob.
+            Incident::Missed(_) => {}
             Incident::ControllerAway(time) => {
                 script.events.push((at, ScriptEvent::Stop(ControllerName::Job)));
                 script.events.push((at + time, ScriptEvent::Start(ControllerName::Job)));

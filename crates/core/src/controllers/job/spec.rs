@@ -204,6 +204,12 @@ impl JobSpec {
         self.completions == old.completions || self.indexed && self.completions == Some(self.parallelism)
     }
 
+    /// Returns how many failures it survives; nothing where only those of each index have a limit, or none has.
+    #[must_use]
+    pub fn retries(&self) -> Option<u32> {
+        Some(self.backoff_limit).filter(|limit| *limit < i32::MAX.unsigned_abs())
+    }
+
     /// Returns how many pods there are at once, at most.
     #[must_use]
     pub fn at_once(&self) -> u32 {
