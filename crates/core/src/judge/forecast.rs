@@ -117,8 +117,13 @@ fn is_short(spec: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::story::tell;
     use crate::judge::cost::Cost;
+    use crate::judge::engine::{self, Request};
+    use crate::judge::facts::NoFacts;
+    use crate::judge::policy::Policy;
     use crate::kinds::Workload;
+    use crate::text::patch;
     use crate::text::value::json;
 
     const HOUR: i64 = 3_600;
@@ -213,6 +218,68 @@ mod tests {
                 // Pods get their grace period after the deadline.
                 assert!(used <= most + most / 100 && used + used / 100 + 1 >= most, "{used} {most}");
             }
+        }
+    }
+
+    /// How bad an end is: how it ends, what is not done, and what failed.
+    fn badness(outcome: &Outcome) -> (u8, u32, u32) {
+        let ending = match outcome.ending {
+            Ending::Completes => 0,
+            Ending::Fails => 1,
+            Ending::CompletesHalfDone => 2,
+            Ending::RunsOn | Ending::Waits | Ending::Wedged => 3,
+        };
+        (ending, u32::MAX - outcome.status.succeeded, outcome.status.failed)
+    }
+
+    #[test]
+    fn a_fix_helps_in_the_incident_that_its_message_names() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/rules");
+        let policy = Policy::default();
+        for (rule, named, incident) in [
+            ("deadline", "hang", Incident::Hang),
+            ("spot-disruption-not-counted", "loss of a spot node", Incident::Spot),
+            ("sweep-retries-per-index", "bad index", Incident::CrashLoop),
+        ] {
+            let (mut better, mut same) = (0, 0);
+            let files = std::fs::read_dir(root.join(rule.replace('-', "_"))).expect("the fixtures");
+            for file in files.map(|entry| entry.expect("a file").path()) {
+                if !file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bad-")) {
+                    continue;
+                }
+                let text = std::fs::read(&file).expect("a file");
+                let limits = crate::text::yaml::Limits::default();
+                let chunk =
+                    crate::text::yaml::split(&text, &limits).next().expect("a document").expect("a document");
+                let Ok(document) = crate::text::yaml::parse(&text, &chunk, &limits) else { continue };
+                // In a template that others run, a deadline is what the fix takes away.
+                if !["Job", "CronJob", "JobSet"].iter().any(|kind| document.value["kind"] == **kind) {
+                    continue;
+                }
+                let verdict = engine::evaluate(&policy, &NoFacts, &Request::of_file(&document.value, None));
+                let fixes = verdict
+                    .findings
+                    .iter()
+                    .filter(|finding| &*finding.rule == rule && finding.message.contains(named));
+                for fix in fixes.filter_map(|finding| finding.fix.as_ref()) {
+                    let fixed = patch::apply(&document.value, &fix.ops).expect("a fix that applies");
+                    let ends = |object: &Value| -> Vec<(u8, u32, u32)> {
+                        let Some(workload) = Workload::from_object(object) else { return Vec::new() };
+                        let jobs = crate::judge::simulation::jobs(&workload, &policy.assumptions);
+                        let told = jobs.iter().map(|job| {
+                            let story = [Occurrence { incident, at: None, place: Default::default() }];
+                            tell(job.spec, lower(&job.job_spec, &story, &job.assumptions)).expect("an end")
+                        });
+                        told.map(|outcome| badness(&outcome)).collect()
+                    };
+                    for (before, after) in ends(&document.value).into_iter().zip(ends(&fixed)) {
+                        assert!(after <= before, "{rule} {}: {before:?} {after:?}", file.display());
+                        better += usize::from(after < before);
+                        same += usize::from(after == before);
+                    }
+                }
+            }
+            assert!(better >= 3 && better > same, "{rule}: {better} better, {same} the same");
         }
     }
 

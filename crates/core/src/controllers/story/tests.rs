@@ -142,4 +142,37 @@ proptest! {
         prop_assert!(outcome.lost <= outcome.used && outcome.idle() >= Time::START);
         prop_assert!(outcome.status.failed <= outcome.made);
     }
+
+    #[test]
+    fn failures_are_never_taken_back(
+        ranks in 1_u32..8,
+        limit in 0_u32..8,
+        only_failed in any::<bool>(),
+        incident in prop::sample::select(Incident::USUAL.to_vec()),
+        other in prop::sample::select(Incident::USUAL.to_vec()),
+        peers in prop::sample::select(vec![Peers::Independent, Peers::Hang, Peers::Restart(1), Peers::Exit(HOUR)]),
+    ) {
+        let mut spec = gang(ranks, limit);
+        spec["activeDeadlineSeconds"] = 172_800.into();
+        spec["podReplacementPolicy"] = if only_failed { "Failed" } else { "TerminatingOrFailed" }.into();
+        let place = IncidentPlace::Index(ranks - 1);
+        let story = [
+            Occurrence { incident, at: None, place: IncidentPlace::One },
+            Occurrence { incident: other, at: Some(HOUR + HOUR), place },
+        ];
+        let script = lower(&JobSpec::from_spec(&spec), &story, &assumptions(peers));
+        let mut world = World::with_job("job", &spec, script, Clock::default(), false);
+        let (mut failed, mut ended, mut steps) = (0, 0, 0);
+        while let Some(due) = world.due().filter(|due| *due <= HORIZON) {
+            world.run(due).expect("little work");
+            let status = &world.cluster.jobs[0].status;
+            prop_assert!(status.failed >= failed, "{} after {failed}", status.failed);
+            failed = status.failed;
+            let finished = usize::from(status.finished().is_some());
+            prop_assert!(finished >= ended, "a Job that has ended goes on");
+            ended = finished;
+            steps += 1;
+        }
+        prop_assert!(steps > 2);
+    }
 }
