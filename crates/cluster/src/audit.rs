@@ -39,7 +39,7 @@ use crate::list::{PAGE, Pages};
 use jobgate_core::judge::policy::Policy;
 use jobgate_core::judge::rule::Needs;
 use jobgate_core::judge::selection::Selection;
-use jobgate_core::kinds::{Definition, Kind};
+use jobgate_core::kinds::{ApiResource, Kind};
 use jobgate_core::text::value::Value;
 use jobgate_report::{Impact, Located, Report, Unjudged, unjudged_order};
 
@@ -223,11 +223,9 @@ async fn list(
     judge: &AuditJudge<'_>,
     progress: &Progress,
 ) -> Result<AuditPart, Failure> {
-    let Definition { group, version, resource, .. } = *kind;
-    let within = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
     let mut pages = Pages::new(
         &connection.client,
-        &format!("/apis/{group}/{version}/{within}{resource}"),
+        &ApiResource::of_kind(kind).list(namespace),
         PAGE,
         MAX_PAGE_BYTES,
         PAGE_TIMEOUT,

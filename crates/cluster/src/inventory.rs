@@ -15,7 +15,7 @@ use super::store::Cache;
 use super::wire::ListPage;
 use jobgate_core::judge::facts::{Claim, Fact, Facts, Runtime};
 use jobgate_core::judge::finding::Source;
-use jobgate_core::kinds::Kind;
+use jobgate_core::kinds::{ApiResource, Kind};
 
 /// The access modes of all claims, and all runtimes, when they were listed.
 #[derive(Debug)]
@@ -38,10 +38,7 @@ impl Inventory {
         let everywhere = [String::new()];
         let namespaces = if namespaces.is_empty() { &everywhere[..] } else { namespaces };
         for namespace in namespaces {
-            let path = match namespace.as_str() {
-                "" => CLAIMS.to_owned(),
-                namespace => format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"),
-            };
+            let path = CLAIMS.list(namespace);
             if let Err(failure) = list::<resource::ClaimResource>(client, &path, &cache, usize::MAX).await {
                 failures.push((None, namespace.clone(), failure));
             }
@@ -52,10 +49,7 @@ impl Inventory {
         for kind in Kind::runtimes() {
             let cache = Cache::new(Duration::MAX);
             for namespace in if kind.cluster_scoped { &everywhere[..] } else { namespaces } {
-                let path = match namespace.as_str() {
-                    "" => runtimes::all(kind),
-                    namespace => runtimes::of_namespace(kind, namespace),
-                };
+                let path = ApiResource::of_kind(kind).list(namespace);
                 let most = Settings::default().max_runtime_bytes;
                 match list::<resource::RuntimeResource>(client, &path, &cache, most).await {
                     // A cluster need not serve the kind.

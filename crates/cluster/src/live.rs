@@ -18,6 +18,7 @@ use super::fetch::{self, Failure};
 use super::rate::Rate;
 use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::{Counts, Why};
+use jobgate_core::kinds::ApiResource;
 
 /// The key of the object to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -240,7 +241,7 @@ impl<R: Resource> LiveInner<R> {
         };
         self.report(healthy, outcome.as_ref().err());
         if looked == LookupResult::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
-            let ResourcePlace { name, resource, .. } = self.place;
+            let ResourcePlace { name, api: ApiResource { name: resource, .. }, .. } = self.place;
             tracing::warn!(
                 "no permission to read {name}: grant the service account `get` on `{resource}`, or run with `--claims off`; logged once"
             );
@@ -280,7 +281,7 @@ impl<R: Resource> LiveInner<R> {
         }
         let response = match response {
             // A cluster without the kind has no object of it, and answers in plain text.
-            Err(Failure::Foreign) if self.place.kind.is_some() => return Err(Failure::NotFound),
+            Err(Failure::Foreign) if self.place.api.is_optional => return Err(Failure::NotFound),
             response => response?,
         };
         let body = fetch::read(response, fetch::MAX_OBJECT_BYTES).await?;

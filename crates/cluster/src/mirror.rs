@@ -15,6 +15,7 @@ use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::Counts;
 use super::store::Cache;
 use super::wire::{self, ListPage, Metadata, WireEvent};
+use jobgate_core::kinds::ApiResource;
 
 /// Maximum size of a page.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
@@ -83,7 +84,7 @@ impl<R: Resource> Mirror<R> {
         let began = Instant::now();
         let client = self.client.clone();
         let Settings { page_size, list_timeout, .. } = self.settings;
-        let list = self.place.list.clone();
+        let list = self.place.api.list("");
         let mut pages = Pages::new(&client, &list, page_size, MAX_PAGE_BYTES, list_timeout);
         loop {
             let body = pages.fetch().await?;
@@ -119,7 +120,7 @@ impl<R: Resource> Mirror<R> {
     /// Returns whether a failure means that the cluster does not serve the kind, which is optional, or
     /// forbids reading it.
     fn is_unserved(&self, failure: &Failure) -> bool {
-        self.place.kind.is_some()
+        self.place.api.is_optional
             && matches!(failure, Failure::NotFound | Failure::Foreign | Failure::Forbidden)
     }
 
@@ -176,7 +177,7 @@ impl<R: Resource> Mirror<R> {
         let from = fetch::escaped(version);
         let uri = format!(
             "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}",
-            self.place.list
+            self.place.api.list("")
         );
         let opened = timeout(self.settings.list_timeout, fetch::get(&self.client, uri))
             .await
@@ -263,7 +264,7 @@ impl<R: Resource> Mirror<R> {
         if std::mem::replace(&mut self.failing, true) {
             return;
         }
-        let ResourcePlace { name, resource, .. } = self.place;
+        let ResourcePlace { name, api: ApiResource { name: resource, .. }, .. } = self.place;
         match failure {
             Failure::Forbidden => tracing::warn!(
                 "no permission to list or watch {name}: grant the service account `list` and `watch` on `{resource}`, or run with `--claims live`; logged once"

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::Settings;
 use super::access::Modes;
 use super::fetch;
 use super::live::LookupKey;
 use super::wire::{self, Metadata};
-use super::{Settings, runtimes};
-use jobgate_core::kinds::Kind;
+use jobgate_core::kinds::{ApiResource, Kind};
 
 /// A resource that is looked up.
 pub(super) trait Resource: Send + Sync + 'static {
@@ -55,12 +55,7 @@ pub(super) trait Weigh {
 /// The location of the objects of one resource, and the limits on keeping them.
 #[derive(Clone, Debug)]
 pub(super) struct ResourcePlace {
-    /// The path of the list for all namespaces.
-    pub(super) list: String,
-    /// The kind, if it is one that a cluster may lack.
-    pub(super) kind: Option<Kind>,
-    /// The resource, as in a role.
-    pub(super) resource: &'static str,
+    pub(super) api: ApiResource,
     /// Their human-readable name.
     pub(super) name: &'static str,
     /// Maximum weight of a cache.
@@ -71,8 +66,14 @@ pub(super) struct ResourcePlace {
     pub(super) parallel: usize,
 }
 
-/// The claims of all namespaces.
-pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
+/// Where claims are.
+pub(super) const CLAIMS: ApiResource = ApiResource {
+    group: "",
+    version: "v1",
+    name: "persistentvolumeclaims",
+    cluster_scoped: false,
+    is_optional: false,
+};
 
 /// Maximum number of remembered answers about claims, so that memory stays bounded.
 const MAX_CLAIM_ANSWERS: usize = 4096;
@@ -89,9 +90,7 @@ const MAX_RUNTIME_BYTES: usize = 64 << 10;
 impl ResourcePlace {
     pub(super) fn of_claims(settings: &Settings) -> Self {
         Self {
-            list: CLAIMS.to_owned(),
-            kind: None,
-            resource: "persistentvolumeclaims",
+            api: CLAIMS,
             name: "claims",
             most: settings.max_claims,
             answers: MAX_CLAIM_ANSWERS,
@@ -101,9 +100,7 @@ impl ResourcePlace {
 
     pub(super) fn of_runtimes(kind: Kind, settings: &Settings) -> Self {
         Self {
-            list: runtimes::all(kind),
-            kind: Some(kind),
-            resource: kind.resource,
+            api: ApiResource::of_kind(kind),
             name: kind.resource,
             most: settings.max_runtime_bytes,
             answers: MAX_RUNTIME_ANSWERS,
@@ -113,9 +110,8 @@ impl ResourcePlace {
 
     pub(super) fn of_parents(kind: Kind, settings: &Settings) -> Self {
         Self {
-            list: runtimes::all(kind),
-            kind: Some(kind),
-            resource: kind.resource,
+            // Where CronJobs are not served either, there is no parent.
+            api: ApiResource { is_optional: true, ..ApiResource::of_kind(kind) },
             name: kind.resource,
             most: 0,
             answers: MAX_PARENT_ANSWERS,
@@ -128,12 +124,9 @@ impl ResourcePlace {
     /// namespace is empty.
     pub(super) fn paths(&self, key: &LookupKey) -> Vec<String> {
         let LookupKey { namespace, name, version, .. } = key;
-        let Some(kind) = self.kind else {
-            return vec![format!("/api/v1/namespaces/{namespace}/{}/{name}", self.resource)];
-        };
-        let mut paths = vec![runtimes::path(kind, kind.version, namespace, name)];
-        if !version.is_empty() && version != kind.version {
-            paths.insert(0, runtimes::path(kind, version, namespace, name));
+        let mut paths = vec![self.api.object(self.api.version, namespace, name)];
+        if !version.is_empty() && version != self.api.version {
+            paths.insert(0, self.api.object(version, namespace, name));
         }
         paths
     }

@@ -1,4 +1,4 @@
-//! The look-up of training runtimes, and their paths in an API server.
+//! The look-up of training runtimes.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,29 +15,6 @@ use jobgate_core::judge::facts::{Fact, Runtime, WantedRuntime};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::kinds::Kind;
 use jobgate_core::text::value::{Value, json};
-
-/// Returns the path of the objects of all namespaces.
-pub(super) fn all(kind: Kind) -> String {
-    format!("{}/{}", in_version(kind, kind.version), kind.resource)
-}
-
-fn in_version(kind: Kind, version: &str) -> String {
-    format!("/apis/{}/{version}", kind.group)
-}
-
-/// Returns the path of the runtimes of one namespace.
-pub(super) fn of_namespace(kind: Kind, namespace: &str) -> String {
-    format!("{}/namespaces/{namespace}/{}", in_version(kind, kind.version), kind.resource)
-}
-
-/// Returns the path of one object in a version. The namespace is ignored for cluster-scoped kinds.
-pub(super) fn path(kind: Kind, version: &str, namespace: &str, name: &str) -> String {
-    let (version, resource) = (in_version(kind, version), kind.resource);
-    if kind.cluster_scoped {
-        return format!("{version}/{resource}/{name}");
-    }
-    format!("{version}/namespaces/{namespace}/{resource}/{name}")
-}
 
 /// Parses a runtime from its kept spec.
 pub(super) fn read(kind: Kind, spec: &RuntimeSpec) -> Fact<Runtime> {

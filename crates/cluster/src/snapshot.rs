@@ -6,10 +6,10 @@ use futures::StreamExt as _;
 use kube::Client;
 
 use super::fetch::{self, Failure, MAX_OBJECT_BYTES};
-use super::runtimes;
+use super::resource::CLAIMS;
 use jobgate_core::judge::facts::{Claim, Fact, FactTable, Runtime, WantedRuntime};
 use jobgate_core::judge::finding::Source;
-use jobgate_core::kinds::Kind;
+use jobgate_core::kinds::{ApiResource, Kind};
 use jobgate_core::text::value::Value;
 
 /// How long one answer may take.
@@ -30,14 +30,24 @@ pub enum Wanted {
     Namespace(String),
 }
 
+/// Where namespaces are.
+const NAMESPACES: ApiResource =
+    ApiResource { name: "namespaces", cluster_scoped: true, is_optional: false, ..CLAIMS };
+
 impl Wanted {
-    /// Returns whether the kind is optional in a cluster.
-    fn is_of_custom_kind(&self) -> bool {
-        match self {
-            Self::Object(kind, ..) => !kind.is_built_in(),
-            Self::Runtime(_) => true,
-            Self::Claim(..) | Self::Namespace(_) => false,
-        }
+    /// Returns where the object is, its namespace and its name; nothing for a runtime of an unknown kind.
+    fn place(&self) -> Option<(ApiResource, &str, &str)> {
+        Some(match self {
+            Self::Claim(namespace, name) => (CLAIMS, namespace, name),
+            // An object without a namespace counts as new.
+            Self::Object(kind, namespace, name) => {
+                (ApiResource { cluster_scoped: false, ..ApiResource::of_kind(*kind) }, namespace, name)
+            }
+            Self::Runtime(WantedRuntime { kind, namespace, name }) => {
+                (ApiResource::of_kind(Kind::of_runtime(kind)?), namespace, name)
+            }
+            Self::Namespace(name) => (NAMESPACES, "", name),
+        })
     }
 }
 
@@ -145,32 +155,15 @@ impl Snapshot {
 }
 
 async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
-    let (path, names) = match wanted {
-        Wanted::Claim(namespace, name) => {
-            (format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"), vec![namespace, name])
-        }
-        Wanted::Object(kind, namespace, name) => {
-            let adapter = kind;
-            let path = format!(
-                "/apis/{}/{}/namespaces/{namespace}/{}/{name}",
-                adapter.group, adapter.version, adapter.resource
-            );
-            (path, vec![namespace, name])
-        }
-        Wanted::Runtime(WantedRuntime { kind, namespace, name }) => {
-            let kind = Kind::of_runtime(kind).ok_or(Failure::NotFound)?;
-            let names = if kind.cluster_scoped { vec![name] } else { vec![namespace, name] };
-            (runtimes::path(kind, kind.version, namespace, name), names)
-        }
-        Wanted::Namespace(namespace) => (format!("/api/v1/namespaces/{namespace}"), vec![namespace]),
-    };
+    let (resource, namespace, name) = wanted.place().ok_or(Failure::NotFound)?;
     // An invalid name exists in no cluster, and must not become part of a path.
-    if !names.into_iter().all(|name| fetch::is_name(name)) {
+    if !(resource.cluster_scoped || fetch::is_name(namespace)) || !fetch::is_name(name) {
         return Err(Failure::NotFound);
     }
+    let path = resource.object(resource.version, namespace, name);
     let response = match fetch::get(client, path).await {
         // A cluster without the kind has no object of it, and answers in plain text.
-        Err(Failure::Foreign | Failure::Garbage(_)) if wanted.is_of_custom_kind() => {
+        Err(Failure::Foreign | Failure::Garbage(_)) if resource.is_optional => {
             return Err(Failure::NotFound);
         }
         response => response?,
