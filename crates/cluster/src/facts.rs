@@ -1,9 +1,11 @@
-//! The cluster's facts about the claims and runtimes of one object.
+//! The cluster's facts about the claims and other objects that one object names.
 
 use std::collections::BTreeMap;
 
 use super::stats::Why;
-use jobgate_core::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, WantedClaim, WantedParent};
+use jobgate_core::judge::facts::{
+    Claim, Fact, FactDefinition, FactTable, Facts, Found, WantedClaim, WantedObject, WantedParent,
+};
 
 /// Maximum number of names in a warning about claims that could not be looked up.
 const MAX_NAMES_IN_WARNING: usize = 3;
@@ -32,11 +34,13 @@ impl ClaimFacts {
         }
     }
 
-    /// Records an unknown runtime: which claims its pods use is unknown, too.
-    pub(super) fn note_runtime(&mut self, name: &str, why: Why) {
+    /// Records another unknown object.
+    pub(super) fn note_object(&mut self, wanted: &WantedObject, why: Why) {
         if let Some(reason) = why.explain() {
+            let FactDefinition { nouns: [noun, _], unchecked, .. } = wanted.kind.definition();
+            let name = &wanted.name;
             self.caveat = Some(format!(
-                "jobgate could not look up the runtime {name} and did not check its pods ({reason})"
+                "jobgate could not look up the {noun} {name} and did not check {unchecked} ({reason})"
             ));
         }
     }
@@ -52,10 +56,9 @@ impl ClaimFacts {
         }
     }
 
-    /// Adds the facts about runtimes and parents.
+    /// Adds the facts about other objects.
     pub fn know(&mut self, others: Self) {
-        self.table.runtimes.extend(others.table.runtimes);
-        self.table.parents.extend(others.table.parents);
+        self.table.extend(others.table);
         self.caveat = self.caveat.take().or(others.caveat);
     }
 
@@ -83,8 +86,8 @@ impl Facts for ClaimFacts {
         self.table.claim(namespace, name)
     }
 
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        self.table.runtime(kind, namespace, name)
+    fn object(&self, wanted: &WantedObject) -> Fact<Found> {
+        self.table.object(wanted)
     }
 
     fn parent(&self, wanted: &WantedParent) -> Fact<()> {

@@ -1,4 +1,4 @@
-//! Reads one claim or runtime from the API server, at most once at a time, no more often than needed, and with a short
+//! Reads one object from the API server, at most once at a time, no more often than needed, and with a short
 //! deadline.
 
 use std::collections::HashMap;
@@ -241,9 +241,9 @@ impl<R: Resource> LiveInner<R> {
         };
         self.report(healthy, outcome.as_ref().err());
         if looked == LookupResult::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
-            let ResourcePlace { name, api: ApiResource { name: resource, .. }, .. } = self.place;
+            let ResourcePlace { title, api: ApiResource { name: resource, .. }, .. } = self.place;
             tracing::warn!(
-                "no permission to read {name}: grant the service account `get` on `{resource}`, or run with `--claims off`; logged once"
+                "no permission to read {title}: grant the service account `get` on `{resource}`, or run with `--claims off`; logged once"
             );
         }
         looked
@@ -274,7 +274,7 @@ impl<R: Resource> LiveInner<R> {
     async fn fetch(&self, key: &LookupKey) -> Result<R::Kept, Failure> {
         let mut response = Err(Failure::Foreign);
         for path in self.place.paths(key) {
-            response = fetch::get_as(&self.client, path, R::ACCEPT).await;
+            response = fetch::get_as(&self.client, path, self.place.accept()).await;
             if !matches!(response, Err(Failure::Foreign)) {
                 break;
             }
@@ -294,7 +294,7 @@ impl<R: Resource> LiveInner<R> {
         if !key.uid.is_empty() && metadata.uid != key.uid {
             return Err(Failure::NotFound);
         }
-        Ok(R::keep(&object))
+        Ok(R::keep(&self.place, &object))
     }
 
     fn asked(&self) -> MutexGuard<'_, LiveLookups<R::Kept>> {

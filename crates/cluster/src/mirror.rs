@@ -1,4 +1,4 @@
-//! Keeps a cache up to date: lists all claims, or runtimes, in pages, then watches, and starts again if either fails.
+//! Keeps a cache up to date: lists all objects of a kind in pages, then watches, and starts again if either fails.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl<R: Resource> Mirror<R> {
 
     fn put(&self, object: &R::Object<'_>) {
         let Metadata { namespace, name, .. } = object.metadata();
-        self.cache.put(namespace, name, R::keep(object), self.round);
+        self.cache.put(namespace, name, R::keep(&self.place, object), self.round);
     }
 
     fn is_full(&self) -> bool {
@@ -149,7 +149,7 @@ impl<R: Resource> Mirror<R> {
             }
             Err(Failure::Expired) => {
                 // All watchers of the API server get this at the same time, and must not all list at once.
-                tracing::info!("the watch of {} is too old; listing again", self.place.name);
+                tracing::info!("the watch of {} is too old; listing again", self.place.title);
                 sleep(self.settings.relist_spread.mul_f64(chance())).await;
                 None
             }
@@ -246,7 +246,7 @@ impl<R: Resource> Mirror<R> {
     fn well(&mut self) {
         self.pause.reset();
         if std::mem::take(&mut self.failing) {
-            tracing::info!("the watch of {} works again", self.place.name);
+            tracing::info!("the watch of {} works again", self.place.title);
         }
     }
 
@@ -264,22 +264,22 @@ impl<R: Resource> Mirror<R> {
         if std::mem::replace(&mut self.failing, true) {
             return;
         }
-        let ResourcePlace { name, api: ApiResource { name: resource, .. }, .. } = self.place;
+        let ResourcePlace { title, api: ApiResource { name: resource, .. }, .. } = self.place;
         match failure {
             Failure::Forbidden => tracing::warn!(
-                "no permission to list or watch {name}: grant the service account `list` and `watch` on `{resource}`, or run with `--claims live`; logged once"
+                "no permission to list or watch {title}: grant the service account `list` and `watch` on `{resource}`, or run with `--claims live`; logged once"
             ),
             _ => tracing::warn!(
                 error = failure as &dyn std::error::Error,
-                "the watch of {name} failed; trying again"
+                "the watch of {title} failed; trying again"
             ),
         }
     }
 
     fn give_up(&self) {
         self.cache.give_up();
-        let ResourcePlace { name, most, .. } = self.place;
-        tracing::warn!(most, "there are too many {name} for the cache; reading each one instead");
+        let ResourcePlace { title, most, .. } = self.place;
+        tracing::warn!(most, "there are too many {title} for the cache; reading each one instead");
     }
 }
 

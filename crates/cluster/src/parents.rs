@@ -6,7 +6,7 @@ use kube::Client;
 use tokio::time::Instant;
 
 use super::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
-use super::resource::{self, ResourcePlace};
+use super::resource::{KeptObject, ObjectResource, ResourcePlace};
 use super::stats::{Counts, Why};
 use super::{ClaimFacts, Claims, Settings, fetch};
 use jobgate_core::judge::facts::{Fact, WantedParent};
@@ -20,7 +20,7 @@ const LONGEST_VERSION: usize = 32;
 /// The parents of one kind.
 pub(super) struct ParentLookup {
     kind: Kind,
-    live: Live<resource::ParentResource>,
+    live: Live<ObjectResource>,
 }
 
 impl ParentLookup {
@@ -39,7 +39,7 @@ impl ParentLookup {
         Kind::with_children().map(of).collect()
     }
 
-    async fn look(&self, wanted: &WantedParent, until: Instant) -> LookupResult<()> {
+    async fn look(&self, wanted: &WantedParent, until: Instant) -> LookupResult<KeptObject> {
         let WantedParent { version, namespace, name, uid, .. } = wanted;
         // No object has such a name, and it must not become part of a path.
         let exists =
@@ -69,7 +69,7 @@ impl Claims {
         };
         let mut facts = ClaimFacts::default();
         let fact = match looked {
-            LookupResult::Found(()) => Fact::Known(()),
+            LookupResult::Found(_) => Fact::Known(()),
             LookupResult::Absent => Fact::Absent,
             LookupResult::Unknown(why) => {
                 facts.note_parent(wanted, why);

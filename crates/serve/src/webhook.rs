@@ -1,5 +1,5 @@
 //! The application of `jobgate serve`: judges reviews under the current policy, with facts about their
-//! parents, claims and runtimes.
+//! parents, claims and other objects.
 //!
 //! `admission` answers, `cluster` looks claims up, `server` handles time; this joins them.
 
@@ -79,20 +79,20 @@ impl Application for Webhook {
                     .counted(admission::judge(endpoint, &policy, &made, review, today), authenticated);
             }
         }
-        let runtimes = if review.runtimes.is_empty() {
+        let objects = if review.objects.is_empty() {
             None
         } else {
-            let runtimes = self.claims.runtimes(&review.runtimes, until).await;
-            review.know(&runtimes);
-            Some(runtimes)
+            let objects = self.claims.objects(&review.objects, until).await;
+            review.know(&objects);
+            Some(objects)
         };
         let mut facts = if review.claims.is_empty() {
             ClaimFacts::default()
         } else {
             self.claims.facts(&review.claims, until).await
         };
-        if let Some(runtimes) = runtimes {
-            facts.know(runtimes);
+        if let Some(objects) = objects {
+            facts.know(objects);
         }
         facts.know(made);
         self.counted(admission::judge(endpoint, &policy, &facts, review, today), authenticated)

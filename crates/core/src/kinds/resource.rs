@@ -18,6 +18,13 @@ pub struct ApiResource {
 }
 
 impl ApiResource {
+    /// Returns the `apiVersion` of its objects.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        let Self { group, version, .. } = self;
+        if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") }
+    }
+
     /// Returns the resource of a kind.
     #[must_use]
     pub fn of_kind(kind: Kind) -> Self {
