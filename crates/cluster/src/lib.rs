@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            hit, and the watch is open              found, absent, unknown
-//! review ──> cache ──────────────────────────────────────> ClaimFacts ──> engine
+//! review ──> cache ──────────────────────────────────────> FactTable ──> engine
 //!              ^ │                                             ^
 //!     list + watch └─miss, or to be confirmed──> live GET ─────┘
 //!                    one flight per claim, 32 at once, 16 for one review, 50 a second, a circuit breaker
@@ -58,19 +58,19 @@ use tokio::time::{Instant, timeout};
 
 pub use self::client::{ClientError, Connection, client_in_cluster, connection, in_cluster, is_own};
 pub use self::excluded::excluded;
-pub use self::facts::ClaimFacts;
 pub use self::mirror::{LONG_ENOUGH, Pause, chance};
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 
 use self::access::Modes;
+use self::facts::ClaimFacts;
 use self::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
 use self::objects::ObjectLookup;
 use self::parents::ParentLookup;
 use self::resource::{Resource, ResourcePlace, Weigh};
 use self::stats::Counts;
 use self::store::{Cache, Standing};
-use jobgate_core::judge::facts::{Claim, Fact, FactKind, WantedClaim};
+use jobgate_core::judge::facts::{Claim, Fact, FactKind, FactTable, WantedClaim};
 use jobgate_core::judge::finding::Source;
 
 /// How claims and other objects are looked up.
@@ -308,7 +308,7 @@ impl Claims {
     /// Returns the facts about the claims, which are in the order of their importance. Each of them has an
     /// entry. Returns by the deadline, or after [`Settings::budget`] if that is sooner; the rest is unknown
     /// then.
-    pub async fn facts(&self, wanted: &[WantedClaim], deadline: Instant) -> ClaimFacts {
+    pub async fn facts(&self, wanted: &[WantedClaim], deadline: Instant) -> FactTable {
         let until = deadline.min(Instant::now() + self.0.settings.budget);
         let standing = self.0.cache.as_ref().map_or(Standing::Stale, |mirrored| mirrored.cache.standing());
         let mut facts = ClaimFacts::default();
@@ -344,8 +344,7 @@ impl Claims {
             }
             self.0.enter(&mut facts, claim, key, NOBODY, LookupResult::Unknown(Why::TooMany));
         }
-        facts.explain();
-        facts
+        facts.explained()
     }
 
     /// Returns whether the cache has been filled; true if there is none.

@@ -10,8 +10,8 @@ use super::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
 use super::resource::{KeptObject, ObjectResource, ResourcePlace};
 use super::stats::{Counts, Why};
 use super::store::Standing;
-use super::{ClaimFacts, Claims, Mirrored, Mode, Settings, fetch};
-use jobgate_core::judge::facts::{Fact, FactKind, Found, WantedObject};
+use super::{Claims, Mirrored, Mode, Settings, fetch};
+use jobgate_core::judge::facts::{Fact, FactDefinition, FactKind, FactTable, Found, WantedObject};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::text::value::{Value, json};
 
@@ -81,6 +81,13 @@ impl ObjectLookup {
     }
 }
 
+/// Returns a warning of an unknown object, if there is a reason to tell.
+fn caveat(wanted: &WantedObject, why: Why) -> Option<String> {
+    let FactDefinition { nouns: [noun, _], unchecked, .. } = wanted.kind.definition();
+    let (name, reason) = (&wanted.name, why.explain()?);
+    Some(format!("jobgate could not look up the {noun} {name} and did not check {unchecked} ({reason})"))
+}
+
 impl Claims {
     /// Returns the time by which the look-ups of a review with this deadline must end.
     #[must_use]
@@ -93,7 +100,7 @@ impl Claims {
         &self,
         wanted: impl IntoIterator<Item = &WantedObject>,
         deadline: Instant,
-    ) -> ClaimFacts {
+    ) -> FactTable {
         let until = self.until(deadline);
         let most = self.0.settings.requests_per_review;
         let looked = wanted.into_iter().enumerate().map(|(at, wanted)| async move {
@@ -103,17 +110,17 @@ impl Claims {
                 None => (wanted, LookupResult::Unknown(Why::Off)),
             }
         });
-        let mut facts = ClaimFacts::default();
+        let mut facts = FactTable::default();
         for (wanted, looked) in join_all(looked).await {
             let fact = match looked {
                 LookupResult::Found(kept) => read(wanted.kind, &kept),
                 LookupResult::Absent => Fact::Absent,
                 LookupResult::Unknown(why) => {
-                    facts.note_object(wanted, why);
+                    facts.caveat = caveat(wanted, why).or(facts.caveat);
                     Fact::Unknown
                 }
             };
-            facts.table.objects.insert(wanted.clone(), fact);
+            facts.objects.insert(wanted.clone(), fact);
         }
         facts
     }

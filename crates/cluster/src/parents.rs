@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
 use super::resource::{KeptObject, ObjectResource, ResourcePlace};
 use super::stats::{Counts, Why};
-use super::{ClaimFacts, Claims, Settings, fetch};
-use jobgate_core::judge::facts::{Fact, WantedParent};
+use super::{Claims, Settings, fetch};
+use jobgate_core::judge::facts::{Fact, FactTable, WantedParent};
 use jobgate_core::kinds::Kind;
 
 /// Maximum length of a uid to look for, in bytes; those of an API server have 36.
@@ -61,22 +61,28 @@ impl ParentLookup {
 impl Claims {
     /// Returns whether the parent exists, with the same time limit as [`Claims::facts`]. Unknown without
     /// look-ups.
-    pub async fn parent(&self, wanted: &WantedParent, deadline: Instant) -> ClaimFacts {
+    pub async fn parent(&self, wanted: &WantedParent, deadline: Instant) -> FactTable {
         let until = self.until(deadline);
         let looked = match self.0.parents.iter().find(|parents| parents.kind.is_same(wanted.kind)) {
             Some(parents) => parents.look(wanted, until).await,
             None => LookupResult::Unknown(Why::Off),
         };
-        let mut facts = ClaimFacts::default();
+        let mut facts = FactTable::default();
         let fact = match looked {
             LookupResult::Found(_) => Fact::Known(()),
             LookupResult::Absent => Fact::Absent,
             LookupResult::Unknown(why) => {
-                facts.note_parent(wanted, why);
+                facts.caveat = why.explain().map(|reason| {
+                    let WantedParent { kind, name, .. } = wanted;
+                    let kind = kind.title();
+                    format!(
+                        "jobgate trusts the maker of this object without a look at its {kind} {name} ({reason})"
+                    )
+                });
                 Fact::Unknown
             }
         };
-        facts.table.parents.insert(wanted.clone(), fact);
+        facts.parents.insert(wanted.clone(), fact);
         facts
     }
 }

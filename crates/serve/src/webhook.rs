@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use jiff::civil::Date;
 
 use crate::server::{Application, Call, Metrics};
-use jobgate_cluster::{ClaimFacts, Claims};
+use jobgate_cluster::Claims;
 use jobgate_core::admission::{self, Answer, Endpoint, Estimate, Fault, Review};
 use jobgate_core::judge::facts::{Fact, FactTable, Facts as _};
 use jobgate_core::judge::policy::Policy;
@@ -65,7 +65,7 @@ impl Application for Webhook {
             );
         };
         let until = self.claims.until(call.deadline.into());
-        let mut made = ClaimFacts::default();
+        let mut made = FactTable::default();
         if let Some(wanted) = review.parent(&policy) {
             made = self.claims.parent(&wanted, until).await;
             let (result, is_judged) = match made.parent(&wanted) {
@@ -87,14 +87,14 @@ impl Application for Webhook {
             Some(objects)
         };
         let mut facts = if review.claims.is_empty() {
-            ClaimFacts::default()
+            FactTable::default()
         } else {
             self.claims.facts(&review.claims, until).await
         };
         if let Some(objects) = objects {
-            facts.know(objects);
+            facts.extend(objects);
         }
-        facts.know(made);
+        facts.extend(made);
         self.counted(admission::judge(endpoint, &policy, &facts, review, today), authenticated)
     }
 

@@ -249,6 +249,8 @@ pub struct FactTable {
     pub objects: BTreeMap<WantedObject, Fact<Found>>,
     /// Parents: whether they exist.
     pub parents: BTreeMap<WantedParent, Fact<()>>,
+    /// See [`Facts::caveat`].
+    pub caveat: Option<String>,
 }
 
 impl FactTable {
@@ -265,12 +267,13 @@ impl FactTable {
         }
     }
 
-    /// Adds the facts of another table, which count where both have one.
+    /// Adds the facts of another table, which count where both have one. Only the first caveat is kept.
     pub fn extend(&mut self, other: Self) {
-        let Self { claims, objects, parents } = other;
+        let Self { claims, objects, parents, caveat } = other;
         self.claims.extend(claims);
         self.objects.extend(objects);
         self.parents.extend(parents);
+        self.caveat = self.caveat.take().or(caveat);
     }
 }
 
@@ -289,6 +292,10 @@ impl Facts for FactTable {
 
     fn parent(&self, wanted: &WantedParent) -> Fact<()> {
         self.parents.get(wanted).cloned().unwrap_or(Fact::Unknown)
+    }
+
+    fn caveat(&self) -> Option<&str> {
+        self.caveat.as_deref()
     }
 }
 
