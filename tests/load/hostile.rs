@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use cap::Cap;
 use jobgate::admission::{self, Endpoint};
-use jobgate::judge::facts::{Claim, Fact, Facts, Found, WantedObject};
+use jobgate::judge::facts::{Claim, Fact, Facts, FoundObject, WantedObject};
 use jobgate::judge::finding::Source;
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::Kind;
@@ -135,14 +135,14 @@ impl Facts for OneNodeEach {
         Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster })
     }
 
-    fn object(&self, _: &WantedObject) -> Fact<Found> {
+    fn object(&self, _: &WantedObject) -> Fact<FoundObject> {
         Fact::Known(RUNTIME.clone())
     }
 }
 
 /// A runtime of several Jobs, among them the one that the objects patch: each mounts a claim that the runtime
 /// describes, and one that it names.
-static RUNTIME: LazyLock<Found> = LazyLock::new(|| {
+static RUNTIME: LazyLock<FoundObject> = LazyLock::new(|| {
     let pod = json!({
         "containers": [{"name": "node", "image": "i", "volumeMounts": [
             {"name": "v", "mountPath": "/checkpoints"}, {"name": "output", "mountPath": "/output"},
@@ -160,7 +160,7 @@ static RUNTIME: LazyLock<Found> = LazyLock::new(|| {
             "volumeClaimPolicies": [{"templates": [claim]}],
         }}},
     });
-    Found::from_object(&object, Source::Cluster).expect("a runtime")
+    FoundObject::from_object(&object, Source::Cluster).expect("a runtime")
 });
 
 /// What one review costs.

@@ -13,19 +13,19 @@ use super::objects;
 use super::resource::{ClaimResource, KeptObject, NamedObject as _, ObjectResource, Resource, ResourcePlace};
 use super::store::Cache;
 use super::wire::ListPage;
-use jobgate_core::judge::facts::{Claim, Fact, FactKind, Facts, Found, WantedObject};
+use jobgate_core::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject, WantedObject};
 use jobgate_core::judge::finding::Source;
 
 /// All claims and other objects that rules look up, as they were when they were listed.
 #[derive(Debug)]
 pub(crate) struct Inventory {
-    claims: Listed<Modes>,
-    objects: Vec<(FactKind, Listed<KeptObject>)>,
+    claims: ListedObjects<Modes>,
+    objects: Vec<(FactKind, ListedObjects<KeptObject>)>,
 }
 
 /// The objects of one kind.
 #[derive(Debug)]
-struct Listed<T> {
+struct ListedObjects<T> {
     cache: Cache<T>,
     /// Whether all of them are there; otherwise others may exist.
     is_complete: bool,
@@ -57,10 +57,10 @@ async fn all<R: Resource>(
     namespaces: &[String],
     most: usize,
     failed: &mut Vec<FailedList>,
-) -> Listed<R::Kept> {
+) -> ListedObjects<R::Kept> {
     let place = ResourcePlace { most, ..ResourcePlace::of_facts(kind, &Settings::default()) };
     // It is used only once, so it never becomes stale.
-    let mut listed = Listed { cache: Cache::new(Duration::MAX), is_complete: true };
+    let mut listed = ListedObjects { cache: Cache::new(Duration::MAX), is_complete: true };
     let everywhere = [String::new()];
     let is_everywhere = namespaces.is_empty() || place.api.cluster_scoped;
     for namespace in if is_everywhere { &everywhere[..] } else { namespaces } {
@@ -123,7 +123,7 @@ impl Facts for Inventory {
         }
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<Found> {
+    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
         let WantedObject { kind, namespace, name } = wanted;
         let Some((_, listed)) = self.objects.iter().find(|(of, _)| of == kind) else { return Fact::Unknown };
         match listed.cache.get(namespace, name) {

@@ -11,12 +11,12 @@ use super::resource::{KeptObject, ObjectResource, ResourcePlace};
 use super::stats::{Counts, Why};
 use super::store::Standing;
 use super::{Claims, Mirrored, Mode, Settings, fetch};
-use jobgate_core::judge::facts::{Fact, FactDefinition, FactKind, FactTable, Found, WantedObject};
+use jobgate_core::judge::facts::{Fact, FactDefinition, FactKind, FactTable, FoundObject, WantedObject};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::text::value::{Value, json};
 
 /// Returns an object by the part of it that is kept.
-pub(super) fn read(kind: FactKind, kept: &KeptObject) -> Fact<Found> {
+pub(super) fn read(kind: FactKind, kept: &KeptObject) -> Fact<FoundObject> {
     let spec = match kept {
         KeptObject::Existence => Some(Value::Null),
         KeptObject::Spec(text) => serde_json::from_str::<Value>(text).ok(),
@@ -26,7 +26,7 @@ pub(super) fn read(kind: FactKind, kept: &KeptObject) -> Fact<Found> {
     let definition = kind.definition();
     let object =
         json!({"apiVersion": definition.resource.api_version(), "kind": definition.name, "spec": spec});
-    Found::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known)
+    FoundObject::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known)
 }
 
 /// The objects of one kind.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 use jobgate_core::admission::dry_run::{self, Prediction, Question};
-use jobgate_core::judge::facts::{Claim, Fact, FactTable, Facts, Found, Volume, WantedObject};
+use jobgate_core::judge::facts::{Claim, Fact, FactTable, Facts, FoundObject, Volume, WantedObject};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::judge::policy::Policy;
 use jobgate_core::text::value::Value;
@@ -52,11 +52,11 @@ impl Facts for Layered<'_> {
         }
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<Found> {
+    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
         let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.object(wanted));
         match (there, self.files.object(wanted)) {
             // A cluster that was queried need not have what a release ships.
-            (Fact::Absent, Fact::Known(Found { source: Source::Release(_), .. })) => Fact::Absent,
+            (Fact::Absent, Fact::Known(FoundObject { source: Source::Release(_), .. })) => Fact::Absent,
             (there, file) => layered(there, file),
         }
     }
@@ -126,11 +126,11 @@ impl Facts for Worst<'_> {
         self.known.volume(namespace, name)
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<Found> {
+    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
         self.known.object(wanted)
     }
 
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Found> {
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<FoundObject> {
         let found = self.known.runtime(kind, namespace, name);
         if !matches!(found, Fact::Known(_)) {
             *self.unknown_runtime.borrow_mut() = Some(name.to_owned());

@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::near::{Near, Said};
 use crate::objects::{Object, each};
 use jobgate_core::judge::facts::{
-    Claim, Fact, FactDefinition, FactKind, Facts, Found, Volume, VolumeName, WantedObject,
+    Claim, Fact, FactDefinition, FactKind, Facts, FoundObject, Volume, VolumeName, WantedObject,
 };
 use jobgate_core::judge::finding::Source;
 use jobgate_core::judge::runtimes::shipped;
@@ -29,7 +29,7 @@ pub struct Claims {
     /// `PersistentVolume`s by name.
     volumes: BTreeMap<String, Near<Volume>>,
     /// Other objects that rules look up, by kind and name.
-    objects: BTreeMap<(FactKind, String), Near<Found>>,
+    objects: BTreeMap<(FactKind, String), Near<FoundObject>>,
 }
 
 /// The claims and other objects of one file.
@@ -63,7 +63,7 @@ pub struct Read {
 enum ReadObject {
     Claim(Claim, Option<VolumeName>),
     Volume(Volume),
-    Other(FactKind, Found),
+    Other(FactKind, FoundObject),
 }
 
 /// The kind of the volume that a claim names.
@@ -119,7 +119,7 @@ impl Claims {
         } else {
             let found =
                 self.objects(&wanted).map_or_else(Vec::new, |near| near.found(from, &wanted.namespace));
-            let path = |found: &'_ Found| match &found.source {
+            let path = |found: &'_ FoundObject| match &found.source {
                 Source::File { path, .. } => self.by_file.get_key_value(path).map(|(path, _)| path),
                 Source::Cluster | Source::Release(_) => None,
             };
@@ -139,7 +139,7 @@ impl Claims {
     }
 
     /// Returns the objects that a name may mean, if any has it.
-    fn objects(&self, wanted: &WantedObject) -> Option<&Near<Found>> {
+    fn objects(&self, wanted: &WantedObject) -> Option<&Near<FoundObject>> {
         // Most files have none, and are asked for each job.
         let key = || (wanted.kind, wanted.name.clone());
         (!self.objects.is_empty()).then(|| self.objects.get(&key())).flatten()
@@ -158,7 +158,7 @@ impl Said for ClaimEntry {
     }
 }
 
-impl Said for Found {
+impl Said for FoundObject {
     fn agrees(&self, other: &Self) -> [bool; 2] {
         [self.object.get("spec") == other.object.get("spec"); 2]
     }
@@ -219,7 +219,7 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
         Some(FactKind::Claim) => {
             ReadObject::Claim(Claim::from_object(&object.value, source)?, VolumeName::of_claim(&object.value))
         }
-        Some(kind) => ReadObject::Other(kind, Found::from_object(&object.value, source)?),
+        Some(kind) => ReadObject::Other(kind, FoundObject::from_object(&object.value, source)?),
         None => ReadObject::Volume(Volume::from_object(&object.value, source)?),
     };
     Some(Read { name, namespace, object, location, input: Arc::clone(input) })
@@ -235,13 +235,13 @@ impl Facts for Claims {
         volume(self.stated(namespace, name), |name| self.volumes(name))
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<Found> {
+    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
         one_of(self.objects(wanted).map_or_else(Vec::new, |entries| entries.stated(&wanted.namespace)))
     }
 }
 
 /// Returns the object that all candidates agree on; unknown if they differ.
-fn one_of(candidates: Vec<&Found>) -> Fact<Found> {
+fn one_of(candidates: Vec<&FoundObject>) -> Fact<FoundObject> {
     match candidates.as_slice() {
         [first, rest @ ..] if rest.iter().all(|other| other.agrees(first)[0]) => {
             Fact::Known((*first).clone())
@@ -284,14 +284,14 @@ impl Facts for Scope<'_> {
         volume(claims, |name| self.volumes(name))
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<Found> {
+    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
         let stated = [Some(self.facts), self.own].into_iter().flatten();
         if let Some(known) = stated.map(|claims| claims.object(wanted)).find(|fact| *fact != Fact::Unknown) {
             return known;
         }
         let WantedObject { kind, namespace, name } = wanted;
         let FactDefinition { name: kind, resource, .. } = kind.definition();
-        let near = |entries: &'_ Near<Found>| {
+        let near = |entries: &'_ Near<FoundObject>| {
             let near = entries.nearest(&self.file.path, namespace);
             // A cluster has only one of that name, wherever its file is.
             let is_of_cluster = near.is_empty() && resource.cluster_scoped;

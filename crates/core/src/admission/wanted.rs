@@ -50,6 +50,9 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts
         return all;
     }
     let namespace = &*head.namespace;
+    // Claims are wanted with their users, below.
+    let is_needed = |kind: &FactKind| *kind != FactKind::Claim && needs.has(kind.definition().needs);
+    let kinds: Vec<FactKind> = FactKind::all().filter(is_needed).collect();
     // Whether each claim is shared, and whether it is for checkpoints, in either object.
     let mut wanted: BTreeMap<Cow<'_, str>, (bool, bool)> = BTreeMap::new();
     for object in [Some(&change.object), change.old.as_ref()].into_iter().flatten() {
@@ -59,13 +62,9 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts
             for (name, usage) in usages(workload) {
                 note(&mut wanted, Cow::Borrowed(name), usage);
             }
-            for kind in FactKind::all().filter(|kind| needs.has(kind.definition().needs)) {
-                // Claims are above, with their pods.
-                if kind == FactKind::Claim || matches!(kind, FactKind::Runtime(_)) && !joins {
-                    continue;
-                }
+            for kind in kinds.iter().filter(|kind| joins || !matches!(kind, FactKind::Runtime(_))) {
                 let names = kind.names(workload).into_iter();
-                all.objects.extend(names.map(|name| WantedObject::new(kind, namespace, name)));
+                all.objects.extend(names.map(|name| WantedObject::new(*kind, namespace, name)));
             }
             if joins
                 && let Some(joined) = Joined::find(facts, namespace, workload)

@@ -61,14 +61,14 @@ pub(crate) fn access_modes(list: &Value) -> Option<Vec<String>> {
 
 /// Another object that was looked up, as far as rules care.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct FoundObject {
     /// The object: all of it from a file, and from a cluster what [`Keeps`] says, with its type.
     pub object: Arc<Value>,
     /// Where it is defined, for the report.
     pub source: Source,
 }
 
-impl Found {
+impl FoundObject {
     /// Reads an object; nothing for one of a kind that is not looked up.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
@@ -219,12 +219,12 @@ pub trait Facts {
     }
 
     /// Returns an object of another kind than claims.
-    fn object(&self, _wanted: &WantedObject) -> Fact<Found> {
+    fn object(&self, _wanted: &WantedObject) -> Fact<FoundObject> {
         Fact::Unknown
     }
 
     /// Returns the runtime that a TrainJob in a namespace names in `runtimeRef`.
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Found> {
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<FoundObject> {
         let kind = Kind::of_runtime(kind).map(FactKind::Runtime);
         kind.map_or(Fact::Unknown, |kind| self.object(&WantedObject::new(kind, namespace, name)))
     }
@@ -246,7 +246,7 @@ pub struct FactTable {
     /// Claims by namespace and name.
     pub claims: BTreeMap<(String, String), Fact<Claim>>,
     /// Objects of other kinds.
-    pub objects: BTreeMap<WantedObject, Fact<Found>>,
+    pub objects: BTreeMap<WantedObject, Fact<FoundObject>>,
     /// Parents: whether they exist.
     pub parents: BTreeMap<WantedParent, Fact<()>>,
     /// See [`Facts::caveat`].
@@ -262,7 +262,7 @@ impl FactTable {
             self.claims.insert((wanted.namespace, wanted.name), object.map_or(Fact::Absent, claim));
         } else {
             let found =
-                |object| Found::from_object(object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
+                |object| FoundObject::from_object(object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
             self.objects.insert(wanted, object.map_or(Fact::Absent, found));
         }
     }
@@ -286,7 +286,7 @@ impl Facts for FactTable {
         self.claims.get(&(namespace.to_owned(), name.to_owned())).cloned().unwrap_or(Fact::Unknown)
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<Found> {
+    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
         self.objects.get(wanted).cloned().unwrap_or(Fact::Unknown)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::{Fact, Facts, Found};
+use crate::judge::facts::{Fact, Facts, FoundObject};
 use crate::judge::finding::{Finding, Place};
 use crate::judge::runtimes;
 use crate::kinds::{Part, PodCount, PodTemplate, Reference, Workload, each_at};
@@ -17,7 +17,7 @@ pub struct Joined<'a> {
     at: Pointer,
     /// The kind and the name of the runtime.
     named: (&'a str, &'a str),
-    runtime: Found,
+    runtime: FoundObject,
     /// The runtime with the patches of the job.
     object: Value,
     /// The number of pods that the job asks for.
@@ -54,7 +54,7 @@ impl<'a> Joined<'a> {
         workload: &Workload<'a>,
         reference: Reference,
         named: (&'a str, &'a str),
-        runtime: Found,
+        runtime: FoundObject,
     ) -> Option<Self> {
         let job = &workload.object;
         let mut patches: BTreeMap<&'a str, Vec<Part<'a>>> = BTreeMap::new();

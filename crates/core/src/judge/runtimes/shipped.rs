@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::judge::facts::{Fact, Found};
+use crate::judge::facts::{Fact, FoundObject};
 use crate::judge::finding::Source;
 use crate::text::yaml;
 
@@ -17,11 +17,11 @@ const KIND: &str = "ClusterTrainingRuntime";
 /// The objects, as far as rules read them.
 const OBJECTS: &str = include_str!("shipped.yaml");
 
-static RUNTIMES: LazyLock<BTreeMap<String, Found>> = LazyLock::new(|| objects().collect());
+static RUNTIMES: LazyLock<BTreeMap<String, FoundObject>> = LazyLock::new(|| objects().collect());
 
 /// Returns a runtime of the release, if it has one of that kind and name.
 #[must_use]
-pub fn runtime(kind: &str, name: &str) -> Option<Fact<Found>> {
+pub fn runtime(kind: &str, name: &str) -> Option<Fact<FoundObject>> {
     if kind != KIND {
         return None;
     }
@@ -29,11 +29,11 @@ pub fn runtime(kind: &str, name: &str) -> Option<Fact<Found>> {
 }
 
 /// Returns all of them, by name.
-pub fn objects() -> impl Iterator<Item = (String, Found)> {
+pub fn objects() -> impl Iterator<Item = (String, FoundObject)> {
     yaml::documents(OBJECTS.as_bytes()).filter_map(|document| {
         let object = document.ok()?.value;
         let name = object.pointer("/metadata/name")?.as_str()?.to_owned();
-        Some((name, Found::from_object(&object, Source::Release(RELEASE))?))
+        Some((name, FoundObject::from_object(&object, Source::Release(RELEASE))?))
     })
 }
 
