@@ -368,3 +368,17 @@ fn agreed(entries: &[&ClaimEntry]) -> Fact<Claim> {
         _ => Fact::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_found_by_its_name() {
+        for kind in FactKind::all().map(|kind| kind.definition().name).chain([VOLUME]) {
+            assert!(is_mentioned(format!("kind: {kind}\n").as_bytes()), "{kind}");
+        }
+        assert!(!is_mentioned(b"kind: Job\n"));
+        assert!(KINDS.len() < FactKind::all().count() + 1, "one word may be in several names");
+    }
+}

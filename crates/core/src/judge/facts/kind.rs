@@ -49,7 +49,7 @@ pub enum Keeps {
 }
 
 impl FactKind {
-    /// Returns all of them, in the order in which they are looked up.
+    /// Returns all of them, claims first.
     pub fn all() -> impl Iterator<Item = Self> {
         [Self::Claim].into_iter().chain(Kind::runtimes().map(Self::Runtime))
     }
@@ -118,5 +118,28 @@ impl FactKind {
             let FactDefinition { name: of, resource, .. } = kind.definition();
             of == name && api.rsplit_once('/').map_or("", |(group, _)| group) == resource.group
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::value::json;
+
+    #[test]
+    fn each_is_known_by_its_name_and_by_its_objects_and_is_needed_by_something_that_is_looked_up() {
+        for kind in FactKind::all() {
+            let FactDefinition { name, resource, needs, .. } = kind.definition();
+            assert_eq!(FactKind::named(name), Some(kind));
+            let object = json!({"apiVersion": resource.api_version(), "kind": name});
+            assert_eq!(FactKind::from_object(&object), Some(kind));
+            assert_ne!(needs, Needs::NONE);
+            assert_eq!(needs.of_object(), Needs::NONE, "{name}");
+        }
+        let of =
+            |version: &str, name: &str| FactKind::from_object(&json!({"apiVersion": version, "kind": name}));
+        assert!(of("trainer.kubeflow.org/v2", "TrainingRuntime").is_some());
+        assert_eq!(of("example.com/v1", "TrainingRuntime"), None);
+        assert_eq!(of("example.com/v1", "PersistentVolumeClaim"), None);
     }
 }
