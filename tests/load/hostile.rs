@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use cap::Cap;
 use jobgate::admission::{self, Endpoint};
-use jobgate::judge::facts::{Claim, Fact, Facts, FoundObject, WantedObject};
+use jobgate::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject};
 use jobgate::judge::finding::Source;
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::Kind;
@@ -135,7 +135,7 @@ impl Facts for OneNodeEach {
         Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster })
     }
 
-    fn object(&self, _: &WantedObject) -> Fact<FoundObject> {
+    fn object(&self, _: FactKind, _: &str, _: &str) -> Fact<FoundObject> {
         Fact::Known(RUNTIME.clone())
     }
 }

@@ -16,7 +16,7 @@ use http::{Request, Response};
 use jobgate::admission::dry_run::{self, Predicted, Question};
 use jobgate::cluster::{Claims, Mode};
 use jobgate::judge::engine::{self, Request as Review};
-use jobgate::judge::facts::{Claim, Fact, Facts, FoundObject, WantedObject};
+use jobgate::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject};
 use jobgate::judge::finding::Finding;
 use jobgate::judge::rules::RuleSet;
 use jobgate::judge::verdict::Verdict;
@@ -353,11 +353,9 @@ impl Facts for Scoped<'_> {
         }
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
-        match self.0.facts.object(wanted) {
-            Fact::Unknown if wanted.namespace == NAMESPACE => {
-                self.0.facts.object(&WantedObject::new(wanted.kind, "", &wanted.name))
-            }
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        match self.0.facts.object(kind, namespace, name) {
+            Fact::Unknown if namespace == NAMESPACE => self.0.facts.object(kind, "", name),
             fact => fact,
         }
     }

@@ -13,7 +13,7 @@ use super::objects;
 use super::resource::{ClaimResource, KeptObject, NamedObject as _, ObjectResource, Resource, ResourcePlace};
 use super::store::Cache;
 use super::wire::ListPage;
-use jobgate_core::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject, WantedObject};
+use jobgate_core::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject};
 use jobgate_core::judge::finding::Source;
 
 /// All claims and other objects that rules look up, as they were when they were listed.
@@ -123,11 +123,10 @@ impl Facts for Inventory {
         }
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
-        let WantedObject { kind, namespace, name } = wanted;
-        let Some((_, listed)) = self.objects.iter().find(|(of, _)| of == kind) else { return Fact::Unknown };
-        match listed.cache.get(namespace, name) {
-            Some(kept) => objects::read(*kind, &kept),
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        let Some((_, listed)) = self.objects.iter().find(|(of, _)| *of == kind) else { return Fact::Unknown };
+        match listed.cache.get(kind.namespace(namespace), name) {
+            Some(kept) => objects::read(kind, &kept),
             None if listed.is_complete => Fact::Absent,
             None => Fact::Unknown,
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 use jobgate_core::admission::dry_run::{self, Prediction, Question};
-use jobgate_core::judge::facts::{Claim, Fact, FactTable, Facts, FoundObject, Volume, WantedObject};
+use jobgate_core::judge::facts::{Claim, Fact, FactKind, FactTable, Facts, FoundObject, Volume};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::judge::policy::Policy;
 use jobgate_core::text::value::Value;
@@ -52,9 +52,9 @@ impl Facts for Layered<'_> {
         }
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
-        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.object(wanted));
-        match (there, self.files.object(wanted)) {
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.object(kind, namespace, name));
+        match (there, self.files.object(kind, namespace, name)) {
             // A cluster that was queried need not have what a release ships.
             (Fact::Absent, Fact::Known(FoundObject { source: Source::Release(_), .. })) => Fact::Absent,
             (there, file) => layered(there, file),
@@ -126,8 +126,8 @@ impl Facts for Worst<'_> {
         self.known.volume(namespace, name)
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
-        self.known.object(wanted)
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        self.known.object(kind, namespace, name)
     }
 
     fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<FoundObject> {

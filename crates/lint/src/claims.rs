@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::near::{Near, Said};
 use crate::objects::{Object, each};
 use jobgate_core::judge::facts::{
-    Claim, Fact, FactDefinition, FactKind, Facts, FoundObject, Volume, VolumeName, WantedObject,
+    Claim, Fact, FactDefinition, FactKind, Facts, FoundObject, Volume, VolumeName,
 };
 use jobgate_core::judge::finding::Source;
 use jobgate_core::judge::runtimes::shipped;
@@ -112,13 +112,12 @@ impl Claims {
     /// Returns the files with a referenced object: the nearest, or else all with that name.
     pub fn files_of(&self, kind: &str, namespace: &str, name: &str, from: &Arc<str>) -> Vec<&Input> {
         let Some(kind) = FactKind::named(kind) else { return Vec::new() };
-        let wanted = WantedObject::new(kind, namespace, name);
         let files: BTreeSet<&Arc<str>> = if kind == FactKind::Claim {
             let found = self.by_name.get(name).map_or_else(Vec::new, |near| near.found(from, namespace));
             found.into_iter().map(|entry| &entry.location.file).collect()
         } else {
-            let found =
-                self.objects(&wanted).map_or_else(Vec::new, |near| near.found(from, &wanted.namespace));
+            let namespace = kind.namespace(namespace);
+            let found = self.objects(kind, name).map_or_else(Vec::new, |near| near.found(from, namespace));
             let path = |found: &'_ FoundObject| match &found.source {
                 Source::File { path, .. } => self.by_file.get_key_value(path).map(|(path, _)| path),
                 Source::Cluster | Source::Release(_) => None,
@@ -139,10 +138,12 @@ impl Claims {
     }
 
     /// Returns the objects that a name may mean, if any has it.
-    fn objects(&self, wanted: &WantedObject) -> Option<&Near<FoundObject>> {
-        // Most files have none, and are asked for each job.
-        let key = || (wanted.kind, wanted.name.clone());
-        (!self.objects.is_empty()).then(|| self.objects.get(&key())).flatten()
+    fn objects(&self, kind: FactKind, name: &str) -> Option<&Near<FoundObject>> {
+        // Most files have none.
+        if self.objects.is_empty() {
+            return None;
+        }
+        self.objects.get(&(kind, name.to_owned()))
     }
 
     /// Returns the claims of a name in a namespace or without one. The namespace of an object without one is
@@ -235,8 +236,9 @@ impl Facts for Claims {
         volume(self.stated(namespace, name), |name| self.volumes(name))
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
-        one_of(self.objects(wanted).map_or_else(Vec::new, |entries| entries.stated(&wanted.namespace)))
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        let stated = |entries: &'_ Near<FoundObject>| one_of(entries.stated(kind.namespace(namespace)));
+        self.objects(kind, name).map_or(Fact::Unknown, stated)
     }
 }
 
@@ -284,22 +286,22 @@ impl Facts for Scope<'_> {
         volume(claims, |name| self.volumes(name))
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
-        let stated = [Some(self.facts), self.own].into_iter().flatten();
-        if let Some(known) = stated.map(|claims| claims.object(wanted)).find(|fact| *fact != Fact::Unknown) {
-            return known;
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        for stated in [Some(self.facts), self.own].into_iter().flatten() {
+            if let Fact::Known(found) = stated.object(kind, namespace, name) {
+                return Fact::Known(found);
+            }
         }
-        let WantedObject { kind, namespace, name } = wanted;
-        let FactDefinition { name: kind, resource, .. } = kind.definition();
+        let FactDefinition { name: kind_name, resource, .. } = kind.definition();
         let near = |entries: &'_ Near<FoundObject>| {
-            let near = entries.nearest(&self.file.path, namespace);
+            let near = entries.nearest(&self.file.path, kind.namespace(namespace));
             // A cluster has only one of that name, wherever its file is.
             let is_of_cluster = near.is_empty() && resource.cluster_scoped;
             one_of(if is_of_cluster { entries.of("") } else { near })
         };
-        let found = self.linted.objects(wanted).map(near);
+        let found = self.linted.objects(kind, name).map(near);
         // Files with one of that name are better evidence about the cluster than a release.
-        found.or_else(|| shipped::runtime(kind, name)).unwrap_or(Fact::Unknown)
+        found.or_else(|| shipped::runtime(kind_name, name)).unwrap_or(Fact::Unknown)
     }
 }
 

@@ -187,8 +187,7 @@ impl WantedObject {
     /// Returns the object with a name that an object in a namespace refers to.
     #[must_use]
     pub fn new(kind: FactKind, namespace: &str, name: &str) -> Self {
-        let namespace = if kind.definition().resource.cluster_scoped { "" } else { namespace };
-        Self { kind, namespace: namespace.to_owned(), name: name.to_owned() }
+        Self { kind, namespace: kind.namespace(namespace).to_owned(), name: name.to_owned() }
     }
 }
 
@@ -218,15 +217,15 @@ pub trait Facts {
         Volume::OfCluster
     }
 
-    /// Returns an object of another kind than claims.
-    fn object(&self, _wanted: &WantedObject) -> Fact<FoundObject> {
+    /// Returns an object of another kind than claims, to which an object in a namespace refers.
+    fn object(&self, _kind: FactKind, _namespace: &str, _name: &str) -> Fact<FoundObject> {
         Fact::Unknown
     }
 
     /// Returns the runtime that a TrainJob in a namespace names in `runtimeRef`.
     fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<FoundObject> {
         let kind = Kind::of_runtime(kind).map(FactKind::Runtime);
-        kind.map_or(Fact::Unknown, |kind| self.object(&WantedObject::new(kind, namespace, name)))
+        kind.map_or(Fact::Unknown, |kind| self.object(kind, namespace, name))
     }
 
     /// Tells whether a parent exists, with the uid of the reference.
@@ -286,8 +285,11 @@ impl Facts for FactTable {
         self.claims.get(&(namespace.to_owned(), name.to_owned())).cloned().unwrap_or(Fact::Unknown)
     }
 
-    fn object(&self, wanted: &WantedObject) -> Fact<FoundObject> {
-        self.objects.get(wanted).cloned().unwrap_or(Fact::Unknown)
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        if self.objects.is_empty() {
+            return Fact::Unknown;
+        }
+        self.objects.get(&WantedObject::new(kind, namespace, name)).cloned().unwrap_or(Fact::Unknown)
     }
 
     fn parent(&self, wanted: &WantedParent) -> Fact<()> {

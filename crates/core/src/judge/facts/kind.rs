@@ -88,6 +88,12 @@ impl FactKind {
         }
     }
 
+    /// Returns the namespace of an object to which one in a namespace refers; empty if it has none.
+    #[must_use]
+    pub fn namespace(self, namespace: &str) -> &str {
+        if self.definition().resource.cluster_scoped { "" } else { namespace }
+    }
+
     /// Returns the names of the objects of this kind that a workload refers to.
     #[must_use]
     pub fn names<'a>(self, workload: &Workload<'a>) -> Vec<&'a str> {
