@@ -110,7 +110,7 @@ pub struct Settings {
     pub budget: Duration,
     /// Maximum number of claims requested from the API server in one review, the most important first. Others
     /// that are not in the cache are unknown, and the author gets a warning. Answers from memory do not
-    /// count.
+    /// count. Of other objects, so many are looked up, wherever the answer comes from.
     pub requests_per_review: usize,
     /// Concurrent requests.
     pub parallel: usize,
