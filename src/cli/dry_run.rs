@@ -20,7 +20,7 @@ use crate::cli::args::{DryRun, Output, Validate};
 #[cfg(feature = "serve")]
 use crate::cluster::{self, Wanted};
 #[cfg(feature = "serve")]
-use crate::judge::facts::FactTable;
+use crate::judge::facts::{FactKind, FactTable};
 #[cfg(feature = "serve")]
 use crate::local::lint::Mentioned;
 use crate::local::lint::{self, Linted, Options, Progress};
@@ -162,14 +162,10 @@ impl DryRunConnection {
         self.runtime
             .block_on(reach(&self.connection, FIRST_ANSWER_TIMEOUT))
             .context("ask the cluster for --cluster")?;
-        let Mentioned { objects, claims, runtimes, namespaces } =
-            lint::mentioned(files, options, facts, None);
-        let has_runtimes = !runtimes.is_empty();
+        let Mentioned { objects, facts: named, namespaces } = lint::mentioned(files, options, facts, None);
         let objects = objects.into_iter().map(|key| Wanted::Object(key.kind, key.namespace, key.name));
-        let by_name = |(namespace, name)| Wanted::Claim(namespace, name);
         let wanted: Vec<Wanted> = objects
-            .chain(claims.iter().cloned().map(by_name))
-            .chain(runtimes.into_iter().map(Wanted::Runtime))
+            .chain(named.iter().cloned().map(Wanted::Fact))
             .chain(namespaces.iter().cloned().map(Wanted::Namespace))
             .collect();
         let (total, done) = (wanted.len(), Cell::new(0_usize));
@@ -182,10 +178,10 @@ impl DryRunConnection {
             }
         };
         let mut found = self.runtime.block_on(cluster::snapshot(client, wanted, progress));
-        if has_runtimes && !found.broken {
+        if named.iter().any(|wanted| matches!(wanted.kind, FactKind::Runtime(_))) && !found.broken {
             // Only the runtimes have the claims that their pods use.
-            let more = lint::mentioned(files, options, facts, Some(&found.claims)).claims;
-            let more: Vec<Wanted> = more.difference(&claims).cloned().map(by_name).collect();
+            let more = lint::mentioned(files, options, facts, Some(&found.claims)).facts;
+            let more: Vec<Wanted> = more.difference(&named).cloned().map(Wanted::Fact).collect();
             found.add(self.runtime.block_on(cluster::snapshot(client, more, || {})));
         }
         let excluded = self.runtime.block_on(cluster::excluded(client, &namespaces));

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use jobgate::kinds::Kind;
+use jobgate::judge::facts::FactKind;
+use jobgate::kinds::{ApiResource, Kind};
 use jobgate::text::value::{Value, json};
 use tempfile::TempDir;
 
@@ -254,23 +255,19 @@ impl Cluster {
 
     /// What every scenario may rely on.
     fn prepare(&self, definitions: &[Value]) -> Result<(), String> {
-        let parents: Vec<Kind> = Kind::with_children().collect();
+        let facts: Vec<ApiResource> = FactKind::all().map(|kind| kind.definition().resource).collect();
+        let parents: Vec<ApiResource> = Kind::with_children().map(ApiResource::of_kind).collect();
+        let read = |resources: &[ApiResource], verbs: &[&str]| {
+            json!({
+                "apiGroups": resources.iter().map(|resource| resource.group).collect::<Vec<_>>(),
+                "resources": resources.iter().map(|resource| resource.name).collect::<Vec<_>>(),
+                "verbs": verbs,
+            })
+        };
         let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "jobgate"},
-                "rules": [
-                    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch"]},
-                    {
-                        "apiGroups": ["trainer.kubeflow.org"],
-                        "resources": ["clustertrainingruntimes", "trainingruntimes"],
-                        "verbs": ["get", "list", "watch"],
-                    },
-                    {
-                        "apiGroups": parents.iter().map(|kind| kind.group).collect::<Vec<_>>(),
-                        "resources": parents.iter().map(|kind| kind.resource).collect::<Vec<_>>(),
-                        "verbs": ["get"],
-                    },
-                ],
+                "rules": [read(&facts, &["get", "list", "watch"]), read(&parents, &["get"])],
             },
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "jobgate"},

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use jobgate::judge::facts::FactKind;
 use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 
@@ -28,8 +29,7 @@ struct Permission {
 impl Permission {
     /// Tells whether it is about what Jobgate looks up, without which it is ready as ever.
     fn is_of_facts(&self) -> bool {
-        ["persistentvolumeclaims", "clustertrainingruntimes", "trainingruntimes"]
-            .contains(&self.resource.as_str())
+        FactKind::all().any(|kind| kind.definition().resource.name == self.resource)
             || parents(&self.resource).is_some()
     }
 }

@@ -182,7 +182,7 @@ fn wanted(names: &[&str]) -> Vec<WantedClaim> {
 }
 
 async fn ask(claims: &Claims, names: &[&str]) -> FactTable {
-    claims.facts(&wanted(names), Instant::now() + SECOND).await.table
+    claims.facts(&wanted(names), Instant::now() + SECOND).await
 }
 
 async fn one(claims: &Claims, name: &str) -> Result<Vec<String>, &'static str> {
@@ -333,17 +333,13 @@ async fn the_seventeenth_claim_is_unknown_and_the_author_is_told() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let facts = claims.facts(&wanted(&names), Instant::now() + SECOND).await;
     let unknown: Vec<_> = facts
-        .table
         .claims
         .iter()
         .filter(|(_, fact)| **fact == Fact::Unknown)
         .map(|((_, name), _)| name.as_str())
         .collect();
     assert_eq!(unknown, ["c00", "c01", "c02", "c03"]);
-    assert_eq!(
-        (facts.table.claims.len(), fake.gets(), claims.stats().unknown_for(Why::TooMany)),
-        (20, 16, 4)
-    );
+    assert_eq!((facts.claims.len(), fake.gets(), claims.stats().unknown_for(Why::TooMany)), (20, 16, 4));
     let caveat = "jobgate could not look up 4 claims and did not check them (too many in one object): c03, c02, c01, …";
     assert_eq!(facts.caveat(), Some(caveat));
     // What was just answered costs no request: the second attempt gets further.
@@ -376,7 +372,7 @@ async fn the_cache_answers_for_any_number_of_claims() {
     let facts = claims
         .facts(&wanted(&names.iter().map(String::as_str).collect::<Vec<_>>()), Instant::now() + SECOND)
         .await;
-    let known = facts.table.claims.values().filter(|fact| matches!(fact, Fact::Known(_))).count();
+    let known = facts.claims.values().filter(|fact| matches!(fact, Fact::Known(_))).count();
     assert_eq!((known, fake.gets(), facts.caveat()), (1000, 0, None));
 }
 
@@ -587,7 +583,7 @@ async fn names_that_cannot_exist_are_absent_and_never_sent() {
     }
     let of = |namespace: &str| WantedClaim { namespace: namespace.into(), name: "a".into(), shared: true };
     let facts = claims.facts(&[of("no/such"), of("")], Instant::now() + SECOND).await;
-    assert!(facts.table.claims.values().all(|fact| *fact == Fact::Absent));
+    assert!(facts.claims.values().all(|fact| *fact == Fact::Absent));
     assert_eq!(fake.gets(), 0);
 }
 

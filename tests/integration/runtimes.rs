@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use http::{Request, Response};
 use jobgate::cluster::{Claims, Mode, Settings, Why};
-use jobgate::judge::facts::{Fact, Facts as _, WantedClaim, WantedRuntime};
+use jobgate::judge::facts::{Fact, FactKind, Facts as _, WantedClaim, WantedObject};
+use jobgate::kinds::Kind;
 use jobgate::text::value::{Value, json};
 use kube::Client;
 use kube::client::Body;
@@ -109,8 +110,8 @@ fn page(items: &[Value]) -> Answer {
 
 /// Returns how many nodes a runtime has, as it is known.
 async fn nodes(claims: &Claims, kind: &str, name: &str) -> Result<i64, &'static str> {
-    let wanted = WantedRuntime { kind: kind.to_owned(), namespace: "ml".to_owned(), name: name.to_owned() };
-    let facts = claims.runtimes(&[wanted], Instant::now() + SECOND).await;
+    let wanted = Kind::of_runtime(kind).map(|kind| WantedObject::new(FactKind::Runtime(kind), "ml", name));
+    let facts = claims.objects(&wanted, Instant::now() + SECOND).await;
     match facts.runtime(kind, "ml", name) {
         Fact::Known(runtime) => {
             assert_eq!(runtime.object["kind"], kind);
@@ -261,7 +262,7 @@ async fn memory_is_bounded() {
         _ if uri.starts_with(OF_ALL) => page(&many),
         _ => page(&[]),
     });
-    let settings = Settings { max_runtime_bytes: 2000, ..Settings::default() };
+    let settings = Settings { max_object_bytes: 2000, ..Settings::default() };
     let claims = Claims::with(Mode::Cache, fake.client(), settings);
     assert!(claims.ready().await);
     sleep(SECOND / 1000).await;
@@ -271,7 +272,7 @@ async fn memory_is_bounded() {
     assert_eq!(fake.asked(&format!("{OF_ALL}?limit=")), 1, "and not listed again");
     // The same where they come one by one.
     let fake = Fake::new(|uri| if uri.contains("/r3") { found(&runtime("", "r3", 3)) } else { page(&[]) });
-    let settings = Settings { max_runtime_bytes: 2000, ..Settings::default() };
+    let settings = Settings { max_object_bytes: 2000, ..Settings::default() };
     let claims = Claims::with(Mode::Cache, fake.client(), settings);
     assert!(claims.ready().await);
     sleep(SECOND / 1000).await;

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use cap::Cap;
 use jobgate::admission::{self, Endpoint};
-use jobgate::judge::facts::{Claim, Fact, Facts, Runtime};
+use jobgate::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject};
 use jobgate::judge::finding::Source;
 use jobgate::judge::policy::Policy;
 use jobgate::kinds::Kind;
@@ -135,14 +135,14 @@ impl Facts for OneNodeEach {
         Fact::Known(Claim { access_modes: vec!["ReadWriteOnce".to_owned()], source: Source::Cluster })
     }
 
-    fn runtime(&self, _: &str, _: &str, _: &str) -> Fact<Runtime> {
+    fn object(&self, _: FactKind, _: &str, _: &str) -> Fact<FoundObject> {
         Fact::Known(RUNTIME.clone())
     }
 }
 
 /// A runtime of several Jobs, among them the one that the objects patch: each mounts a claim that the runtime
 /// describes, and one that it names.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+static RUNTIME: LazyLock<FoundObject> = LazyLock::new(|| {
     let pod = json!({
         "containers": [{"name": "node", "image": "i", "volumeMounts": [
             {"name": "v", "mountPath": "/checkpoints"}, {"name": "output", "mountPath": "/output"},
@@ -160,7 +160,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
             "volumeClaimPolicies": [{"templates": [claim]}],
         }}},
     });
-    Runtime::from_object(&object, Source::Cluster).expect("a runtime")
+    FoundObject::from_object(&object, Source::Cluster).expect("a runtime")
 });
 
 /// What one review costs.

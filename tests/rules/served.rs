@@ -16,7 +16,7 @@ use http::{Request, Response};
 use jobgate::admission::dry_run::{self, Predicted, Question};
 use jobgate::cluster::{Claims, Mode};
 use jobgate::judge::engine::{self, Request as Review};
-use jobgate::judge::facts::{Claim, Fact, Facts, Runtime};
+use jobgate::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject};
 use jobgate::judge::finding::Finding;
 use jobgate::judge::rules::RuleSet;
 use jobgate::judge::verdict::Verdict;
@@ -353,9 +353,9 @@ impl Facts for Scoped<'_> {
         }
     }
 
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        match self.0.facts.runtime(kind, namespace, name) {
-            Fact::Unknown if namespace == NAMESPACE => self.0.facts.runtime(kind, "", name),
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        match self.0.facts.object(kind, namespace, name) {
+            Fact::Unknown if namespace == NAMESPACE => self.0.facts.object(kind, "", name),
             fact => fact,
         }
     }
@@ -434,16 +434,15 @@ fn claims(fixture: &Fixture) -> Claims {
             Some((path, claim))
         })
         .collect();
-    for (wanted, fact) in &fixture.facts.runtimes {
-        let (Fact::Known(runtime), Some(kind)) = (fact, Kind::of_runtime(&wanted.kind)) else { continue };
-        let mut object = (*runtime.object).clone();
-        let mut path = format!("/apis/{}/{}", kind.group, kind.version);
-        if !kind.cluster_scoped {
-            let namespace = if wanted.namespace.is_empty() { NAMESPACE } else { &wanted.namespace };
+    for (wanted, fact) in &fixture.facts.objects {
+        let Fact::Known(found) = fact else { continue };
+        let resource = wanted.kind.definition().resource;
+        let mut object = (*found.object).clone();
+        let namespace = if wanted.namespace.is_empty() { NAMESPACE } else { &wanted.namespace };
+        if !resource.cluster_scoped {
             object["metadata"]["namespace"] = namespace.into();
-            path.push_str(&format!("/namespaces/{namespace}"));
         }
-        known.push((format!("{path}/{}/{}", kind.resource, wanted.name), object));
+        known.push((resource.object(resource.version, namespace, &wanted.name), object));
     }
     let service = tower::service_fn(move |request: Request<Body>| {
         let found = known.iter().find(|(path, _)| path == request.uri().path());

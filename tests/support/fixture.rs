@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use jobgate::judge::facts::{Claim, Fact, FactTable, Runtime, WantedRuntime};
-use jobgate::judge::finding::{Finding, Source};
+use jobgate::judge::facts::{FactKind, FactTable, WantedObject};
+use jobgate::judge::finding::Finding;
 use jobgate::judge::policy::Policy;
 use jobgate::judge::rule::Rule;
 use jobgate::kinds::Kind;
@@ -55,23 +55,11 @@ fn read(paths: &Paths) -> Fixture {
         }
     }
     let mut facts = FactTable::default();
-    for object in objects.iter().filter(|object| object["kind"] == "PersistentVolumeClaim") {
-        let text =
-            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if let Some(claim) = Claim::from_object(object, Source::Cluster) {
-            facts.claims.insert((text("/metadata/namespace"), text("/metadata/name")), Fact::Known(claim));
-        }
-    }
-    for object in objects.iter().filter(|object| Kind::from_object(object).is_some()) {
-        let text =
-            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if let Some(runtime) = Runtime::from_object(object, Source::Cluster) {
-            let wanted = WantedRuntime {
-                kind: text("/kind"),
-                namespace: text("/metadata/namespace"),
-                name: text("/metadata/name"),
-            };
-            facts.runtimes.insert(wanted, Fact::Known(runtime));
+    for object in &objects {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        if let Some(kind) = FactKind::from_object(object) {
+            let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+            facts.enter(WantedObject::new(kind, namespace, name), Some(object));
         }
     }
     let policy = read.narrowed(read.policy.clone().unwrap_or_default());

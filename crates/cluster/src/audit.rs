@@ -36,10 +36,10 @@ use crate::client::Connection;
 use crate::fetch::{self, Failure};
 use crate::inventory::Inventory;
 use crate::list::{PAGE, Pages};
+use jobgate_core::judge::facts::FactDefinition;
 use jobgate_core::judge::policy::Policy;
-use jobgate_core::judge::rule::Needs;
 use jobgate_core::judge::selection::Selection;
-use jobgate_core::kinds::{Definition, Kind};
+use jobgate_core::kinds::{ApiResource, Kind};
 use jobgate_core::text::value::Value;
 use jobgate_report::{Impact, Located, Report, Unjudged, unjudged_order};
 
@@ -102,11 +102,9 @@ pub async fn audit(
     }
     let (claims, failures) = Inventory::take(&connection.client, &namespaces).await;
     impact.notices.extend(failures.iter().map(|(kind, namespace, failure)| {
-        let (resource, group) =
-            kind.map_or(("persistentvolumeclaims", ""), |kind| (kind.resource, kind.group));
-        let failure = explain(resource, group, namespace, failure);
-        let unknown = if kind.is_some() { "runtimes" } else { "claims" };
-        let rules = policy.rules().names_needing(Needs::CLAIMS);
+        let FactDefinition { resource, nouns: [_, unknown], missed_by, .. } = kind.definition();
+        let failure = explain(resource.name, resource.group, namespace, failure);
+        let rules = policy.rules().names_needing(missed_by);
         format!("{failure}; {unknown} are unknown, so {rules} reports less than the webhook would")
     }));
     let mut report = Report::default();
@@ -223,11 +221,9 @@ async fn list(
     judge: &AuditJudge<'_>,
     progress: &Progress,
 ) -> Result<AuditPart, Failure> {
-    let Definition { group, version, resource, .. } = *kind;
-    let within = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
     let mut pages = Pages::new(
         &connection.client,
-        &format!("/apis/{group}/{version}/{within}{resource}"),
+        &ApiResource::of_kind(kind).list(namespace),
         PAGE,
         MAX_PAGE_BYTES,
         PAGE_TIMEOUT,

@@ -1,22 +1,20 @@
-//! The cluster's facts about the claims and runtimes of one object.
+//! The cluster's facts about the claims of one object.
 
 use std::collections::BTreeMap;
 
 use super::stats::Why;
-use jobgate_core::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, WantedClaim, WantedParent};
+use jobgate_core::judge::facts::{FactTable, WantedClaim};
 
 /// Maximum number of names in a warning about claims that could not be looked up.
 const MAX_NAMES_IN_WARNING: usize = 3;
 
 /// The facts about the claims of one object.
-#[derive(Clone, Debug, Default)]
-pub struct ClaimFacts {
-    /// The facts themselves.
-    pub table: FactTable,
+#[derive(Debug, Default)]
+pub(super) struct ClaimFacts {
+    pub(super) table: FactTable,
     /// The unknown claims that may cause a denial: their number for each reason, and the first few names.
     unknown: BTreeMap<Why, usize>,
     names: Vec<String>,
-    caveat: Option<String>,
 }
 
 impl ClaimFacts {
@@ -32,66 +30,22 @@ impl ClaimFacts {
         }
     }
 
-    /// Records an unknown runtime: which claims its pods use is unknown, too.
-    pub(super) fn note_runtime(&mut self, name: &str, why: Why) {
-        if let Some(reason) = why.explain() {
-            self.caveat = Some(format!(
-                "jobgate could not look up the runtime {name} and did not check its pods ({reason})"
-            ));
-        }
-    }
-
-    /// Records an unknown parent: whether an object is a child of it is unknown, too.
-    pub(super) fn note_parent(&mut self, parent: &WantedParent, why: Why) {
-        if let Some(reason) = why.explain() {
-            self.caveat = Some(format!(
-                "jobgate trusts the maker of this object without a look at its {} {} ({reason})",
-                parent.kind.title(),
-                parent.name
-            ));
-        }
-    }
-
-    /// Adds the facts about runtimes and parents.
-    pub fn know(&mut self, others: Self) {
-        self.table.runtimes.extend(others.table.runtimes);
-        self.table.parents.extend(others.table.parents);
-        self.caveat = self.caveat.take().or(others.caveat);
-    }
-
-    /// Writes the warning about unknown claims.
-    pub(super) fn explain(&mut self) {
+    /// Returns the facts, with a warning about unknown claims.
+    pub(super) fn explained(mut self) -> FactTable {
         let (total, reasons) =
             self.unknown.iter().fold((0, Vec::new()), |(total, mut reasons), (why, count)| {
                 reasons.extend(why.explain().filter(|reason| !reasons.contains(reason)));
                 (total + count, reasons)
             });
         if total == 0 {
-            return;
+            return self.table;
         }
         let (claims, them) = if total == 1 { ("claim", "it") } else { ("claims", "them") };
         let more = if total > self.names.len() { ", …" } else { "" };
         let (names, reasons) = (self.names.join(", "), reasons.join("; "));
-        self.caveat = Some(format!(
+        self.table.caveat = Some(format!(
             "jobgate could not look up {total} {claims} and did not check {them} ({reasons}): {names}{more}"
         ));
-    }
-}
-
-impl Facts for ClaimFacts {
-    fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
-        self.table.claim(namespace, name)
-    }
-
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        self.table.runtime(kind, namespace, name)
-    }
-
-    fn parent(&self, wanted: &WantedParent) -> Fact<()> {
-        self.table.parent(wanted)
-    }
-
-    fn caveat(&self) -> Option<&str> {
-        self.caveat.as_deref()
+        self.table
     }
 }

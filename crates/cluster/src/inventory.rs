@@ -1,4 +1,4 @@
-//! The claims and runtimes of a cluster at one moment, for a command that reads once.
+//! The claims and other objects of a cluster at one moment, for a command that reads once.
 
 use std::time::Duration;
 
@@ -9,77 +9,83 @@ use super::access::Modes;
 use super::fetch::Failure;
 use super::list::{PAGE, Pages};
 use super::mirror::MAX_PAGE_BYTES;
-use super::resource::{self, CLAIMS, NamedObject as _, Resource, RuntimeSpec};
-use super::runtimes;
+use super::objects;
+use super::resource::{ClaimResource, KeptObject, NamedObject as _, ObjectResource, Resource, ResourcePlace};
 use super::store::Cache;
 use super::wire::ListPage;
-use jobgate_core::judge::facts::{Claim, Fact, Facts, Runtime};
+use jobgate_core::judge::facts::{Claim, Fact, FactKind, Facts, FoundObject};
 use jobgate_core::judge::finding::Source;
-use jobgate_core::kinds::Kind;
 
-/// The access modes of all claims, and all runtimes, when they were listed.
+/// All claims and other objects that rules look up, as they were when they were listed.
 #[derive(Debug)]
 pub(crate) struct Inventory {
-    cache: Cache<Modes>,
-    complete: bool,
-    /// The runtimes by kind; those that could not be listed are missing.
-    runtimes: Vec<(Kind, Cache<RuntimeSpec>)>,
+    claims: ListedObjects<Modes>,
+    objects: Vec<(FactKind, ListedObjects<KeptObject>)>,
 }
 
+/// The objects of one kind.
+#[derive(Debug)]
+struct ListedObjects<T> {
+    cache: Cache<T>,
+    /// Whether all of them are there; otherwise others may exist.
+    is_complete: bool,
+}
+
+/// A failed list of a kind, in one namespace or in all (empty).
+pub(crate) type FailedList = (FactKind, String, Failure);
+
 impl Inventory {
-    /// Lists the claims and runtimes of some namespaces, or of all if none is given.
+    /// Lists the claims and other objects of some namespaces, or of all if none is given.
     ///
-    /// Objects of a list that fails are unknown; the failures are returned as well, with the kind of runtime
-    /// (`None` for claims) and the namespace (empty for all).
+    /// Objects of a list that fails are unknown; the failures are returned as well.
     pub(crate) async fn take(client: &Client, namespaces: &[String]) -> (Self, Vec<FailedList>) {
-        // It is used only once, so it never becomes stale.
-        let cache = Cache::new(Duration::MAX);
-        let mut failures = Vec::new();
-        let everywhere = [String::new()];
-        let namespaces = if namespaces.is_empty() { &everywhere[..] } else { namespaces };
-        for namespace in namespaces {
-            let path = match namespace.as_str() {
-                "" => CLAIMS.to_owned(),
-                namespace => format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"),
-            };
-            if let Err(failure) = list::<resource::ClaimResource>(client, &path, &cache, usize::MAX).await {
-                failures.push((None, namespace.clone(), failure));
-            }
+        let mut failed = Vec::new();
+        let claims = all::<ClaimResource>(client, FactKind::Claim, namespaces, usize::MAX, &mut failed).await;
+        let most = Settings::default().max_object_bytes;
+        let mut objects = Vec::new();
+        for kind in FactKind::all().filter(|kind| *kind != FactKind::Claim) {
+            objects.push((kind, all::<ObjectResource>(client, kind, namespaces, most, &mut failed).await));
         }
-        let complete = failures.is_empty();
-        cache.hear();
-        let mut runtimes = Vec::new();
-        for kind in Kind::runtimes() {
-            let cache = Cache::new(Duration::MAX);
-            for namespace in if kind.cluster_scoped { &everywhere[..] } else { namespaces } {
-                let path = match namespace.as_str() {
-                    "" => runtimes::all(kind),
-                    namespace => runtimes::of_namespace(kind, namespace),
-                };
-                let most = Settings::default().max_runtime_bytes;
-                match list::<resource::RuntimeResource>(client, &path, &cache, most).await {
-                    // A cluster need not serve the kind.
-                    Ok(()) | Err(Failure::NotFound | Failure::Foreign) => {}
-                    Err(failure) => failures.push((Some(kind), namespace.clone(), failure)),
-                }
-            }
-            runtimes.push((kind, cache));
-        }
-        (Self { cache, complete, runtimes }, failures)
+        (Self { claims, objects }, failed)
     }
 }
 
-/// A failed list: of claims (`None`) or of a kind of runtime, in one namespace or in all (empty).
-pub(crate) type FailedList = (Option<Kind>, String, Failure);
+/// Lists the objects of a kind, until their weight exceeds `most`.
+async fn all<R: Resource>(
+    client: &Client,
+    kind: FactKind,
+    namespaces: &[String],
+    most: usize,
+    failed: &mut Vec<FailedList>,
+) -> ListedObjects<R::Kept> {
+    let place = ResourcePlace { most, ..ResourcePlace::of_facts(kind, &Settings::default()) };
+    // It is used only once, so it never becomes stale.
+    let mut listed = ListedObjects { cache: Cache::new(Duration::MAX), is_complete: true };
+    let everywhere = [String::new()];
+    let is_everywhere = namespaces.is_empty() || place.api.cluster_scoped;
+    for namespace in if is_everywhere { &everywhere[..] } else { namespaces } {
+        match list::<R>(client, &place, namespace, &listed.cache).await {
+            Ok(is_complete) => listed.is_complete &= is_complete,
+            // Where the kind is not served, it has no objects.
+            Err(Failure::NotFound | Failure::Foreign) if place.api.is_optional => {}
+            Err(failure) => {
+                listed.is_complete = false;
+                failed.push((kind, namespace.clone(), failure));
+            }
+        }
+    }
+    listed
+}
 
-/// Lists the objects at a path into the cache, until its weight exceeds `most`.
+/// Lists the objects of a namespace, or of all if it is empty, into a cache. Returns whether all fit.
 async fn list<R: Resource>(
     client: &Client,
-    path: &str,
+    place: &ResourcePlace,
+    namespace: &str,
     cache: &Cache<R::Kept>,
-    most: usize,
-) -> Result<(), Failure> {
-    let mut pages = Pages::new(client, path, PAGE, MAX_PAGE_BYTES, Settings::default().list_timeout);
+) -> Result<bool, Failure> {
+    let path = place.api.list(namespace);
+    let mut pages = Pages::new(client, &path, PAGE, MAX_PAGE_BYTES, Settings::default().list_timeout);
     let mut restarts = 0;
     loop {
         let body = match pages.fetch().await {
@@ -92,12 +98,12 @@ async fn list<R: Resource>(
             body => body?,
         };
         let page: ListPage<'_, R::Object<'_>> = serde_json::from_slice(&body)?;
-        for object in page.items.iter().take_while(|_| cache.weight() <= most) {
+        for object in page.items.iter().take_while(|_| cache.weight() <= place.most) {
             let metadata = object.metadata();
-            cache.put(&metadata.namespace, &metadata.name, R::keep(object), 0);
+            cache.put(&metadata.namespace, &metadata.name, R::keep(place, object), 0);
         }
         if !pages.turn(&page.metadata.next) {
-            return Ok(());
+            return Ok(cache.weight() <= place.most);
         }
     }
 }
@@ -108,19 +114,21 @@ impl Facts for Inventory {
         if namespace.is_empty() {
             return Fact::Unknown;
         }
-        match self.cache.get(namespace, name) {
+        match self.claims.cache.get(namespace, name) {
             Some(modes) => modes.names().map_or(Fact::Unknown, |access_modes| {
                 Fact::Known(Claim { access_modes, source: Source::Cluster })
             }),
-            None if self.complete => Fact::Absent,
+            None if self.claims.is_complete => Fact::Absent,
             None => Fact::Unknown,
         }
     }
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        let Some((kind, cache)) = self.runtimes.iter().find(|(of, _)| of.name == kind) else {
-            return Fact::Unknown;
-        };
-        let namespace = if kind.cluster_scoped { "" } else { namespace };
-        cache.get(namespace, name).map_or(Fact::Unknown, |spec| runtimes::read(*kind, &spec))
+
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        let Some((_, listed)) = self.objects.iter().find(|(of, _)| *of == kind) else { return Fact::Unknown };
+        match listed.cache.get(kind.namespace(namespace), name) {
+            Some(kept) => objects::read(kind, &kept),
+            None if listed.is_complete => Fact::Absent,
+            None => Fact::Unknown,
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! The cluster's facts about the claims and the training runtimes that a workload names.
+//! The cluster's facts about the claims and the other objects that a workload names.
 //!
 //! ```text
 //!            hit, and the watch is open              found, absent, unknown
-//! review ──> cache ──────────────────────────────────────> ClaimFacts ──> engine
+//! review ──> cache ──────────────────────────────────────> FactTable ──> engine
 //!              ^ │                                             ^
 //!     list + watch └─miss, or to be confirmed──> live GET ─────┘
 //!                    one flight per claim, 32 at once, 16 for one review, 50 a second, a circuit breaker
@@ -13,10 +13,10 @@
 //! as it may have been created again. If anything fails, the answer is "unknown", in time: it never denies
 //! anything, and the author gets a warning.
 //!
-//! Runtimes are looked up in the same way before claims, as they decide which claims are used. A cluster may
-//! lack their kinds: then they are listed again after some minutes, with no other difference.
+//! Other objects, such as runtimes, are looked up in the same way before claims, as runtimes decide which claims are
+//! used. A cluster may lack their kinds: then they are listed again after some minutes, with no other difference.
 //!
-//! The third look-up is for the parent in the controlling owner reference of an object, if the account that
+//! The last look-up is for the parent in the controlling owner reference of an object, if the account that
 //! made the object is trusted with children (`judge::trust`). Only an API server's own
 //! answer counts: an operator makes a child right after its parent, when no watch knows the parent yet.
 //! Answers are kept by uid for seconds, so the thousand Jobs of a set cost one request, and a look-up of
@@ -37,11 +37,11 @@ mod inventory;
 pub(crate) mod list;
 mod live;
 mod mirror;
+mod objects;
 mod parents;
 pub mod publish;
 mod rate;
 mod resource;
-mod runtimes;
 mod snapshot;
 mod stats;
 mod store;
@@ -58,23 +58,22 @@ use tokio::time::{Instant, timeout};
 
 pub use self::client::{ClientError, Connection, client_in_cluster, connection, in_cluster, is_own};
 pub use self::excluded::excluded;
-pub use self::facts::ClaimFacts;
 pub use self::mirror::{LONG_ENOUGH, Pause, chance};
 pub use self::snapshot::{Snapshot, Wanted, snapshot};
 pub use self::stats::{Stats, Why};
 
 use self::access::Modes;
+use self::facts::ClaimFacts;
 use self::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
+use self::objects::ObjectLookup;
 use self::parents::ParentLookup;
 use self::resource::{Resource, ResourcePlace, Weigh};
-use self::runtimes::RuntimeLookup;
 use self::stats::Counts;
 use self::store::{Cache, Standing};
-use jobgate_core::judge::facts::{Claim, Fact, WantedClaim};
+use jobgate_core::judge::facts::{Claim, Fact, FactKind, FactTable, WantedClaim};
 use jobgate_core::judge::finding::Source;
-use jobgate_core::kinds::Kind;
 
-/// How claims and runtimes are looked up.
+/// How claims and other objects are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
     /// Keep all claims and runtimes of the cluster in memory by a watch, and ask the API server for those that are missing
@@ -111,7 +110,7 @@ pub struct Settings {
     pub budget: Duration,
     /// Maximum number of claims requested from the API server in one review, the most important first. Others
     /// that are not in the cache are unknown, and the author gets a warning. Answers from memory do not
-    /// count.
+    /// count. Of other objects, so many are looked up, wherever the answer comes from.
     pub requests_per_review: usize,
     /// Concurrent requests.
     pub parallel: usize,
@@ -161,8 +160,8 @@ pub struct Settings {
     pub startup_wait: Duration,
     /// With more claims than this, the cache is not used and each claim is read by itself.
     pub max_claims: usize,
-    /// With more bytes than this of runtimes of one kind, their cache is not used either.
-    pub max_runtime_bytes: usize,
+    /// With more bytes than this of other objects of one kind, their cache is not used either.
+    pub max_object_bytes: usize,
 }
 
 impl Default for Settings {
@@ -191,7 +190,7 @@ impl Default for Settings {
             relist_spread: Duration::from_secs(10),
             startup_wait: Duration::from_secs(10),
             max_claims: 200_000,
-            max_runtime_bytes: 16 << 20,
+            max_object_bytes: 16 << 20,
         }
     }
 }
@@ -205,8 +204,8 @@ struct ClaimsInner {
     counts: Arc<Counts>,
     live: Option<Live<resource::ClaimResource>>,
     cache: Option<Mirrored<Modes>>,
-    /// Each kind of runtime.
-    runtimes: Vec<RuntimeLookup>,
+    /// Each kind of other objects.
+    objects: Vec<ObjectLookup>,
     /// Each kind whose controller makes objects that are judged.
     parents: Vec<ParentLookup>,
     observer: OnceLock<Box<Observer>>,
@@ -256,7 +255,7 @@ impl Claims {
             counts: Arc::default(),
             live: None,
             cache: None,
-            runtimes: Vec::new(),
+            objects: Vec::new(),
             parents: Vec::new(),
             observer: OnceLock::new(),
         }))
@@ -276,7 +275,7 @@ impl Claims {
             return Self::off();
         }
         let counts = Arc::<Counts>::default();
-        let place = ResourcePlace::of_claims(&settings);
+        let place = ResourcePlace::of_facts(FactKind::Claim, &settings);
         let cache = (mode == Mode::Cache).then(|| {
             Mirrored::start::<resource::ClaimResource>(
                 client.clone(),
@@ -286,9 +285,7 @@ impl Claims {
             )
         });
         let gate = Arc::new(Mutex::new(Gate::new("claim", &settings)));
-        let runtimes = Kind::runtimes()
-            .map(|kind| RuntimeLookup::start(kind, mode, client.clone(), &settings, Arc::clone(&gate)))
-            .collect();
+        let objects = ObjectLookup::of_all_kinds(mode, &client, &settings, &gate);
         let parents = ParentLookup::of_all_kinds(&client, &settings);
         let live = Some(Live::new(client, settings.clone(), place, gate, Arc::clone(&counts)));
         Self(Arc::new(ClaimsInner {
@@ -296,7 +293,7 @@ impl Claims {
             counts,
             live,
             cache,
-            runtimes,
+            objects,
             parents,
             observer: OnceLock::new(),
         }))
@@ -311,7 +308,7 @@ impl Claims {
     /// Returns the facts about the claims, which are in the order of their importance. Each of them has an
     /// entry. Returns by the deadline, or after [`Settings::budget`] if that is sooner; the rest is unknown
     /// then.
-    pub async fn facts(&self, wanted: &[WantedClaim], deadline: Instant) -> ClaimFacts {
+    pub async fn facts(&self, wanted: &[WantedClaim], deadline: Instant) -> FactTable {
         let until = deadline.min(Instant::now() + self.0.settings.budget);
         let standing = self.0.cache.as_ref().map_or(Standing::Stale, |mirrored| mirrored.cache.standing());
         let mut facts = ClaimFacts::default();
@@ -347,8 +344,7 @@ impl Claims {
             }
             self.0.enter(&mut facts, claim, key, NOBODY, LookupResult::Unknown(Why::TooMany));
         }
-        facts.explain();
-        facts
+        facts.explained()
     }
 
     /// Returns whether the cache has been filled; true if there is none.

@@ -1,4 +1,4 @@
-//! Reads one claim or runtime from the API server, at most once at a time, no more often than needed, and with a short
+//! Reads one object from the API server, at most once at a time, no more often than needed, and with a short
 //! deadline.
 
 use std::collections::HashMap;
@@ -18,6 +18,7 @@ use super::fetch::{self, Failure};
 use super::rate::Rate;
 use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::{Counts, Why};
+use jobgate_core::kinds::ApiResource;
 
 /// The key of the object to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -240,9 +241,9 @@ impl<R: Resource> LiveInner<R> {
         };
         self.report(healthy, outcome.as_ref().err());
         if looked == LookupResult::Unknown(Why::Forbidden) && !self.forbidden.swap(true, Ordering::Relaxed) {
-            let ResourcePlace { name, resource, .. } = self.place;
+            let ResourcePlace { title, api: ApiResource { name: resource, .. }, .. } = self.place;
             tracing::warn!(
-                "no permission to read {name}: grant the service account `get` on `{resource}`, or run with `--claims off`; logged once"
+                "no permission to read {title}: grant the service account `get` on `{resource}`, or run with `--claims off`; logged once"
             );
         }
         looked
@@ -273,14 +274,14 @@ impl<R: Resource> LiveInner<R> {
     async fn fetch(&self, key: &LookupKey) -> Result<R::Kept, Failure> {
         let mut response = Err(Failure::Foreign);
         for path in self.place.paths(key) {
-            response = fetch::get_as(&self.client, path, R::ACCEPT).await;
+            response = fetch::get_as(&self.client, path, self.place.accept()).await;
             if !matches!(response, Err(Failure::Foreign)) {
                 break;
             }
         }
         let response = match response {
             // A cluster without the kind has no object of it, and answers in plain text.
-            Err(Failure::Foreign) if self.place.kind.is_some() => return Err(Failure::NotFound),
+            Err(Failure::Foreign) if self.place.api.is_optional => return Err(Failure::NotFound),
             response => response?,
         };
         let body = fetch::read(response, fetch::MAX_OBJECT_BYTES).await?;
@@ -293,7 +294,7 @@ impl<R: Resource> LiveInner<R> {
         if !key.uid.is_empty() && metadata.uid != key.uid {
             return Err(Failure::NotFound);
         }
-        Ok(R::keep(&object))
+        Ok(R::keep(&self.place, &object))
     }
 
     fn asked(&self) -> MutexGuard<'_, LiveLookups<R::Kept>> {

@@ -1,4 +1,4 @@
-//! Keeps a cache up to date: lists all claims, or runtimes, in pages, then watches, and starts again if either fails.
+//! Keeps a cache up to date: lists all objects of a kind in pages, then watches, and starts again if either fails.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use super::resource::{NamedObject as _, Resource, ResourcePlace};
 use super::stats::Counts;
 use super::store::Cache;
 use super::wire::{self, ListPage, Metadata, WireEvent};
+use jobgate_core::kinds::ApiResource;
 
 /// Maximum size of a page.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
@@ -83,7 +84,7 @@ impl<R: Resource> Mirror<R> {
         let began = Instant::now();
         let client = self.client.clone();
         let Settings { page_size, list_timeout, .. } = self.settings;
-        let list = self.place.list.clone();
+        let list = self.place.api.list("");
         let mut pages = Pages::new(&client, &list, page_size, MAX_PAGE_BYTES, list_timeout);
         loop {
             let body = pages.fetch().await?;
@@ -109,7 +110,7 @@ impl<R: Resource> Mirror<R> {
 
     fn put(&self, object: &R::Object<'_>) {
         let Metadata { namespace, name, .. } = object.metadata();
-        self.cache.put(namespace, name, R::keep(object), self.round);
+        self.cache.put(namespace, name, R::keep(&self.place, object), self.round);
     }
 
     fn is_full(&self) -> bool {
@@ -119,7 +120,7 @@ impl<R: Resource> Mirror<R> {
     /// Returns whether a failure means that the cluster does not serve the kind, which is optional, or
     /// forbids reading it.
     fn is_unserved(&self, failure: &Failure) -> bool {
-        self.place.kind.is_some()
+        self.place.api.is_optional
             && matches!(failure, Failure::NotFound | Failure::Foreign | Failure::Forbidden)
     }
 
@@ -148,7 +149,7 @@ impl<R: Resource> Mirror<R> {
             }
             Err(Failure::Expired) => {
                 // All watchers of the API server get this at the same time, and must not all list at once.
-                tracing::info!("the watch of {} is too old; listing again", self.place.name);
+                tracing::info!("the watch of {} is too old; listing again", self.place.title);
                 sleep(self.settings.relist_spread.mul_f64(chance())).await;
                 None
             }
@@ -176,7 +177,7 @@ impl<R: Resource> Mirror<R> {
         let from = fetch::escaped(version);
         let uri = format!(
             "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}",
-            self.place.list
+            self.place.api.list("")
         );
         let opened = timeout(self.settings.list_timeout, fetch::get(&self.client, uri))
             .await
@@ -245,7 +246,7 @@ impl<R: Resource> Mirror<R> {
     fn well(&mut self) {
         self.pause.reset();
         if std::mem::take(&mut self.failing) {
-            tracing::info!("the watch of {} works again", self.place.name);
+            tracing::info!("the watch of {} works again", self.place.title);
         }
     }
 
@@ -263,22 +264,22 @@ impl<R: Resource> Mirror<R> {
         if std::mem::replace(&mut self.failing, true) {
             return;
         }
-        let ResourcePlace { name, resource, .. } = self.place;
+        let ResourcePlace { title, api: ApiResource { name: resource, .. }, .. } = self.place;
         match failure {
             Failure::Forbidden => tracing::warn!(
-                "no permission to list or watch {name}: grant the service account `list` and `watch` on `{resource}`, or run with `--claims live`; logged once"
+                "no permission to list or watch {title}: grant the service account `list` and `watch` on `{resource}`, or run with `--claims live`; logged once"
             ),
             _ => tracing::warn!(
                 error = failure as &dyn std::error::Error,
-                "the watch of {name} failed; trying again"
+                "the watch of {title} failed; trying again"
             ),
         }
     }
 
     fn give_up(&self) {
         self.cache.give_up();
-        let ResourcePlace { name, most, .. } = self.place;
-        tracing::warn!(most, "there are too many {name} for the cache; reading each one instead");
+        let ResourcePlace { title, most, .. } = self.place;
+        tracing::warn!(most, "there are too many {title} for the cache; reading each one instead");
     }
 }
 

@@ -6,10 +6,10 @@ use kube::Client;
 use tokio::time::Instant;
 
 use super::live::{Gate, Live, LookupKey, LookupReason, LookupResult};
-use super::resource::{self, ResourcePlace};
+use super::resource::{KeptObject, ObjectResource, ResourcePlace};
 use super::stats::{Counts, Why};
-use super::{ClaimFacts, Claims, Settings, fetch};
-use jobgate_core::judge::facts::{Fact, WantedParent};
+use super::{Claims, Settings, fetch};
+use jobgate_core::judge::facts::{Fact, FactTable, WantedParent};
 use jobgate_core::kinds::Kind;
 
 /// Maximum length of a uid to look for, in bytes; those of an API server have 36.
@@ -20,7 +20,7 @@ const LONGEST_VERSION: usize = 32;
 /// The parents of one kind.
 pub(super) struct ParentLookup {
     kind: Kind,
-    live: Live<resource::ParentResource>,
+    live: Live<ObjectResource>,
 }
 
 impl ParentLookup {
@@ -39,7 +39,7 @@ impl ParentLookup {
         Kind::with_children().map(of).collect()
     }
 
-    async fn look(&self, wanted: &WantedParent, until: Instant) -> LookupResult<()> {
+    async fn look(&self, wanted: &WantedParent, until: Instant) -> LookupResult<KeptObject> {
         let WantedParent { version, namespace, name, uid, .. } = wanted;
         // No object has such a name, and it must not become part of a path.
         let exists =
@@ -61,22 +61,28 @@ impl ParentLookup {
 impl Claims {
     /// Returns whether the parent exists, with the same time limit as [`Claims::facts`]. Unknown without
     /// look-ups.
-    pub async fn parent(&self, wanted: &WantedParent, deadline: Instant) -> ClaimFacts {
+    pub async fn parent(&self, wanted: &WantedParent, deadline: Instant) -> FactTable {
         let until = self.until(deadline);
         let looked = match self.0.parents.iter().find(|parents| parents.kind.is_same(wanted.kind)) {
             Some(parents) => parents.look(wanted, until).await,
             None => LookupResult::Unknown(Why::Off),
         };
-        let mut facts = ClaimFacts::default();
+        let mut facts = FactTable::default();
         let fact = match looked {
-            LookupResult::Found(()) => Fact::Known(()),
+            LookupResult::Found(_) => Fact::Known(()),
             LookupResult::Absent => Fact::Absent,
             LookupResult::Unknown(why) => {
-                facts.note_parent(wanted, why);
+                facts.caveat = why.explain().map(|reason| {
+                    let WantedParent { kind, name, .. } = wanted;
+                    let kind = kind.title();
+                    format!(
+                        "jobgate trusts the maker of this object without a look at its {kind} {name} ({reason})"
+                    )
+                });
                 Fact::Unknown
             }
         };
-        facts.table.parents.insert(wanted.clone(), fact);
+        facts.parents.insert(wanted.clone(), fact);
         facts
     }
 }

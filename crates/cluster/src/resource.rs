@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::Settings;
 use super::access::Modes;
 use super::fetch;
 use super::live::LookupKey;
 use super::wire::{self, Metadata};
-use super::{Settings, runtimes};
-use jobgate_core::kinds::Kind;
+use jobgate_core::judge::facts::{FactDefinition, FactKind, Keeps};
+use jobgate_core::kinds::{ApiResource, Kind};
 
 /// A resource that is looked up.
 pub(super) trait Resource: Send + Sync + 'static {
@@ -18,10 +19,9 @@ pub(super) trait Resource: Send + Sync + 'static {
     type Object<'a>: Deserialize<'a> + NamedObject;
     /// The part of an object that is kept.
     type Kept: Weigh + Clone + PartialEq + Debug + Send + Sync + 'static;
-    /// The `Accept` header for a single object.
-    const ACCEPT: &'static str = fetch::JSON;
 
-    fn keep(object: &Self::Object<'_>) -> Self::Kept;
+    /// Returns the part of an object that is kept.
+    fn keep(place: &ResourcePlace, object: &Self::Object<'_>) -> Self::Kept;
 }
 
 /// An object with a name.
@@ -35,13 +35,7 @@ impl NamedObject for wire::WireClaim<'_> {
     }
 }
 
-impl NamedObject for wire::WireRuntime<'_> {
-    fn metadata(&self) -> &Metadata<'_> {
-        &self.metadata
-    }
-}
-
-impl NamedObject for wire::WireIdentity<'_> {
+impl NamedObject for wire::WireObject<'_> {
     fn metadata(&self) -> &Metadata<'_> {
         &self.metadata
     }
@@ -55,14 +49,11 @@ pub(super) trait Weigh {
 /// The location of the objects of one resource, and the limits on keeping them.
 #[derive(Clone, Debug)]
 pub(super) struct ResourcePlace {
-    /// The path of the list for all namespaces.
-    pub(super) list: String,
-    /// The kind, if it is one that a cluster may lack.
-    pub(super) kind: Option<Kind>,
-    /// The resource, as in a role.
-    pub(super) resource: &'static str,
+    pub(super) api: ApiResource,
     /// Their human-readable name.
-    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// The part of each that is kept.
+    pub(super) keeps: Keeps,
     /// Maximum weight of a cache.
     pub(super) most: usize,
     /// Maximum number of remembered answers about single objects.
@@ -71,55 +62,48 @@ pub(super) struct ResourcePlace {
     pub(super) parallel: usize,
 }
 
-/// The claims of all namespaces.
-pub(super) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
-
-/// Maximum number of remembered answers about claims, so that memory stays bounded.
-const MAX_CLAIM_ANSWERS: usize = 4096;
-/// The same for parents of one kind, each some hundred bytes.
-const MAX_PARENT_ANSWERS: usize = 4096;
-/// The same for runtimes, each of which may have [`MAX_RUNTIME_BYTES`].
-const MAX_RUNTIME_ANSWERS: usize = 64;
-/// Concurrent requests for runtimes: few, as each answer may be as large as an object can be.
-const PARALLEL_RUNTIMES: usize = 4;
-/// Maximum size of a runtime's spec that is kept; a larger one is unknown. Hand-written ones have a few
+/// Maximum number of remembered answers about objects of one kind, each some hundred bytes, so that memory stays
+/// bounded.
+const MAX_ANSWERS: usize = 4096;
+/// The same for those whose spec is kept, each of which may have [`MAX_SPEC_BYTES`].
+const MAX_SPEC_ANSWERS: usize = 64;
+/// Concurrent requests for these: few, as each answer may be as large as an object can be.
+const PARALLEL_SPECS: usize = 4;
+/// Maximum size of a spec that is kept; an object with a larger one is unknown. Hand-written runtimes have a few
 /// thousand bytes.
-const MAX_RUNTIME_BYTES: usize = 64 << 10;
+const MAX_SPEC_BYTES: usize = 64 << 10;
 
 impl ResourcePlace {
-    pub(super) fn of_claims(settings: &Settings) -> Self {
-        Self {
-            list: CLAIMS.to_owned(),
-            kind: None,
-            resource: "persistentvolumeclaims",
-            name: "claims",
-            most: settings.max_claims,
-            answers: MAX_CLAIM_ANSWERS,
-            parallel: settings.parallel,
-        }
+    /// Returns the place of the objects of a kind that rules look up.
+    pub(super) fn of_facts(kind: FactKind, settings: &Settings) -> Self {
+        let FactDefinition { resource, title, keeps, .. } = kind.definition();
+        Self::new(resource, title, keeps, settings)
     }
 
-    pub(super) fn of_runtimes(kind: Kind, settings: &Settings) -> Self {
-        Self {
-            list: runtimes::all(kind),
-            kind: Some(kind),
-            resource: kind.resource,
-            name: kind.resource,
-            most: settings.max_runtime_bytes,
-            answers: MAX_RUNTIME_ANSWERS,
-            parallel: PARALLEL_RUNTIMES,
-        }
-    }
-
+    /// Returns the place of the parents of a kind, of which only the existence matters.
     pub(super) fn of_parents(kind: Kind, settings: &Settings) -> Self {
-        Self {
-            list: runtimes::all(kind),
-            kind: Some(kind),
-            resource: kind.resource,
-            name: kind.resource,
-            most: 0,
-            answers: MAX_PARENT_ANSWERS,
-            parallel: settings.parallel,
+        // Where CronJobs are not served either, there is no parent.
+        let resource = ApiResource { is_optional: true, ..ApiResource::of_kind(kind) };
+        Self::new(resource, kind.resource, Keeps::Existence, settings)
+    }
+
+    fn new(api: ApiResource, title: &'static str, keeps: Keeps, settings: &Settings) -> Self {
+        let most = if keeps == Keeps::AccessModes { settings.max_claims } else { settings.max_object_bytes };
+        let (answers, parallel) = match keeps {
+            Keeps::Spec => (MAX_SPEC_ANSWERS, PARALLEL_SPECS),
+            Keeps::AccessModes | Keeps::Existence => (MAX_ANSWERS, settings.parallel),
+        };
+        Self { api, title, keeps, most, answers, parallel }
+    }
+
+    /// Returns the `Accept` header for a single object. A server that cannot send only the metadata sends the
+    /// whole object.
+    pub(super) fn accept(&self) -> &'static str {
+        match self.keeps {
+            Keeps::Existence => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+            Keeps::AccessModes | Keeps::Spec => fetch::JSON,
         }
     }
 
@@ -128,12 +112,9 @@ impl ResourcePlace {
     /// namespace is empty.
     pub(super) fn paths(&self, key: &LookupKey) -> Vec<String> {
         let LookupKey { namespace, name, version, .. } = key;
-        let Some(kind) = self.kind else {
-            return vec![format!("/api/v1/namespaces/{namespace}/{}/{name}", self.resource)];
-        };
-        let mut paths = vec![runtimes::path(kind, kind.version, namespace, name)];
-        if !version.is_empty() && version != kind.version {
-            paths.insert(0, runtimes::path(kind, version, namespace, name));
+        let mut paths = vec![self.api.object(self.api.version, namespace, name)];
+        if !version.is_empty() && version != self.api.version {
+            paths.insert(0, self.api.object(version, namespace, name));
         }
         paths
     }
@@ -147,7 +128,7 @@ impl Resource for ClaimResource {
     type Object<'a> = wire::WireClaim<'a>;
     type Kept = Modes;
 
-    fn keep(object: &wire::WireClaim<'_>) -> Modes {
+    fn keep(_place: &ResourcePlace, object: &wire::WireClaim<'_>) -> Modes {
         object.modes()
     }
 }
@@ -158,50 +139,41 @@ impl Weigh for Modes {
     }
 }
 
-/// Training runtimes; their spec is kept.
+/// Objects of other kinds.
 #[derive(Debug)]
-pub(super) enum RuntimeResource {}
+pub(super) enum ObjectResource {}
 
-/// The spec of a runtime as text, which takes a tenth of the memory of parsed values; `None` if it is too
-/// large.
+/// What is kept of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RuntimeSpec(pub(super) Option<Arc<str>>);
+pub(super) enum KeptObject {
+    /// That it exists.
+    Existence,
+    /// Its spec as text, which takes a tenth of the memory of parsed values.
+    Spec(Arc<str>),
+    /// Nothing, since its spec is too large.
+    Nothing,
+}
 
-impl Resource for RuntimeResource {
-    type Object<'a> = wire::WireRuntime<'a>;
-    type Kept = RuntimeSpec;
+impl Resource for ObjectResource {
+    type Object<'a> = wire::WireObject<'a>;
+    type Kept = KeptObject;
 
-    fn keep(object: &wire::WireRuntime<'_>) -> RuntimeSpec {
-        RuntimeSpec(
-            object.spec.map(|spec| spec.get()).filter(|spec| spec.len() <= MAX_RUNTIME_BYTES).map(Arc::from),
-        )
+    fn keep(place: &ResourcePlace, object: &wire::WireObject<'_>) -> KeptObject {
+        if place.keeps == Keeps::Existence {
+            return KeptObject::Existence;
+        }
+        let spec = object.spec.map(|spec| spec.get()).filter(|spec| spec.len() <= MAX_SPEC_BYTES);
+        spec.map_or(KeptObject::Nothing, |spec| KeptObject::Spec(spec.into()))
     }
 }
 
-impl Weigh for RuntimeSpec {
+impl Weigh for KeptObject {
     fn weight(&self) -> usize {
         /// Name, namespace, and the words of the entry.
         const REST: usize = 200;
-        REST + self.0.as_ref().map_or(0, |spec| spec.len())
-    }
-}
-
-/// Parents; only their existence is kept.
-#[derive(Debug)]
-pub(super) enum ParentResource {}
-
-impl Resource for ParentResource {
-    type Object<'a> = wire::WireIdentity<'a>;
-    type Kept = ();
-    /// Only the metadata. A server that does not support this sends the whole object.
-    const ACCEPT: &'static str =
-        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-
-    fn keep(_object: &wire::WireIdentity<'_>) {}
-}
-
-impl Weigh for () {
-    fn weight(&self) -> usize {
-        1
+        REST + match self {
+            Self::Spec(spec) => spec.len(),
+            Self::Existence | Self::Nothing => 0,
+        }
     }
 }

@@ -6,10 +6,8 @@ use futures::StreamExt as _;
 use kube::Client;
 
 use super::fetch::{self, Failure, MAX_OBJECT_BYTES};
-use super::runtimes;
-use jobgate_core::judge::facts::{Claim, Fact, FactTable, Runtime, WantedRuntime};
-use jobgate_core::judge::finding::Source;
-use jobgate_core::kinds::Kind;
+use jobgate_core::judge::facts::{FactTable, WantedObject};
+use jobgate_core::kinds::{ApiResource, Kind};
 use jobgate_core::text::value::Value;
 
 /// How long one answer may take.
@@ -20,31 +18,51 @@ const MAX_PARALLEL: usize = 8;
 /// One object to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// A claim, by namespace and name.
-    Claim(String, String),
+    /// A claim, or another object that rules look up.
+    Fact(WantedObject),
     /// A workload, by kind, namespace and name.
     Object(Kind, String, String),
-    /// A training runtime.
-    Runtime(WantedRuntime),
     /// A namespace, which must exist before anything is created in it.
     Namespace(String),
 }
 
+/// Where namespaces are.
+const NAMESPACES: ApiResource =
+    ApiResource { group: "", version: "v1", name: "namespaces", cluster_scoped: true, is_optional: false };
+
 impl Wanted {
-    /// Returns whether the kind is optional in a cluster.
-    fn is_of_custom_kind(&self) -> bool {
+    /// Returns where the object is, its namespace and its name.
+    fn place(&self) -> (ApiResource, &str, &str) {
         match self {
-            Self::Object(kind, ..) => !kind.is_built_in(),
-            Self::Runtime(_) => true,
-            Self::Claim(..) | Self::Namespace(_) => false,
+            Self::Fact(WantedObject { kind, namespace, name }) => {
+                (kind.definition().resource, namespace, name)
+            }
+            // An object without a namespace counts as new.
+            Self::Object(kind, namespace, name) => {
+                (ApiResource { cluster_scoped: false, ..ApiResource::of_kind(*kind) }, namespace, name)
+            }
+            Self::Namespace(name) => (NAMESPACES, "", name),
         }
+    }
+
+    /// Says what cannot be read.
+    fn words(&self) -> String {
+        let (title, namespace) = match self {
+            Self::Fact(WantedObject { kind, namespace, .. }) => (kind.definition().title, namespace),
+            Self::Object(kind, namespace, _) => (kind.resource, namespace),
+            Self::Namespace(namespace) => return format!("the namespace `{namespace}`"),
+        };
+        if self.place().0.cluster_scoped {
+            return title.to_owned();
+        }
+        format!("{title} in the namespace `{namespace}`")
     }
 }
 
 /// The objects that were found.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Claims and runtimes; those that could not be read are unknown.
+    /// Claims and other objects; those that could not be read are unknown.
     pub claims: FactTable,
     /// Workloads that exist.
     pub objects: Vec<Value>,
@@ -86,8 +104,7 @@ impl Snapshot {
     /// Adds a later snapshot.
     pub fn add(&mut self, later: Self) {
         let Self { claims, objects, absent_namespaces, problems, broken } = later;
-        self.claims.claims.extend(claims.claims);
-        self.claims.runtimes.extend(claims.runtimes);
+        self.claims.extend(claims);
         self.objects.extend(objects);
         self.absent_namespaces.extend(absent_namespaces);
         for problem in problems {
@@ -100,41 +117,14 @@ impl Snapshot {
 
     fn take(&mut self, wanted: Wanted, answer: Result<Value, Failure>) {
         match (wanted, answer) {
-            (Wanted::Claim(namespace, name), Ok(object)) => {
-                let claim = Claim::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
-                self.claims.claims.insert((namespace, name), claim);
-            }
-            (Wanted::Claim(namespace, name), Err(Failure::NotFound)) => {
-                _ = self.claims.claims.insert((namespace, name), Fact::Absent);
-            }
-            (Wanted::Runtime(wanted), Ok(object)) => {
-                let runtime =
-                    Runtime::from_object(&object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
-                self.claims.runtimes.insert(wanted, runtime);
-            }
-            (Wanted::Runtime(wanted), Err(Failure::NotFound)) => {
-                _ = self.claims.runtimes.insert(wanted, Fact::Absent);
-            }
+            (Wanted::Fact(wanted), Ok(object)) => self.claims.enter(wanted, Some(&object)),
+            (Wanted::Fact(wanted), Err(Failure::NotFound)) => self.claims.enter(wanted, None),
             (Wanted::Object(..), Ok(object)) => self.objects.push(object),
             (Wanted::Namespace(namespace), Err(Failure::NotFound)) => self.absent_namespaces.push(namespace),
             (Wanted::Object(..), Err(Failure::NotFound))
             | (Wanted::Namespace(_), Ok(_) | Err(Failure::Forbidden)) => {}
             (wanted, Err(failure)) => {
-                let what = match wanted {
-                    Wanted::Claim(namespace, _) => format!("claims in the namespace `{namespace}`"),
-                    Wanted::Object(kind, namespace, _) => {
-                        format!("{} in the namespace `{namespace}`", kind.resource)
-                    }
-                    Wanted::Runtime(wanted) => match Kind::of_runtime(&wanted.kind) {
-                        Some(kind) if kind.cluster_scoped => kind.resource.to_owned(),
-                        kind => format!(
-                            "{} in the namespace `{}`",
-                            kind.map_or("runtimes", |kind| kind.resource),
-                            wanted.namespace
-                        ),
-                    },
-                    Wanted::Namespace(namespace) => format!("the namespace `{namespace}`"),
-                };
+                let what = wanted.words();
                 let problem = format!("cannot read {what}: {}", super::chain(&failure));
                 if !self.problems.contains(&problem) {
                     self.problems.push(problem);
@@ -145,32 +135,15 @@ impl Snapshot {
 }
 
 async fn read(client: &Client, wanted: &Wanted) -> Result<Value, Failure> {
-    let (path, names) = match wanted {
-        Wanted::Claim(namespace, name) => {
-            (format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"), vec![namespace, name])
-        }
-        Wanted::Object(kind, namespace, name) => {
-            let adapter = kind;
-            let path = format!(
-                "/apis/{}/{}/namespaces/{namespace}/{}/{name}",
-                adapter.group, adapter.version, adapter.resource
-            );
-            (path, vec![namespace, name])
-        }
-        Wanted::Runtime(WantedRuntime { kind, namespace, name }) => {
-            let kind = Kind::of_runtime(kind).ok_or(Failure::NotFound)?;
-            let names = if kind.cluster_scoped { vec![name] } else { vec![namespace, name] };
-            (runtimes::path(kind, kind.version, namespace, name), names)
-        }
-        Wanted::Namespace(namespace) => (format!("/api/v1/namespaces/{namespace}"), vec![namespace]),
-    };
+    let (resource, namespace, name) = wanted.place();
     // An invalid name exists in no cluster, and must not become part of a path.
-    if !names.into_iter().all(|name| fetch::is_name(name)) {
+    if !(resource.cluster_scoped || fetch::is_name(namespace)) || !fetch::is_name(name) {
         return Err(Failure::NotFound);
     }
+    let path = resource.object(resource.version, namespace, name);
     let response = match fetch::get(client, path).await {
         // A cluster without the kind has no object of it, and answers in plain text.
-        Err(Failure::Foreign | Failure::Garbage(_)) if wanted.is_of_custom_kind() => {
+        Err(Failure::Foreign | Failure::Garbage(_)) if resource.is_optional => {
             return Err(Failure::NotFound);
         }
         response => response?,
@@ -187,6 +160,7 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
+    use jobgate_core::judge::facts::{Claim, Fact, FactKind};
     use jobgate_core::text::value::json;
 
     /// Asks a fake API server, which answers a path with a status and a text, or not at all.
@@ -225,7 +199,7 @@ mod tests {
     }
 
     fn claim(name: &str) -> Wanted {
-        Wanted::Claim("team-a".to_owned(), name.to_owned())
+        Wanted::Fact(WantedObject::new(FactKind::Claim, "team-a", name))
     }
 
     fn object(kind: Kind, name: &str) -> Wanted {
@@ -281,10 +255,9 @@ mod tests {
 
     #[test]
     fn runtimes_are_read_from_where_their_kind_is() {
-        let wanted = |kind: &str, name: &str| WantedRuntime {
-            kind: kind.to_owned(),
-            namespace: "team-a".to_owned(),
-            name: name.to_owned(),
+        let wanted = |kind: &str, name: &str| {
+            let kind = Kind::of_runtime(kind).expect("a kind of runtime");
+            WantedObject::new(FactKind::Runtime(kind), "team-a", name)
         };
         let answer = |path: &str| match path.strip_prefix("/apis/trainer.kubeflow.org/v1alpha1/") {
             Some("clustertrainingruntimes/torch") => {
@@ -299,17 +272,16 @@ mod tests {
             wanted("ClusterTrainingRuntime", "torch"),
             wanted("TrainingRuntime", "torch"),
             wanted("TrainingRuntime", "hidden"),
-            wanted("Secret", "torch"),
             wanted("TrainingRuntime", "../secrets/x"),
         ];
-        let (found, asked) = ask(answer, all.iter().cloned().map(Wanted::Runtime).collect());
+        let (found, asked) = ask(answer, all.iter().cloned().map(Wanted::Fact).collect());
         let known: Vec<bool> = all
             .iter()
-            .map(|wanted| matches!(found.claims.runtimes.get(wanted), Some(Fact::Known(_))))
+            .map(|wanted| matches!(found.claims.objects.get(wanted), Some(Fact::Known(_))))
             .collect();
-        assert_eq!((known, asked.len()), (vec![true, false, false, false, false], 3));
-        assert_eq!(found.claims.runtimes.get(&all[1]), Some(&Fact::Absent));
-        assert_eq!(found.claims.runtimes.get(&all[2]), None);
+        assert_eq!((known, asked.len()), (vec![true, false, false, false], 3));
+        assert_eq!(found.claims.objects.get(&all[1]), Some(&Fact::Absent));
+        assert_eq!(found.claims.objects.get(&all[2]), None);
         assert_eq!(
             found.problems,
             ["cannot read trainingruntimes in the namespace `team-a`: the API server forbids it"]
@@ -361,7 +333,7 @@ mod tests {
     #[test]
     fn what_is_no_name_reaches_no_path() {
         let wanted = vec![
-            Wanted::Claim("../kube-system".to_owned(), "a".to_owned()),
+            Wanted::Fact(WantedObject::new(FactKind::Claim, "../kube-system", "a")),
             claim("a/../b"),
             claim("a?watch=true"),
             object(Kind::JOB, "$NAME"),

@@ -1,4 +1,4 @@
-//! The cache: every claim or runtime of the cluster in a few bytes, whether the watch is open, and the time of the last
+//! The cache: every object of a kind in a few bytes, whether the watch is open, and the time of the last
 //! contact with the API server.
 
 use std::collections::HashMap;
@@ -288,9 +288,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn entries_weigh_what_is_there() {
-        use super::super::resource::RuntimeSpec;
-        let cache = Cache::<RuntimeSpec>::new(STALE);
-        let spec = |length: usize| RuntimeSpec(Some("x".repeat(length).into()));
+        use super::super::resource::KeptObject;
+        let cache = Cache::<KeptObject>::new(STALE);
+        let spec = |length: usize| KeptObject::Spec("x".repeat(length).into());
         cache.put("", "a", spec(1000), 1);
         cache.put("", "b", spec(10), 1);
         let both = cache.weight();

@@ -1,5 +1,5 @@
-//! Answers of the API server, deserialized without copying more than is kept: a claim or a runtime, a page of
-//! them, an event of a watch, a status.
+//! Answers of the API server, deserialized without copying more than is kept: a claim or another object, a page
+//! of them, an event of a watch, a status.
 
 use std::borrow::Cow;
 
@@ -61,20 +61,13 @@ impl WireClaim<'_> {
     }
 }
 
-/// The relevant fields of a training runtime.
+/// The relevant fields of an object of another kind.
 #[derive(Debug, Deserialize)]
-pub(super) struct WireRuntime<'a> {
+pub(super) struct WireObject<'a> {
     #[serde(borrow)]
     pub(super) metadata: Metadata<'a>,
     #[serde(default, borrow)]
     pub(super) spec: Option<&'a RawValue>,
-}
-
-/// An object of which only the identity is relevant.
-#[derive(Debug, Deserialize)]
-pub(super) struct WireIdentity<'a> {
-    #[serde(borrow)]
-    pub(super) metadata: Metadata<'a>,
 }
 
 /// One page of a list.

@@ -16,6 +16,7 @@ mod others;
 mod pod;
 mod pods;
 pub mod registration;
+mod resource;
 mod variables;
 mod workload;
 
@@ -41,6 +42,7 @@ pub use others::{
 };
 pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
 pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at};
+pub use resource::ApiResource;
 pub use workload::{Bare, Run, Workload};
 
 macro_rules! kinds {

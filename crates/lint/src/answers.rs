@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 use jobgate_core::admission::dry_run::{self, Prediction, Question};
-use jobgate_core::judge::facts::{Claim, Fact, FactTable, Facts, Runtime, Volume};
+use jobgate_core::judge::facts::{Claim, Fact, FactKind, FactTable, Facts, FoundObject, Volume};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::judge::policy::Policy;
 use jobgate_core::text::value::Value;
@@ -30,7 +30,7 @@ impl DryRun<'_> {
     }
 }
 
-/// Facts from the cluster, or else from the files: a missing claim may be created with the workload.
+/// Facts from the cluster, or else from the files: a missing object may be created with the workload.
 pub struct Layered<'a> {
     /// Facts from the cluster.
     pub cluster: Option<&'a FactTable>,
@@ -41,11 +41,7 @@ pub struct Layered<'a> {
 impl Facts for Layered<'_> {
     fn claim(&self, namespace: &str, name: &str) -> Fact<Claim> {
         let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.claim(namespace, name));
-        match (there, self.files.claim(namespace, name)) {
-            (Fact::Known(claim), _) => Fact::Known(claim),
-            (there, Fact::Unknown) => there,
-            (_, file) => file,
-        }
+        layered(there, self.files.claim(namespace, name))
     }
 
     fn volume(&self, namespace: &str, name: &str) -> Volume {
@@ -56,15 +52,21 @@ impl Facts for Layered<'_> {
         }
     }
 
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.runtime(kind, namespace, name));
-        match (there, self.files.runtime(kind, namespace, name)) {
-            (Fact::Known(runtime), _) => Fact::Known(runtime),
-            (there, Fact::Unknown) => there,
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        let there = self.cluster.map_or(Fact::Unknown, |cluster| cluster.object(kind, namespace, name));
+        match (there, self.files.object(kind, namespace, name)) {
             // A cluster that was queried need not have what a release ships.
-            (Fact::Absent, Fact::Known(Runtime { source: Source::Release(_), .. })) => Fact::Absent,
-            (_, file) => file,
+            (Fact::Absent, Fact::Known(FoundObject { source: Source::Release(_), .. })) => Fact::Absent,
+            (there, file) => layered(there, file),
         }
+    }
+}
+
+fn layered<T>(there: Fact<T>, file: Fact<T>) -> Fact<T> {
+    match (there, file) {
+        (Fact::Known(fact), _) => Fact::Known(fact),
+        (there, Fact::Unknown) => there,
+        (_, file) => file,
     }
 }
 
@@ -124,7 +126,11 @@ impl Facts for Worst<'_> {
         self.known.volume(namespace, name)
     }
 
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        self.known.object(kind, namespace, name)
+    }
+
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<FoundObject> {
         let found = self.known.runtime(kind, namespace, name);
         if !matches!(found, Fact::Known(_)) {
             *self.unknown_runtime.borrow_mut() = Some(name.to_owned());

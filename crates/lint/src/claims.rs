@@ -1,6 +1,6 @@
-//! Claims in the linted files and the `--facts` files, and how workloads refer to them.
+//! Claims and other objects in the linted files and the `--facts` files, and how workloads refer to them.
 //!
-//! A claim that is not in the files may still exist.
+//! What is not in the files may still exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
@@ -11,7 +11,9 @@ use memchr::memmem::Finder;
 use crate::input::Input;
 use crate::near::{Near, Said};
 use crate::objects::{Object, each};
-use jobgate_core::judge::facts::{Claim, Fact, Facts, Runtime, Volume, VolumeName};
+use jobgate_core::judge::facts::{
+    Claim, Fact, FactDefinition, FactKind, Facts, FoundObject, Volume, VolumeName,
+};
 use jobgate_core::judge::finding::Source;
 use jobgate_core::judge::runtimes::shipped;
 use jobgate_core::text::lines::Lines;
@@ -19,18 +21,18 @@ use jobgate_core::text::value::Value;
 use jobgate_core::text::yaml::{self, Document, Limits};
 use jobgate_report::Location;
 
-/// Claims, by name and by file.
+/// Claims and other objects, by name and by file.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     by_name: BTreeMap<String, Near<ClaimEntry>>,
     by_file: BTreeMap<Arc<str>, InFile>,
     /// `PersistentVolume`s by name.
     volumes: BTreeMap<String, Near<Volume>>,
-    /// Training runtimes by kind and name.
-    runtimes: BTreeMap<(String, String), Near<Runtime>>,
+    /// Other objects that rules look up, by kind and name.
+    objects: BTreeMap<(FactKind, String), Near<FoundObject>>,
 }
 
-/// The claims of one file.
+/// The claims and other objects of one file.
 #[derive(Clone, Debug)]
 struct InFile {
     input: Arc<Input>,
@@ -41,38 +43,38 @@ struct InFile {
 /// One claim of a file.
 #[derive(Clone, Debug)]
 struct ClaimEntry {
-    /// Empty where the manifest leaves it to `kubectl -n`.
-    namespace: String,
     claim: Claim,
     /// The `PersistentVolume` that it names.
     volume: Option<VolumeName>,
     location: Location,
 }
 
-/// A claim, a volume or a runtime that was read from a file.
+/// A claim, a volume or another object that was read from a file.
 #[derive(Clone, Debug)]
-pub struct Read(ClaimsObject);
-
-#[derive(Clone, Debug)]
-enum ClaimsObject {
-    Claim(String, ClaimEntry, Arc<Input>),
-    Volume(String, Volume, Location, Arc<Input>),
-    Runtime {
-        key: (String, String),
-        namespace: String,
-        runtime: Runtime,
-        location: Location,
-        input: Arc<Input>,
-    },
+pub struct Read {
+    name: String,
+    namespace: String,
+    object: ReadObject,
+    location: Location,
+    input: Arc<Input>,
 }
 
-/// The kind of a claim.
-pub const CLAIM: &str = "PersistentVolumeClaim";
+#[derive(Clone, Debug)]
+enum ReadObject {
+    Claim(Claim, Option<VolumeName>),
+    Volume(Volume),
+    Other(FactKind, FoundObject),
+}
 
-/// Finders for the words in the names of the kinds `PersistentVolume`, `PersistentVolumeClaim`, `TrainingRuntime` and
-/// `ClusterTrainingRuntime`.
-pub static KINDS: LazyLock<[Finder<'static>; 2]> =
-    LazyLock::new(|| ["PersistentVolume", "TrainingRuntime"].map(Finder::new));
+/// The kind of the volume that a claim names.
+const VOLUME: &str = "PersistentVolume";
+
+/// Finders for the names of the kinds of these objects. A name that has another one in it needs none.
+pub static KINDS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
+    let names: Vec<&str> = FactKind::all().map(|kind| kind.definition().name).chain([VOLUME]).collect();
+    let is_whole = |name: &&&str| !names.iter().any(|other| other != *name && name.contains(other));
+    names.iter().filter(is_whole).map(|name| Finder::new(*name)).collect()
+});
 
 /// Tells whether a text may contain one of these kinds.
 fn is_mentioned(text: &[u8]) -> bool {
@@ -82,22 +84,18 @@ fn is_mentioned(text: &[u8]) -> bool {
 impl Claims {
     /// Adds what was read from files.
     pub fn extend(&mut self, entries: impl IntoIterator<Item = Read>) {
-        for read in entries {
-            let (location, input) = match read.0 {
-                ClaimsObject::Claim(name, entry, input) => {
-                    let location = entry.location.clone();
-                    self.by_name.entry(name).or_default().push(&input.path, &entry.namespace.clone(), entry);
-                    (location, input)
+        for Read { name, namespace, object, location, input } in entries {
+            let path = &input.path;
+            match object {
+                ReadObject::Claim(claim, volume) => {
+                    let entry = ClaimEntry { claim, volume, location: location.clone() };
+                    self.by_name.entry(name).or_default().push(path, &namespace, entry);
                 }
-                ClaimsObject::Volume(name, volume, location, input) => {
-                    self.volumes.entry(name).or_default().push(&input.path, "", volume);
-                    (location, input)
+                ReadObject::Volume(volume) => self.volumes.entry(name).or_default().push(path, "", volume),
+                ReadObject::Other(kind, found) => {
+                    self.objects.entry((kind, name)).or_default().push(path, &namespace, found);
                 }
-                ClaimsObject::Runtime { key, namespace, runtime, location, input } => {
-                    self.runtimes.entry(key).or_default().push(&input.path, &namespace, runtime);
-                    (location, input)
-                }
-            };
+            }
             let file = self
                 .by_file
                 .entry(Arc::clone(&input.path))
@@ -113,19 +111,14 @@ impl Claims {
 
     /// Returns the files with a referenced object: the nearest, or else all with that name.
     pub fn files_of(&self, kind: &str, namespace: &str, name: &str, from: &Arc<str>) -> Vec<&Input> {
-        let files: BTreeSet<&Arc<str>> = if kind == CLAIM {
-            let Some(entries) = self.by_name.get(name) else { return Vec::new() };
-            let near = entries.nearest(from, namespace);
-            let found = if near.is_empty() { entries.of(namespace) } else { near };
+        let Some(kind) = FactKind::named(kind) else { return Vec::new() };
+        let files: BTreeSet<&Arc<str>> = if kind == FactKind::Claim {
+            let found = self.by_name.get(name).map_or_else(Vec::new, |near| near.found(from, namespace));
             found.into_iter().map(|entry| &entry.location.file).collect()
         } else {
-            let Some(entries) = self.runtimes.get(&(kind.to_owned(), name.to_owned())) else {
-                return Vec::new();
-            };
-            let namespace = namespace_of(kind, namespace);
-            let near = entries.nearest(from, namespace);
-            let found = if near.is_empty() { entries.of(namespace) } else { near };
-            let path = |runtime: &'_ Runtime| match &runtime.source {
+            let namespace = kind.namespace(namespace);
+            let found = self.objects(kind, name).map_or_else(Vec::new, |near| near.found(from, namespace));
+            let path = |found: &'_ FoundObject| match &found.source {
                 Source::File { path, .. } => self.by_file.get_key_value(path).map(|(path, _)| path),
                 Source::Cluster | Source::Release(_) => None,
             };
@@ -144,6 +137,15 @@ impl Claims {
         self.volumes.get(name).map_or_else(Vec::new, |volumes| volumes.of(""))
     }
 
+    /// Returns the objects that a name may mean, if any has it.
+    fn objects(&self, kind: FactKind, name: &str) -> Option<&Near<FoundObject>> {
+        // Most files have none.
+        if self.objects.is_empty() {
+            return None;
+        }
+        self.objects.get(&(kind, name.to_owned()))
+    }
+
     /// Returns the claims of a name in a namespace or without one. The namespace of an object without one is
     /// unknown.
     fn stated(&self, namespace: &str, name: &str) -> Vec<&ClaimEntry> {
@@ -157,7 +159,7 @@ impl Said for ClaimEntry {
     }
 }
 
-impl Said for Runtime {
+impl Said for FoundObject {
     fn agrees(&self, other: &Self) -> [bool; 2] {
         [self.object.get("spec") == other.object.get("spec"); 2]
     }
@@ -169,7 +171,7 @@ impl Said for Volume {
     }
 }
 
-/// Finds the claims, volumes and runtimes of a text. Documents that cannot be read are left to the linter.
+/// Finds the claims, volumes and other objects of a text. Documents that cannot be read are left to the linter.
 #[must_use]
 pub fn in_text(input: &Input, source: &[u8], limits: &Limits) -> Vec<Read> {
     if !is_mentioned(source) {
@@ -182,7 +184,7 @@ pub fn in_text(input: &Input, source: &[u8], limits: &Limits) -> Vec<Read> {
     documents.flat_map(|document| entries(&input, &lines, &document)).collect()
 }
 
-/// Returns the claims, volumes and runtimes of a document.
+/// Returns the claims, volumes and other objects of a document.
 #[must_use]
 pub fn entries(input: &Arc<Input>, lines: &Lines<'_>, document: &Document) -> Vec<Read> {
     let mut found = Vec::new();
@@ -197,50 +199,31 @@ fn entry(input: &Arc<Input>, lines: &Lines<'_>, document: &Document, object: &Ob
     let text = |pointer: &str| object.value.pointer(pointer).and_then(Value::as_str);
     let name = text("/metadata/name")?.to_owned();
     let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
-    let (kind, version) = (text("/kind")?, text("/apiVersion")?);
-    if kind.ends_with("TrainingRuntime") {
-        let span = document.locate(&(&object.at / "kind")).map(|span| span.value)?;
-        let location = Location::at(&input.path, span.clone(), lines);
-        let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
-        let runtime = Runtime::from_object(&object.value, source)?;
-        let key = (kind.to_owned(), name);
-        return Some(Read(ClaimsObject::Runtime {
-            key,
-            namespace,
-            runtime,
-            location,
-            input: Arc::clone(input),
-        }));
-    }
-    if !matches!((kind, version), ("PersistentVolume" | "PersistentVolumeClaim", "v1")) {
-        return None;
-    }
-    let spec = &object.at / "spec";
-    let found = match kind {
-        "PersistentVolume" => {
-            document.locate(&(&spec / "hostPath")).map(|span| span.key.unwrap_or(span.value))
+    let (kind, is_core) = (text("/kind")?, text("/apiVersion")? == "v1");
+    let fact = FactKind::from_object(&object.value);
+    let at = match fact {
+        Some(FactKind::Claim) if is_core => {
+            document.locate(&(&object.at / "spec" / "accessModes")).map(|span| span.value)
         }
-        _ => document.locate(&(&spec / "accessModes")).map(|span| span.value),
+        Some(FactKind::Claim) => return None,
+        Some(_) => Some(document.locate(&(&object.at / "kind")).map(|span| span.value)?),
+        None if kind == VOLUME && is_core => {
+            document.locate(&(&object.at / "spec" / "hostPath")).map(|span| span.key.unwrap_or(span.value))
+        }
+        None => return None,
     };
     let span =
-        found.or_else(|| Some(document.locate(&object.at)?.value)).unwrap_or_else(|| document.span.clone());
+        at.or_else(|| Some(document.locate(&object.at)?.value)).unwrap_or_else(|| document.span.clone());
     let location = Location::at(&input.path, span.clone(), lines);
     let source = Source::File { path: Arc::clone(&input.path), span, namespace: namespace.clone() };
-    if kind == "PersistentVolume" {
-        return Some(Read(ClaimsObject::Volume(
-            name,
-            Volume::from_object(&object.value, source)?,
-            location,
-            Arc::clone(input),
-        )));
-    }
-    let claim = Claim::from_object(&object.value, source)?;
-    let volume = VolumeName::of_claim(&object.value);
-    Some(Read(ClaimsObject::Claim(
-        name,
-        ClaimEntry { namespace, claim, volume, location },
-        Arc::clone(input),
-    )))
+    let object = match fact {
+        Some(FactKind::Claim) => {
+            ReadObject::Claim(Claim::from_object(&object.value, source)?, VolumeName::of_claim(&object.value))
+        }
+        Some(kind) => ReadObject::Other(kind, FoundObject::from_object(&object.value, source)?),
+        None => ReadObject::Volume(Volume::from_object(&object.value, source)?),
+    };
+    Some(Read { name, namespace, object, location, input: Arc::clone(input) })
 }
 
 /// Looks claims up without a file that refers to them, as for a review.
@@ -253,23 +236,14 @@ impl Facts for Claims {
         volume(self.stated(namespace, name), |name| self.volumes(name))
     }
 
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        let key = (kind.to_owned(), name.to_owned());
-        let found = self.runtimes.get(&key);
-        one_of(found.map_or_else(Vec::new, |entries| entries.stated(namespace_of(kind, namespace))))
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        let stated = |entries: &'_ Near<FoundObject>| one_of(entries.stated(kind.namespace(namespace)));
+        self.objects(kind, name).map_or(Fact::Unknown, stated)
     }
 }
 
-/// Returns the namespace of a runtime: a `ClusterTrainingRuntime` has none.
-fn namespace_of<'n>(kind: &str, namespace: &'n str) -> &'n str {
-    if kind == CLUSTER_RUNTIME { "" } else { namespace }
-}
-
-/// The kind of runtime that has no namespace.
-const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
-
-/// Returns the runtime that all candidates agree on; unknown if they differ.
-fn one_of(candidates: Vec<&Runtime>) -> Fact<Runtime> {
+/// Returns the object that all candidates agree on; unknown if they differ.
+fn one_of(candidates: Vec<&FoundObject>) -> Fact<FoundObject> {
     match candidates.as_slice() {
         [first, rest @ ..] if rest.iter().all(|other| other.agrees(first)[0]) => {
             Fact::Known((*first).clone())
@@ -278,7 +252,7 @@ fn one_of(candidates: Vec<&Runtime>) -> Fact<Runtime> {
     }
 }
 
-/// The claims visible to one file.
+/// The claims and other objects visible to one file.
 #[derive(Debug)]
 pub struct Scope<'a> {
     /// The file.
@@ -312,27 +286,22 @@ impl Facts for Scope<'_> {
         volume(claims, |name| self.volumes(name))
     }
 
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        let own = || self.own.map_or(Fact::Unknown, |own| own.runtime(kind, namespace, name));
-        let stated = match self.facts.runtime(kind, namespace, name) {
-            Fact::Unknown => own(),
-            known => known,
-        };
-        match stated {
-            Fact::Unknown => {
-                let key = (kind.to_owned(), name.to_owned());
-                let near = |entries: &'_ Near<Runtime>| {
-                    let near = entries.nearest(&self.file.path, namespace_of(kind, namespace));
-                    // A cluster has only one of that name, wherever its file is.
-                    let is_of_cluster = near.is_empty() && kind == CLUSTER_RUNTIME;
-                    one_of(if is_of_cluster { entries.of("") } else { near })
-                };
-                let found = self.linted.runtimes.get(&key).map(near);
-                // Files with one of that name are better evidence about the cluster than a release.
-                found.or_else(|| shipped::runtime(kind, name)).unwrap_or(Fact::Unknown)
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        for stated in [Some(self.facts), self.own].into_iter().flatten() {
+            if let Fact::Known(found) = stated.object(kind, namespace, name) {
+                return Fact::Known(found);
             }
-            known => known,
         }
+        let FactDefinition { name: kind_name, resource, .. } = kind.definition();
+        let near = |entries: &'_ Near<FoundObject>| {
+            let near = entries.nearest(&self.file.path, kind.namespace(namespace));
+            // A cluster has only one of that name, wherever its file is.
+            let is_of_cluster = near.is_empty() && resource.cluster_scoped;
+            one_of(if is_of_cluster { entries.of("") } else { near })
+        };
+        let found = self.linted.objects(kind, name).map(near);
+        // Files with one of that name are better evidence about the cluster than a release.
+        found.or_else(|| shipped::runtime(kind_name, name)).unwrap_or(Fact::Unknown)
     }
 }
 
@@ -399,5 +368,19 @@ fn agreed(entries: &[&ClaimEntry]) -> Fact<Claim> {
             Fact::Known(first.claim.clone())
         }
         _ => Fact::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_found_by_its_name() {
+        for kind in FactKind::all().map(|kind| kind.definition().name).chain([VOLUME]) {
+            assert!(is_mentioned(format!("kind: {kind}\n").as_bytes()), "{kind}");
+        }
+        assert!(!is_mentioned(b"kind: Job\n"));
+        assert!(KINDS.len() < FactKind::all().count() + 1, "one word may be in several names");
     }
 }

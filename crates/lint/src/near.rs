@@ -98,6 +98,12 @@ impl<T: Said> Near<T> {
         self.get(found.collect())
     }
 
+    /// Returns the objects nearest to a file, or else all in a namespace or without one.
+    pub(crate) fn found(&self, file: &Arc<str>, namespace: &str) -> Vec<&T> {
+        let near = self.nearest(file, namespace);
+        if near.is_empty() { self.of(namespace) } else { near }
+    }
+
     fn in_place(&self, place: &NearPlace, namespace: &str) -> Few {
         let Some(namespaces) = self.places.get(place) else { return Few::new() };
         if namespace.is_empty() {

@@ -1,5 +1,5 @@
 //! The application of `jobgate serve`: judges reviews under the current policy, with facts about their
-//! parents, claims and runtimes.
+//! parents, claims and other objects.
 //!
 //! `admission` answers, `cluster` looks claims up, `server` handles time; this joins them.
 
@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use jiff::civil::Date;
 
 use crate::server::{Application, Call, Metrics};
-use jobgate_cluster::{ClaimFacts, Claims};
+use jobgate_cluster::Claims;
 use jobgate_core::admission::{self, Answer, Endpoint, Estimate, Fault, Review};
 use jobgate_core::judge::facts::{Fact, FactTable, Facts as _};
 use jobgate_core::judge::policy::Policy;
@@ -65,7 +65,7 @@ impl Application for Webhook {
             );
         };
         let until = self.claims.until(call.deadline.into());
-        let mut made = ClaimFacts::default();
+        let mut made = FactTable::default();
         if let Some(wanted) = review.parent(&policy) {
             made = self.claims.parent(&wanted, until).await;
             let (result, is_judged) = match made.parent(&wanted) {
@@ -79,22 +79,22 @@ impl Application for Webhook {
                     .counted(admission::judge(endpoint, &policy, &made, review, today), authenticated);
             }
         }
-        let runtimes = if review.runtimes.is_empty() {
+        let objects = if review.objects.is_empty() {
             None
         } else {
-            let runtimes = self.claims.runtimes(&review.runtimes, until).await;
-            review.know(&runtimes);
-            Some(runtimes)
+            let objects = self.claims.objects(&review.objects, until).await;
+            review.know(&objects);
+            Some(objects)
         };
         let mut facts = if review.claims.is_empty() {
-            ClaimFacts::default()
+            FactTable::default()
         } else {
             self.claims.facts(&review.claims, until).await
         };
-        if let Some(runtimes) = runtimes {
-            facts.know(runtimes);
+        if let Some(objects) = objects {
+            facts.extend(objects);
         }
-        facts.know(made);
+        facts.extend(made);
         self.counted(admission::judge(endpoint, &policy, &facts, review, today), authenticated)
     }
 

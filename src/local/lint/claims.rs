@@ -82,7 +82,7 @@ pub(super) fn in_inputs(inputs: &[Input], alone: Option<&Loaded>, options: &Opti
 pub(super) fn in_input(input: &Input, alone: Option<&Loaded>, options: &Options<'_>) -> Vec<Read> {
     let mentions = match alone {
         Some(_) => true,
-        None => source::mentions(input, &*claims::KINDS, options.max_file_size),
+        None => source::mentions(input, &claims::KINDS, options.max_file_size),
     };
     if !mentions {
         return Vec::new();

@@ -10,7 +10,7 @@ use jobgate_lint::{Input, Layered};
 
 use super::options::Options;
 use super::{claims, source};
-use crate::judge::facts::{FactTable, WantedRuntime};
+use crate::judge::facts::{FactKind, FactTable, WantedObject};
 use crate::judge::joined::Joined;
 use crate::kinds::Workload;
 use crate::text::value::Value;
@@ -21,10 +21,8 @@ use crate::text::yaml;
 pub(crate) struct Mentioned {
     /// The workloads.
     pub(crate) objects: BTreeSet<ObjectKey>,
-    /// The claims that they use, by namespace and name.
-    pub(crate) claims: BTreeSet<(String, String)>,
-    /// The runtimes that they run in.
-    pub(crate) runtimes: BTreeSet<WantedRuntime>,
+    /// The claims and other objects that rules look up for them.
+    pub(crate) facts: BTreeSet<WantedObject>,
     /// The namespaces that they go into, without those that are among the manifests.
     pub(crate) namespaces: BTreeSet<String>,
 }
@@ -62,24 +60,17 @@ pub(crate) fn mentioned(
                 let own =
                     object.value.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
                 found.namespaces.extend(Some(own).filter(|own| !own.is_empty()).map(str::to_owned));
-                // The pods of a cluster-scoped object may run in any namespace.
-                let in_namespace = workloads.iter().filter(|workload| !workload.kind.cluster_scoped);
-                let names = in_namespace.flat_map(claims_of);
-                found.claims.extend(names.map(|name| (own.to_owned(), name)));
                 for workload in &workloads {
-                    let Some((kind, name)) = workload.kind.runs_in.and_then(|to| to.of(&workload.object))
-                    else {
+                    found.facts.extend(named_by(workload, own));
+                    if workload.kind.runs_in.is_none_or(|reference| reference.of(&workload.object).is_none())
+                    {
                         continue;
-                    };
-                    let [kind, namespace, name] = [kind, own, name].map(str::to_owned);
-                    found.runtimes.insert(WantedRuntime { kind, namespace, name });
+                    }
                     let linted = linted.get_or_init(|| claims::in_inputs(inputs, None, options));
                     let scope = Scope { file: input, facts, own: None, linted };
                     let joined = Joined::find(&Layered { cluster, files: &scope }, own, workload);
                     if let Some(workload) = joined.as_ref().and_then(Joined::workload) {
-                        found
-                            .claims
-                            .extend(claims_of(&workload).into_iter().map(|name| (own.to_owned(), name)));
+                        found.facts.extend(named(FactKind::Claim, &workload, own));
                     }
                 }
             }
@@ -89,10 +80,14 @@ pub(crate) fn mentioned(
     found
 }
 
-/// Returns the names of the claims of a workload that may be looked up.
-fn claims_of(workload: &Workload<'_>) -> Vec<String> {
-    let own = workload.own_claims();
-    let own = own.iter().filter_map(|own| Some(own.to_look_up()?.0.to_owned()));
-    let of_pods = workload.pods.iter().flat_map(|pod| pod.claims()).map(|used| used.claim.to_owned());
-    of_pods.chain(own).collect()
+/// Returns the objects to look up for a workload in a namespace.
+fn named_by(workload: &Workload<'_>, namespace: &str) -> impl Iterator<Item = WantedObject> {
+    // The pods of a cluster-scoped object may run in any namespace.
+    let is_there =
+        |kind: &FactKind| !workload.kind.cluster_scoped || kind.definition().resource.cluster_scoped;
+    FactKind::all().filter(is_there).flat_map(|kind| named(kind, workload, namespace))
+}
+
+fn named(kind: FactKind, workload: &Workload<'_>, namespace: &str) -> Vec<WantedObject> {
+    kind.names(workload).into_iter().map(|name| WantedObject::new(kind, namespace, name)).collect()
 }

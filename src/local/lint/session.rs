@@ -17,6 +17,7 @@ use super::merge::{Linted, report};
 use super::options::Options;
 use super::run::LintRun;
 use super::source;
+use crate::judge::facts::FactKind;
 use crate::judge::finding::Safety;
 use crate::judge::policy::Policy;
 use crate::local::fix;
@@ -24,7 +25,7 @@ use crate::report::{Located, Reason, Unjudged};
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::Value;
 use crate::text::yaml::{self, Chunk, Document, Draft, Edit, Limits, SyntaxError};
-use jobgate_lint::claims::{CLAIM, Claims, Read};
+use jobgate_lint::claims::{Claims, Read};
 use jobgate_lint::objects::each;
 use jobgate_lint::shifts::Shifts;
 use jobgate_lint::unfinished;
@@ -315,7 +316,8 @@ fn references(value: &Value, at: &Pointer, found: &mut Vec<(Pointer, String, Str
                 let here = at.key(key);
                 match (key, value) {
                     ("claimName", Value::String(name)) => {
-                        found.push((here, CLAIM.to_owned(), name.to_string()));
+                        let kind = FactKind::Claim.definition().name;
+                        found.push((here, kind.to_owned(), name.to_string()));
                     }
                     ("runtimeRef", Value::Object(runtime)) => {
                         let text = |key: &str| runtime.get(key).and_then(Value::as_str);

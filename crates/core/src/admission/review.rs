@@ -5,6 +5,7 @@
 //! still be answered by the `uid` that was read before the end.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::de::DeserializeSeed as _;
 use serde_json::value::RawValue;
@@ -15,7 +16,7 @@ use super::skim::SkimKeep;
 use super::wanted::{self, WantedFacts};
 use crate::admission::fault::Fault;
 use crate::judge::engine::Operation;
-use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedRuntime};
+use crate::judge::facts::{Facts, NoFacts, WantedClaim, WantedObject};
 use crate::judge::rule::Needs;
 use crate::kinds::Kind;
 use crate::text::value::{Value, ValueReader};
@@ -101,8 +102,8 @@ pub struct Review<'a> {
     /// The claims whose access modes a rule may look up, each once: those that can cause a denial first, and
     /// of these the ones with names like checkpoints. The caller decides how many to look up.
     pub claims: Vec<WantedClaim>,
-    /// The runtimes in which the jobs of the object run. They decide which claims are used: see [`Self::know`].
-    pub runtimes: Vec<WantedRuntime>,
+    /// The other objects that a rule may look up. Runtimes decide which claims are used: see [`Self::know`].
+    pub objects: BTreeSet<WantedObject>,
     needs: Needs,
 }
 
@@ -245,7 +246,7 @@ impl<'a> Review<'a> {
     /// Returns a review that borrows nothing. It drops the texts of the objects: the weight of a review does
     /// not allow for another copy.
     fn into_owned(self) -> Review<'static> {
-        let Self { head, subject, claims, runtimes, needs } = self;
+        let Self { head, subject, claims, objects, needs } = self;
         let subject = match subject {
             Subject::Object(change) => {
                 let Change { operation, kind, object, old, same_spec, texts: _ } = *change;
@@ -256,7 +257,7 @@ impl<'a> Review<'a> {
             Subject::SameSpec => Subject::SameSpec,
             Subject::Unread(unreadable) => Subject::Unread(unreadable),
         };
-        Review { head: head.into_owned(), subject, claims, runtimes, needs }
+        Review { head: head.into_owned(), subject, claims, objects, needs }
     }
 
     /// Reads a review in one pass over the body, in which a new object is skimmed; nothing for an unusual
@@ -289,8 +290,8 @@ impl<'a> Review<'a> {
     }
 
     fn new(head: Head<'a>, subject: Subject<'a>, needs: Needs) -> Self {
-        let WantedFacts { claims, runtimes } = wanted::wanted(&head, &subject, needs, &NoFacts);
-        Self { head, subject, claims, runtimes, needs }
+        let WantedFacts { claims, objects } = wanted::wanted(&head, &subject, needs, &NoFacts);
+        Self { head, subject, claims, objects, needs }
     }
 
     /// Adds the claims that the pods of these runtimes use.
@@ -391,8 +392,7 @@ mod tests {
     use super::*;
     use crate::admission::envelope::LONGEST_UID;
     use crate::admission::skim::{self, SkimPlace};
-    use crate::judge::facts::{Fact, FactTable};
-    use crate::judge::finding::Source;
+    use crate::judge::facts::{FactKind, FactTable};
     use crate::text::value::json;
 
     const JOB: &str = r#"{"apiVersion":"batch/v1","kind":"Job","spec":{}}"#;
@@ -860,9 +860,9 @@ mod tests {
     fn a_runtime_is_asked_for_before_its_claims() {
         let body = of_train_jobs(2);
         let mut review = Review::read(body.as_bytes(), needs()).expect("a review");
-        let kind = "ClusterTrainingRuntime".to_owned();
-        let wanted = WantedRuntime { kind, namespace: "n".to_owned(), name: "torch".to_owned() };
-        assert_eq!((review.runtimes.as_slice(), review.claims.len()), (&[wanted.clone()][..], 0));
+        let kind = Kind::of_runtime("ClusterTrainingRuntime").expect("a kind");
+        let wanted = WantedObject::new(FactKind::Runtime(kind), "n", "torch");
+        assert_eq!((&review.objects, review.claims.len()), (&[wanted.clone()].into(), 0));
         let labels = json!({"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"});
         let pod = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
         let node = json!({
@@ -873,10 +873,9 @@ mod tests {
             "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime",
             "spec": {"template": {"spec": {"replicatedJobs": [node]}}},
         });
-        let runtime =
-            crate::judge::facts::Runtime::from_object(&runtime, Source::Cluster).expect("a runtime");
-        let runtimes = [(wanted, Fact::Known(runtime))].into();
-        review.know(&FactTable { runtimes, ..FactTable::default() });
+        let mut facts = FactTable::default();
+        facts.enter(wanted, Some(&runtime));
+        review.know(&facts);
         let claims: Vec<_> = review.claims.iter().map(|claim| (&*claim.name, claim.shared)).collect();
         assert_eq!(claims, [("c", true)]);
     }
@@ -886,7 +885,7 @@ mod tests {
         for (number, runtimes) in [(8, 1), (9, 0)] {
             let body = of_train_jobs(number);
             assert_eq!(
-                Review::read(body.as_bytes(), needs()).expect("a review").runtimes.len(),
+                Review::read(body.as_bytes(), needs()).expect("a review").objects.len(),
                 runtimes,
                 "{number}"
             );

@@ -1,10 +1,10 @@
-//! The claims and runtimes that a review asks for.
+//! The claims and other objects that a review asks for.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::review::{Head, Subject};
-use crate::judge::facts::{Facts, WantedClaim, WantedRuntime};
+use crate::judge::facts::{FactKind, Facts, WantedClaim, WantedObject};
 use crate::judge::joined::Joined;
 use crate::judge::rule::Needs;
 use crate::judge::words::is_named_like_checkpoints;
@@ -21,8 +21,8 @@ const MAX_JOINED: usize = 8;
 pub(super) struct WantedFacts {
     /// See [`Review::claims`](super::review::Review::claims).
     pub(super) claims: Vec<WantedClaim>,
-    /// The runtimes of the jobs.
-    pub(super) runtimes: Vec<WantedRuntime>,
+    /// See [`Review::objects`](super::review::Review::objects).
+    pub(super) objects: BTreeSet<WantedObject>,
 }
 
 /// How an object, new or old, uses one claim.
@@ -36,13 +36,12 @@ struct Usage {
     for_checkpoints: bool,
 }
 
-/// Returns the claims and runtimes that rules with these needs may look up, without the claims of templates
+/// Returns the claims and other objects that rules with these needs may look up, without the claims of templates
 /// without pods. The claims of a runtime are included only if `facts` has it.
 pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts: &dyn Facts) -> WantedFacts {
     let mut all = WantedFacts::default();
-    let (needs_claims, needs_runtimes) = (needs.has(Needs::CLAIMS), needs.has(Needs::RUNTIMES));
     let Subject::Object(change) = subject else { return all };
-    if !needs_claims && !needs_runtimes {
+    if needs == needs.of_object() {
         return all;
     }
     // A namespace with a longer name cannot exist, and its name is repeated for each claim. Cluster-scoped
@@ -51,9 +50,11 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts
         return all;
     }
     let namespace = &*head.namespace;
+    // Claims are wanted with their users, below.
+    let is_needed = |kind: &FactKind| *kind != FactKind::Claim && needs.has(kind.definition().needs);
+    let kinds: Vec<FactKind> = FactKind::all().filter(is_needed).collect();
     // Whether each claim is shared, and whether it is for checkpoints, in either object.
     let mut wanted: BTreeMap<Cow<'_, str>, (bool, bool)> = BTreeMap::new();
-    let mut runtimes = BTreeSet::new();
     for object in [Some(&change.object), change.old.as_ref()].into_iter().flatten() {
         let workloads = Workload::all_in(object);
         let joins = workloads.iter().filter(|workload| workload.kind.runs_in.is_some()).count() <= MAX_JOINED;
@@ -61,18 +62,22 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts
             for (name, usage) in usages(workload) {
                 note(&mut wanted, Cow::Borrowed(name), usage);
             }
-            let Some(reference) = workload.kind.runs_in.filter(|_| joins) else { continue };
-            let Some((kind, name)) = reference.of(&workload.object) else { continue };
-            let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
-            if let Some(joined) = Joined::find(facts, &namespace, workload)
+            for kind in kinds.iter().filter(|kind| joins || !matches!(kind, FactKind::Runtime(_))) {
+                let names = kind.names(workload).into_iter();
+                all.objects.extend(names.map(|name| WantedObject::new(*kind, namespace, name)));
+            }
+            if joins
+                && let Some(joined) = Joined::find(facts, namespace, workload)
                 && let Some(workload) = joined.workload()
             {
                 for (name, usage) in usages(&workload) {
                     note(&mut wanted, Cow::Owned(name.to_owned()), usage);
                 }
             }
-            runtimes.insert(WantedRuntime { kind, namespace, name });
         }
+    }
+    if !needs.has(Needs::CLAIMS) {
+        return all;
     }
     let mut wanted: Vec<_> = wanted.into_iter().collect();
     wanted.sort_by_key(|(_, (shared, for_checkpoints))| (!shared, !for_checkpoints));
@@ -81,8 +86,7 @@ pub(super) fn wanted(head: &Head<'_>, subject: &Subject<'_>, needs: Needs, facts
         name: name.into_owned(),
         shared,
     };
-    all.claims = wanted.into_iter().filter(|_| needs_claims).map(claim).collect();
-    all.runtimes = runtimes.into_iter().filter(|_| needs_runtimes).collect();
+    all.claims = wanted.into_iter().map(claim).collect();
     all
 }
 

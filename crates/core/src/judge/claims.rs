@@ -4,12 +4,12 @@ use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::judge::facts::Runtime;
 use crate::judge::finding::Finding;
 use crate::judge::joined::Joined;
 use crate::judge::mounts::CheckpointHints;
 use crate::judge::nodes::Placement;
 use crate::judge::ranks::WorkloadReading;
+use crate::judge::runtimes;
 use crate::judge::words::has_word;
 use crate::kinds::{ClaimUse, ContainerSlot, Field, Mounted, OwnClaim, Part, PodTemplate, Workload};
 use crate::text::meter;
@@ -203,7 +203,7 @@ impl<'w, 'a> Scene<'w, 'a> {
     /// Tells whether the pods of a Job may run one after another.
     pub(super) fn takes_turns(&self) -> bool {
         // Pods of a runtime that take part in the training run all at once, whatever the runtime sets.
-        if self.joined.is_some() && self.workload.pods.iter().any(|pod| Runtime::step(pod).is_some()) {
+        if self.joined.is_some() && self.workload.pods.iter().any(|pod| runtimes::step(pod).is_some()) {
             return false;
         }
         let specs: Vec<_> = self.workload.runs.iter().filter_map(|run| run.job_spec.as_ref()).collect();

@@ -1,10 +1,14 @@
 //! Facts about other objects, each known, absent or unknown, so that rules treat clusters and files alike.
 
+mod kind;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use kind::{FactDefinition, FactKind, Keeps};
+
 use crate::judge::finding::Source;
-use crate::kinds::{Kind, PodTemplate, Workload};
+use crate::kinds::Kind;
 use crate::text::placeholder;
 use crate::text::value::Value;
 
@@ -55,47 +59,21 @@ pub(crate) fn access_modes(list: &Value) -> Option<Vec<String>> {
     list.as_array()?.iter().map(|mode| mode.as_str().filter(known).map(str::to_owned)).collect()
 }
 
-/// A training runtime, as far as rules care.
+/// Another object that was looked up, as far as rules care.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Runtime {
-    /// The whole object.
+pub struct FoundObject {
+    /// The object: all of it from a file, and from a cluster what [`Keeps`] says, with its type.
     pub object: Arc<Value>,
     /// Where it is defined, for the report.
     pub source: Source,
 }
 
-impl Runtime {
-    /// The label of a Job in a runtime that names its part in the training
-    /// (docs/internals/batch-kinds.md#training-runtimes).
-    pub(crate) const STEP: &'static str = "trainer.kubeflow.org/trainjob-ancestor-step";
-    /// Its value for the Job whose pods train.
-    pub(crate) const TRAINER: &'static str = "trainer";
-
-    /// Reads a runtime; nothing for other kinds.
+impl FoundObject {
+    /// Reads an object; nothing for one of a kind that is not looked up.
     #[must_use]
     pub fn from_object(object: &Value, source: Source) -> Option<Self> {
-        Kind::runtimes().find(|kind| Kind::from_object(object) == Some(*kind))?;
+        FactKind::from_object(object)?;
         Some(Self { object: Arc::new(object.clone()), source })
-    }
-
-    /// Returns the part of a runtime's Job in the training.
-    #[must_use]
-    pub(crate) fn step<'a>(job: &PodTemplate<'a>) -> Option<&'a str> {
-        let item = job.entry.as_ref().and_then(|entry| entry.part.value)?;
-        item.pointer("/template/metadata/labels")?.get(Self::STEP)?.as_str()
-    }
-
-    /// Returns the pod specs of the Jobs whose pods train, or of all if none is marked so.
-    #[must_use]
-    pub(crate) fn pods(&self) -> Vec<&Value> {
-        let Some(workload) = Workload::from_object(&self.object) else { return Vec::new() };
-        let trains = |pod: &&PodTemplate<'_>| Self::step(pod) == Some(Self::TRAINER);
-        let marked: Vec<&Value> =
-            workload.pods.iter().filter(trains).filter_map(|pod| pod.spec.value).collect();
-        if !marked.is_empty() {
-            return marked;
-        }
-        workload.pods.iter().filter_map(|pod| pod.spec.value).collect()
     }
 }
 
@@ -194,15 +172,23 @@ pub struct WantedClaim {
     pub shared: bool,
 }
 
-/// A runtime that a rule may look up.
+/// An object that a rule may look up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WantedRuntime {
-    /// Its kind, as the object names it.
-    pub kind: String,
-    /// The namespace of the object that names it.
+pub struct WantedObject {
+    /// Its kind.
+    pub kind: FactKind,
+    /// The namespace of the object that names it; empty if objects of its kind have none.
     pub namespace: String,
     /// Its name, which may be invalid.
     pub name: String,
+}
+
+impl WantedObject {
+    /// Returns the object with a name that an object in a namespace refers to.
+    #[must_use]
+    pub fn new(kind: FactKind, namespace: &str, name: &str) -> Self {
+        Self { kind, namespace: kind.namespace(namespace).to_owned(), name: name.to_owned() }
+    }
 }
 
 /// The parent that an object names as its controller, for which a trusted account made the object
@@ -231,9 +217,15 @@ pub trait Facts {
         Volume::OfCluster
     }
 
-    /// Returns the object that a TrainJob names in `runtimeRef`.
-    fn runtime(&self, _kind: &str, _namespace: &str, _name: &str) -> Fact<Runtime> {
+    /// Returns an object of another kind than claims, to which an object in a namespace refers.
+    fn object(&self, _kind: FactKind, _namespace: &str, _name: &str) -> Fact<FoundObject> {
         Fact::Unknown
+    }
+
+    /// Returns the runtime that a TrainJob in a namespace names in `runtimeRef`.
+    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<FoundObject> {
+        let kind = Kind::of_runtime(kind).map(FactKind::Runtime);
+        kind.map_or(Fact::Unknown, |kind| self.object(kind, namespace, name))
     }
 
     /// Tells whether a parent exists, with the uid of the reference.
@@ -252,10 +244,36 @@ pub trait Facts {
 pub struct FactTable {
     /// Claims by namespace and name.
     pub claims: BTreeMap<(String, String), Fact<Claim>>,
-    /// Runtimes.
-    pub runtimes: BTreeMap<WantedRuntime, Fact<Runtime>>,
+    /// Objects of other kinds.
+    pub objects: BTreeMap<WantedObject, Fact<FoundObject>>,
     /// Parents: whether they exist.
     pub parents: BTreeMap<WantedParent, Fact<()>>,
+    /// See [`Facts::caveat`].
+    pub caveat: Option<String>,
+}
+
+impl FactTable {
+    /// Enters an object of a cluster, or that it does not exist.
+    pub fn enter(&mut self, wanted: WantedObject, object: Option<&Value>) {
+        if wanted.kind == FactKind::Claim {
+            let claim =
+                |object| Claim::from_object(object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
+            self.claims.insert((wanted.namespace, wanted.name), object.map_or(Fact::Absent, claim));
+        } else {
+            let found =
+                |object| FoundObject::from_object(object, Source::Cluster).map_or(Fact::Unknown, Fact::Known);
+            self.objects.insert(wanted, object.map_or(Fact::Absent, found));
+        }
+    }
+
+    /// Adds the facts of another table, which count where both have one. Only the first caveat is kept.
+    pub fn extend(&mut self, other: Self) {
+        let Self { claims, objects, parents, caveat } = other;
+        self.claims.extend(claims);
+        self.objects.extend(objects);
+        self.parents.extend(parents);
+        self.caveat = self.caveat.take().or(caveat);
+    }
 }
 
 impl Facts for FactTable {
@@ -267,17 +285,19 @@ impl Facts for FactTable {
         self.claims.get(&(namespace.to_owned(), name.to_owned())).cloned().unwrap_or(Fact::Unknown)
     }
 
-    fn runtime(&self, kind: &str, namespace: &str, name: &str) -> Fact<Runtime> {
-        if self.runtimes.is_empty() {
+    fn object(&self, kind: FactKind, namespace: &str, name: &str) -> Fact<FoundObject> {
+        if self.objects.is_empty() {
             return Fact::Unknown;
         }
-        let key =
-            WantedRuntime { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
-        self.runtimes.get(&key).cloned().unwrap_or(Fact::Unknown)
+        self.objects.get(&WantedObject::new(kind, namespace, name)).cloned().unwrap_or(Fact::Unknown)
     }
 
     fn parent(&self, wanted: &WantedParent) -> Fact<()> {
         self.parents.get(wanted).cloned().unwrap_or(Fact::Unknown)
+    }
+
+    fn caveat(&self) -> Option<&str> {
+        self.caveat.as_deref()
     }
 }
 

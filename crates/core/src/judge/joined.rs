@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::{Fact, Facts, Runtime};
+use crate::judge::facts::{Fact, Facts, FoundObject};
 use crate::judge::finding::{Finding, Place};
 use crate::judge::runtimes;
 use crate::kinds::{Part, PodCount, PodTemplate, Reference, Workload, each_at};
@@ -17,7 +17,7 @@ pub struct Joined<'a> {
     at: Pointer,
     /// The kind and the name of the runtime.
     named: (&'a str, &'a str),
-    runtime: Runtime,
+    runtime: FoundObject,
     /// The runtime with the patches of the job.
     object: Value,
     /// The number of pods that the job asks for.
@@ -54,7 +54,7 @@ impl<'a> Joined<'a> {
         workload: &Workload<'a>,
         reference: Reference,
         named: (&'a str, &'a str),
-        runtime: Runtime,
+        runtime: FoundObject,
     ) -> Option<Self> {
         let job = &workload.object;
         let mut patches: BTreeMap<&'a str, Vec<Part<'a>>> = BTreeMap::new();
@@ -84,8 +84,8 @@ impl<'a> Joined<'a> {
             let name = job.get("name").and_then(Value::as_str).unwrap_or_default();
             let of_job = patches.remove(name).unwrap_or_default();
             let trains =
-                job.pointer("/template/metadata/labels").and_then(|labels| labels.get(Runtime::STEP))
-                    == Some(&Runtime::TRAINER.into());
+                job.pointer("/template/metadata/labels").and_then(|labels| labels.get(runtimes::STEP))
+                    == Some(&runtimes::TRAINER.into());
             let started = if trains { started.take() } else { None };
             merge(Some(job), of_job.iter().filter_map(|patch| patch.value).chain(&started).collect(), "")
         });
@@ -116,8 +116,8 @@ impl<'a> Joined<'a> {
     fn count(&self, pod: &PodTemplate<'_>, policy: &Part<'_>) -> PodCount {
         let mpi = policy.get("mpi");
         let is_node = pod.entry.as_ref().is_some_and(|entry| entry.name == Some(NODE));
-        let step = Runtime::step(pod);
-        let trains = step == Some(Runtime::TRAINER);
+        let step = runtimes::step(pod);
+        let trains = step == Some(runtimes::TRAINER);
         let asked = self.nodes.is_set() && if mpi.is_set() { is_node } else { trains };
         match step {
             _ if asked => {
@@ -127,7 +127,7 @@ impl<'a> Joined<'a> {
                 let most = asked.most.map(|most| if launcher > 0 { (most - launcher).max(1) } else { most });
                 PodCount { most, least: most.unwrap_or(0).max(0), ..asked }
             }
-            Some(Runtime::TRAINER) => PodCount::of_field(&policy.get("numNodes"), 1),
+            Some(runtimes::TRAINER) => PodCount::of_field(&policy.get("numNodes"), 1),
             // An initializer.
             Some(_) => PodCount::certain(1, None),
             None => {
@@ -241,8 +241,7 @@ fn mapping<const N: usize>(fields: [(&str, Value); N]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::facts::{FactTable, WantedRuntime};
-    use crate::judge::finding::Source;
+    use crate::judge::facts::{FactKind, FactTable, WantedObject};
     use crate::text::value::json;
 
     fn merged(source: &Value, patches: &[Value]) -> Value {
@@ -289,13 +288,9 @@ mod tests {
             "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime",
             "spec": {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": jobs}}},
         });
-        let wanted = WantedRuntime {
-            kind: "ClusterTrainingRuntime".to_owned(),
-            namespace: "ml".to_owned(),
-            name: "torch".to_owned(),
-        };
-        let runtime = Runtime::from_object(&runtime, Source::Cluster).expect("a runtime");
-        let facts = FactTable { runtimes: [(wanted, Fact::Known(runtime))].into(), ..FactTable::default() };
+        let kind = FactKind::from_object(&runtime).expect("a runtime");
+        let mut facts = FactTable::default();
+        facts.enter(WantedObject::new(kind, "ml", "torch"), Some(&runtime));
         let workload = Workload::from_object(&job).expect("a TrainJob");
         let joined = Joined::find(&facts, "ml", &workload).expect("both are known");
         let runs = joined.workload().expect("a runtime");

@@ -8,42 +8,38 @@ use std::ops::{BitOr, BitOrAssign};
 /// rule that does not declare its needs gets [`Fact::Unknown`](crate::judge::facts::Fact::Unknown), and an
 /// object without these fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs(u8);
+pub struct Needs(u16);
+
+/// The first bit of the needs that are looked up; those before it are fields of the object.
+const FIRST_FACT: u32 = 8;
 
 impl Needs {
     /// Nothing more.
     pub const NONE: Self = Self(0);
-    /// The claims that pods mount, and their volumes.
-    pub const CLAIMS: Self = Self(1);
-    /// The runtimes in which jobs run.
-    pub const RUNTIMES: Self = Self(1 << 1);
     /// `metadata.managedFields`: who manages which field, down to twelve levels. Versions and times are not read.
-    pub const MANAGERS: Self = Self(1 << 2);
+    pub const MANAGERS: Self = Self(1);
     /// The probes of containers.
-    pub(crate) const PROBES: Self = Self(1 << 3);
+    pub(crate) const PROBES: Self = Self(1 << 1);
     /// The ports of containers.
-    pub const PORTS: Self = Self(1 << 4);
+    pub const PORTS: Self = Self(1 << 2);
     /// The security contexts of containers.
-    pub(crate) const SECURITY_CONTEXTS: Self = Self(1 << 5);
+    pub(crate) const SECURITY_CONTEXTS: Self = Self(1 << 3);
     /// The block devices of containers.
-    pub(crate) const VOLUME_DEVICES: Self = Self(1 << 6);
+    pub(crate) const VOLUME_DEVICES: Self = Self(1 << 4);
     /// Every field of the object, whatever it is.
-    pub const WHOLE_OBJECT: Self = Self(
-        1 << 7
-            | Self::MANAGERS.0
-            | Self::PROBES.0
-            | Self::PORTS.0
-            | Self::SECURITY_CONTEXTS.0
-            | Self::VOLUME_DEVICES.0,
-    );
+    pub const WHOLE_OBJECT: Self = Self((1 << FIRST_FACT) - 1);
+    /// The claims that pods mount, and their volumes.
+    pub const CLAIMS: Self = Self(1 << FIRST_FACT);
+    /// The runtimes in which jobs run.
+    pub const RUNTIMES: Self = Self(1 << (FIRST_FACT + 1));
 
     /// Everything.
-    pub const ALL: Self = Self(u8::MAX);
+    pub const ALL: Self = Self(u16::MAX);
 
     /// Returns the needs that are fields of the object, without those that are looked up.
     #[must_use]
     pub(crate) const fn of_object(self) -> Self {
-        Self(self.0 & !(Self::CLAIMS.0 | Self::RUNTIMES.0))
+        Self(self.0 & Self::WHOLE_OBJECT.0)
     }
 
     /// Tells whether it includes all of the other's needs.

@@ -11,7 +11,7 @@ use crate::judge::rule::Cx;
 use crate::judge::tolerations::{CoveredTaints, Platform};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::accelerator::{NO_TAINT, taint_of};
-use crate::kinds::{Part, Reference, each_at};
+use crate::kinds::{Part, PodTemplate, Reference, Workload, each_at};
 use crate::text::lines::cut;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -38,7 +38,7 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
     });
     let Some((kind, runtime_name)) = reference.of(object).filter(|_| !wanted.is_empty()) else { return };
     let Fact::Known(runtime) = cx.facts().runtime(kind, cx.request.namespace, runtime_name) else { return };
-    let pods = runtime.pods();
+    let pods = pods(&runtime.object);
     for (taint, (resource, place)) in wanted {
         let lacks = |pod: &&Value| {
             let spec = Part { pointer: Pointer::root(), value: Some(*pod) };
@@ -61,6 +61,31 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
         let source = runtime.source.clone();
         finding.label(Place::Elsewhere { object, source }, "its pods have no such toleration");
     }
+}
+
+/// The label of a Job in a runtime that names its part in the training
+/// (docs/internals/batch-kinds.md#training-runtimes).
+pub(super) const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
+/// Its value for the Job whose pods train.
+pub(super) const TRAINER: &str = "trainer";
+
+/// Returns the part of a runtime's Job in the training.
+#[must_use]
+pub(super) fn step<'a>(job: &PodTemplate<'a>) -> Option<&'a str> {
+    let item = job.entry.as_ref().and_then(|entry| entry.part.value)?;
+    item.pointer("/template/metadata/labels")?.get(STEP)?.as_str()
+}
+
+/// Returns the pod specs of the Jobs of a runtime whose pods train, or of all if none is marked so.
+#[must_use]
+fn pods(runtime: &Value) -> Vec<&Value> {
+    let Some(workload) = Workload::from_object(runtime) else { return Vec::new() };
+    let trains = |pod: &&PodTemplate<'_>| step(pod) == Some(TRAINER);
+    let marked: Vec<&Value> = workload.pods.iter().filter(trains).filter_map(|pod| pod.spec.value).collect();
+    if !marked.is_empty() {
+        return marked;
+    }
+    workload.pods.iter().filter_map(|pod| pod.spec.value).collect()
 }
 
 /// Names a runtime in a label.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::judge::facts::{Fact, Runtime};
+use crate::judge::facts::{Fact, FoundObject};
 use crate::judge::finding::Source;
 use crate::text::yaml;
 
@@ -17,11 +17,11 @@ const KIND: &str = "ClusterTrainingRuntime";
 /// The objects, as far as rules read them.
 const OBJECTS: &str = include_str!("shipped.yaml");
 
-static RUNTIMES: LazyLock<BTreeMap<String, Runtime>> = LazyLock::new(|| objects().collect());
+static RUNTIMES: LazyLock<BTreeMap<String, FoundObject>> = LazyLock::new(|| objects().collect());
 
 /// Returns a runtime of the release, if it has one of that kind and name.
 #[must_use]
-pub fn runtime(kind: &str, name: &str) -> Option<Fact<Runtime>> {
+pub fn runtime(kind: &str, name: &str) -> Option<Fact<FoundObject>> {
     if kind != KIND {
         return None;
     }
@@ -29,11 +29,11 @@ pub fn runtime(kind: &str, name: &str) -> Option<Fact<Runtime>> {
 }
 
 /// Returns all of them, by name.
-pub fn objects() -> impl Iterator<Item = (String, Runtime)> {
+pub fn objects() -> impl Iterator<Item = (String, FoundObject)> {
     yaml::documents(OBJECTS.as_bytes()).filter_map(|document| {
         let object = document.ok()?.value;
         let name = object.pointer("/metadata/name")?.as_str()?.to_owned();
-        Some((name, Runtime::from_object(&object, Source::Release(RELEASE))?))
+        Some((name, FoundObject::from_object(&object, Source::Release(RELEASE))?))
     })
 }
 
@@ -46,7 +46,7 @@ mod tests {
         let documents = OBJECTS.lines().filter(|line| *line == "---").count();
         assert_eq!(RUNTIMES.len(), documents);
         for (name, runtime) in &*RUNTIMES {
-            assert!(!runtime.pods().is_empty(), "{name}");
+            assert!(!super::super::pods(&runtime.object).is_empty(), "{name}");
         }
     }
 

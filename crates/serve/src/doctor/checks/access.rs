@@ -3,9 +3,9 @@
 use super::super::examination::{CheckOutcome, Note};
 use super::super::observed::{Observed, Right, Seen};
 use super::{list, or_fine};
-use jobgate_core::judge::rule::Needs;
+use jobgate_core::judge::facts::{FactDefinition, FactKind};
 use jobgate_core::judge::rules::RuleSet;
-use jobgate_core::kinds::Kind;
+use jobgate_core::kinds::{ApiResource, Kind};
 use jobgate_report::plural;
 
 pub(super) fn permissions(observed: &Observed) -> CheckOutcome {
@@ -33,24 +33,31 @@ pub(super) fn permissions(observed: &Observed) -> CheckOutcome {
         }
         objects.into_iter().map(|(object, verbs)| format!("{} {object}", verbs.join("/"))).collect()
     };
-    let is_parent = |right: &Right| {
-        Kind::with_children().any(|kind| (kind.group, kind.resource) == (right.group, right.resource))
+    let is_of = |right: &Right, resource: ApiResource| {
+        (right.group, right.resource) == (resource.group, resource.name)
     };
+    let is_parent =
+        |right: &Right| Kind::with_children().any(|kind| is_of(right, ApiResource::of_kind(kind)));
     let certificates = lacks(&|right| right.certificates);
     let parents = lacks(&is_parent);
-    let claims = lacks(&|right| !right.certificates && !is_parent(right));
     if !certificates.is_empty() {
         notes.push(Note::problem(format!(
             "it may not {}: certificates cannot be managed",
             list(certificates)
         )));
     }
-    if !claims.is_empty() {
-        notes.push(Note::warning(format!(
-            "it may not {}: {} cannot look them up",
-            list(claims),
-            RuleSet::built_in().names_needing(Needs::CLAIMS)
-        )));
+    // Each rule once, with all that it misses.
+    let mut by_rules: Vec<(String, Vec<String>)> = Vec::new();
+    for FactDefinition { resource, missed_by, .. } in FactKind::all().map(FactKind::definition) {
+        let missing = lacks(&|right| is_of(right, resource));
+        let rules = RuleSet::built_in().names_needing(missed_by);
+        match by_rules.iter_mut().find(|(known, _)| *known == rules) {
+            Some((_, known)) => known.extend(missing),
+            None => by_rules.push((rules, missing)),
+        }
+    }
+    for (rules, missing) in by_rules.into_iter().filter(|(_, missing)| !missing.is_empty()) {
+        notes.push(Note::warning(format!("it may not {}: {rules} cannot look them up", list(missing))));
     }
     if !parents.is_empty() {
         notes.push(Note::warning(format!(

@@ -5,7 +5,8 @@ use futures::future::join_all;
 use super::{Ask, seen};
 use crate::doctor::observed::{DEPLOYMENT, Observed, Right, Seen, Unread};
 use jobgate_cluster::Mode;
-use jobgate_core::kinds::Kind;
+use jobgate_core::judge::facts::FactKind;
+use jobgate_core::kinds::{ApiResource, Kind};
 use jobgate_core::text::value::{Value, json};
 
 impl Ask<'_> {
@@ -85,13 +86,11 @@ pub(super) fn rights(observed: &Observed) -> Vec<Right> {
         Mode::Live => &["get"],
         Mode::Off => &[],
     };
-    let all = |kinds: Vec<Kind>, verbs| kinds.into_iter().map(move |kind| (kind.group, kind.resource, verbs));
-    let runtimes = all(Kind::runtimes().collect(), verbs);
+    let facts = FactKind::all().map(|kind| (kind.definition().resource, verbs));
     // Parents are never listed.
-    let parents = all(Kind::with_children().collect(), &verbs[..verbs.len().min(1)]);
-    for (group, resource, verbs) in
-        std::iter::once(("", "persistentvolumeclaims", verbs)).chain(runtimes).chain(parents)
-    {
+    let parents =
+        Kind::with_children().map(|kind| (ApiResource::of_kind(kind), &verbs[..verbs.len().min(1)]));
+    for (ApiResource { group, name: resource, .. }, verbs) in facts.chain(parents) {
         rights.extend(verbs.iter().map(|verb| Right {
             verb,
             group,
