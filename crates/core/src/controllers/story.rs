@@ -43,7 +43,7 @@ const CRASH: Time = Time::from_seconds(10);
 /// Other parts of a second, in milliseconds, in which a Job may be created.
 const OTHER_STARTS: [i64; 3] = [250, 500, 900];
 /// How far a simulation goes.
-const HORIZON: Time = Time::from_seconds(366 * 86_400);
+pub(super) const HORIZON: Time = Time::from_seconds(366 * 86_400);
 
 impl Assumptions {
     /// Returns when something happens for which nobody says it: in the middle of the run, between two checkpoints.
@@ -281,7 +281,15 @@ pub fn tell_otherwise(spec: &Value, script: &Script, outcome: &Outcome) -> Resul
 
 fn tell_from(clock: Clock, spec: &Value, script: Script) -> Result<Outcome, TooLong> {
     let plan = script.program;
-    let mut world = World::with_job("job", spec, script, clock, false);
+    end_of(World::with_job("job", spec, script, clock, false), plan)
+}
+
+/// Lets a world come to its end.
+///
+/// # Errors
+///
+/// More work than a simulation does.
+pub(super) fn end_of(mut world: World, plan: Option<ProgramPlan>) -> Result<Outcome, TooLong> {
     let is_still = world.run_to_end(HORIZON)?;
     let end = world.now;
     let mut used = Time::START;
