@@ -49,12 +49,12 @@ impl PodProgram {
     /// their program runs from when they started, where it says that itself.
     pub(in super::super) fn of_live(pods: &PodGroup, course: Course, plan: Plan, run: Option<Time>) -> Self {
         let now = Time::START;
+        let is_working = plan.follows_program && !plan.fails_by_itself;
+        let plan = Plan { run: if is_working { run } else { plan.run }, ..plan };
         if course == Course::Starts {
-            return Self::new(Plan { run, ..plan }, now);
+            return Self::new(plan, now);
         }
-        let is_working = course == Course::Runs && plan.follows_program && !plan.fails_by_itself;
-        let ends = if is_working { run } else { plan.run };
-        let mut program = Self { plan: Plan { run: ends, ..plan }, ..Self::ended() };
+        let mut program = Self { plan, ..Self::ended() };
         match course {
             Course::Runs => program.run_on(pods, is_working, now),
             Course::Crashes { last, restarts } => {

@@ -32,6 +32,12 @@ pub(super) fn time(value: &Value, pointer: &str, now: i64) -> Option<Time> {
     Some(Time::from_millis(at.as_millisecond().saturating_sub(now)))
 }
 
+/// Returns when an object was deleted; of one with a time that cannot be read, the moment itself.
+pub(super) fn deletion(object: &Value, now: i64) -> Option<Time> {
+    const FIELD: &str = "/metadata/deletionTimestamp";
+    text(object, FIELD).map(|_| time(object, FIELD, now).unwrap_or_default())
+}
+
 /// Returns a label or an annotation.
 pub(super) fn tagged<'v>(object: &'v Value, list: &str, key: &str) -> Option<&'v str> {
     object.get("metadata")?.get(list)?.get(key)?.as_str().filter(|text| !text.is_empty())

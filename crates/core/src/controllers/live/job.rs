@@ -5,7 +5,7 @@ use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
 use super::super::pod::Phase;
 use super::super::time::{Clock, Time};
-use super::fields::{items, number, owned, tagged, text, time};
+use super::fields::{deletion, items, number, owned, tagged, text, time};
 use super::pod::LivePod;
 use crate::text::value::Value;
 
@@ -99,7 +99,7 @@ impl LiveJob {
             name: owned(&object, "/metadata/name").unwrap_or_default(),
             uid: owned(&object, "/metadata/uid"),
             created,
-            deletion: time(&object, "/metadata/deletionTimestamp", now),
+            deletion: deletion(&object, now),
             finalizers: items(&object, "/metadata/finalizers")
                 .filter_map(|one| Some(one.as_str()?.to_owned()))
                 .collect(),

@@ -3,7 +3,7 @@
 use super::super::job::spec::{ContainerSort, JobSpec};
 use super::super::pod::{ContainerStatus, Phase};
 use super::super::time::Time;
-use super::fields::{annotated, items, number, owned, tagged, text, time};
+use super::fields::{annotated, deletion, items, number, owned, tagged, text, time};
 use crate::text::value::Value;
 
 /// The finalizer of pods that their Job has not counted.
@@ -146,7 +146,7 @@ impl LivePod {
             disruption: condition("DisruptionTarget")
                 .filter(|condition| is(condition, "True"))
                 .map(|condition| words(condition, "/reason")),
-            deletion: at("/metadata/deletionTimestamp").map(|at| (at - grace, grace)),
+            deletion: deletion(object, now).map(|at| (at - grace, grace)),
             unscheduled: condition("PodScheduled")
                 .filter(|condition| is(condition, "False"))
                 .map(|one| (words(one, "/reason"), words(one, "/message"), since(one))),
