@@ -13,8 +13,13 @@ const MOST_LINES: usize = 40;
 /// Something that happens, with its time.
 pub(super) type Entry = (Time, String);
 
-/// Returns what happens, and how many entries were left out in the middle.
-pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (Vec<Entry>, usize) {
+/// Returns what happens, from a time on where one is given, and how many entries were left out in the middle.
+pub(super) fn timeline(
+    outcome: &Outcome,
+    happens: &[Entry],
+    indexed: bool,
+    from: Option<Time>,
+) -> (Vec<Entry>, usize) {
     // Pods to which the same happens in the same second are one entry.
     let mut entries: BTreeMap<(i64, u8, String), Indexes> = BTreeMap::new();
     let mut add = |at: Time, order: u8, what: String, pods: &PodGroup| {
@@ -22,7 +27,8 @@ pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (
         *entry = entry.union(&pods.members);
     };
     for pods in &outcome.pods {
-        let again = if pods.attempt > 0 && indexed {
+        // Where not all of the past is known, nobody counts attempts.
+        let again = if pods.attempt > 0 && indexed && from.is_none() {
             format!(" again (attempt {})", pods.attempt + 1)
         } else {
             String::new()
@@ -71,6 +77,7 @@ pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (
         all.push((condition.at.millis() / 1_000, order, what));
     }
     all.sort();
+    all.retain(|(second, _, _)| from.is_none_or(|from| Time::from_seconds(*second) >= from));
     let left_out = all.len().saturating_sub(MOST_LINES);
     if left_out > 0 {
         all.drain(MOST_LINES / 2..MOST_LINES / 2 + left_out);
