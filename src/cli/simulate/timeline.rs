@@ -10,6 +10,9 @@ use crate::controllers::time::Time;
 /// How many lines a timeline has at most; what is between the first and the last is left out.
 const MOST_LINES: usize = 40;
 
+/// How many bytes of indexes are shown.
+const MOST_INDEXES: usize = 60;
+
 /// Something that happens, with its time.
 pub(super) type Entry = (Time, String);
 
@@ -64,7 +67,11 @@ pub(super) fn timeline(
         .map(|((second, order, what), members)| {
             let count = members.len();
             let noun = if count == 1 { "pod" } else { "pods" };
-            let which = if indexed { format!(" {members}") } else { String::new() };
+            let which = match indexed {
+                true if from.is_some() => format!(" {}", shortened(&members)),
+                true => format!(" {members}"),
+                false => String::new(),
+            };
             (second, order, format!("{count} {noun}{which} {what}"))
         })
         .collect();
@@ -83,6 +90,16 @@ pub(super) fn timeline(
         all.drain(MOST_LINES / 2..MOST_LINES / 2 + left_out);
     }
     (all.into_iter().map(|(second, _, what)| (Time::from_seconds(second), what)).collect(), left_out)
+}
+
+/// Returns indexes, with the first ones alone where there are many that do not follow one another: what is left of a Job
+/// that runs is often so.
+pub(super) fn shortened(members: &Indexes) -> String {
+    let text = members.to_string();
+    match text.get(..MOST_INDEXES).and_then(|start| start.rfind(',')) {
+        Some(end) => format!("{},...", &text[..end]),
+        None => text,
+    }
 }
 
 fn deletion_at(pods: &PodGroup) -> Time {

@@ -7,6 +7,7 @@ use super::course::{course, end, premise};
 use super::times::{long, since};
 use super::words::{quoted, sentence};
 use super::{Standing, Told};
+use crate::cli::simulate::timeline::shortened;
 use crate::controllers::indexes::Indexes;
 use crate::controllers::time::Time;
 
@@ -93,7 +94,7 @@ pub(super) fn status(standing: &Standing) -> Vec<(&'static str, String)> {
     if job.spec.indexed {
         let failed = status.failed_indexes.clone().unwrap_or_default();
         let list = |indexes: &Indexes| {
-            if indexes.is_empty() { "none".to_owned() } else { quoted(&indexes.to_string()) }
+            if indexes.is_empty() { "none".to_owned() } else { shortened(indexes) }
         };
         let mut text = format!("{} done", list(&status.completed));
         if job.is_per_index() {

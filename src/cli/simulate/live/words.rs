@@ -2,6 +2,7 @@
 
 use super::Standing;
 use super::times::{Moment, since};
+use crate::cli::simulate::timeline::shortened;
 use crate::controllers::live::{LiveJob, Wait, WaitFor};
 use crate::controllers::time::Time;
 use crate::report::clean;
@@ -119,11 +120,7 @@ pub(super) fn sentence(standing: &Standing, wait: &Wait) -> String {
         }
         WaitFor::Backoff { failures, indexes } => {
             let of = indexes.as_ref().map_or_else(String::new, |indexes| {
-                format!(
-                    " of {} {}",
-                    if indexes.len() == 1 { "index" } else { "indexes" },
-                    quoted(&indexes.to_string())
-                )
+                format!(" of {} {}", if indexes.len() == 1 { "index" } else { "indexes" }, shortened(indexes))
             });
             let until = wait.until.map_or_else(String::new, |until| moment.with_distance(until));
             format!("back-off{of} until {until}, after {}", plural(*failures as usize, "failure"))
