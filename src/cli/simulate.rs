@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use super::Exit;
 use super::say::say;
 use crate::cli::args::{Simulate, SimulationFormat};
-use crate::controllers::live::Snapshot;
+use crate::controllers::live::LiveSnapshot;
 use crate::controllers::script::Script;
 use crate::local::files::{self, MAX_SETTINGS_BYTES};
 use crate::local::lint::{self, MAX_FILE_SIZE, path_text};
@@ -37,7 +37,7 @@ use stories::Simulated;
 pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let script = args.script.as_deref().map(read_script).transpose()?;
     let now = args.now.unwrap_or_else(|| Timestamp::now().as_millisecond());
-    let mut snapshot = Snapshot::new(now);
+    let mut snapshot = LiveSnapshot::new(now);
     #[cfg(feature = "serve")]
     if args.cluster {
         let problems = live::cluster::read(args, &mut snapshot)?;
@@ -83,7 +83,7 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
 /// Writes what comes of Jobs of manifests and of a cluster, and returns whether it is as expected.
 fn finish(
     simulated: &[Simulated],
-    snapshot: Snapshot,
+    snapshot: LiveSnapshot,
     now: i64,
     mut is_whole: bool,
     args: &Simulate,

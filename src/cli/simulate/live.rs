@@ -17,7 +17,7 @@ use super::stories::{assumed, happens, in_words, severity};
 use super::timeline::Entry;
 use crate::cli::args::{Expectation, Simulate, Story};
 use crate::controllers::incident::Occurrence;
-use crate::controllers::live::{LiveJob, LiveOutcome, Snapshot, Wait, is_live, tell};
+use crate::controllers::live::{LiveJob, LiveOutcome, LiveSnapshot, Wait, is_live, tell};
 use crate::controllers::program::Peers;
 use crate::controllers::story::Assumptions;
 use crate::judge::simulation::jobs;
@@ -79,7 +79,7 @@ impl Standing {
 }
 
 /// Takes an object that is of a cluster and no manifest: a Job with a status, or a pod. Returns whether it was one.
-pub(super) fn take(object: &Value, snapshot: &mut Snapshot) -> bool {
+pub(super) fn take(object: &Value, snapshot: &mut LiveSnapshot) -> bool {
     if is_live(object) {
         snapshot.add_job(object);
         return true;
@@ -88,7 +88,7 @@ pub(super) fn take(object: &Value, snapshot: &mut Snapshot) -> bool {
 }
 
 /// Returns what becomes of the Jobs of a cluster, at a moment in milliseconds since 1970; or in words why not.
-pub(super) fn standings(snapshot: Snapshot, now: i64, args: &Simulate) -> Vec<Result<Standing, String>> {
+pub(super) fn standings(snapshot: LiveSnapshot, now: i64, args: &Simulate) -> Vec<Result<Standing, String>> {
     snapshot.into_jobs().into_iter().map(|job| standing(job, now, args)).collect()
 }
 

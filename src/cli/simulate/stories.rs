@@ -9,7 +9,7 @@ use super::timeline::Entry;
 use crate::cli::args::{Checkpoint, Expectation, Simulate, Story};
 use crate::controllers::incident::{Duration, Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
-use crate::controllers::live::Snapshot;
+use crate::controllers::live::LiveSnapshot;
 use crate::controllers::program::Peers;
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell, tell_otherwise};
@@ -100,7 +100,7 @@ pub(super) fn of_file(
     input: &Input,
     args: &Simulate,
     script: Option<&Script>,
-    live: &mut Snapshot,
+    live: &mut LiveSnapshot,
 ) -> Result<Found, String> {
     let Ok(loaded) = load(input, MAX_FILE_SIZE).map_err(|error| error.to_string())? else {
         return Err(format!("read {}: it is larger than {}", clean(&input.path), bytes(MAX_FILE_SIZE)));

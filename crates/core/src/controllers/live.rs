@@ -16,6 +16,6 @@ mod waits;
 
 pub use job::{LiveCondition, LiveJob};
 pub use pod::LivePod;
-pub use snapshot::{Snapshot, is_live};
+pub use snapshot::{LiveSnapshot, is_live};
 pub use story::{LiveOutcome, tell};
 pub use waits::{Wait, WaitFor};

@@ -8,7 +8,7 @@ use crate::cli::args::Simulate;
 use crate::cli::audit::{FIRST_ANSWER_TIMEOUT, reach};
 use crate::cluster::fetch::Failure;
 use crate::cluster::{self, chain, jobs};
-use crate::controllers::live::Snapshot;
+use crate::controllers::live::LiveSnapshot;
 use crate::report::clean;
 
 /// How many pods of one Job are read.
@@ -21,7 +21,7 @@ const MOST_PODS: usize = 20_000;
 /// There is no kubeconfig, the API server does not answer, or an argument is no name of a Job.
 pub(in crate::cli::simulate) fn read(
     args: &Simulate,
-    snapshot: &mut Snapshot,
+    snapshot: &mut LiveSnapshot,
 ) -> anyhow::Result<Vec<String>> {
     let names: Vec<String> = args.paths.iter().map(|path| name(path)).collect::<anyhow::Result<_>>()?;
     let runtime =

@@ -9,6 +9,7 @@ use super::words::{quoted, sentence};
 use super::{Standing, Told};
 use crate::cli::simulate::timeline::shortened;
 use crate::controllers::indexes::Indexes;
+use crate::controllers::live::WaitFor;
 use crate::controllers::time::Time;
 
 pub(in crate::cli::simulate) fn write(standings: &[Standing], out: &mut dyn Write) -> io::Result<()> {
@@ -58,7 +59,7 @@ fn one(standing: &Standing, out: &mut dyn Write) -> io::Result<()> {
         if standing.has_work() {
             writeln!(out, "assumed: {}", standing.assumed)?;
         }
-        if standing.waits.iter().any(|wait| wait.what.word() == "back-off") {
+        if standing.waits.iter().any(|wait| matches!(wait.what, WaitFor::Backoff { indexes: None, .. })) {
             writeln!(
                 out,
                 "The back-off is computed from when the pods ended. The Job controller has it in its memory: a restart of that ends it."

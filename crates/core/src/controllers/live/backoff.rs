@@ -1,8 +1,10 @@
 //! The back-off of a Job of a cluster: what its controller has in memory, from when pods ended.
 
+use std::collections::BTreeMap;
+
 use super::super::indexes::Indexes;
 use super::super::job::resume::{Record, wait};
-use super::super::pod::{Phase, PodGroup};
+use super::super::pod::Phase;
 use super::super::time::Time;
 use super::groups::group_of;
 use super::job::LiveJob;
@@ -54,23 +56,25 @@ pub(super) fn backoffs(job: &LiveJob) -> Vec<Backoff> {
     if job.spec.backoff_limit_per_index.is_some() {
         return of_indexes(job);
     }
+    whole(job).filter(|backoff| backoff.until > Time::START).into_iter().collect()
+}
+
+/// Returns the wait of the whole Job after its last failure, also where it is over.
+pub(super) fn whole(job: &LiveJob) -> Option<Backoff> {
     let mut record = record(job, |_| true);
+    let since = record.last?;
     let uncounted = job.pods.iter().filter(|pod| pod.is_tracked && is_failed(job, pod)).count();
-    if job.status.succeeded == 0 && record.last.is_some() {
+    if job.status.succeeded == 0 {
         let uncounted = u32::try_from(uncounted).unwrap_or(u32::MAX);
         record.failures = record.failures.max(job.status.failed.saturating_add(uncounted));
     }
-    let Some(last) = record.last else { return Vec::new() };
-    let until = last + wait(record.failures);
-    if until <= Time::START {
-        return Vec::new();
-    }
-    vec![Backoff { failures: record.failures, since: last, until, indexes: None }]
+    let until = since + wait(record.failures);
+    Some(Backoff { failures: record.failures, since, until, indexes: None })
 }
 
 /// Returns the indexes that wait, each for itself: the last pod of each keeps its finalizer until it is replaced.
 fn of_indexes(job: &LiveJob) -> Vec<Backoff> {
-    let mut by_index = std::collections::BTreeMap::new();
+    let mut by_index = BTreeMap::new();
     let done = &job.status.completed;
     let failed = job.status.failed_indexes.clone().unwrap_or_default();
     let active: Indexes =
@@ -88,10 +92,9 @@ fn of_indexes(job: &LiveJob) -> Vec<Backoff> {
         }
     }
     let limit = job.spec.backoff_limit_per_index.unwrap_or_default();
-    let mut waits: std::collections::BTreeMap<(Time, u32, Time), Vec<u32>> =
-        std::collections::BTreeMap::new();
+    let mut waits: BTreeMap<(Time, u32, Time), Vec<u32>> = BTreeMap::new();
     for (index, (failures, pod)) in by_index {
-        let group: PodGroup = group_of(&job.spec, pod);
+        let group = group_of(&job.spec, pod);
         let since = group.finished(job.clock);
         let until = since + wait(failures);
         if until > Time::START && pod.failures < limit {

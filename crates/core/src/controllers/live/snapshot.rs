@@ -12,7 +12,7 @@ const MOST_PODS: usize = 100_000;
 
 /// The Jobs of a cluster and their pods, at a moment.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct LiveSnapshot {
     now: i64,
     jobs: Vec<LiveJob>,
     names: BTreeSet<(Option<String>, String)>,
@@ -41,7 +41,7 @@ pub fn is_live(object: &Value) -> bool {
         && status.is_some_and(|status| !status.is_empty())
 }
 
-impl Snapshot {
+impl LiveSnapshot {
     /// Makes an empty one, of a moment in milliseconds since 1970.
     #[must_use]
     pub fn new(now: i64) -> Self {

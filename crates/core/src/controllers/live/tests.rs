@@ -101,7 +101,7 @@ fn condition(sort: &str, reason: &str, at: i64) -> Value {
 }
 
 fn live(job: Value, pods: Vec<Value>) -> LiveJob {
-    let mut snapshot = Snapshot::new(NOW);
+    let mut snapshot = LiveSnapshot::new(NOW);
     assert!(is_live(&job));
     snapshot.add_job(&job);
     for pod in pods {
@@ -182,8 +182,8 @@ fn states() -> Vec<Case> {
             "has a pod on a lost node",
             job(json!({})),
             vec![pod(0, json!({})), deleted(1, -2_000, merged(silent.clone(), json!({"status": {"conditions": [by_taint]}})))],
-            // Its other pod is missing, and the controller takes the one in deletion for failed.
-            &[("pod-stuck", Some(-2_000), None), ("pods-missing", Some(-7_800), None), ("running", Some(-7_795), None)],
+            // The controller takes the one in deletion for failed: another is missing since the back-off of 10 s.
+            &[("pod-stuck", Some(-2_000), None), ("pods-missing", Some(-1_990), None), ("running", Some(-7_795), None)],
         ),
         (
             "has a pod that others hold",
@@ -191,7 +191,7 @@ fn states() -> Vec<Case> {
             vec![pod(0, json!({})), merged(failed(1, -900), json!({"metadata": {
                 "deletionTimestamp": stamp(-800), "finalizers": ["example.com/f"],
             }}))],
-            &[("pod-kept", Some(-800), None), ("pods-missing", Some(-900), None), ("running", Some(-7_795), None)],
+            &[("pod-kept", Some(-800), None), ("pods-missing", Some(-890), None), ("running", Some(-7_795), None)],
         ),
         (
             "has a node that does not answer",
@@ -388,7 +388,7 @@ fn the_back_off_ends_when_it_is_said_to() {
 
 #[test]
 fn pods_find_their_job() {
-    let mut snapshot = Snapshot::new(NOW);
+    let mut snapshot = LiveSnapshot::new(NOW);
     let other = |change: Value| pod(0, change);
     let owner = |change: Value| {
         json!([merged(json!({"kind": "Job", "name": "train", "uid": "u", "controller": true}), change)])
@@ -488,7 +488,7 @@ fn strange_fields_are_no_reason_to_panic() {
                 if let Some(field) = changed.pointer_mut(&place) {
                     *field = value.clone();
                 }
-                let mut snapshot = Snapshot::new(NOW);
+                let mut snapshot = LiveSnapshot::new(NOW);
                 for (other, object) in objects.iter().enumerate() {
                     let object = if other == nth { &changed } else { object };
                     if !snapshot.add_pod(object) && (other == nth || nth > 1 || other > 1) {
@@ -516,7 +516,7 @@ fn strange_fields_are_no_reason_to_panic() {
 fn many_pods_take_bounded_time() {
     let count = 20_000;
     let began = Instant::now();
-    let mut snapshot = Snapshot::new(NOW);
+    let mut snapshot = LiveSnapshot::new(NOW);
     snapshot.add_job(&job(
         json!({"spec": {"completions": count, "parallelism": count, "backoffLimit": 100_000}}),
     ));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::indexes::Indexes;
 use super::super::pod::Phase;
 use super::super::time::Time;
-use super::backoff::backoffs;
+use super::backoff::{Backoff, backoffs, whole};
 use super::job::LiveJob;
 use super::pod::{LivePod, PodStage};
 
@@ -311,7 +311,7 @@ impl LiveJob {
         }
         let backoffs = backoffs(self);
         if !backoffs.is_empty() {
-            let wait = |backoff: super::backoff::Backoff| {
+            let wait = |backoff: Backoff| {
                 let what = WaitFor::Backoff { failures: backoff.failures, indexes: backoff.indexes };
                 what.alone(Some(backoff.since), Some(backoff.until))
             };
@@ -321,7 +321,8 @@ impl LiveJob {
             return vec![WaitFor::FirstLook.alone(Some(self.created), None)];
         }
         let ended = self.pods.iter().flat_map(|pod| pod.containers.iter().filter_map(|one| one.terminated));
-        let last = ended.map(|(_, at)| at).chain(self.status.start).max();
+        let backoff = whole(self).filter(|_| !self.is_per_index()).map(|backoff| backoff.until);
+        let last = ended.map(|(_, at)| at).chain(self.status.start).chain(backoff).max();
         // Within seconds, the controller makes them.
         let is_late = last.is_none_or(|last| last + CREATION < Time::START);
         if is_late { vec![WaitFor::Missing { count: missing }.alone(last, None)] } else { Vec::new() }
