@@ -53,7 +53,7 @@ pub enum Command {
     Lsp(Lsp),
     /// Show how an API server with the webhook would answer manifests, and what it would store
     DryRun(Box<DryRun>),
-    /// Show what would become of Jobs when something happens: a lost node, a drain, a crash
+    /// Show what becomes of Jobs when something happens, and what Jobs that run wait for
     Simulate(Box<Simulate>),
     /// Show what a policy would do to the jobs that are already in a cluster
     #[cfg(feature = "serve")]

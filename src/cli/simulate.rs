@@ -1,4 +1,4 @@
-//! `jobgate simulate`: what becomes of the Jobs of manifests when something happens.
+//! `jobgate simulate`: what becomes of the Jobs of manifests when something happens, and what a Job that runs waits for.
 //!
 //! The answers are those of the controllers as values (`controllers`); what a manifest does not say is assumed, and
 //! printed.
@@ -7,6 +7,7 @@ mod changes;
 mod decides;
 mod human;
 mod json;
+mod live;
 mod markdown;
 mod runs;
 mod stories;
@@ -16,16 +17,20 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use jiff::Timestamp;
 
 use super::Exit;
 use super::say::say;
 use super::settings::policy_of;
 use crate::cli::args::{Simulate, SimulationFormat};
+use crate::controllers::live::LiveSnapshot;
 use crate::controllers::script::Script;
+use crate::judge::simulation::ProgramDefaults;
 use crate::local::files::{self, MAX_SETTINGS_BYTES};
 use crate::local::lint::{self, MAX_FILE_SIZE, path_text};
 use crate::report::clean;
 use crate::text::yaml::{self, Limits};
+use live::Standing;
 use stories::Simulated;
 
 /// Runs the command.
@@ -33,8 +38,22 @@ use stories::Simulated;
 /// # Errors
 /// An argument cannot be read, there is nothing to simulate, or `out` cannot be written.
 pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let policy = policy_of(args.policy.as_deref(), &args.paths)?;
+    #[cfg(feature = "serve")]
+    let files = if args.cluster { &[][..] } else { &args.paths };
+    #[cfg(not(feature = "serve"))]
+    let files = &args.paths;
+    let policy = policy_of(args.policy.as_deref(), files)?;
     let script = args.script.as_deref().map(read_script).transpose()?;
+    let now = args.now.unwrap_or_else(|| Timestamp::now().as_millisecond());
+    let mut snapshot = LiveSnapshot::new(now);
+    #[cfg(feature = "serve")]
+    if args.cluster {
+        let problems = live::cluster::read(args, &mut snapshot)?;
+        for problem in &problems {
+            say(problem)?;
+        }
+        return finish(&[], (snapshot, now, &policy.assumptions), problems.is_empty(), args, out);
+    }
     let inputs = lint::collect(&args.paths, |path| lint::drained(path, MAX_FILE_SIZE));
     let mut is_whole = true;
     for error in &inputs.unreadable {
@@ -43,7 +62,7 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
     }
     let mut simulated: Vec<Simulated> = Vec::new();
     for input in &inputs.files {
-        match stories::of_file(input, &policy, args, script.as_ref()) {
+        match stories::of_file(input, &policy, args, script.as_ref(), &mut snapshot) {
             Ok(found) => {
                 for problem in &found.problems {
                     is_whole = false;
@@ -60,20 +79,59 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
             }
         }
     }
-    if simulated.is_empty() && is_whole {
+    if script.is_some() && !snapshot.is_empty() {
+        bail!("--script is for manifests: a Job that runs is not at its start");
+    }
+    if simulated.is_empty() && snapshot.is_empty() && is_whole {
         bail!("no Job to simulate; Jobs, CronJobs and the Jobs of JobSets are simulated");
     }
+    finish(&simulated, (snapshot, now, &policy.assumptions), is_whole, args, out)
+}
+
+/// Writes what comes of Jobs of manifests and of a cluster, and returns whether it is as expected.
+fn finish(
+    simulated: &[Simulated],
+    (snapshot, now, defaults): (LiveSnapshot, i64, &ProgramDefaults),
+    mut is_whole: bool,
+    args: &Simulate,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    for notice in snapshot.left_out() {
+        say(&notice)?;
+    }
+    let mut live: Vec<Standing> = Vec::new();
+    for standing in live::standings(snapshot, (now, defaults), args) {
+        match standing {
+            Ok(standing) => live.push(standing),
+            Err(problem) => {
+                is_whole = false;
+                say(&problem)?;
+            }
+        }
+    }
     match args.format {
-        SimulationFormat::Human => human::write(&simulated, out)?,
-        SimulationFormat::Json => json::write(&simulated, out)?,
-        SimulationFormat::Markdown => markdown::write(&simulated, out)?,
+        SimulationFormat::Human => {
+            human::write(simulated, out)?;
+            if !simulated.is_empty() && !live.is_empty() {
+                writeln!(out)?;
+            }
+            live::write_human(&live, out)?;
+        }
+        SimulationFormat::Json => json::write(simulated, &live, out)?,
+        SimulationFormat::Markdown => {
+            markdown::write(simulated, out)?;
+            live::write_markdown(&live, out)?;
+        }
+    }
+    for problem in live.iter().flat_map(|job| &job.problems) {
+        is_whole = false;
+        say(problem)?;
     }
     let mut is_expected = true;
-    for job in &simulated {
-        for failed in &job.unexpected {
-            is_expected = false;
-            say(failed)?;
-        }
+    let unexpected = simulated.iter().flat_map(|job| &job.unexpected);
+    for failed in unexpected.chain(live.iter().flat_map(|job| &job.unexpected)) {
+        is_expected = false;
+        say(failed)?;
     }
     Ok(match (is_whole, is_expected) {
         (false, _) => Exit::Failed,

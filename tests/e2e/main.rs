@@ -45,6 +45,7 @@ mod kubectl;
     reason = "a library: no scenario here needs all of it; its own tests run elsewhere"
 )]
 mod kubelet;
+mod live;
 mod load;
 mod manifests;
 mod mutated;
@@ -161,6 +162,7 @@ const BESIDE_EACH_OTHER: &[&[Scenario]] = &[
     starters::SCENARIOS,
     trust::SCENARIOS,
     wrong_types::SCENARIOS,
+    live::SCENARIOS,
 ];
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {

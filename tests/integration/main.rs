@@ -71,6 +71,7 @@ mod runtimes;
 mod server;
 mod shell;
 mod simulate;
+mod simulate_live;
 #[cfg(unix)]
 mod strangers;
 mod yaml_laws;

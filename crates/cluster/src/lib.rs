@@ -34,6 +34,7 @@ mod excluded;
 mod facts;
 pub mod fetch;
 mod inventory;
+pub mod jobs;
 pub(crate) mod list;
 mod live;
 mod mirror;

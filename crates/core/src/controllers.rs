@@ -10,6 +10,7 @@ pub mod incident;
 pub mod indexes;
 pub mod job;
 mod kubelet;
+pub mod live;
 pub mod pod;
 pub mod program;
 pub mod runs;

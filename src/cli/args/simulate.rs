@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 
 use super::names::policies;
 
@@ -22,11 +23,13 @@ Examples:
   jobgate simulate --what node-lost@2h job.yaml                one, as a timeline
   jobgate simulate --what 'oom@1h:index=3+drain@2h' job.yaml   a story of two
   jobgate simulate --expect drain=completes k8s/               for CI
+  kubectl get job,pods -o yaml | jobgate simulate -            Jobs that run: what each waits for, and what comes next
+  jobgate simulate --cluster -n ml job/train                   the same, asked of the cluster
 
 It is what the controllers of Kubernetes do, not its scheduler: nodes have room unless an incident says otherwise. Exit codes: 0 as expected, 1 an --expect does not hold, 2 could not simulate everything."
 )]
 pub struct Simulate {
-    /// Manifests or directories; - for standard input
+    /// Manifests, directories, or what `kubectl get job,pods -o yaml` prints; - for standard input; with --cluster, Jobs
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -68,6 +71,30 @@ pub struct Simulate {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Assumptions")]
     pub(crate) pods_per_node: Option<u32>,
 
+    /// Take Jobs that run from the cluster, with their pods: job/train, or train; nothing is written
+    #[cfg(feature = "serve")]
+    #[arg(long, conflicts_with_all = ["script", "now"], help_heading = "Cluster")]
+    pub(crate) cluster: bool,
+
+    /// The namespace of the Jobs [default: that of the context]
+    #[cfg(feature = "serve")]
+    #[arg(short, long, value_name = "NAMESPACE", requires = "cluster", help_heading = "Cluster")]
+    pub(crate) namespace: Option<String>,
+
+    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "FILE", requires = "cluster", help_heading = "Cluster")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig [default: its current one]
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
+    pub(crate) context: Option<String>,
+
+    /// The moment at which Jobs that run were printed, such as 2026-11-28T03:10:10Z [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) now: Option<i64>,
+
     /// The format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = SimulationFormat::Human, help_heading = "Output")]
     pub(crate) format: SimulationFormat,
@@ -101,6 +128,12 @@ pub(crate) struct Expectation {
 /// `--checkpoint-every`: nothing where work is never saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Checkpoint(pub(crate) Option<Time>);
+
+/// Returns a moment in milliseconds since 1970.
+fn moment(text: &str) -> Result<i64, &'static str> {
+    let moment = text.parse::<Timestamp>().map_err(|_| "write a time as in 2026-11-28T03:10:10Z")?;
+    Ok(moment.as_millisecond())
+}
 
 fn duration(text: &str) -> Result<Time, IncidentError> {
     text.parse().map(|Duration(time)| time)

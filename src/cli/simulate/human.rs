@@ -168,7 +168,7 @@ fn clock(at: Time) -> String {
 }
 
 fn one(job: &Simulated, row: &Row, out: &mut dyn Write) -> io::Result<()> {
-    let (entries, left_out) = timeline(&row.outcome, &row.happens, job.spec.indexed);
+    let (entries, left_out) = timeline(&row.outcome, &row.happens, job.spec.indexed, None);
     let width = entries.iter().map(|(at, _)| clock(*at).len()).max().unwrap_or_default();
     let half = entries.len() / 2;
     for (nth, (at, what)) in entries.iter().enumerate() {

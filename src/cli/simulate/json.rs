@@ -3,13 +3,17 @@
 use std::io::{self, Write};
 
 use super::human::hours;
+use super::live::{self, Standing};
 use super::stories::{Row, Simulated, assumptions_in_words};
 use crate::controllers::story::Outcome;
 use crate::text::value::{Value, json};
 
-pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(jobs: &[Simulated], live: &[Standing], out: &mut dyn Write) -> io::Result<()> {
     let jobs: Vec<Value> = jobs.iter().map(job).collect();
-    let document = json!({ "version": 1, "kubernetes": "1.36", "jobs": jobs });
+    let mut document = json!({ "version": 1, "kubernetes": "1.36", "jobs": jobs });
+    if !live.is_empty() {
+        document["live"] = Value::Array(live.iter().map(live::to_json).collect());
+    }
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
 }

@@ -41,6 +41,6 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Returns a text that breaks no table.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     clean(text).replace('|', "\\|").replace('<', "&lt;")
 }

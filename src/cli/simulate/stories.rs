@@ -4,9 +4,12 @@ use std::cmp::Reverse;
 
 use super::changes::{Change, changes};
 use super::decides::{Decision, decision};
+use super::live;
+use super::timeline::Entry;
 use crate::cli::args::{Checkpoint, Expectation, Simulate, Story};
 use crate::controllers::incident::{Duration, Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
+use crate::controllers::live::LiveSnapshot;
 use crate::controllers::program::Peers;
 use crate::controllers::runs::{Runs, runs};
 use crate::controllers::script::Script;
@@ -92,7 +95,7 @@ pub(super) enum OrBecause {
     Moment,
 }
 
-/// Simulates the Jobs of a file.
+/// Simulates the Jobs of a file. Those of a cluster, which have a status, and their pods are gathered.
 ///
 /// # Errors
 ///
@@ -102,6 +105,7 @@ pub(super) fn of_file(
     policy: &Policy,
     args: &Simulate,
     script: Option<&Script>,
+    live: &mut LiveSnapshot,
 ) -> Result<Found, String> {
     let Ok(loaded) = load(input, MAX_FILE_SIZE).map_err(|error| error.to_string())? else {
         return Err(format!("read {}: it is larger than {}", clean(&input.path), bytes(MAX_FILE_SIZE)));
@@ -123,6 +127,9 @@ pub(super) fn of_file(
         };
         let file = SourceFile { input, policy, loaded: &loaded, lines: &lines, document: &document };
         for object in objects(&document.value) {
+            if live::take(&object.value, live) {
+                continue;
+            }
             of_object(&object.value, &object.at, &file, args, script, &mut found);
         }
     }
@@ -287,7 +294,7 @@ fn simulate(
 }
 
 /// Returns the incidents that happen at a time, and not from the start.
-fn happens(incidents: &[Occurrence], assumptions: &Assumptions) -> Vec<(Time, String)> {
+pub(super) fn happens(incidents: &[Occurrence], assumptions: &Assumptions) -> Vec<Entry> {
     let started = Time::from_millis(500);
     incidents
         .iter()
@@ -312,7 +319,7 @@ fn happens(incidents: &[Occurrence], assumptions: &Assumptions) -> Vec<(Time, St
 }
 
 /// Returns how bad an ending is.
-fn severity(ending: Ending) -> u8 {
+pub(super) fn severity(ending: Ending) -> u8 {
     match ending {
         Ending::Completes => 0,
         Ending::Fails => 1,
@@ -323,7 +330,7 @@ fn severity(ending: Ending) -> u8 {
     }
 }
 
-fn assumed(of_job: &Assumptions, args: &Simulate) -> Assumptions {
+pub(super) fn assumed(of_job: &Assumptions, args: &Simulate) -> Assumptions {
     Assumptions {
         runtime: args.runtime.unwrap_or(of_job.runtime),
         startup: args.startup.unwrap_or(of_job.startup),
@@ -355,9 +362,15 @@ fn stories(args: &Simulate, has_script: bool, has_schedule: bool) -> Vec<Story> 
         .collect()
 }
 
-/// Returns what is assumed, in words.
+/// Returns what is assumed of a Job, in words.
 pub(super) fn assumptions_in_words(job: &Simulated) -> String {
-    let Assumptions { runtime, startup, checkpoint, peers, pods_per_node, .. } = job.assumptions;
+    let admitted = if job.spec.suspend { "; it is suspended, and resumed at once" } else { "" };
+    format!("{}{admitted}", in_words(&job.assumptions, &job.because))
+}
+
+/// Returns what is assumed, and why the peers are assumed to do what they do, in words.
+pub(super) fn in_words(assumptions: &Assumptions, because: &str) -> String {
+    let Assumptions { runtime, startup, checkpoint, peers, pods_per_node, .. } = *assumptions;
     let checkpoint = match checkpoint {
         Some(every) => format!("a checkpoint every {}", Duration(every)),
         None => "no checkpoints".to_owned(),
@@ -373,11 +386,9 @@ pub(super) fn assumptions_in_words(job: &Simulated) -> String {
         1 => "one pod a node".to_owned(),
         count => format!("{count} pods a node"),
     };
-    let admitted = if job.spec.suspend { "; it is suspended, and resumed at once" } else { "" };
     format!(
-        "{} of work, {} to start, {checkpoint}, {share}; {peers} ({}){admitted}",
+        "{} of work, {} to start, {checkpoint}, {share}; {peers} ({because})",
         Duration(runtime),
-        Duration(startup),
-        job.because
+        Duration(startup)
     )
 }

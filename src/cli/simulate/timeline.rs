@@ -10,11 +10,19 @@ use crate::controllers::time::Time;
 /// How many lines a timeline has at most; what is between the first and the last is left out.
 const MOST_LINES: usize = 40;
 
+/// How many bytes of indexes are shown.
+const MOST_INDEXES: usize = 60;
+
 /// Something that happens, with its time.
 pub(super) type Entry = (Time, String);
 
-/// Returns what happens, and how many entries were left out in the middle.
-pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (Vec<Entry>, usize) {
+/// Returns what happens, from a time on where one is given, and how many entries were left out in the middle.
+pub(super) fn timeline(
+    outcome: &Outcome,
+    happens: &[Entry],
+    indexed: bool,
+    from: Option<Time>,
+) -> (Vec<Entry>, usize) {
     // Pods to which the same happens in the same second are one entry.
     let mut entries: BTreeMap<(i64, u8, String), Indexes> = BTreeMap::new();
     let mut add = |at: Time, order: u8, what: String, pods: &PodGroup| {
@@ -22,7 +30,8 @@ pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (
         *entry = entry.union(&pods.members);
     };
     for pods in &outcome.pods {
-        let again = if pods.attempt > 0 && indexed {
+        // Where not all of the past is known, nobody counts attempts.
+        let again = if pods.attempt > 0 && indexed && from.is_none() {
             format!(" again (attempt {})", pods.attempt + 1)
         } else {
             String::new()
@@ -58,7 +67,11 @@ pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (
         .map(|((second, order, what), members)| {
             let count = members.len();
             let noun = if count == 1 { "pod" } else { "pods" };
-            let which = if indexed { format!(" {members}") } else { String::new() };
+            let which = match indexed {
+                true if from.is_some() => format!(" {}", shortened(&members)),
+                true => format!(" {members}"),
+                false => String::new(),
+            };
             (second, order, format!("{count} {noun}{which} {what}"))
         })
         .collect();
@@ -71,11 +84,22 @@ pub(super) fn timeline(outcome: &Outcome, happens: &[Entry], indexed: bool) -> (
         all.push((condition.at.millis() / 1_000, order, what));
     }
     all.sort();
+    all.retain(|(second, _, _)| from.is_none_or(|from| Time::from_seconds(*second) >= from));
     let left_out = all.len().saturating_sub(MOST_LINES);
     if left_out > 0 {
         all.drain(MOST_LINES / 2..MOST_LINES / 2 + left_out);
     }
     (all.into_iter().map(|(second, _, what)| (Time::from_seconds(second), what)).collect(), left_out)
+}
+
+/// Returns indexes, with the first ones alone where there are many that do not follow one another: what is left of a Job
+/// that runs is often so.
+pub(super) fn shortened(members: &Indexes) -> String {
+    let text = members.to_string();
+    match text.get(..MOST_INDEXES).and_then(|start| start.rfind(',')) {
+        Some(end) => format!("{},...", &text[..end]),
+        None => text,
+    }
 }
 
 fn deletion_at(pods: &PodGroup) -> Time {

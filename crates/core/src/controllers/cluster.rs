@@ -117,7 +117,7 @@ impl JobStatus {
 
     /// Returns the condition that ends the Job: `Complete` or `Failed`.
     #[must_use]
-    pub(crate) fn finished(&self) -> Option<&Condition> {
+    pub fn finished(&self) -> Option<&Condition> {
         self.condition("Complete").or_else(|| self.condition("Failed"))
     }
 

@@ -19,6 +19,21 @@ impl Indexes {
         end.checked_sub(1).map_or_else(Self::default, |last| Self::from_range(0, last))
     }
 
+    /// Returns a set of numbers.
+    #[must_use]
+    pub(crate) fn of(numbers: impl IntoIterator<Item = u32>) -> Self {
+        let mut numbers: Vec<u32> = numbers.into_iter().collect();
+        numbers.sort_unstable();
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for number in numbers {
+            match ranges.last_mut() {
+                Some((_, last)) if number <= last.saturating_add(1) => *last = number,
+                _ => ranges.push((number, number)),
+            }
+        }
+        Self(ranges)
+    }
+
     /// Reads `succeededIndexes`: numbers and ranges with commas. What is not read is left out.
     #[must_use]
     pub(crate) fn parse(text: &str) -> Self {

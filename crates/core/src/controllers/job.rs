@@ -5,6 +5,7 @@
 mod backoff;
 mod policy;
 mod removal;
+pub(crate) mod resume;
 pub mod spec;
 mod sync;
 

@@ -1,10 +1,13 @@
 //! The kubelet and whoever else ends pods, as a script says.
 
+mod live;
+
 use super::cluster::Cluster;
 use super::job::spec::{ContainerSort, ContainerSpec};
 use super::pod::{ContainerStatus, Phase, PodGroup};
 use super::script::{DisruptionCause, Plan};
 use super::time::Time;
+pub(super) use live::Course;
 
 /// How long after its creation a pod that does not start at once has its first status.
 const FIRST_STATUS: Time = Time::from_millis(300);

@@ -43,7 +43,7 @@ const CRASH: Time = Time::from_seconds(10);
 /// Other parts of a second, in milliseconds, in which a Job may be created.
 const OTHER_STARTS: [i64; 3] = [250, 500, 900];
 /// How far a simulation goes.
-const HORIZON: Time = Time::from_seconds(366 * 86_400);
+pub(super) const HORIZON: Time = Time::from_seconds(366 * 86_400);
 
 impl Assumptions {
     /// Returns when something happens for which nobody says it: in the middle of the run, between two checkpoints.
@@ -273,7 +273,7 @@ pub fn tell(spec: &Value, script: Script) -> Result<Outcome, TooLong> {
 pub(crate) fn tell_within(spec: &JobSpec, script: Script, work: &mut u64) -> Result<Outcome, TooLong> {
     let plan = script.program;
     let mut world = World::with_spec(spec.clone(), script, *work);
-    let outcome = run(&mut world, plan);
+    let outcome = end_of(&mut world, plan);
     *work = work.saturating_sub(world.work);
     outcome
 }
@@ -296,10 +296,15 @@ pub fn tell_otherwise(spec: &Value, script: &Script, outcome: &Outcome) -> Resul
 
 fn tell_from(clock: Clock, spec: &Value, script: Script) -> Result<Outcome, TooLong> {
     let plan = script.program;
-    run(&mut World::with_job("job", spec, script, clock, false), plan)
+    end_of(&mut World::with_job("job", spec, script, clock, false), plan)
 }
 
-fn run(world: &mut World, plan: Option<ProgramPlan>) -> Result<Outcome, TooLong> {
+/// Lets a world come to its end.
+///
+/// # Errors
+///
+/// More work than a simulation does.
+pub(super) fn end_of(world: &mut World, plan: Option<ProgramPlan>) -> Result<Outcome, TooLong> {
     let is_still = world.run_to_end(HORIZON)?;
     let end = world.now;
     let mut used = Time::START;

@@ -1,5 +1,6 @@
 //! A cluster in which things happen: one queue drives the controllers, the kubelets and the script.
 
+mod live;
 mod pods;
 mod ranks;
 
@@ -18,6 +19,8 @@ use super::time::{Clock, Time};
 use super::ttl::TtlController;
 use crate::text::patch::merge;
 use crate::text::value::Value;
+
+pub(super) use live::Given;
 
 /// How long the garbage collector takes.
 const COLLECTION: Time = Time::from_millis(150);

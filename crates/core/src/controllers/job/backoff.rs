@@ -16,6 +16,11 @@ pub(super) struct BackoffRecord {
 }
 
 impl BackoffRecord {
+    /// Returns the record of so many failures, the last of which was at a time.
+    pub(super) fn new(failures: u32, last: Option<Time>) -> Self {
+        Self { failures, last }
+    }
+
     /// Returns the record with what has ended since.
     pub(super) fn with(&self, succeeded: &[&PodGroup], failed: &[&PodGroup], clock: Clock) -> Self {
         let ends = |pods: &[&PodGroup]| pods.iter().map(|pods| pods.finished(clock)).max();

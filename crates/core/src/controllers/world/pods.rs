@@ -113,7 +113,13 @@ impl World {
     }
 
     /// Returns pods by their plan.
-    fn by_plan(&self, job: usize, attempt: u32, members: Indexes, indexed: bool) -> Vec<(Plan, Indexes)> {
+    pub(super) fn by_plan(
+        &self,
+        job: usize,
+        attempt: u32,
+        members: Indexes,
+        indexed: bool,
+    ) -> Vec<(Plan, Indexes)> {
         let number = u32::try_from(job).unwrap_or(u32::MAX);
         let mut left = members;
         let mut parts = Vec::new();

@@ -1,0 +1,191 @@
+//! Jobs of a cluster: where each stands, what it waits for, and what comes next.
+
+mod advice;
+#[cfg(feature = "serve")]
+pub(super) mod cluster;
+mod course;
+mod human;
+mod json;
+mod markdown;
+mod times;
+mod words;
+
+use std::cmp::Reverse;
+
+use super::decides::{Decision, decision};
+use super::stories::{assumed, happens, in_words, severity};
+use super::timeline::Entry;
+use crate::cli::args::{Expectation, Simulate, Story};
+use crate::controllers::incident::Occurrence;
+use crate::controllers::live::{LiveJob, LiveOutcome, LiveSnapshot, Wait, is_live, tell};
+use crate::controllers::program::Peers;
+use crate::controllers::story::Assumptions;
+use crate::judge::simulation::{ProgramDefaults, jobs};
+use crate::kinds::Workload;
+use crate::report::clean;
+use crate::text::value::Value;
+pub(super) use human::write as write_human;
+pub(super) use json::job as to_json;
+pub(super) use markdown::write as write_markdown;
+use times::Moment;
+
+/// A Job of a cluster, and what becomes of it.
+#[derive(Debug)]
+pub(super) struct Standing {
+    /// `train (Job) in the namespace ml`.
+    title: String,
+    moment: Moment,
+    job: LiveJob,
+    waits: Vec<Wait>,
+    assumptions: Assumptions,
+    /// What is assumed, in words.
+    assumed: String,
+    /// What comes next as it stands; nothing where it has ended, or in words why that cannot be said.
+    next: Option<Result<Told, String>>,
+    /// What would come of incidents, the worst first.
+    stories: Vec<Told>,
+    /// Stories that cannot be told.
+    pub(super) problems: Vec<String>,
+    /// Expectations that do not hold.
+    pub(super) unexpected: Vec<String>,
+}
+
+/// What comes of a Job in a story.
+#[derive(Debug)]
+struct Told {
+    story: String,
+    outcome: LiveOutcome,
+    /// What comes of it where the pods do not need one another.
+    or: Option<LiveOutcome>,
+    decision: Option<Decision>,
+    happens: Vec<Entry>,
+}
+
+impl Standing {
+    /// Tells whether what is assumed of the program decides anything.
+    fn has_work(&self) -> bool {
+        let runs = self.waits.iter().any(|wait| ["running", "starting"].contains(&wait.what.word()));
+        let makes = |told: &Told| told.outcome.made > 0;
+        match &self.next {
+            Some(Ok(told)) => runs || makes(told) || !self.stories.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Tells whether how it ends is decided: the condition before the last one is there.
+    fn is_decided(&self) -> bool {
+        ["FailureTarget", "SuccessCriteriaMet"].into_iter().any(|sort| self.job.condition(sort).is_some())
+    }
+}
+
+/// Takes an object that is of a cluster and no manifest: a Job with a status, or a pod. Returns whether it was one.
+pub(super) fn take(object: &Value, snapshot: &mut LiveSnapshot) -> bool {
+    if is_live(object) {
+        snapshot.add_job(object);
+        return true;
+    }
+    snapshot.add_pod(object)
+}
+
+/// Returns what becomes of the Jobs of a cluster, at a moment in milliseconds since 1970; or in words why not.
+pub(super) fn standings(
+    snapshot: LiveSnapshot,
+    (now, defaults): (i64, &ProgramDefaults),
+    args: &Simulate,
+) -> Vec<Result<Standing, String>> {
+    snapshot.into_jobs().into_iter().map(|job| standing(job, (now, defaults), args)).collect()
+}
+
+fn standing(
+    job: LiveJob,
+    (now, defaults): (i64, &ProgramDefaults),
+    args: &Simulate,
+) -> Result<Standing, String> {
+    let place = job.namespace.as_ref().map_or_else(String::new, |name| format!(" in the namespace {name}"));
+    let title = clean(&format!("{} (Job){place}", job.name)).into_owned();
+    let Some((assumptions, or_peers, because)) = assumptions_of(&job, defaults, args) else {
+        return Err(format!("{title}: not simulated: it has no `spec` with a pod template"));
+    };
+    let is_over = job.finished().is_some() && job.deletion.is_none() || job.manager.is_some();
+    let told = |story: &Story| -> Result<Told, String> {
+        let run = |assumptions: &Assumptions| tell(&job, &story.incidents, assumptions);
+        let failed = |error| format!("not simulated: {error}");
+        let outcome = run(&assumptions).map_err(failed)?;
+        let other = match or_peers {
+            Some(peers) => Some(run(&Assumptions { peers, ..assumptions }).map_err(failed)?),
+            None => None,
+        };
+        let differs = |other: &LiveOutcome| other.outcome.ending != outcome.outcome.ending;
+        Ok(Told {
+            or: other.filter(differs),
+            decision: decision(&job.spec, &story.incidents, &outcome.outcome),
+            happens: happens(&soon(&story.incidents), &assumptions),
+            story: story.name.clone(),
+            outcome,
+        })
+    };
+    let as_it_stands = Story { name: String::new(), incidents: Vec::new() };
+    let next = (!is_over).then(|| told(&as_it_stands));
+    let (mut stories, mut problems, mut unexpected) = (Vec::new(), Vec::new(), Vec::new());
+    for story in args.what.iter().filter(|_| !is_over) {
+        match told(story) {
+            Ok(told) => stories.push(told),
+            Err(problem) => problems.push(format!("{title}: {}: {problem}", story.name)),
+        }
+    }
+    stories.sort_by_key(|told| Reverse(severity(told.outcome.outcome.ending)));
+    for Expectation { story, ending } in args.expect.iter().filter(|_| !is_over) {
+        match told(story) {
+            Ok(told) => {
+                let ends = told.outcome.outcome.ending.word();
+                if ends != ending || told.or.is_some() {
+                    let or =
+                        told.or.map_or_else(String::new, |or| format!(" or {}", or.outcome.ending.word()));
+                    unexpected
+                        .push(format!("{title}: {} ends with `{ends}`{or}, not with `{ending}`", story.name));
+                }
+            }
+            Err(problem) => problems.push(format!("{title}: {}: {problem}", story.name)),
+        }
+    }
+    Ok(Standing {
+        waits: job.waits(),
+        moment: Moment::new(now),
+        assumed: {
+            let resumed = if job.spec.suspend && !stories.is_empty() {
+                ", and in an incident it is resumed now"
+            } else {
+                ""
+            };
+            format!(
+                "{}; the work counts from the start of each pod{resumed}",
+                in_words(&assumptions, &because)
+            )
+        },
+        title,
+        assumptions,
+        next,
+        stories,
+        problems,
+        unexpected,
+        job,
+    })
+}
+
+/// Returns incidents, with the moment itself where nobody says when they happen.
+fn soon(incidents: &[Occurrence]) -> Vec<Occurrence> {
+    incidents.iter().map(|one| Occurrence { at: one.at.or(Some(Default::default())), ..*one }).collect()
+}
+
+/// Returns what is assumed of the program of a Job, what its other ranks may do instead, and why; nothing where it has no
+/// pod template.
+fn assumptions_of(
+    job: &LiveJob,
+    defaults: &ProgramDefaults,
+    args: &Simulate,
+) -> Option<(Assumptions, Option<Peers>, String)> {
+    let workload = Workload::from_object(&job.object)?;
+    let read = jobs(&workload, defaults).into_iter().next()?;
+    let because = if args.peers.is_some() { "--peers".to_owned() } else { read.because.clone() };
+    Some((assumed(&read.assumptions, args), read.or_peers.filter(|_| args.peers.is_none()), because))
+}

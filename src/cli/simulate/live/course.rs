@@ -1,0 +1,96 @@
+//! What comes of a Job, in words.
+
+use super::times::{Moment, long};
+use super::{Standing, Told};
+use crate::cli::simulate::timeline::{Entry, timeline};
+use crate::controllers::live::LiveOutcome;
+use crate::controllers::story::Ending;
+use crate::controllers::time::Time;
+
+/// Returns what happens from now on, in order, and how many entries were left out in the middle.
+pub(super) fn course(standing: &Standing, told: &Told) -> (Vec<Entry>, usize) {
+    let job = &standing.job;
+    let (mut entries, left_out) =
+        timeline(&told.outcome.outcome, &told.happens, job.spec.indexed, Some(Time::START));
+    if let Some(gone) = told.outcome.gone {
+        entries.push((gone, "the Job is gone".to_owned()));
+    }
+    let end = told.outcome.outcome.status.finished().map(|end| end.at);
+    if let (Some(end), Some(ttl), None) = (end, job.ttl(), job.deletion) {
+        entries.push((end + ttl, "the Job is deleted, by its `ttlSecondsAfterFinished`".to_owned()));
+    }
+    (entries, left_out)
+}
+
+/// Returns what the plain future rests on: `as it stands`.
+pub(super) fn premise(standing: &Standing) -> &'static str {
+    let is_missing =
+        standing.waits.iter().any(|wait| ["pods-missing", "not-started"].contains(&wait.what.word()));
+    if is_missing { "if its pods are made now" } else { "as it stands" }
+}
+
+/// Returns how it ends: `it completes at 15:02:22 (in 11h52m)`.
+pub(super) fn end(standing: &Standing, told: &Told) -> String {
+    let or = told.or.as_ref().map_or_else(String::new, |or| {
+        format!("; where the pods do not need one another, {}", ends(standing, told.story.is_empty(), or))
+    });
+    let overdue = match told.outcome.outcome.ending {
+        Ending::RunsOn | Ending::Fails
+            if told.story.is_empty() && standing.job.is_overdue(&standing.assumptions) =>
+        {
+            format!(
+                "; its pods have run for longer than {}, so when they end is not known: give a longer `--runtime`",
+                long(standing.assumptions.startup + standing.assumptions.runtime)
+            )
+        }
+        _ => String::new(),
+    };
+    format!("{}{}{overdue}{or}", ends(standing, told.story.is_empty(), &told.outcome), why(standing, told))
+}
+
+/// Returns why it ends so: `: the deadline passes (`activeDeadlineSeconds`)`.
+fn why(standing: &Standing, told: &Told) -> String {
+    let job = &standing.job;
+    let ending = told.outcome.outcome.ending;
+    if job.deletion.is_some() {
+        return String::new();
+    }
+    if told.story.is_empty() && job.spec.suspend {
+        return String::new();
+    }
+    if ending == Ending::Wedged && standing.is_decided() {
+        return ": the last condition waits for a pod that is terminating and does not end".to_owned();
+    }
+    // The retries that are used are there already.
+    let decision = told.decision.as_ref().filter(|_| ending != Ending::Completes || !told.story.is_empty());
+    decision.map_or_else(String::new, |decision| {
+        let field = format!("`{}`", decision.name());
+        if decision.why.contains(&format!("`{}` ", decision.name())) {
+            format!(": {}", decision.why)
+        } else {
+            format!(": {} ({field})", decision.why)
+        }
+    })
+}
+
+fn ends(standing: &Standing, as_it_stands: bool, told: &LiveOutcome) -> String {
+    let at = |moment: Moment| moment.with_distance(told.outcome.at);
+    let moment = standing.moment;
+    if standing.job.deletion.is_some() {
+        return match told.gone {
+            Some(gone) => format!("it is gone at {}", moment.with_distance(gone)),
+            None => "it stays in deletion".to_owned(),
+        };
+    }
+    if as_it_stands && standing.job.spec.suspend {
+        return "it stays suspended".to_owned();
+    }
+    match told.outcome.ending {
+        Ending::Completes => format!("it completes at {}", at(moment)),
+        Ending::CompletesHalfDone => format!("it completes half done at {}", at(moment)),
+        Ending::Fails => format!("it fails at {}", at(moment)),
+        Ending::Wedged => "it never ends".to_owned(),
+        Ending::Waits => "it waits without end".to_owned(),
+        Ending::RunsOn => "it runs on".to_owned(),
+    }
+}
