@@ -7,7 +7,9 @@ use jobgate::admission::{self, Endpoint};
 use jobgate::cli::pages;
 use jobgate::judge::facts::NoFacts;
 use jobgate::kinds::registration::{Target, configurations};
-use jobgate::kinds::{self, Api, CUSTOM, Count, Definition, Finished, Kind, NotAdded, Pods, Restart, Ttl};
+use jobgate::kinds::{
+    self, Api, CUSTOM, Count, Definition, Finished, Kind, NotAdded, Pods, Restart, TEMPLATE, Ttl,
+};
 use jobgate::local::lint::{self, Claims, Input, Options};
 use jobgate::text::value::{Value, json};
 use libtest_mimic::Trial;
@@ -31,7 +33,7 @@ fn kind(value: &Value) -> Definition {
         ttl: Ttl::Deletes { what: "the finished swarm is", deletes_pods: true, of_job: None },
         pods: vec![Pods {
             at: path("pods"),
-            template: "template",
+            template: TEMPLATE,
             count: Count::Replicas { unset: |_| 1, elastic: None },
             restart: Restart::Beside { words: &["Never", "OnFailure"], ignored: None, unset: &[] },
         }]

@@ -7,7 +7,7 @@ use jobgate::judge::checks::CHECKS;
 use jobgate::judge::finding::listed;
 use jobgate::judge::rule::Rule;
 use jobgate::judge::rules::RuleSet;
-use jobgate::kinds::{Deadline, Kind, Restart, Ttl, Unset};
+use jobgate::kinds::{Deadline, Kind, Pods, Restart, Ttl, Unset};
 use jobgate::serve::doctor;
 
 /// The hand-written part of the doctor's page.
@@ -79,8 +79,7 @@ fn about(kind: Kind) -> Vec<String> {
                         partial objects.";
         lines.push(unjudged.to_owned());
     }
-    let pods: Vec<String> =
-        kind.pods.iter().map(|pods| format!("`{}.{}`", path(pods.at), pods.template)).collect();
+    let pods: Vec<String> = kind.pods.iter().map(template).collect();
     if !pods.is_empty() {
         lines.push(format!("Pod templates: {}.", pods.join(", ")));
     }
@@ -172,7 +171,7 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
 /// Describes what happens when a pod ends.
 fn about_restarts(kind: Kind, lines: &mut Vec<String>) {
     for pods in kind.pods {
-        let template = format!("`{}.{}`", pods.at.join("."), pods.template);
+        let template = template(pods);
         lines.extend(match pods.restart {
             Restart::OfTemplate { unset: Unset::Always, always, .. } => Some(format!(
                 "{template} needs a `restartPolicy`: by default finished pods run again, {always}."
@@ -192,6 +191,11 @@ fn about_restarts(kind: Kind, lines: &mut Vec<String>) {
             ));
         }
     }
+}
+
+/// Returns the path of a pod template.
+fn template(pods: &Pods) -> String {
+    format!("`{}`", [pods.at, pods.template.at].concat().join("."))
 }
 
 fn listed_plural(names: &[&str]) -> String {

@@ -91,11 +91,11 @@ impl Runtime {
         let Some(workload) = Workload::from_object(&self.object) else { return Vec::new() };
         let trains = |pod: &&PodTemplate<'_>| Self::step(pod) == Some(Self::TRAINER);
         let marked: Vec<&Value> =
-            workload.pods.iter().filter(trains).filter_map(|pod| pod.spec.value).collect();
+            workload.pods.iter().filter(trains).filter_map(|pod| pod.spec.own.value).collect();
         if !marked.is_empty() {
             return marked;
         }
-        workload.pods.iter().filter_map(|pod| pod.spec.value).collect()
+        workload.pods.iter().filter_map(|pod| pod.spec.own.value).collect()
     }
 }
 

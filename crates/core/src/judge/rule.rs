@@ -251,7 +251,10 @@ impl Fills {
             Self::Pods(list) => kind
                 .pods
                 .iter()
-                .map(|pods| format!("{}/{}/spec/{list}", at(pods.at), pods.template))
+                .flat_map(|pods| {
+                    std::iter::once(pods.spec_path()).chain(pods.template.shared.map(<[_]>::to_vec))
+                })
+                .map(|spec| format!("{}/{list}", at(&spec)))
                 .flat_map(|list| [list.clone(), format!("{list}/*")])
                 .collect(),
         };

@@ -11,7 +11,7 @@ use crate::judge::rule::Cx;
 use crate::judge::tolerations::{CoveredTaints, Platform};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::accelerator::{NO_TAINT, taint_of};
-use crate::kinds::{Part, Reference, each_at};
+use crate::kinds::{Part, PodSpec, Reference, each_at};
 use crate::text::lines::cut;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -41,7 +41,7 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
     let pods = runtime.pods();
     for (taint, (resource, place)) in wanted {
         let lacks = |pod: &&Value| {
-            let spec = Part { pointer: Pointer::root(), value: Some(*pod) };
+            let spec = PodSpec::whole(Part::root(pod));
             let list = spec.get("tolerations");
             let covered = CoveredTaints::by(&list);
             !covered.all && !covered.whole.contains(taint) && !platform.tolerates(&spec, resource, taint)

@@ -184,9 +184,8 @@ fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &EndlessCommand<'_>, dea
 
 /// Returns the deadline of the run or of its pods.
 fn deadline(limits: Part<'_>, pod: &PodTemplate<'_>) -> Option<Pointer> {
-    [limits, pod.spec.clone()]
+    [limits.get("activeDeadlineSeconds"), pod.spec.get("activeDeadlineSeconds")]
         .into_iter()
-        .map(|part| part.get("activeDeadlineSeconds"))
         .find_map(|deadline| deadline.is_set().then_some(deadline.pointer))
 }
 
