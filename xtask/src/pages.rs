@@ -115,10 +115,12 @@ fn about(kind: Kind) -> Vec<String> {
 fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
     let path = |path: &[&str]| path.join(".");
     let limits = path(kind.limits);
+    let deadline = path(&[kind.limits, kind.deadline_at].concat());
+    let ttl = path(&[kind.limits, kind.ttl_at].concat());
     lines.extend(match kind.deadline {
-        Deadline::Ends => Some(format!("`{limits}.activeDeadlineSeconds` ends a run and deletes its pods.")),
+        Deadline::Ends => Some(format!("`{deadline}` ends a run and deletes its pods.")),
         Deadline::Marks => Some(format!(
-            "`{limits}.activeDeadlineSeconds` marks a run as failed. Its pods are deleted only if they are released (below)."
+            "`{deadline}` marks a run as failed. Its pods are deleted only if they are released (below)."
         )),
         Deadline::EndsEachJob { .. } => Some(
             "No field ends the whole: `activeDeadlineSeconds` ends one Job. A missing one is a warning, for the \
@@ -153,14 +155,14 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
     }
     match (kind.ttl, kind.history) {
         (Ttl::Deletes { .. }, Some(history)) => lines.push(format!(
-            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, finished runs are kept up to the history \
+            "`{ttl}` is filled in: without it, finished runs are kept up to the history \
              limits (by default {} successful, {} failed).",
             history.successful, history.failed
         )),
-        (Ttl::Deletes { what, .. }, None) => lines.push(format!(
-            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, {what} never deleted."
-        )),
-        (Ttl::Harms(harm), _) => lines.push(format!("`ttlSecondsAfterFinished` {harm}.")),
+        (Ttl::Deletes { what, .. }, None) => {
+            lines.push(format!("`{ttl}` is filled in: without it, {what} never deleted."))
+        }
+        (Ttl::Harms(harm), _) => lines.push(format!("`{}` {harm}.", kind.ttl_name())),
         (Ttl::None, _) => {}
     }
     if let Some(harm) = kind.ttl_of_zero {

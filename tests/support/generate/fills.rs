@@ -65,7 +65,7 @@ pub(crate) fn fills(kind: Kind) -> Vec<Fill> {
     let fill = |path: Path, fields: &[&'static str], with| Fill { at: [path, fields].concat(), with };
     let mut fills = Vec::new();
     if let Ttl::Deletes { .. } = kind.ttl {
-        fills.push(fill(kind.limits, &["ttlSecondsAfterFinished"], With::Seconds));
+        fills.push(fill(kind.limits, kind.ttl_at, With::Seconds));
     }
     if let Some(release) = kind.release {
         fills.push(fill(kind.limits, &[release.field], With::Value(release.value())));

@@ -2,11 +2,12 @@
 
 use super::count::PodCount;
 use super::definition::Finished;
-use super::field::{Field, Part};
+use super::field::{Field, Part, Path};
 use super::kind::Kind;
 use super::others::{has_image, has_pod_with_image, misspells_image};
 use super::pod::{MOST_BARE, PodTemplate};
 use super::pods::{ContainerSlot, Count, EACH, Entry, Pods, Visit, each_at};
+use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Map, Value};
 
@@ -19,7 +20,7 @@ pub struct Workload<'a> {
     pub inside: Option<Part<'a>>,
     /// The whole object.
     pub object: Part<'a>,
-    /// The mapping with the run limits, such as `ttlSecondsAfterFinished`.
+    /// The mapping with the run limits.
     pub limits: Part<'a>,
     /// Its runs, each with its own deadline.
     pub runs: Vec<Run<'a>>,
@@ -92,10 +93,25 @@ fn is_bare(form: &Pods, around: &Part<'_>, entry: &Entry<'_>) -> bool {
 pub struct Run<'a> {
     /// The metadata of the run.
     pub(crate) metadata: Part<'a>,
-    /// The mapping that has `activeDeadlineSeconds`.
+    /// The mapping with its limits.
     pub limits: Part<'a>,
+    deadline_at: Path,
     /// The batch/v1 Job spec, if it has one.
     pub job_spec: Option<Part<'a>>,
+}
+
+impl<'a> Run<'a> {
+    /// Returns the field with its deadline.
+    #[must_use]
+    pub(crate) fn deadline(&self) -> Part<'a> {
+        self.limits.at(self.deadline_at)
+    }
+
+    /// Returns the operation that sets its deadline.
+    #[must_use]
+    pub(crate) fn set_deadline(&self, seconds: i64) -> Option<Op> {
+        self.limits.set_at(self.deadline_at, seconds.into())
+    }
 }
 
 impl<'a> Workload<'a> {
@@ -113,6 +129,7 @@ impl<'a> Workload<'a> {
         let run = |limits: &Part<'a>, job_spec| Run {
             metadata: metadata.clone(),
             limits: limits.clone(),
+            deadline_at: kind.deadline_at,
             job_spec,
         };
         // Each Job of a list is a run of its own.
@@ -248,6 +265,18 @@ impl<'a> Workload<'a> {
     #[must_use]
     pub(crate) fn has_spec(&self) -> bool {
         self.object.at(self.kind.body).is_mapping()
+    }
+
+    /// Returns the field with the deadline of the whole.
+    #[must_use]
+    pub(crate) fn deadline(&self) -> Part<'a> {
+        self.limits.at(self.kind.deadline_at)
+    }
+
+    /// Returns the field with the TTL of the whole.
+    #[must_use]
+    pub fn ttl(&self) -> Part<'a> {
+        self.limits.at(self.kind.ttl_at)
     }
 
     /// Returns the pod templates of a run.

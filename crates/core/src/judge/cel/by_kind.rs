@@ -6,20 +6,18 @@
 use crate::judge::rule::Kinds;
 use crate::kinds::{EACH, Finished, Kind, Path, Pods, Template};
 
-/// Returns an expression with its variables replaced for a kind: `$limits(FIELD)`, `$roles` and the `$labels` of
-/// the pods' object, which may be missing, and the paths `$place(FIELD)` and `$rolesPlace` as text. An object
+/// Returns an expression with its variables replaced for a kind: `$deadline`, `$roles` and the `$labels` of the
+/// pods' object, which may be missing, and the paths `$deadlinePlace` and `$rolesPlace` as text. An object
 /// without the mapping that holds all of them has no places.
 pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
-    let text = with_argument(text, "$limits(", |field| {
-        choose(kinds, |kind| format!("{}.?{field}", value(kind.limits)))
-    });
-    let text = with_argument(&text, "$place(", |field| {
-        choose(kinds, |kind| format!("'{}.{field}'", kind.limits.join(".")))
-    });
+    let deadline = |kind: Kind| [kind.limits, kind.deadline_at].concat();
+    let deadline_place = || choose(kinds, |kind| format!("'{}'", deadline(kind).join(".")));
     let labels = || choose(kinds, |kind| format!("{}.?labels.orValue({{}})", value(kind.run_metadata)));
     text.replace("$labels", &labels())
+        .replace("$deadlinePlace", &deadline_place())
+        .replace("$deadline", &choose(kinds, |kind| value(&deadline(kind))))
         .replace("$rolesPlace", &roles(kinds, |at| format!("'{}'", at.join("."))))
-        .replace("$roles", &roles(kinds, value))
+        .replace("$roles", &roles(kinds, |at| value(at)))
 }
 
 /// Returns an expression for the places of the object `o`; none if it has no spec, since then it runs nothing.
@@ -120,7 +118,7 @@ fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
 }
 
 /// Returns an expression for a field of the object `o`, which may be missing.
-fn value(path: Path) -> String {
+fn value(path: &[&str]) -> String {
     below_of("o", path)
 }
 
@@ -132,28 +130,17 @@ fn roles(kinds: Kinds, of: impl Fn(Path) -> String) -> String {
     choose(kinds, |kind| kind.roles().map_or_else(|| "{}".to_owned(), &of))
 }
 
-fn with_argument(text: &str, call: &str, of: impl Fn(&str) -> String) -> String {
-    let mut parts = text.split(call);
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (argument, rest) = part.split_once(')').unwrap_or((part, ""));
-        out += &of(argument);
-        out += rest;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn roles_become_the_fields_of_each_kind() {
-        let limits = with_roles("$limits(x).hasValue()", Kinds::WithDeadline);
+        let limits = with_roles("$deadline.hasValue()", Kinds::WithDeadline);
         for part in [
-            "(o.kind == 'CronJob' ? o.?spec.?jobTemplate.?spec.?x :",
-            "\n  o.kind == 'PyTorchJob' ? o.?spec.?runPolicy.?x :",
-            "\n  o.?spec.?x).hasValue()",
+            "(o.kind == 'CronJob' ? o.?spec.?jobTemplate.?spec.?activeDeadlineSeconds :",
+            "\n  o.kind == 'PyTorchJob' ? o.?spec.?runPolicy.?activeDeadlineSeconds :",
+            "\n  o.?spec.?activeDeadlineSeconds).hasValue()",
         ] {
             assert!(limits.contains(part), "{part}: {limits}");
         }
