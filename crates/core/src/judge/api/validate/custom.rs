@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::cause::Causes;
 use super::part::ObjectPart;
-use crate::kinds::{ContainerField, Count, EACH, Kind};
+use crate::kinds::{ContainerField, EACH, Kind};
 use crate::text::value::{Map, Value};
 
 /// Lists of a pod spec whose items are identified by some of their fields.
@@ -57,7 +57,7 @@ pub(super) fn check(kind: Kind, object: &ObjectPart<'_, '_>, causes: &mut Causes
         each(object, form.at, None, &mut |name, around| {
             let count = around.get("replicas");
             // The scale subresource reads the number of this role.
-            if let Count::Replicas { elastic: Some(elastic), .. } = form.count
+            if let Some(elastic) = form.count.elastic()
                 && name == Some(elastic.role)
                 && count.number().is_some_and(|count| count < 0)
             {
