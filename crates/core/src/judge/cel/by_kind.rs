@@ -17,7 +17,7 @@ pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
         .replace("$deadlinePlace", &deadline_place())
         .replace("$deadline", &choose(kinds, |kind| value(&deadline(kind))))
         .replace("$rolesPlace", &roles(kinds, |at| format!("'{}'", at.join("."))))
-        .replace("$roles", &roles(kinds, |at| value(at)))
+        .replace("$roles", &roles(kinds, value))
 }
 
 /// Returns an expression for the places of the object `o`; none if it has no spec, since then it runs nothing.
