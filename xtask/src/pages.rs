@@ -160,7 +160,7 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
             history.successful, history.failed
         )),
         (Ttl::Deletes { what, .. }, None) => {
-            lines.push(format!("`{ttl}` is filled in: without it, {what} never deleted."))
+            lines.push(format!("`{ttl}` is filled in: without it, {what} never deleted."));
         }
         (Ttl::Harms(harm), _) => lines.push(format!("`{}` {harm}.", kind.ttl_name())),
         (Ttl::None, _) => {}
