@@ -7,7 +7,7 @@ use jobgate::judge::checks::CHECKS;
 use jobgate::judge::finding::listed;
 use jobgate::judge::rule::Rule;
 use jobgate::judge::rules::RuleSet;
-use jobgate::kinds::{Deadline, Kind, Restart, Ttl, Unset};
+use jobgate::kinds::{Deadline, Kind, Pods, Restart, Ttl, Unset};
 use jobgate::serve::doctor;
 
 /// The hand-written part of the doctor's page.
@@ -79,8 +79,7 @@ fn about(kind: Kind) -> Vec<String> {
                         partial objects.";
         lines.push(unjudged.to_owned());
     }
-    let pods: Vec<String> =
-        kind.pods.iter().map(|pods| format!("`{}.{}`", path(pods.at), pods.template)).collect();
+    let pods: Vec<String> = kind.pods.iter().map(template).collect();
     if !pods.is_empty() {
         lines.push(format!("Pod templates: {}.", pods.join(", ")));
     }
@@ -116,10 +115,12 @@ fn about(kind: Kind) -> Vec<String> {
 fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
     let path = |path: &[&str]| path.join(".");
     let limits = path(kind.limits);
+    let deadline = path(&[kind.limits, kind.deadline_at].concat());
+    let ttl = path(&[kind.limits, kind.ttl_at].concat());
     lines.extend(match kind.deadline {
-        Deadline::Ends => Some(format!("`{limits}.activeDeadlineSeconds` ends a run and deletes its pods.")),
+        Deadline::Ends => Some(format!("`{deadline}` ends a run and deletes its pods.")),
         Deadline::Marks => Some(format!(
-            "`{limits}.activeDeadlineSeconds` marks a run as failed. Its pods are deleted only if they are released (below)."
+            "`{deadline}` marks a run as failed. Its pods are deleted only if they are released (below)."
         )),
         Deadline::EndsEachJob { .. } => Some(
             "No field ends the whole: `activeDeadlineSeconds` ends one Job. A missing one is a warning, for the \
@@ -154,14 +155,14 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
     }
     match (kind.ttl, kind.history) {
         (Ttl::Deletes { .. }, Some(history)) => lines.push(format!(
-            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, finished runs are kept up to the history \
+            "`{ttl}` is filled in: without it, finished runs are kept up to the history \
              limits (by default {} successful, {} failed).",
             history.successful, history.failed
         )),
-        (Ttl::Deletes { what, .. }, None) => lines.push(format!(
-            "`{limits}.ttlSecondsAfterFinished` is filled in: without it, {what} never deleted."
-        )),
-        (Ttl::Harms(harm), _) => lines.push(format!("`ttlSecondsAfterFinished` {harm}.")),
+        (Ttl::Deletes { what, .. }, None) => {
+            lines.push(format!("`{ttl}` is filled in: without it, {what} never deleted."));
+        }
+        (Ttl::Harms(harm), _) => lines.push(format!("`{}` {harm}.", kind.ttl_name())),
         (Ttl::None, _) => {}
     }
     if let Some(harm) = kind.ttl_of_zero {
@@ -172,7 +173,7 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
 /// Describes what happens when a pod ends.
 fn about_restarts(kind: Kind, lines: &mut Vec<String>) {
     for pods in kind.pods {
-        let template = format!("`{}.{}`", pods.at.join("."), pods.template);
+        let template = template(pods);
         lines.extend(match pods.restart {
             Restart::OfTemplate { unset: Unset::Always, always, .. } => Some(format!(
                 "{template} needs a `restartPolicy`: by default finished pods run again, {always}."
@@ -192,6 +193,11 @@ fn about_restarts(kind: Kind, lines: &mut Vec<String>) {
             ));
         }
     }
+}
+
+/// Returns the path of a pod template.
+fn template(pods: &Pods) -> String {
+    format!("`{}`", [pods.at, pods.template.at].concat().join("."))
 }
 
 fn listed_plural(names: &[&str]) -> String {

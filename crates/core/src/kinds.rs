@@ -40,8 +40,11 @@ pub use others::{
     Likeness, each_inside, has_batch_pod, has_pod, is_batch_group, is_no_batch, is_of_other_version,
     is_other, looks_like_batch, meant, successor,
 };
-pub use pod::{ClaimUse, Container, ContainerSlot, PodTemplate};
-pub use pods::{Count, EACH, Elastic, Entry, Pods, Restart, Times, Unset, each_at};
+pub use pod::{ClaimUse, Container, PodSpec, PodTemplate};
+pub use pods::{
+    ContainerField, ContainerSlot, Count, EACH, Elastic, Entry, Pods, Restart, TEMPLATE, Template, Times,
+    Unset, each_at,
+};
 pub use resource::ApiResource;
 pub use workload::{Bare, Run, Workload};
 

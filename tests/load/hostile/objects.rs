@@ -117,7 +117,7 @@ impl Base {
     fn old(&self, object: &str) -> String {
         let mut old: Small = serde_json::from_str(object).unwrap();
         for pods in self.kind.pods {
-            let list = [pods.at, &[pods.template, "spec", "tolerations"]].concat();
+            let list = [&pods.spec_path()[..], &["tolerations"]].concat();
             places::each_mut(&mut old, &list, &mut |list| {
                 for taint in ["amd.com/gpu", "nvidia.com/gpu"] {
                     let toleration = json!({"key": taint, "operator": "Exists", "effect": "NoSchedule"});
@@ -237,9 +237,11 @@ impl Sampler<'_> {
     /// Makes a pod template, with what is beside it.
     fn pods(&mut self, at: &str, pods: &Pods, place: &Place, fields: &mut Map<String, Value>) {
         let is_item = pods.at.last() == Some(&EACH) || pods.is_in_list();
-        self.known.templates.push(format!("{at}/{}", pods.template));
-        self.known.pods.push(if is_item { at.to_owned() } else { format!("{at}/{}", pods.template) });
-        fields.insert(pods.template.to_owned(), template(self.kind));
+        // All built-in kinds have the form of Kubernetes.
+        let name = pods.template.at[0];
+        self.known.templates.push(format!("{at}/{name}"));
+        self.known.pods.push(if is_item { at.to_owned() } else { format!("{at}/{name}") });
+        fields.insert(name.to_owned(), template(self.kind));
         let mut beside = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
         match pods.count {
             Count::Jobs(_) => {

@@ -65,13 +65,15 @@ pub(crate) fn fills(kind: Kind) -> Vec<Fill> {
     let fill = |path: Path, fields: &[&'static str], with| Fill { at: [path, fields].concat(), with };
     let mut fills = Vec::new();
     if let Ttl::Deletes { .. } = kind.ttl {
-        fills.push(fill(kind.limits, &["ttlSecondsAfterFinished"], With::Seconds));
+        fills.push(fill(kind.limits, kind.ttl_at, With::Seconds));
     }
     if let Some(release) = kind.release {
         fills.push(fill(kind.limits, &[release.field], With::Value(release.value())));
     }
     for pods in kind.pods {
-        fills.push(fill(pods.at, &[pods.template, "spec", "tolerations", EACH], With::Toleration));
+        for spec in std::iter::once(pods.spec_path()).chain(pods.template.shared.map(<[_]>::to_vec)) {
+            fills.push(Fill { at: [&spec[..], &["tolerations", EACH]].concat(), with: With::Toleration });
+        }
         if pods.is_job() {
             let with = match kind.api {
                 Api::Job => With::InsteadOf("TerminatingOrFailed", "Failed".into()),
@@ -169,7 +171,7 @@ pub(crate) fn assert_restored(kind: Kind, object: &Value, patched: &Value, old: 
 fn templates(kind: Kind, object: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for pods in kind.pods {
-        each_at(&Part::root(object), &[pods.at, &[pods.template]].concat(), &mut |template| {
+        each_at(&Part::root(object), &[pods.at, pods.template.at].concat(), &mut |template| {
             found.extend(template.value.map(|value| (template.pointer.to_json_pointer(), value.clone())));
         });
     }
@@ -179,6 +181,6 @@ fn templates(kind: Kind, object: &Value) -> BTreeMap<String, Value> {
 /// Calls a function with each pod template of an object.
 pub(super) fn for_each_template(kind: Kind, object: &mut Value, found: &mut dyn FnMut(&mut Value)) {
     for pods in kind.pods {
-        each_mut(object, &[pods.at, &[pods.template]].concat(), found);
+        each_mut(object, &[pods.at, pods.template.at].concat(), found);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use jobgate::judge::facts::{Claim, Fact, FactTable};
 use jobgate::judge::finding::Source;
-use jobgate::kinds::{Api, Count, EACH, Kind, Pods, Released};
+use jobgate::kinds::{Api, Count, EACH, Kind, Pods, Released, Template};
 use jobgate::text::value::{Map, Value, json};
 
 use super::Random;
@@ -204,7 +204,10 @@ impl Maker<'_> {
         let defaulted = kind.api == Api::Job;
         if !matches!(pods.count, Count::One) || self.random.percent(50) {
             let template = self.template(defaulted);
-            fields.push((pods.template, template));
+            match pods.template.at {
+                [name] => fields.push((name, template)),
+                _ => inline(pods.template, &template, fields),
+            }
         }
         match pods.count {
             Count::Jobs(_) => self.job(defaulted, place.is_limits, fields),
@@ -498,6 +501,16 @@ impl Maker<'_> {
 
 /// Adds what the webhook would have added for one NVIDIA or AMD card: sometimes right, which is what an old
 /// object to be restored is like.
+/// Adds the parts of a pod template to the item that is one.
+fn inline(form: Template, template: &Value, fields: &mut Vec<(&str, Value)>) {
+    let spec = &template["spec"];
+    for name in ["activeDeadlineSeconds", "nodeSelector", "tolerations", "volumes"] {
+        fields.extend(spec.get(name).map(|value| (name, value.clone())));
+    }
+    let one = form.containers.iter().find(|field| !field.is_list);
+    fields.extend(one.map(|field| (field.name, spec["containers"][0].clone())));
+}
+
 fn add_tolerations(template: &mut Value) {
     let text = template.to_string();
     let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };

@@ -66,7 +66,7 @@ pub(super) fn filled(object: &Value) -> Vec<Filled> {
     let Some(workload) = Workload::from_object(object) else { return Vec::new() };
     let Some(manifest) = Manifest::from_workload(&workload) else { return Vec::new() };
     let mut found = Vec::new();
-    let ttl = workload.limits.get("ttlSecondsAfterFinished");
+    let ttl = workload.ttl();
     if let (Ttl::Deletes { .. }, Field::Set(seconds)) = (workload.kind.ttl, ttl.int())
         && let Written::No = manifest.says(&ttl.pointer)
     {
@@ -95,6 +95,8 @@ pub(super) fn filled(object: &Value) -> Vec<Filled> {
         let list = pod.spec.get("tolerations");
         found.extend(tolerations(&list, &manifest, &workload));
     }
+    // Pods may share a list.
+    found.dedup_by(|next, last| next.path == last.path);
     found
 }
 

@@ -119,9 +119,9 @@ impl<'w, 'a> Scene<'w, 'a> {
         }
         for (index, pod) in self.workload.pods.iter().enumerate() {
             let mut names: BTreeSet<&'a str> = BTreeSet::new();
-            for (slot, _, container) in pod.container_values() {
+            for (place, container) in pod.container_values() {
                 let mounts = container.get("volumeMounts").and_then(Value::as_array);
-                if slot == ContainerSlot::Ephemeral {
+                if place.slot() == ContainerSlot::Ephemeral {
                     continue;
                 }
                 for mount in mounts.into_iter().flatten() {

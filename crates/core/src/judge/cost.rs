@@ -6,7 +6,7 @@ use crate::judge::kueue::Kueue;
 use crate::kinds::{Attempts, Deadline, Field, Held, PodTemplate, Release, Run, Ttl, Workload};
 use crate::text::number::thousands;
 
-/// The field that ends a run.
+/// The deadline of a batch/v1 Job, and that of a pod.
 pub(super) const FIELD: &str = "activeDeadlineSeconds";
 /// Above this many seconds the Job controller's product with nanoseconds overflows
 /// (docs/internals/kubernetes.md#deadlines-and-ttl).
@@ -158,8 +158,8 @@ fn limit(workload: &Workload<'_>, (index, run): (usize, &Run<'_>), kueue: bool) 
     }
     let by_kueue = by_kueue.and_then(|kueue| kueue.seconds.ok());
     let own = match workload.kind.deadline {
-        Deadline::Ends | Deadline::EndsEachJob { .. } => of_field(run.limits.get(FIELD).int()),
-        Deadline::Marks => match of_field(run.limits.get(FIELD).int()) {
+        Deadline::Ends | Deadline::EndsEachJob { .. } => of_field(run.deadline().int()),
+        Deadline::Marks => match of_field(run.deadline().int()) {
             Limit::Seconds(seconds) => held_behind(workload, seconds),
             other => other,
         },
@@ -185,7 +185,7 @@ fn of_field(field: Field<'_, i64>) -> Limit {
 /// Returns how long pods hold accelerators if they outlive the deadline of their run
 /// (docs/internals/batch-kinds.md#pods-that-outlive-a-job).
 fn held_behind(workload: &Workload<'_>, seconds: i64) -> Limit {
-    let ttl = workload.limits.get("ttlSecondsAfterFinished").int();
+    let ttl = workload.ttl().int();
     let longer = |unset: Limit| match ttl {
         Field::Set(ttl) => Limit::Seconds(seconds.saturating_add(ttl.max(0))),
         Field::Unset => unset,

@@ -95,8 +95,8 @@ impl<'w, 'a> Placement<'w, 'a> {
 
 /// Returns the whole GPUs of a template's pod.
 fn whole_gpus(pod: &PodTemplate<'_>) -> i64 {
-    let main = pod.container_values().filter(|(slot, ..)| *slot == ContainerSlot::Main);
-    main.map(|(.., container)| accelerator::gpus(container)).fold(0, i64::saturating_add)
+    let main = pod.container_values().filter(|(place, _)| place.slot() == ContainerSlot::Main);
+    main.map(|(_, container)| accelerator::gpus(container)).fold(0, i64::saturating_add)
 }
 
 /// Returns the number of values that decide on which node a template's pods run.

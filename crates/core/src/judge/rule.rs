@@ -150,7 +150,7 @@ pub enum Kinds {
     WithRuns,
     /// Kinds with runs of their own, and kinds with Jobs that others run.
     WithLimits,
-    /// Kinds with a `ttlSecondsAfterFinished` that deletes finished objects.
+    /// Kinds with a TTL that deletes finished objects.
     WithTtl,
     /// Kinds whose runs are batch/v1 Job specs.
     JobSpecs,
@@ -218,7 +218,7 @@ impl Kinds {
 pub enum Fills {
     /// Nowhere: the rule cannot fill.
     Nothing,
-    /// `ttlSecondsAfterFinished` of the limits; missing limits are added with it.
+    /// The TTL of the limits; missing mappings are added with it.
     Ttl,
     /// The field of the limits that releases pods, likewise.
     Release,
@@ -233,17 +233,16 @@ impl Fills {
     #[must_use]
     pub fn places(self) -> Vec<String> {
         let at = |path: &[&str]| path.iter().map(|key| format!("/{key}")).collect::<String>();
-        let in_limits = |kind: Kind, field: &str| {
-            let limits = at(kind.limits);
-            let field = format!("{limits}/{field}");
-            if kind.limits == kind.body { vec![field] } else { vec![limits, field] }
+        let in_limits = |kind: Kind, field: &[&'static str]| {
+            let field = [kind.limits, field].concat();
+            (kind.body.len() + 1..=field.len()).map(|end| at(&field[..end])).collect()
         };
         let of_kind = |kind: Kind| match self {
             Self::Nothing => Vec::new(),
-            Self::Ttl if matches!(kind.ttl, Ttl::Deletes { .. }) => {
-                in_limits(kind, "ttlSecondsAfterFinished")
+            Self::Ttl if matches!(kind.ttl, Ttl::Deletes { .. }) => in_limits(kind, kind.ttl_at),
+            Self::Release => {
+                kind.release.map(|release| in_limits(kind, &[release.field])).unwrap_or_default()
             }
-            Self::Release => kind.release.map(|release| in_limits(kind, release.field)).unwrap_or_default(),
             Self::Ttl => Vec::new(),
             Self::JobSpec(field) => kind
                 .pods
@@ -254,7 +253,10 @@ impl Fills {
             Self::Pods(list) => kind
                 .pods
                 .iter()
-                .map(|pods| format!("{}/{}/spec/{list}", at(pods.at), pods.template))
+                .flat_map(|pods| {
+                    std::iter::once(pods.spec_path()).chain(pods.template.shared.map(<[_]>::to_vec))
+                })
+                .map(|spec| format!("{}/{list}", at(&spec)))
                 .flat_map(|list| [list.clone(), format!("{list}/*")])
                 .collect(),
         };
@@ -279,8 +281,7 @@ pub struct Cel {
     /// The parameters of the rule that `places` names, each as `$name`: booleans and whole numbers.
     pub params: &'static [&'static str],
     /// The paths that violate the rule, as a list of strings: an expression over `o`, a valid object of one
-    /// of the kinds. `$limits(FIELD)`, `$place(FIELD)`, `$labels`, `$roles` and `$rolesPlace` depend on the
-    /// kind.
+    /// of the kinds. `$deadline`, `$deadlinePlace`, `$labels`, `$roles` and `$rolesPlace` depend on the kind.
     pub(crate) places: &'static str,
 }
 

@@ -11,7 +11,7 @@ use crate::judge::rule::Cx;
 use crate::judge::tolerations::{CoveredTaints, Platform};
 use crate::k8s::quantity::Quantity;
 use crate::kinds::accelerator::{NO_TAINT, taint_of};
-use crate::kinds::{Part, PodTemplate, Reference, Workload, each_at};
+use crate::kinds::{Part, PodSpec, PodTemplate, Reference, Workload, each_at};
 use crate::text::lines::cut;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -41,7 +41,7 @@ pub(super) fn check(cx: &mut Cx<'_>, reference: Reference, taints: &[(&str, &str
     let pods = pods(&runtime.object);
     for (taint, (resource, place)) in wanted {
         let lacks = |pod: &&Value| {
-            let spec = Part { pointer: Pointer::root(), value: Some(*pod) };
+            let spec = PodSpec::whole(Part::root(pod));
             let list = spec.get("tolerations");
             let covered = CoveredTaints::by(&list);
             !covered.all && !covered.whole.contains(taint) && !platform.tolerates(&spec, resource, taint)
@@ -81,11 +81,12 @@ pub(super) fn step<'a>(job: &PodTemplate<'a>) -> Option<&'a str> {
 fn pods(runtime: &Value) -> Vec<&Value> {
     let Some(workload) = Workload::from_object(runtime) else { return Vec::new() };
     let trains = |pod: &&PodTemplate<'_>| step(pod) == Some(TRAINER);
-    let marked: Vec<&Value> = workload.pods.iter().filter(trains).filter_map(|pod| pod.spec.value).collect();
+    let marked: Vec<&Value> =
+        workload.pods.iter().filter(trains).filter_map(|pod| pod.spec.own.value).collect();
     if !marked.is_empty() {
         return marked;
     }
-    workload.pods.iter().filter_map(|pod| pod.spec.value).collect()
+    workload.pods.iter().filter_map(|pod| pod.spec.own.value).collect()
 }
 
 /// Names a runtime in a label.

@@ -312,7 +312,7 @@ pub(crate) fn may_be_handled(pod: &PodTemplate<'_>) -> bool {
             memmem::find(text.as_bytes(), b"trap").is_some()
         })
     };
-    pod.container_values().any(|(_, _, container)| {
+    pod.container_values().any(|(_, container)| {
         let items = |list| container.get(list).and_then(Value::as_array).into_iter().flatten();
         // `$(X)` may bring it in.
         items("command").chain(items("args")).any(has_trap)

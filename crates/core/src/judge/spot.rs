@@ -1,6 +1,6 @@
 //! Spot nodes, which their provider takes back: how pods select them, and how long they have to end.
 
-use crate::kinds::{Field, Part};
+use crate::kinds::{Field, Part, PodSpec};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -71,7 +71,7 @@ pub(super) struct Selected {
 }
 
 /// Returns the spot nodes that a pod spec selects; nothing if the pods can also run on others.
-pub(super) fn selected(spec: &Part<'_>) -> Option<Selected> {
+pub(super) fn selected(spec: &PodSpec<'_>) -> Option<Selected> {
     let selector = spec.get("nodeSelector");
     // Most pods have no node selector.
     let own = if selector.is_mapping() { &NODES[..] } else { &[] };
@@ -134,7 +134,7 @@ mod tests {
     use crate::text::value::json;
 
     fn provider(spec: Value) -> Option<&'static str> {
-        selected(&Part::root(&spec)).map(|selected| selected.spot.provider)
+        selected(&PodSpec::whole(Part::root(&spec))).map(|selected| selected.spot.provider)
     }
 
     fn affinity(terms: &[&[(&str, &str, &[&str])]]) -> Value {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::rule::{Cx, Word};
-use crate::kinds::{Field, Part};
+use crate::kinds::{Field, Part, PodSpec};
 use crate::text::meter;
 use crate::text::patch::Op;
 use crate::text::value::Value;
@@ -85,7 +85,7 @@ impl Platform {
     }
 
     /// Tells whether a pod that requests a resource gets a toleration of the taint.
-    pub(super) fn tolerates(self, spec: &Part<'_>, resource: &str, taint: &str) -> bool {
+    pub(super) fn tolerates(self, spec: &PodSpec<'_>, resource: &str, taint: &str) -> bool {
         let of_gke = resource == taint && GKE_TAINTS.contains(&taint);
         match self {
             Self::Any => of_gke && selects_gke(spec),
@@ -97,14 +97,14 @@ impl Platform {
 }
 
 /// Tells whether the pods can only run on nodes of GKE: they select them by a label that GKE alone sets.
-fn selects_gke(spec: &Part<'_>) -> bool {
+fn selects_gke(spec: &PodSpec<'_>) -> bool {
     selects(spec, is_gke)
 }
 
 /// Tells whether the pods can only run on accelerator nodes of AKS, and tolerate the taint `sku=gpu:NoSchedule`.
 /// AKS sets none by itself, and its pages tell people to set this one
 /// (docs/internals/pods.md#taints-of-accelerator-nodes).
-pub(super) fn tolerates_aks(spec: &Part<'_>) -> bool {
+pub(super) fn tolerates_aks(spec: &PodSpec<'_>) -> bool {
     const KEY: &str = "sku";
     let covered = || {
         spec.get("tolerations").mappings().any(|toleration| {
@@ -122,7 +122,7 @@ pub(super) fn tolerates_aks(spec: &Part<'_>) -> bool {
 }
 
 /// Tells whether the pods can only run on nodes with such a label.
-fn selects(spec: &Part<'_>, is_label: impl Fn(&str) -> bool) -> bool {
+fn selects(spec: &PodSpec<'_>, is_label: impl Fn(&str) -> bool) -> bool {
     if spec.get("nodeSelector").entries().any(|(label, _)| is_label(label)) {
         return true;
     }

@@ -5,7 +5,7 @@
 
 use crate::k8s::quantity::Quantity;
 use crate::kinds::field::Part;
-use crate::kinds::pod::{ContainerSlot, PodTemplate};
+use crate::kinds::pod::{ContainerPlace, PodTemplate};
 use crate::text::meter;
 use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
@@ -82,8 +82,8 @@ pub struct Request<'a> {
     pub(crate) resource: &'a str,
     /// The taint key of its nodes.
     pub(crate) taint: &'a str,
-    /// The list of the container, and its index.
-    container: (ContainerSlot, usize),
+    /// The container.
+    container: ContainerPlace,
     /// `limits` or `requests`.
     list: &'static str,
 }
@@ -92,8 +92,7 @@ impl Request<'_> {
     /// Returns its place in its pod template: `…resources.limits[nvidia.com/gpu]`.
     #[must_use]
     pub(crate) fn place(&self, pod: &PodTemplate<'_>) -> Pointer {
-        let (slot, index) = self.container;
-        (&pod.spec.pointer / slot.list() / index / "resources" / self.list).key(self.resource)
+        (self.container.below(&pod.spec.own.pointer) / "resources" / self.list).key(self.resource)
     }
 }
 
@@ -129,13 +128,9 @@ pub(crate) fn requests<'a>(
     pod: &PodTemplate<'a>,
     taints: &[(&str, &'a str)],
 ) -> impl Iterator<Item = Request<'a>> {
-    pod.container_values().flat_map(move |(slot, index, container)| {
-        requested(container.get("resources"), taints).map(move |(list, resource, taint)| Request {
-            resource,
-            taint,
-            container: (slot, index),
-            list,
-        })
+    pod.container_values().flat_map(move |(place, container)| {
+        let requested = requested(container.get("resources"), taints);
+        requested.map(move |(list, resource, taint)| Request { resource, taint, container: place, list })
     })
 }
 

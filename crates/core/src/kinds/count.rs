@@ -1,7 +1,8 @@
 //! How many pods of a template may run at once.
 
 use crate::kinds::field::{Field, Part};
-use crate::kinds::pods::{Count, Entry, Times};
+use crate::kinds::pod::PodTemplate;
+use crate::kinds::pods::{Count, Elastic, Entry, Times};
 use crate::text::pointer::Pointer;
 
 /// The number of pods that one template may have running at once, within one run.
@@ -13,6 +14,47 @@ pub struct PodCount {
     pub least: i64,
     /// The field that sets it; nothing for a default.
     pub(crate) said_by: Option<Pointer>,
+}
+
+impl Count {
+    /// Returns the role that may scale.
+    #[must_use]
+    pub(crate) fn elastic(self) -> Option<Elastic> {
+        match self {
+            Self::Replicas { elastic, .. } => elastic,
+            _ => None,
+        }
+    }
+}
+
+impl PodTemplate<'_> {
+    /// Returns how its number may change, if it is that of the role that may scale.
+    #[must_use]
+    pub(crate) fn elastic(&self) -> Option<Elastic> {
+        self.form.count.elastic().filter(|elastic| self.role() == Some(elastic.role))
+    }
+
+    /// Returns how many of its pods run together. Jobs that are made as work arrives run apart.
+    #[must_use]
+    pub(crate) fn together(&self) -> PodCount {
+        match self.form.count {
+            Count::Jobs(Times::Field(..)) => PodCount::of_job(&self.around),
+            _ => self.count.clone(),
+        }
+    }
+
+    /// Returns the same as the author has written it, without later changes by an autoscaler; nothing if another
+    /// object or a scheduler decides.
+    #[must_use]
+    pub(crate) fn written(&self) -> Option<PodCount> {
+        match self.form.count {
+            Count::Jobs(Times::OfOthers) | Count::Range | Count::RayWorkers { .. } => None,
+            Count::Replicas { unset, elastic: Some(elastic) } if self.elastic().is_some() => {
+                Some(PodCount::of_field(&self.around.get("replicas"), unset(elastic.role)))
+            }
+            Count::Jobs(_) | Count::Replicas { .. } | Count::One => Some(self.together()),
+        }
+    }
 }
 
 impl PodCount {

@@ -3,7 +3,7 @@
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate, Retired};
 use super::job::{POD_LABELS, RANKS, RESTART};
 use super::lifecycle::{Attempts, Disruption, History, Ttl};
-use super::pods::{Count, Pods, Times};
+use super::pods::{Count, Pods, TEMPLATE, Times};
 use super::variables;
 
 pub(super) static CRON_JOB: Definition = Definition {
@@ -27,7 +27,7 @@ pub(super) static CRON_JOB: Definition = Definition {
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "jobTemplate", "spec"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Jobs(Times::Once),
         restart: RESTART,
     }],

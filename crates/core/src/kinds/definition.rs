@@ -29,19 +29,22 @@ pub struct Definition {
     pub body: Path,
     /// The metadata of a run.
     pub run_metadata: Path,
-    /// The mapping that has the run limits, such as `ttlSecondsAfterFinished`.
+    /// The mapping that has the run limits.
     pub limits: Path,
-    /// What `activeDeadlineSeconds` does.
+    /// The field with the deadline, from the limits of a run, in seconds.
+    pub deadline_at: Path,
+    /// What it does.
     pub deadline: Deadline,
     /// Whether the operator checks the deadline only when something happens to the job, so that a job that
     /// hangs silently runs on.
     pub deadline_is_late: bool,
     /// Returns how often an object's runs may start, each with a new clock.
     pub attempts: fn(&Part<'_>) -> Attempts,
-    /// What `ttlSecondsAfterFinished` of the limits does.
+    /// The field with the time to live after the end, from the limits, in seconds.
+    pub ttl_at: Path,
+    /// What it does.
     pub ttl: Ttl,
-    /// The harm done by a `ttlSecondsAfterFinished` of 0 in the limits, which follows it in messages; nothing
-    /// if there is none.
+    /// The harm done by a TTL of 0 in the limits, which follows it in messages; nothing if there is none.
     pub ttl_of_zero: Option<&'static str>,
     /// How many finished runs are kept.
     pub history: Option<History>,
@@ -298,9 +301,11 @@ pub const CUSTOM: Definition = Definition {
     body: &["spec"],
     run_metadata: &["metadata"],
     limits: &["spec"],
+    deadline_at: &["activeDeadlineSeconds"],
     deadline: Deadline::Ends,
     deadline_is_late: false,
     attempts: |_| Attempts::Times(1),
+    ttl_at: &["ttlSecondsAfterFinished"],
     ttl: Ttl::None,
     ttl_of_zero: None,
     history: None,
@@ -347,6 +352,18 @@ impl Definition {
     #[must_use]
     pub fn api_version(&self) -> String {
         format!("{}/{}", self.group, self.version)
+    }
+
+    /// Returns the name of the field with the deadline.
+    #[must_use]
+    pub fn deadline_name(&self) -> &'static str {
+        self.deadline_at.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the name of the field with the TTL.
+    #[must_use]
+    pub fn ttl_name(&self) -> &'static str {
+        self.ttl_at.last().copied().unwrap_or_default()
     }
 
     /// Returns the entry of an `apiVersion` that is no longer served.

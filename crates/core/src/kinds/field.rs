@@ -78,6 +78,18 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// Returns the operation that sets the field at the end of a path in this mapping: any on the way may be
+    /// missing.
+    #[must_use]
+    pub(crate) fn set_at(&self, path: &[&'static str], value: Value) -> Option<Op> {
+        let (key, below) = path.split_first()?;
+        let part = self.get(key);
+        if !below.is_empty() && part.is_set() {
+            return part.set_at(below, value);
+        }
+        self.set(key, below.iter().rfold(value, |value, key| json!({*key: value})))
+    }
+
     /// Returns a field.
     #[must_use]
     pub fn get(&self, key: &'static str) -> Self {
@@ -227,6 +239,22 @@ mod tests {
         let ops = [parent.set("a", 1.into()), parent.set("b", 2.into())].into_iter().flatten();
         let patched = patch::apply(&object, &patch::combine(ops)).expect("applies");
         assert_eq!(patched, json!({"spec": {"runPolicy": {"a": 1, "b": 2}}}));
+    }
+
+    #[test]
+    fn a_field_below_missing_mappings_brings_them() {
+        let path = ["strategy", "after", "seconds"];
+        for before in [
+            json!({}),
+            json!({"strategy": null}),
+            json!({"strategy": {}}),
+            json!({"strategy": {"after": {}}}),
+        ] {
+            let op = Part::root(&before).set_at(&path, 1.into()).expect("an operation");
+            let patched = patch::apply(&before, &[op]).expect("applies");
+            assert_eq!(patched, json!({"strategy": {"after": {"seconds": 1}}}), "{before}");
+        }
+        assert_eq!(Part::root(&json!({"strategy": "x"})).set_at(&path, 1.into()), None);
     }
 
     #[test]

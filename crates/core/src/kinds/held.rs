@@ -7,7 +7,8 @@ use super::accelerator::{TAINTS, taint_of};
 use super::workload::Workload;
 use crate::k8s::quantity::Quantity;
 use crate::kinds::field::Part;
-use crate::kinds::pod::{ContainerSlot, PodTemplate};
+use crate::kinds::pod::PodTemplate;
+use crate::kinds::pods::ContainerSlot;
 use crate::text::meter;
 use crate::text::number::plural;
 use crate::text::value::Value;
@@ -102,11 +103,11 @@ impl Held {
     #[must_use]
     pub(crate) fn by_pod(pod: &PodTemplate<'_>) -> Option<Self> {
         let mut resources: BTreeMap<&str, Sum> = BTreeMap::new();
-        for (slot, _, container) in pod.container_values() {
+        for (place, container) in pod.container_values() {
             let sidecar = container.get("restartPolicy").and_then(Value::as_str) == Some("Always");
             for (resource, amount) in by_container(container.get("resources"))? {
                 let sum = resources.entry(resource).or_default();
-                match slot {
+                match place.slot() {
                     ContainerSlot::Init if sidecar => {
                         sum.sidecars = sum.sidecars.saturating_add(amount);
                         sum.start = sum.start.max(sum.sidecars);

@@ -2,7 +2,7 @@
 //! public (docs/internals/batch-kinds.md#hyperpodpytorchjob).
 
 use super::definition::{Api, CUSTOM, Definition};
-use super::pods::{Count, Pods, Restart};
+use super::pods::{Count, Pods, Restart, TEMPLATE};
 
 pub(super) static HYPER_POD_PY_TORCH_JOB: Definition = Definition {
     group: "sagemaker.amazonaws.com",
@@ -13,7 +13,7 @@ pub(super) static HYPER_POD_PY_TORCH_JOB: Definition = Definition {
     // Finished jobs are deleted at once by default.
     pods: &[Pods {
         at: &["spec", "replicaSpecs", "*"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Range,
         restart: Restart::Free,
     }],

@@ -2,7 +2,7 @@
 
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;
-use super::pods::{Count, Pods};
+use super::pods::{Count, Pods, TEMPLATE};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
 
@@ -21,7 +21,7 @@ pub(super) static JAX_JOB: Definition = Definition {
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "jaxReplicaSpecs", "*"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Replicas { unset: |_| 1, elastic: None },
         restart: RESTART,
     }],

@@ -2,7 +2,7 @@
 
 use super::definition::{Api, CUSTOM, Definition, Finished, LabelValue, OnUpdate, Ranks};
 use super::lifecycle::{Disruption, Ttl};
-use super::pods::{Count, Pods, Restart, Times, Unset};
+use super::pods::{Count, Pods, Restart, TEMPLATE, Times, Unset};
 use super::variables;
 
 /// The help for pods that the Job controller creates.
@@ -35,7 +35,7 @@ pub(super) static JOB: Definition = Definition {
     ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
     disruption: Some(Disruption::FailsJob),
     queued_by_kueue: true,
-    pods: &[Pods { at: &["spec"], template: "template", count: Count::Jobs(Times::Once), restart: RESTART }],
+    pods: &[Pods { at: &["spec"], template: TEMPLATE, count: Count::Jobs(Times::Once), restart: RESTART }],
     api: Api::Job,
     finished: Finished::Conditions(&["Complete", "Failed"]),
     on_update: OnUpdate::TemplateImmutable,

@@ -7,7 +7,7 @@ use super::definition::{
 use super::field::{Field, Part, Path};
 use super::job::RESTART_HELP;
 use super::lifecycle::{Attempts, Choice, Deadline, Disruption, Ttl};
-use super::pods::{Count, Pods, Restart, Times, Unset};
+use super::pods::{Count, Pods, Restart, TEMPLATE, Times, Unset};
 use super::variables;
 
 /// JobSet writes `OnFailure` into a template without a policy.
@@ -64,7 +64,7 @@ pub(super) static JOB_SET: Definition = Definition {
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "replicatedJobs", "*", "template", "spec"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Jobs(Times::Replicas),
         restart: RESTART,
     }],

@@ -4,7 +4,7 @@
 use crate::kinds::field::{Field, Part, Path};
 use crate::text::value::Value;
 
-/// What `activeDeadlineSeconds` does.
+/// What the deadline does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// The one in the limits ends the run, and its pods are deleted.
@@ -67,7 +67,7 @@ impl Attempts {
     }
 }
 
-/// What `ttlSecondsAfterFinished` does.
+/// What the TTL does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
     /// It deletes something after the run has ended.

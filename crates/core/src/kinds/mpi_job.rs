@@ -3,7 +3,7 @@
 
 use super::definition::{Api, CUSTOM, Children, Definition, Hosts, Ranks, Retired};
 use super::lifecycle::{Choice, Deadline, Release, Released, Ttl, Wait};
-use super::pods::{Count, Pods, Restart};
+use super::pods::{Count, Pods, Restart, TEMPLATE};
 
 /// Returns the default number of pods of a role.
 pub(super) fn unset(role: &str) -> i64 {
@@ -68,7 +68,7 @@ pub(super) static MPI_JOB: Definition = Definition {
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Replicas { unset, elastic: None },
         restart: Restart::Beside {
             words: &["OnFailure", "Never"],

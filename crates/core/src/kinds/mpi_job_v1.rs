@@ -4,7 +4,7 @@
 use super::definition::{Api, CUSTOM, Definition, Ranks};
 use super::lifecycle::{Deadline, Release};
 use super::mpi_job::{HOSTS, RELEASE, unset};
-use super::pods::{Count, Pods};
+use super::pods::{Count, Pods, TEMPLATE};
 use super::py_torch_job::{RESTART, RETRIES_NEVER, TTL};
 
 pub(super) static MPI_JOB_V1: Definition = Definition {
@@ -22,7 +22,7 @@ pub(super) static MPI_JOB_V1: Definition = Definition {
     retries: Some(RETRIES_NEVER),
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Replicas { unset, elastic: None },
         restart: RESTART,
     }],

@@ -3,7 +3,7 @@
 
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;
-use super::pods::{Count, Elastic, Pods};
+use super::pods::{Count, Elastic, Pods, TEMPLATE};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES, TTL};
 
 pub(super) static PADDLE_JOB: Definition = Definition {
@@ -21,7 +21,7 @@ pub(super) static PADDLE_JOB: Definition = Definition {
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "paddleReplicaSpecs", "*"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Replicas {
             unset: |_| 1,
             elastic: Some(Elastic {

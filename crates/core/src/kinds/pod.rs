@@ -3,19 +3,21 @@
 use super::accelerator;
 use crate::kinds::count::PodCount;
 use crate::kinds::field::{Field, Part};
-use crate::kinds::pods::{Entry, Pods};
+use crate::kinds::pods::{ContainerField, ContainerSlot, Entry, Pods};
 use crate::text::meter;
-use crate::text::value::Value;
+use crate::text::patch::Op;
+use crate::text::pointer::Pointer;
+use crate::text::value::{Map, Value};
 
 /// A pod template.
 #[derive(Clone, Debug)]
 pub struct PodTemplate<'a> {
     /// The index of its run.
     pub(crate) run: usize,
-    /// The template: `metadata` and `spec`.
+    /// The mapping with its `metadata`.
     pub template: Part<'a>,
     /// The pod spec.
-    pub spec: Part<'a>,
+    pub spec: PodSpec<'a>,
     /// Its form, from the definition of the kind.
     pub form: &'static Pods,
     /// The mapping around the template.
@@ -27,39 +29,92 @@ pub struct PodTemplate<'a> {
     containers: Vec<Container<'a>>,
 }
 
-/// A list of containers in a pod spec.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainerSlot {
-    /// `initContainers`, with sidecars.
-    Init,
-    /// `containers`.
-    Main,
-    /// `ephemeralContainers`, not allowed in templates, but possible in custom resources.
-    Ephemeral,
+/// The fields of a pod. Rules read all of them here, whatever the form of the template.
+#[derive(Clone, Debug)]
+pub struct PodSpec<'a> {
+    /// The mapping of this template alone, with the containers.
+    pub(crate) own: Part<'a>,
+    /// The mapping with the fields that pods share, if the kind has one.
+    shared: Option<Part<'a>>,
 }
 
-impl ContainerSlot {
-    /// All of them, in the order in which containers start.
-    pub(crate) const ALL: [Self; 3] = [Self::Init, Self::Main, Self::Ephemeral];
-
-    /// Returns the list's name in a pod spec.
+impl<'a> PodSpec<'a> {
+    /// Returns the pod spec in a mapping that has all of it.
     #[must_use]
-    pub(crate) fn list(self) -> &'static str {
-        match self {
-            Self::Init => "initContainers",
-            Self::Main => "containers",
-            Self::Ephemeral => "ephemeralContainers",
+    pub(crate) fn whole(own: Part<'a>) -> Self {
+        Self { own, shared: None }
+    }
+
+    /// Returns a field: that of the template, or the shared one if only that is set.
+    #[must_use]
+    pub fn get(&self, key: &'static str) -> Part<'a> {
+        match &self.shared {
+            Some(shared) if self.shares(key) => shared.get(key),
+            _ => self.own.get(key),
         }
+    }
+
+    /// Tells whether a field is the shared one.
+    #[must_use]
+    pub(crate) fn shares(&self, key: &'static str) -> bool {
+        let is_set = |part: &Part<'_>| part.get(key).is_set();
+        self.shared.as_ref().is_some_and(is_set) && !is_set(&self.own)
+    }
+
+    /// Returns the field at the end of a path of keys.
+    #[must_use]
+    pub(crate) fn at(&self, path: &[&'static str]) -> Part<'a> {
+        match path.split_first() {
+            Some((first, below)) => self.get(first).at(below),
+            None => self.own.clone(),
+        }
+    }
+
+    /// Returns the operation that sets a field of this template alone.
+    #[must_use]
+    pub(crate) fn set(&self, key: &'static str, value: Value) -> Option<Op> {
+        self.own.set(key, value)
     }
 }
 
 /// One container of a pod template.
 #[derive(Clone, Debug)]
 pub struct Container<'a> {
-    /// Its list.
+    /// When it runs.
     pub(crate) slot: ContainerSlot,
     /// The container.
     pub(crate) part: Part<'a>,
+}
+
+/// The place of a container in its pod spec.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ContainerPlace {
+    field: ContainerField,
+    /// Its index, if the field is a list.
+    index: Option<usize>,
+}
+
+impl ContainerPlace {
+    /// Returns when the container runs.
+    pub(crate) fn slot(self) -> ContainerSlot {
+        self.field.slot
+    }
+
+    /// Returns the pointer, given that of the pod spec.
+    pub(crate) fn below(self, spec: &Pointer) -> Pointer {
+        let field = spec / self.field.name;
+        self.index.map_or(field.clone(), |index| &field / index)
+    }
+}
+
+impl ContainerField {
+    /// Returns the containers in the field of a pod spec, each with its index if it is a list.
+    fn of<'a>(self, spec: Option<&'a Map>) -> impl Iterator<Item = (Option<usize>, &'a Value)> + use<'a> {
+        let value = spec.and_then(|spec| spec.get(self.name));
+        let list = value.filter(|_| self.is_list).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let one = value.filter(|value| !self.is_list && value.is_object());
+        list.iter().enumerate().map(|(index, value)| (Some(index), value)).chain(one.map(|one| (None, one)))
+    }
 }
 
 /// One volume that mounts a `PersistentVolumeClaim` by name.
@@ -102,24 +157,25 @@ fn says_something(container: &Value) -> bool {
 
 impl<'a> PodTemplate<'a> {
     pub(super) fn new(
-        run: usize,
-        form: &'static Pods,
+        (run, form): (usize, &'static Pods),
+        shared: Option<Part<'a>>,
         around: Part<'a>,
         entry: Option<Entry<'a>>,
         count: PodCount,
     ) -> Self {
-        let template = around.get(form.template);
-        let spec = template.get("spec");
+        let template = around.at(form.template.at);
+        let spec = PodSpec { own: template.at(form.template.spec), shared };
         let mut containers = Vec::new();
-        for slot in ContainerSlot::ALL {
-            let mut bare = 0;
-            let list = spec.get(slot.list());
-            for (index, value) in list.values().iter().enumerate() {
+        let fields = spec.own.value.and_then(Value::as_object);
+        for field in form.template.containers {
+            let (mut bare, place) = (0, &spec.own.pointer / field.name);
+            for (index, value) in field.of(fields) {
                 meter::spend(1);
                 bare += usize::from(!says_something(value));
                 if says_something(value) || bare <= MOST_BARE {
-                    let part = Part { pointer: &list.pointer / index, value: Some(value) };
-                    containers.push(Container { slot, part });
+                    let pointer = index.map_or_else(|| place.clone(), |index| &place / index);
+                    containers
+                        .push(Container { slot: field.slot, part: Part { pointer, value: Some(value) } });
                 }
             }
         }
@@ -130,7 +186,7 @@ impl<'a> PodTemplate<'a> {
     /// Tells whether one of its containers requests an accelerator of the usual table, maybe by a placeholder.
     #[must_use]
     pub fn holds_accelerators(&self) -> bool {
-        self.container_values().any(|(_, _, container)| accelerator::is_requested_by(container))
+        self.container_values().any(|(_, container)| accelerator::is_requested_by(container))
     }
 
     /// Tells whether its pods start only when others have ended (`dependsOn` of a JobSet).
@@ -153,15 +209,18 @@ impl<'a> PodTemplate<'a> {
         self.containers.iter().cloned()
     }
 
-    /// Returns the list, index and value of every container, without pointers, which take time to make.
-    pub(crate) fn container_values(
-        &self,
-    ) -> impl Iterator<Item = (ContainerSlot, usize, &'a Value)> + use<'a> {
-        let spec = self.spec.value.and_then(Value::as_object);
-        ContainerSlot::ALL.into_iter().flat_map(move |slot| {
-            let list = spec.and_then(|spec| spec.get(slot.list())?.as_array()).map_or(&[][..], Vec::as_slice);
-            list.iter().enumerate().map(move |(index, value)| (slot, index, value))
+    /// Returns the place and value of every container, without pointers, which take time to make.
+    pub(crate) fn container_values(&self) -> impl Iterator<Item = (ContainerPlace, &'a Value)> + use<'a> {
+        let spec = self.spec.own.value.and_then(Value::as_object);
+        self.form.template.containers.iter().flat_map(move |field| {
+            field.of(spec).map(|(index, value)| (ContainerPlace { field: *field, index }, value))
         })
+    }
+
+    /// Returns the places of the fields with the containers that run as long as the pod.
+    pub fn main_containers(&self) -> impl Iterator<Item = Pointer> {
+        let fields = self.form.template.containers.iter().filter(|field| field.slot == ContainerSlot::Main);
+        fields.map(|field| &self.spec.own.pointer / field.name)
     }
 
     /// Returns the volumes with a claim by name, without generic ephemeral volumes, which have a claim per

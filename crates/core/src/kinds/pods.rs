@@ -12,13 +12,62 @@ pub const EACH: &str = "*";
 pub struct Pods {
     /// The mapping around the template; [`EACH`] stands for any item or entry.
     pub at: Path,
-    /// The template's name in it.
-    pub template: &'static str,
+    /// The template in it.
+    pub template: Template,
     /// How many pods of it run at once.
     pub count: Count,
     /// Which `restartPolicy` they have.
     pub restart: Restart,
 }
+
+/// Where the parts of a pod template are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// The mapping with its `metadata`, from the mapping around the template; empty if it is that mapping, which
+    /// then has pods only if it has containers.
+    pub at: Path,
+    /// The pod spec, from there.
+    pub spec: Path,
+    /// The mapping of the object with the fields that its pods share: where a pod spec lacks a field, that one
+    /// counts.
+    pub shared: Option<Path>,
+    /// The fields of the pod spec that have containers, in the order in which these start.
+    pub containers: &'static [ContainerField],
+}
+
+/// A field of a pod spec that has containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerField {
+    /// Its name.
+    pub name: &'static str,
+    /// When its containers run.
+    pub slot: ContainerSlot,
+    /// Whether it is a list of containers; else it is one.
+    pub is_list: bool,
+}
+
+/// When a container of a pod runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerSlot {
+    /// Before the others, or beside them as a sidecar.
+    Init,
+    /// As long as the pod.
+    Main,
+    /// When somebody adds it: not allowed in templates, but possible in custom resources.
+    Ephemeral,
+}
+
+/// The form that Kubernetes has, under the name `template`.
+pub const TEMPLATE: Template = Template {
+    at: &["template"],
+    spec: &["spec"],
+    shared: None,
+    containers: &[
+        ContainerField { name: "initContainers", slot: ContainerSlot::Init, is_list: true },
+        ContainerField { name: "containers", slot: ContainerSlot::Main, is_list: true },
+        ContainerField { name: "ephemeralContainers", slot: ContainerSlot::Ephemeral, is_list: true },
+    ],
+};
 
 /// How many pods of a template run at once.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +213,21 @@ fn each<'a>(
     }
 }
 
+impl Template {
+    /// Tells whether it has the form of Kubernetes, under any name.
+    #[must_use]
+    pub(crate) fn is_of_kubernetes(&self) -> bool {
+        Self { at: TEMPLATE.at, ..*self } == TEMPLATE
+    }
+}
+
 impl Pods {
+    /// Returns the path of the pod specs in the object.
+    #[must_use]
+    pub fn spec_path(&self) -> Vec<&'static str> {
+        [self.at, self.template.at, self.template.spec].concat()
+    }
+
     /// Tells whether the mapping around the template is a batch/v1 Job spec.
     #[must_use]
     pub fn is_job(&self) -> bool {
@@ -175,6 +238,15 @@ impl Pods {
     /// it.
     pub(super) fn each<'a>(&self, object: &Part<'a>, visit: &mut dyn FnMut(Visit<'a, '_>) -> bool) {
         each(object.clone(), self.at, None, visit);
+    }
+
+    /// Tells whether there is a template in the mapping around one.
+    pub(super) fn is_in(&self, around: &Part<'_>) -> bool {
+        let has = |field: &ContainerField| around.get(field.name).is_set();
+        match self.template.at {
+            [] => self.template.containers.iter().any(has),
+            at => !matches!(self.count, Count::One) || around.at(at).is_set(),
+        }
     }
 
     /// Tells whether the templates are below a list, which an apply replaces as a whole.

@@ -3,7 +3,7 @@
 
 use super::definition::{Api, CUSTOM, Definition, LabelValue, Operator, Ranks, Retired};
 use super::lifecycle::{Deadline, Disruption, Release, Released, Retries, Ttl};
-use super::pods::{Count, Elastic, Pods, Restart};
+use super::pods::{Count, Elastic, Pods, Restart, TEMPLATE};
 use super::variables;
 
 /// What moved since versions with run limits in `spec`.
@@ -74,7 +74,7 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "pytorchReplicaSpecs", "*"],
-        template: "template",
+        template: TEMPLATE,
         // An autoscaler or `kubectl scale` can add workers without an admission review
         // (docs/internals/pods.md#pods-that-run-at-once).
         count: Count::Replicas {

@@ -5,7 +5,7 @@ use super::definition::{Api, CUSTOM, Children, Definition, Finished, Operator};
 use super::field::{Field, Part};
 use super::job::RESTART_HELP;
 use super::lifecycle::{Attempts, Choice, Deadline, Leak, Release, Released, Wait};
-use super::pods::{Count, Pods, Restart, Unset};
+use super::pods::{Count, Pods, Restart, TEMPLATE, Template, Unset};
 
 pub(super) static RAY_JOB: Definition = Definition {
     group: "ray.io",
@@ -43,19 +43,19 @@ pub(super) static RAY_JOB: Definition = Definition {
     pods: &[
         Pods {
             at: &["spec", "rayClusterSpec", "headGroupSpec"],
-            template: "template",
+            template: TEMPLATE,
             count: Count::One,
             restart: Restart::Free,
         },
         Pods {
             at: &["spec", "rayClusterSpec", "workerGroupSpecs", "*"],
-            template: "template",
+            template: TEMPLATE,
             count: Count::RayWorkers { autoscales: &["spec", "rayClusterSpec", "enableInTreeAutoscaling"] },
             restart: Restart::Free,
         },
         Pods {
             at: &["spec"],
-            template: "submitterPodTemplate",
+            template: Template { at: &["submitterPodTemplate"], ..TEMPLATE },
             count: Count::One,
             restart: Restart::OfTemplate {
                 help: RESTART_HELP,

@@ -4,7 +4,7 @@
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, OnUpdate};
 use super::job::{RANKS, RESTART_HELP};
 use super::lifecycle::{Attempts, History, Ttl};
-use super::pods::{Count, Pods, Restart, Times, Unset};
+use super::pods::{Count, Pods, Restart, TEMPLATE, Times, Unset};
 use super::variables;
 
 pub(super) static SCALED_JOB: Definition = Definition {
@@ -19,7 +19,7 @@ pub(super) static SCALED_JOB: Definition = Definition {
     history: Some(History { at: &["spec"], successful: 100, failed: 100 }),
     pods: &[Pods {
         at: &["spec", "jobTargetRef"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Jobs(Times::Field(&["spec", "maxReplicaCount"], 100)),
         restart: Restart::OfTemplate {
             help: RESTART_HELP,

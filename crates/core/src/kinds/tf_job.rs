@@ -3,7 +3,7 @@
 
 use super::definition::{Api, CUSTOM, Definition};
 use super::lifecycle::Deadline;
-use super::pods::{Count, Pods};
+use super::pods::{Count, Pods, TEMPLATE};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
 
@@ -22,7 +22,7 @@ pub(super) static TF_JOB: Definition = Definition {
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "tfReplicaSpecs", "*"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Replicas { unset: |_| 1, elastic: None },
         restart: RESTART,
     }],

@@ -4,7 +4,7 @@
 use super::definition::{Api, CUSTOM, Definition, Finished};
 use super::job_set::{IN_PLACE, RESTART, own_claims};
 use super::lifecycle::{Choice, Deadline, Harm, Ttl};
-use super::pods::{Count, Pods, Times};
+use super::pods::{Count, Pods, TEMPLATE, Times};
 
 pub(super) static TRAINING_RUNTIME: Definition =
     Definition { name: "TrainingRuntime", resource: "trainingruntimes", ..RUNTIME };
@@ -30,7 +30,7 @@ pub(super) const RUNTIME: Definition = Definition {
     }),
     pods: &[Pods {
         at: &["spec", "template", "spec", "replicatedJobs", "*", "template", "spec"],
-        template: "template",
+        template: TEMPLATE,
         // The trainer overwrites `parallelism` and `completions`.
         count: Count::Jobs(Times::OfOthers),
         restart: RESTART,

@@ -4,7 +4,7 @@
 use super::definition::{Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks};
 use super::field::{Field, Part, text_in};
 use super::lifecycle::{Attempts, Deadline, Leak, Ttl};
-use super::pods::{Count, Pods, Restart, Unset};
+use super::pods::{Count, Pods, Restart, TEMPLATE, Unset};
 use super::variables;
 use crate::text::meter;
 use crate::text::pointer::Pointer;
@@ -37,7 +37,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     }),
     pods: &[Pods {
         at: &["spec", "tasks", "*"],
-        template: "template",
+        template: TEMPLATE,
         count: Count::Replicas { unset: |_| 0, elastic: None },
         restart: Restart::OfTemplate {
             help: "write `restartPolicy: Never`, with which the events of `policies` follow, \

@@ -2,11 +2,12 @@
 
 use super::count::PodCount;
 use super::definition::Finished;
-use super::field::{Field, Part};
+use super::field::{Field, Part, Path};
 use super::kind::Kind;
 use super::others::{has_image, has_pod_with_image, misspells_image};
-use super::pod::{ContainerSlot, MOST_BARE, PodTemplate};
-use super::pods::{Count, EACH, Entry, Pods, Visit, each_at};
+use super::pod::{MOST_BARE, PodTemplate};
+use super::pods::{ContainerSlot, Count, EACH, Entry, Pods, Visit, each_at};
+use crate::text::patch::Op;
 use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Map, Value};
 
@@ -19,7 +20,7 @@ pub struct Workload<'a> {
     pub inside: Option<Part<'a>>,
     /// The whole object.
     pub object: Part<'a>,
-    /// The mapping with the run limits, such as `ttlSecondsAfterFinished`.
+    /// The mapping with the run limits.
     pub limits: Part<'a>,
     /// Its runs, each with its own deadline.
     pub runs: Vec<Run<'a>>,
@@ -76,8 +77,10 @@ fn is_bare(form: &Pods, around: &Part<'_>, entry: &Entry<'_>) -> bool {
     const READ: [&str; 7] =
         ["dependsOn", "maxReplicas", "minReplicas", "numOfHosts", "policies", "replicas", "restartPolicy"];
     // The path from the item to the template begins with this field.
-    let below = form.at.iter().rposition(|step| *step == EACH).and_then(|each| form.at.get(each + 1));
-    let below = below.copied().unwrap_or(form.template);
+    let each = form.at.iter().rposition(|step| *step == EACH);
+    let below = each.and_then(|each| form.at.get(each + 1)).or(form.template.at.first());
+    // Else the item itself is the template, and has containers.
+    let Some(below) = below.copied() else { return false };
     let is_empty = |value: &Value| value.as_object().is_none_or(Map::is_empty);
     let says = |key: &str, value: &Value| READ.contains(&key) || key == below && !is_empty(value);
     let fields = entry.part.value.and_then(Value::as_object);
@@ -90,10 +93,25 @@ fn is_bare(form: &Pods, around: &Part<'_>, entry: &Entry<'_>) -> bool {
 pub struct Run<'a> {
     /// The metadata of the run.
     pub(crate) metadata: Part<'a>,
-    /// The mapping that has `activeDeadlineSeconds`.
+    /// The mapping with its limits.
     pub limits: Part<'a>,
+    deadline_at: Path,
     /// The batch/v1 Job spec, if it has one.
     pub job_spec: Option<Part<'a>>,
+}
+
+impl<'a> Run<'a> {
+    /// Returns the field with its deadline.
+    #[must_use]
+    pub(crate) fn deadline(&self) -> Part<'a> {
+        self.limits.at(self.deadline_at)
+    }
+
+    /// Returns the operation that sets its deadline.
+    #[must_use]
+    pub(crate) fn set_deadline(&self, seconds: i64) -> Option<Op> {
+        self.limits.set_at(self.deadline_at, seconds.into())
+    }
 }
 
 impl<'a> Workload<'a> {
@@ -111,6 +129,7 @@ impl<'a> Workload<'a> {
         let run = |limits: &Part<'a>, job_spec| Run {
             metadata: metadata.clone(),
             limits: limits.clone(),
+            deadline_at: kind.deadline_at,
             job_spec,
         };
         // Each Job of a list is a run of its own.
@@ -123,6 +142,7 @@ impl<'a> Workload<'a> {
             runs.push(run(&limits, None));
         }
         for form in kind.pods {
+            let shared = form.template.shared.map(|path| object.at(path));
             form.each(&object, &mut |visit| {
                 let (around, entry) = match visit {
                     Visit::Place(around, entry) => (around, entry),
@@ -131,7 +151,7 @@ impl<'a> Workload<'a> {
                         return bare.last_mut().is_some_and(|bare| bare.add_item(&list.pointer, index));
                     }
                 };
-                if matches!(form.count, Count::One) && !around.get(form.template).is_set() {
+                if !form.is_in(&around) {
                     return true;
                 }
                 if let Some(entry) = entry.as_ref().filter(|entry| is_bare(form, &around, entry)) {
@@ -156,7 +176,7 @@ impl<'a> Workload<'a> {
                     runs.push(run(&around, job_spec));
                 }
                 let count = PodCount::new(form.count, &object, &around, entry.as_ref());
-                pods.push(PodTemplate::new(runs.len() - 1, form, around, entry, count));
+                pods.push(PodTemplate::new((runs.len() - 1, form), shared.clone(), around, entry, count));
                 true
             });
         }
@@ -198,7 +218,7 @@ impl<'a> Workload<'a> {
         }
         let mut containers = self.pods.iter().flat_map(PodTemplate::container_values);
         let has_image = |container: &Map| has_image(container) || misspells_image(container);
-        !containers.any(|(_, _, container)| container.as_object().is_some_and(has_image))
+        !containers.any(|(_, container)| container.as_object().is_some_and(has_image))
             && !self.has_images_elsewhere()
             && !self.lacks_only_images()
     }
@@ -217,14 +237,13 @@ impl<'a> Workload<'a> {
         };
         let is_set = |part: &Part<'_>| matches!(part.get("restartPolicy").text(), Field::Set(_));
         let is_built_in = self.kind.is_built_in();
-        let is_whole = |pod: &PodTemplate<'_>| {
+        let mains = |pod: &PodTemplate<'a>| {
+            pod.container_values().filter(|(place, _)| place.slot() == ContainerSlot::Main)
+        };
+        let is_whole = |pod: &PodTemplate<'a>| {
             let says_more =
-                is_set(&pod.spec) || !is_built_in && (is_set(&pod.around) || pod.holds_accelerators());
-            says_more
-                && pod
-                    .container_values()
-                    .all(|(slot, _, container)| slot != ContainerSlot::Main || runs(container))
-                && !pod.spec.get("containers").values().is_empty()
+                is_set(&pod.spec.own) || !is_built_in && (is_set(&pod.around) || pod.holds_accelerators());
+            says_more && mains(pod).all(|(_, container)| runs(container)) && mains(pod).next().is_some()
         };
         !self.object.at(&["metadata", "ownerReferences"]).is_set()
             && if is_built_in {
@@ -246,6 +265,18 @@ impl<'a> Workload<'a> {
     #[must_use]
     pub(crate) fn has_spec(&self) -> bool {
         self.object.at(self.kind.body).is_mapping()
+    }
+
+    /// Returns the field with the deadline of the whole.
+    #[must_use]
+    pub(crate) fn deadline(&self) -> Part<'a> {
+        self.limits.at(self.kind.deadline_at)
+    }
+
+    /// Returns the field with the TTL of the whole.
+    #[must_use]
+    pub fn ttl(&self) -> Part<'a> {
+        self.limits.at(self.kind.ttl_at)
     }
 
     /// Returns the pod templates of a run.

@@ -471,7 +471,7 @@ impl DocumentView<'_> {
 /// partial.
 fn says_what_runs(workload: &Workload<'_>, refused: &[Finding]) -> bool {
     let replicas = workload.kind.roles().map(|roles| workload.object.at(roles).pointer);
-    let lists = workload.pods.iter().map(|pod| pod.spec.get("containers").pointer).chain(replicas);
+    let lists = workload.pods.iter().flat_map(|pod| pod.main_containers()).chain(replicas);
     let around: BTreeSet<Pointer> =
         lists.flat_map(|list| std::iter::successors(Some(list), Pointer::parent)).collect();
     let checks = [API_SERVER, FIELD_TYPE, TRAINING_OPERATOR, UNKNOWN_FIELD];

@@ -39,7 +39,7 @@ use part::ObjectPart;
 pub use update::validate_update;
 
 use super::stored::Stored;
-use crate::kinds::Api;
+use crate::kinds::{Api, ContainerSlot, Template};
 
 /// Returns why the API server rejects a new object; nothing if it accepts it or the kind or version is
 /// unknown.
@@ -72,13 +72,13 @@ pub(crate) fn pods_refused(object: &Stored<'_>) -> Vec<Cause> {
     let mut causes = Causes::default();
     let custom = object.kind().filter(|kind| !kind.is_built_in() && !kind.adds_volumes);
     let object = ObjectPart::root(object);
-    let mut check = |template: &'static str, around: &ObjectPart<'_, '_>| {
-        let template = around.get(template);
-        let pod = template.get("spec");
+    let mut check = |template: Template, around: &ObjectPart<'_, '_>| {
+        let template_part = around.at(template.at);
+        let pod = template_part.at(template.spec);
         let volumes: HashSet<&str> =
             pod.get("volumes").items().map(|volume| volume.get("name").text()).collect();
-        for list in ["initContainers", "containers"] {
-            for container in pod.get(list).items() {
+        for field in template.containers.iter().filter(|field| field.slot != ContainerSlot::Ephemeral) {
+            for container in custom::containers(&pod.get(field.name), *field) {
                 for mount in container.get("volumeMounts").items() {
                     let name = mount.get("name");
                     if !name.text().is_empty() && !volumes.contains(name.text()) {

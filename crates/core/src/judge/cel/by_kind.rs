@@ -4,20 +4,18 @@
 //! fails skips the whole policy.
 
 use crate::judge::rule::Kinds;
-use crate::kinds::{EACH, Finished, Kind, Path, Pods};
+use crate::kinds::{EACH, Finished, Kind, Path, Pods, Template};
 
-/// Returns an expression with its variables replaced for a kind: `$limits(FIELD)`, `$roles` and the `$labels` of
-/// the pods' object, which may be missing, and the paths `$place(FIELD)` and `$rolesPlace` as text. An object
+/// Returns an expression with its variables replaced for a kind: `$deadline`, `$roles` and the `$labels` of the
+/// pods' object, which may be missing, and the paths `$deadlinePlace` and `$rolesPlace` as text. An object
 /// without the mapping that holds all of them has no places.
 pub(super) fn with_roles(text: &str, kinds: Kinds) -> String {
-    let text = with_argument(text, "$limits(", |field| {
-        choose(kinds, |kind| format!("{}.?{field}", value(kind.limits)))
-    });
-    let text = with_argument(&text, "$place(", |field| {
-        choose(kinds, |kind| format!("'{}.{field}'", kind.limits.join(".")))
-    });
+    let deadline = |kind: Kind| [kind.limits, kind.deadline_at].concat();
+    let deadline_place = || choose(kinds, |kind| format!("'{}'", deadline(kind).join(".")));
     let labels = || choose(kinds, |kind| format!("{}.?labels.orValue({{}})", value(kind.run_metadata)));
     text.replace("$labels", &labels())
+        .replace("$deadlinePlace", &deadline_place())
+        .replace("$deadline", &choose(kinds, |kind| value(&deadline(kind))))
         .replace("$rolesPlace", &roles(kinds, |at| format!("'{}'", at.join("."))))
         .replace("$roles", &roles(kinds, value))
 }
@@ -57,15 +55,15 @@ pub(super) fn group_kind(object: &str) -> String {
 pub(super) fn templates(kinds: Kinds) -> String {
     choose(kinds, |kind| {
         let of = |pods: &Pods| match pods.at.iter().position(|key| *key == EACH) {
-            None => format!("[{}.?{}.orValue({{}})]", value(pods.at), pods.template),
+            None => format!("[{}]", template(pods.template, &value(pods.at))),
             Some(at) => {
                 let (around, below) = (value(&pods.at[..at]), &pods.at[at + 1..]);
-                let below: String =
-                    below.iter().chain([&pods.template]).map(|key| format!(".?{key}")).collect();
+                let of = |item: &str| template(pods.template, &below_of(item, below));
                 match pods.is_in_list() {
-                    true => format!("{around}.orValue([]).map(item, item{below}.orValue({{}}))"),
+                    true => format!("{around}.orValue([]).map(item, {})", of("item")),
                     false => format!(
-                        "[{around}.orValue({{}})].map(roles, roles.map(name, roles[name]{below}.orValue({{}})))[0]"
+                        "[{around}.orValue({{}})].map(roles, roles.map(name, {}))[0]",
+                        of("roles[name]")
                     ),
                 }
             }
@@ -77,6 +75,20 @@ pub(super) fn templates(kinds: Kinds) -> String {
         let all: Vec<String> = kind.pods.iter().map(of).chain(requested).collect();
         if all.is_empty() { "[]".to_owned() } else { all.join(" + ") }
     })
+}
+
+/// Returns an expression for a pod template with its containers in the form of Kubernetes.
+fn template(form: Template, around: &str) -> String {
+    let template = below_of(around, form.at);
+    if form.is_of_kubernetes() {
+        return format!("{template}.orValue({{}})");
+    }
+    let spec = below_of(&template, form.spec);
+    let containers = form.containers.iter().map(|field| match field.is_list {
+        true => format!("{spec}.?{}.orValue([])", field.name),
+        false => format!("[{spec}.?{}.orValue({{}})]", field.name),
+    });
+    format!("{{'spec': {{'containers': {}}}}}", containers.collect::<Vec<_>>().join(" + "))
 }
 
 /// Returns an expression that tells whether the object `o` has ended.
@@ -106,23 +118,16 @@ fn choose(kinds: Kinds, of: impl Fn(Kind) -> String) -> String {
 }
 
 /// Returns an expression for a field of the object `o`, which may be missing.
-fn value(path: Path) -> String {
-    path.iter().fold("o".to_owned(), |text, key| text + ".?" + key)
+fn value(path: &[&str]) -> String {
+    below_of("o", path)
+}
+
+fn below_of(place: &str, path: &[&str]) -> String {
+    path.iter().fold(place.to_owned(), |text, key| text + ".?" + key)
 }
 
 fn roles(kinds: Kinds, of: impl Fn(Path) -> String) -> String {
     choose(kinds, |kind| kind.roles().map_or_else(|| "{}".to_owned(), &of))
-}
-
-fn with_argument(text: &str, call: &str, of: impl Fn(&str) -> String) -> String {
-    let mut parts = text.split(call);
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (argument, rest) = part.split_once(')').unwrap_or((part, ""));
-        out += &of(argument);
-        out += rest;
-    }
-    out
 }
 
 #[cfg(test)]
@@ -131,11 +136,11 @@ mod tests {
 
     #[test]
     fn roles_become_the_fields_of_each_kind() {
-        let limits = with_roles("$limits(x).hasValue()", Kinds::WithDeadline);
+        let limits = with_roles("$deadline.hasValue()", Kinds::WithDeadline);
         for part in [
-            "(o.kind == 'CronJob' ? o.?spec.?jobTemplate.?spec.?x :",
-            "\n  o.kind == 'PyTorchJob' ? o.?spec.?runPolicy.?x :",
-            "\n  o.?spec.?x).hasValue()",
+            "(o.kind == 'CronJob' ? o.?spec.?jobTemplate.?spec.?activeDeadlineSeconds :",
+            "\n  o.kind == 'PyTorchJob' ? o.?spec.?runPolicy.?activeDeadlineSeconds :",
+            "\n  o.?spec.?activeDeadlineSeconds).hasValue()",
         ] {
             assert!(limits.contains(part), "{part}: {limits}");
         }

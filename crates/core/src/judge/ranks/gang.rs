@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::judge::commands::{Launch, Launcher};
-use crate::kinds::{Count, Field, PodCount, PodTemplate, Times, Workload};
+use crate::kinds::{PodCount, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -145,25 +145,12 @@ impl GangPods {
         if around.into_iter().any(|part| fields.iter().any(|field| is_null(part.get(field).value))) {
             return None;
         }
-        let known = |count: PodCount| Some((count.most?, count.said_by));
-        let mut elastic = None;
-        let (count, said_by) = match pod.form.count {
-            Count::Jobs(Times::OfOthers) | Count::Range | Count::RayWorkers { .. } => return None,
-            // Jobs that a scaler adds run separately.
-            Count::Jobs(Times::Field(..)) => known(PodCount::of_job(&pod.around))?,
-            Count::Replicas { unset, elastic: Some(policy) } if pod.role() == Some(policy.role) => {
-                let (least, most) =
-                    (workload.object.at(policy.least).int(), workload.object.at(policy.most).int());
-                if let (Field::Set(least), Field::Set(most)) = (least, most) {
-                    elastic = Some((least, most));
-                }
-                // Later changes by an autoscaler are unknown.
-                let replicas = pod.around.get("replicas");
-                let count = replicas.int().or_default(unset(policy.role))?;
-                (count, replicas.is_set().then_some(replicas.pointer))
-            }
-            Count::Jobs(_) | Count::Replicas { .. } | Count::One => known(pod.count.clone())?,
-        };
+        let PodCount { most, said_by, .. } = pod.written()?;
+        let count = most?;
+        let elastic = pod.elastic().and_then(|policy| {
+            let bound = |path| workload.object.at(path).int().set();
+            bound(policy.least).zip(bound(policy.most))
+        });
         let completions = pod.around.get("completions").int().set();
         let in_waves = pod.form.is_job()
             && pod.around.get("parallelism").int().or_default(1)? < completions.unwrap_or(i64::MIN);

@@ -75,7 +75,7 @@ use crate::judge::finding::{Level, Part as FindingPart, Place};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::training::{drives_others, quoted};
-use crate::kinds::{Deadline, Part, PodTemplate, Restart, accelerator};
+use crate::kinds::{Deadline, PodTemplate, Restart, Run, accelerator};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::shell::After;
@@ -111,7 +111,7 @@ fn check(cx: &mut Cx<'_>) {
         if is_served || matches!(pod.form.restart, Restart::Free) || !pod.holds_accelerators() {
             continue;
         }
-        let deadline = deadline(workload.run_of(pod).limits.clone(), pod);
+        let deadline = deadline(workload.run_of(pod), pod);
         for line in &lines.containers {
             if let Some(end) = waits(line) {
                 report(cx, line, &end, deadline.as_ref(), lines.containers.len());
@@ -129,7 +129,7 @@ fn on_others(cx: &mut Cx<'_>, lines: &[&PodCommands<'_>]) {
         if !launches || !workload.pods.iter().any(is_held) {
             continue;
         }
-        let deadline = deadline(workload.run_of(pod).limits.clone(), pod);
+        let deadline = deadline(workload.run_of(pod), pod);
         for line in &lines.containers {
             let starts =
                 line.launches().any(|launch| launch.launcher == Launcher::Mpi && launch.is_certain());
@@ -183,10 +183,9 @@ fn report(cx: &mut Cx<'_>, line: &CommandLine<'_>, end: &EndlessCommand<'_>, dea
 }
 
 /// Returns the deadline of the run or of its pods.
-fn deadline(limits: Part<'_>, pod: &PodTemplate<'_>) -> Option<Pointer> {
-    [limits, pod.spec.clone()]
+fn deadline(run: &Run<'_>, pod: &PodTemplate<'_>) -> Option<Pointer> {
+    [run.deadline(), pod.spec.get("activeDeadlineSeconds")]
         .into_iter()
-        .map(|part| part.get("activeDeadlineSeconds"))
         .find_map(|deadline| deadline.is_set().then_some(deadline.pointer))
 }
 

@@ -103,7 +103,7 @@ use crate::judge::policy::{Action, Effective};
 use crate::judge::rule::{Cx, Exportable, Holding, Kinds, Measure, Number, Ratchet, Rule, Strings};
 use crate::judge::rules::deadline::LATE;
 use crate::kinds::accelerator::{TAINTS, requests};
-use crate::kinds::{self, Deadline, Workload};
+use crate::kinds::{self, Deadline, Run, Workload};
 use crate::text::number::thousands;
 use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
@@ -214,7 +214,7 @@ fn lacks_deadline(workload: &Workload<'_>, cost: &Cost) -> bool {
 /// Returns the deadline of the whole, if the kind has one.
 fn deadline<'a>(workload: &Workload<'a>) -> Option<kinds::Part<'a>> {
     let has_one = matches!(workload.kind.deadline, Deadline::Ends | Deadline::Marks);
-    workload.runs.first().filter(|_| has_one).map(|run| run.limits.get(FIELD))
+    workload.runs.first().filter(|_| has_one).map(Run::deadline)
 }
 
 /// Returns what to do about the hours.

@@ -449,7 +449,7 @@ fn runs_may_overlap(workload: &Workload<'_>) -> bool {
         return false;
     };
     let Some(period) = schedule.shortest_period_seconds() else { return false };
-    workload.runs.iter().any(|run| match run.limits.get("activeDeadlineSeconds").int() {
+    workload.runs.iter().any(|run| match run.deadline().int() {
         Field::Set(deadline) if deadline > 0 => {
             u64::try_from(deadline).is_ok_and(|deadline| deadline >= period)
         }

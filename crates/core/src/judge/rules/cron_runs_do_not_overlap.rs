@@ -151,7 +151,7 @@ fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
     }
     let Some(period) = schedule.shortest_period_seconds() else { return };
     for run in &workload.runs {
-        let deadline = run.limits.get("activeDeadlineSeconds");
+        let deadline = run.deadline();
         let seconds = match deadline.int() {
             Field::Set(seconds) if seconds > 0 => u64::try_from(seconds).ok(),
             Field::Unset | Field::Set(_) => None,

@@ -140,14 +140,14 @@ pub(super) fn rule() -> Rule {
             kinds: Kinds::WithDeadline,
             params: &["kueueMaxExecTime", "maximum"],
             places: "\
-[$limits(activeDeadlineSeconds).orValue(null)].filter(deadline, deadline == null || type(deadline) == int || type(deadline) == double).filter(deadline, !((deadline == null || (deadline > 0 && deadline <= 9223372036)) && (
+[$deadline.orValue(null)].filter(deadline, deadline == null || type(deadline) == int || type(deadline) == double).filter(deadline, !((deadline == null || (deadline > 0 && deadline <= 9223372036)) && (
   [deadline == null ? 0 : deadline] +
   [$labels]
     .filter(labels, $kueueMaxExecTime && labels[?'kueue.x-k8s.io/queue-name'].orValue('') != '')
     .map(labels, labels[?'kueue.x-k8s.io/max-exec-time-seconds'].orValue(''))
     .filter(seconds, seconds.matches('^0*[1-9][0-9]{0,9}$') && int(seconds) <= 2147483647)
     .map(seconds, int(seconds))
-).exists(bound, bound > 0 && [$maximum].exists(most, most == 0 || bound <= most)))).map(deadline, $place(activeDeadlineSeconds))",
+).exists(bound, bound > 0 && [$maximum].exists(most, most == 0 || bound <= most)))).map(deadline, $deadlinePlace)",
         }),
         ratchet: Ratchet {
             labels: &[kueue::MAX_EXEC_TIME, kueue::QUEUE],
@@ -160,7 +160,7 @@ pub(super) fn rule() -> Rule {
 /// Returns how long a run's own deadline lets it run: without limit if unset, 0 if the controller ends it at
 /// once.
 fn longest(workload: &Workload<'_>) -> i64 {
-    let of_run = |run: &Run<'_>| match run.limits.get(FIELD).int() {
+    let of_run = |run: &Run<'_>| match run.deadline().int() {
         Field::Set(value) if value <= 0 || value > MAX_SECONDS => 0,
         Field::Set(value) => value,
         _ => i64::MAX,
@@ -173,7 +173,7 @@ fn longest(workload: &Workload<'_>) -> i64 {
 
 /// The same in CEL.
 const LONGEST: &str = "\
-[$limits(activeDeadlineSeconds).orValue(null)].map(deadline, !(type(deadline) == int || type(deadline) == double) ? 9223372036854775807 : deadline <= 0 || deadline > 9223372036 ? 0 : deadline)[0]";
+[$deadline.orValue(null)].map(deadline, !(type(deadline) == int || type(deadline) == double) ? 9223372036854775807 : deadline <= 0 || deadline > 9223372036 ? 0 : deadline)[0]";
 
 fn check(cx: &mut Cx<'_>) {
     let attempts = attempts(cx.workload);
@@ -224,7 +224,7 @@ fn of_template(cx: &mut Cx<'_>, harm: Harm) {
 fn does_not_limit(cx: &mut Cx<'_>) {
     let Some(wait) = cx.workload.kind.wait else { return };
     // A missing deadline is reported instead.
-    if !cx.workload.limits.get(FIELD).is_set() {
+    if !cx.workload.deadline().is_set() {
         return;
     }
     if let Some(field) = wait.choice.of(&cx.workload.object) {
@@ -256,7 +256,7 @@ fn no_field(cx: &mut Cx<'_>, what: &str, help: &'static str) {
 }
 
 fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempts) {
-    let field = run.limits.get(FIELD);
+    let (field, name) = (run.deadline(), cx.workload.kind.deadline_name());
     let maximum = Some(cx.number(&MAXIMUM)).filter(|most| *most > 0);
     let is_short = |seconds: i64| maximum.is_none_or(|most| seconds <= most);
     let kueue = Kueue::new(cx.workload, run, cx.flag(&kueue::RUNS));
@@ -264,7 +264,7 @@ fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempt
     match field.int() {
         Field::Set(value) if value <= 0 || value > MAX_SECONDS => {
             let why = if value > MAX_SECONDS { "which overflows" } else { "which is no deadline" };
-            let message = format!("`{FIELD}` is {value}, {why}, so the controller ends the run immediately");
+            let message = format!("`{name}` is {value}, {why}, so the controller ends the run immediately");
             let seconds = suggestion(cx);
             let finding = cx.report(&field.pointer, message);
             set_help(finding, &field, maximum);
@@ -277,7 +277,7 @@ fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempt
             let below = below_period(cx.workload);
             let cost = Cost::of_run(cx.workload, index, (Some(value), attempts));
             let cost = cost.map(|cost| format!("; {cost}")).unwrap_or_default();
-            let message = format!("`{FIELD}` is {value}, above the policy's maximum of {most}{cost}");
+            let message = format!("`{name}` is {value}, above the policy's maximum of {most}{cost}");
             let finding = cx.report(&field.pointer, message);
             finding.help(format!("write at most {most}, or ask for an exemption"));
             rewrite(finding, &field, below.map_or(most, |below| most.min(below)));
@@ -343,7 +343,7 @@ fn is_missing(
     // Kueue's label is a limit, even if it is too long.
     let seconds = kueue.and_then(|kueue| kueue.seconds.ok());
     let cost = Cost::of_run(workload, index, (seconds, attempts)).filter(|_| !is_replaced);
-    let mut message = hangs(cost, &format!("`{FIELD}` is not set"), until);
+    let mut message = hangs(cost, &format!("`{}` is not set", workload.kind.deadline_name()), until);
     if !of_pods.is_empty() {
         message += " (the one in the pod template limits a pod, not the run)";
     }
@@ -395,7 +395,7 @@ fn hangs(cost: Option<Cost>, what: &str, until: &str) -> String {
 
 /// Returns the operations that set a deadline, and the field that makes it end the pods.
 fn fix(workload: &Workload<'_>, run: &Run<'_>, seconds: i64) -> Vec<Op> {
-    let deadline = run.limits.set(FIELD, seconds.into());
+    let deadline = run.set_deadline(seconds);
     let release = brought(workload, run).and_then(|release| run.limits.set(release.field, release.value()));
     // Both may bring the mapping around them.
     patch::combine(deadline.into_iter().chain(release))
@@ -440,7 +440,7 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
     let (name, field) = (release.field, release.place(&cx.workload.object, limits));
     let ttl = match cx.workload.kind.ttl {
         // A TTL of 0 deletes the pods with the job, at once.
-        Ttl::Deletes { deletes_pods: true, .. } => limits.get("ttlSecondsAfterFinished").int().set(),
+        Ttl::Deletes { deletes_pods: true, .. } => cx.workload.ttl().int().set(),
         _ => None,
     };
     if ttl == Some(0) {
@@ -450,8 +450,9 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         Some(value) if field.is_set() => format!("`{name}` is `{}`", value.as_str().unwrap_or("false")),
         _ => format!("`{name}` is not set"),
     };
-    let until =
-        ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
+    let until = ttl
+        .map(|ttl| format!(" for {ttl} more seconds (`{}`)", cx.workload.kind.ttl_name()))
+        .unwrap_or_default();
     let message = format!("{what}: at the deadline the job fails, but its pods keep running{until}");
     let fix = limits.set(name, release.value()).filter(|_| !field.is_set());
     let finding = cx.report_field(&field, message);

@@ -171,9 +171,9 @@ pub(super) fn rule() -> Rule {
 fn check(cx: &mut Cx<'_>) {
     let taints: Vec<(&str, &str)> = cx.mapping(&TAINTS).collect();
     let platform = Platform::new(cx);
-    let mut author = None;
+    let (mut author, mut of_shared) = (None, BTreeSet::new());
     for pod in &cx.workload.pods {
-        check_pod(cx, pod, (&taints, platform), &mut author);
+        check_pod(cx, pod, (&taints, platform), (&mut author, &mut of_shared));
     }
     if let Some(reference) = cx.workload.kind.runs_in {
         runtimes::check(cx, reference, &taints, platform);
@@ -184,7 +184,7 @@ fn check_pod<'a>(
     cx: &mut Cx<'a>,
     pod: &PodTemplate<'a>,
     (taints, platform): (&[(&str, &'a str)], Platform),
-    author: &mut Option<Author<'a>>,
+    (author, of_shared): (&mut Option<Author<'a>>, &mut BTreeSet<&'a str>),
 ) {
     let tolerations = pod.spec.get("tolerations");
     if tolerations.is_set() && !tolerations.value.is_some_and(Value::is_array) {
@@ -195,6 +195,8 @@ fn check_pod<'a>(
     for request in accelerator::requests(pod, taints).filter(|request| request.taint != NO_TAINT) {
         wanted.entry(request.taint).or_insert(request);
     }
+    // A list that several pods share is reported for the first of them.
+    wanted.retain(|taint, _| !pod.spec.shares("tolerations") || of_shared.insert(taint));
     if wanted.is_empty() {
         return;
     }
@@ -416,11 +418,12 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
     let mut ops = Vec::new();
     for pod in &cx.workload.pods {
         let Some((before, after)) = pod.template.pointer.find(old).zip(pod.template.value) else { continue };
-        let Some(missing) = taken_out(before, after) else { continue };
+        let list = pod.spec.own.get("tolerations");
+        let Some(missing) = taken_out(list.pointer.find(old), list.value) else { continue };
         if !change.allows(pod, missing) {
             continue;
         }
-        let again = append(&pod.spec.get("tolerations"), missing.iter().cloned());
+        let again = append(&list, missing.iter().cloned());
         // Only the template is copied: all of the object once for each template would be its size squared.
         let inside: Vec<Op> = again.iter().filter_map(|op| op.below(&pod.template.pointer)).collect();
         if patch::apply(after, &inside).is_ok_and(|patched| patched == *before) {
@@ -430,12 +433,10 @@ fn restore(cx: &Cx<'_>) -> Vec<Op> {
     ops
 }
 
-/// Returns the end of the old template's tolerations that the new one lacks, if all of them have our shape.
-fn taken_out<'a>(before: &'a Value, after: &Value) -> Option<&'a [Value]> {
-    let list = |template: &'a Value| template.get("spec")?.get("tolerations")?.as_array();
-    let left =
-        after.get("spec").and_then(|spec| spec.get("tolerations")?.as_array()).map_or(&[][..], Vec::as_slice);
-    accelerator::filled_behind(list(before)?, left)
+/// Returns the end of the old tolerations that the new ones lack, if all of them have our shape.
+fn taken_out<'a>(before: Option<&'a Value>, after: Option<&Value>) -> Option<&'a [Value]> {
+    let left = after.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    accelerator::filled_behind(before?.as_array()?, left)
 }
 
 /// Tells whether the old object was applied: its author may then have written the tolerations.

@@ -66,7 +66,7 @@
 
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule, Strings};
-use crate::kinds::{Container, Count, Field, PodCount, PodTemplate, Times, accelerator};
+use crate::kinds::{Container, Field, PodTemplate, accelerator};
 use crate::text::lines::cut;
 use crate::text::placeholder::is_no_image;
 use crate::text::pointer::Pointer;
@@ -103,7 +103,7 @@ fn check(cx: &mut Cx<'_>) {
     let (mut pods, mut first) = (0_i64, None);
     for pod in &cx.workload.pods {
         let Some(image) = moving(pod, &tags) else { continue };
-        let count = together(pod);
+        let count = pod.together();
         pods = pods.saturating_add(count.most.unwrap_or(count.least).max(0));
         first.get_or_insert(image);
     }
@@ -122,15 +122,6 @@ fn check(cx: &mut Cx<'_>) {
     };
     cx.report(&image.place, format!("{what}, {then}"))
         .help("write a tag that is pushed once, or a digest (`@sha256:…`)");
-}
-
-/// Returns how many pods of a template train together. Jobs that are made of one template as work arrives do
-/// not.
-fn together(pod: &PodTemplate<'_>) -> PodCount {
-    match pod.form.count {
-        Count::Jobs(Times::Field(..)) => PodCount::of_job(&pod.around),
-        _ => pod.count.clone(),
-    }
 }
 
 /// Returns the first image of a template that may change, of containers that request an accelerator.

@@ -297,7 +297,7 @@ fn fix(pod: &PodTemplate<'_>, line: &CommandLine<'_>) -> Option<Vec<Op>> {
         // Another container mounts it already.
         Some(own) if own.at(&["emptyDir", "medium"]).text() == Field::Set("Memory") => {}
         Some(_) => return None,
-        None => ops.push(add(&volumes, &pod.spec, "volumes", volume)?),
+        None => ops.push(add(&volumes, &pod.spec.own, "volumes", volume)?),
     }
     Some(ops)
 }

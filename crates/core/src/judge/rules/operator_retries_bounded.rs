@@ -149,7 +149,7 @@ fn check(cx: &mut Cx<'_>) {
     }
     let roles = Roles::new(workload, retries);
     let field = workload.limits.get(retries.field);
-    let has_deadline = workload.limits.get("activeDeadlineSeconds").is_set();
+    let has_deadline = workload.deadline().is_set();
     let holds = workload.pods.iter().any(PodTemplate::holds_accelerators);
     match field.int() {
         Field::Unset if !roles.restarted.is_empty() => {
@@ -164,7 +164,7 @@ fn check(cx: &mut Cx<'_>) {
             );
             cx.report(&field.pointer, message)
                 .at_most(Level::Note)
-                .help("set `activeDeadlineSeconds`, which ends the job");
+                .help(format!("set `{}`, which ends the job", workload.kind.deadline_name()));
         }
         _ => {}
     }

@@ -145,7 +145,7 @@ fn check(cx: &mut Cx<'_>) {
     if ends_with_its_pod(workload) {
         return;
     }
-    let ttl = limits.get("ttlSecondsAfterFinished").int().set();
+    let ttl = workload.ttl().int().set();
     let deletes_all = matches!(workload.kind.ttl, Ttl::Deletes { deletes_pods: true, .. });
     if deletes_all && ttl == Some(0) {
         return;
@@ -160,7 +160,7 @@ fn check(cx: &mut Cx<'_>) {
     };
     let ttl = ttl.filter(|_| deletes_all);
     let until =
-        ttl.map(|ttl| format!(" for {ttl} more seconds (`ttlSecondsAfterFinished`)")).unwrap_or_default();
+        ttl.map(|ttl| format!(" for {ttl} more seconds (`{}`)", workload.kind.ttl_name())).unwrap_or_default();
     let held = Held::by_pods(&workload.pods);
     // The cost comes first: a warning may have no room for the rest.
     let cost = held.and_then(|held| Cost::new(held, ttl.map(|ttl| ttl.max(0))));
@@ -198,7 +198,7 @@ fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
     let field = release.place(&workload.object, &workload.limits);
     // Somebody may look at a finished run, and the rule `deadline` reports what a deadline does without the
     // field.
-    let is_said = workload.has_finished() || workload.limits.get("activeDeadlineSeconds").is_set();
+    let is_said = workload.has_finished() || workload.deadline().is_set();
     // Nor where a wrong type hides what the pods hold.
     let is_hidden = workload.pods.is_empty() || Held::by_pods(&workload.pods).is_none();
     let Some(runs_on) = release.runs_on.filter(|_| !is_said && !is_hidden) else { return };
@@ -224,5 +224,6 @@ fn ends_with_its_pod(workload: &Workload<'_>) -> bool {
     let all = pods.try_fold(0_i64, |all, most| Some(all.saturating_add(most?)));
     workload.kind.roles().is_some()
         && all == Some(1)
-        && ["activeDeadlineSeconds", "backoffLimit"].iter().all(|limit| !workload.limits.get(limit).is_set())
+        && !workload.deadline().is_set()
+        && !workload.limits.get("backoffLimit").is_set()
 }

@@ -141,7 +141,7 @@ fn check_template(
                 if others_end {
                     finding.at_most(Level::Warn);
                 }
-                if pod.spec.is_mapping() {
+                if pod.spec.own.is_mapping() {
                     finding.fix(Safety::Unsafe, fix);
                 }
             }
@@ -154,7 +154,7 @@ fn check_template(
             );
             if let Some(finding) = cx.missing(&field.pointer, message) {
                 finding.help("write `restartPolicy: Never`");
-                if pod.spec.is_mapping() {
+                if pod.spec.own.is_mapping() {
                     finding.fix(Safety::Unsafe, fix);
                 }
             }

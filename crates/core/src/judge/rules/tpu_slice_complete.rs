@@ -72,7 +72,7 @@ use crate::judge::finding::{Part as FindingPart, Place};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::k8s::quantity::Quantity;
-use crate::kinds::{Count, PodCount, PodTemplate, Times};
+use crate::kinds::{ContainerSlot, Count, PodCount, PodTemplate, Times};
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -136,7 +136,8 @@ fn chips_of(topology: &str) -> Option<i64> {
 /// Returns the chips that a pod requests; nothing if that is unknown.
 fn chips_of_pod(pod: &PodTemplate<'_>) -> Option<i64> {
     let mut all = 0_i64;
-    for container in pod.spec.get("containers").mappings() {
+    for container in pod.containers().filter(|container| container.slot == ContainerSlot::Main) {
+        let container = container.part;
         let resources = container.get("resources");
         let chips = ["limits", "requests"].map(|list| resources.get(list).get(CHIPS));
         let Some(chips) = chips.into_iter().find(crate::kinds::Part::is_set) else { continue };

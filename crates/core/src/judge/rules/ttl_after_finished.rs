@@ -133,10 +133,11 @@ pub(super) fn rule() -> Rule {
     }
 }
 
+/// The TTL of a batch/v1 Job.
 const FIELD: &str = "ttlSecondsAfterFinished";
 
 fn check(cx: &mut Cx<'_>) {
-    let field = cx.workload.limits.get(FIELD);
+    let (field, name) = (cx.workload.ttl(), cx.workload.kind.ttl_name());
     match cx.workload.kind.ttl {
         Ttl::Deletes { what, of_job, deletes_pods } => {
             if cx.workload.inside.is_none() {
@@ -146,7 +147,7 @@ fn check(cx: &mut Cx<'_>) {
             }
             if let Some(harm) = cx.workload.kind.ttl_of_zero.filter(|_| field.int() == Field::Set(0)) {
                 let seconds = cx.number(&SECONDS).max(1);
-                let finding = cx.report(&field.pointer, format!("`{FIELD}: 0` {harm}"));
+                let finding = cx.report(&field.pointer, format!("`{name}: 0` {harm}"));
                 finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
                 finding.help(format!("write a longer time, e.g. {seconds} (seconds)"));
                 finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
@@ -154,14 +155,15 @@ fn check(cx: &mut Cx<'_>) {
             if let Some(harm) = of_job {
                 let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
                 for field in jobs.map(|spec| spec.get(FIELD)).filter(Part::is_set) {
-                    report_harm(cx, &field, harm);
+                    report_harm(cx, &field, FIELD, harm);
                 }
             }
         }
         Ttl::Harms(harm) => {
             let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
-            for field in jobs.map(|spec| spec.get(FIELD)).chain([field]).filter(Part::is_set) {
-                report_harm(cx, &field, harm);
+            let jobs = jobs.map(|spec| (spec.get(FIELD), FIELD)).chain([(field, name)]);
+            for (field, name) in jobs.filter(|(field, _)| field.is_set()) {
+                report_harm(cx, &field, name, harm);
             }
         }
         Ttl::None => {}
@@ -179,20 +181,22 @@ fn check_inside(cx: &mut Cx<'_>, field: &Part<'_>) {
         report_harm(
             cx,
             field,
+            cx.workload.kind.ttl_name(),
             "may delete the finished job before its wrapper has seen it, which then fails",
         );
     }
 }
 
 /// Reports a TTL that makes finished work run again.
-fn report_harm(cx: &mut Cx<'_>, field: &Part<'_>, harm: &str) {
-    let finding = cx.report(&field.pointer, format!("`{FIELD}` {harm}"));
+fn report_harm(cx: &mut Cx<'_>, field: &Part<'_>, name: &str, harm: &str) {
+    let finding = cx.report(&field.pointer, format!("`{name}` {harm}"));
     finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key().help("remove it");
     finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
 }
 
 fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: bool) {
     let workload = cx.workload;
+    let name = workload.kind.ttl_name();
     if is_owned(workload) {
         return;
     }
@@ -212,7 +216,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     if let Some(hook) = hook(workload).filter(|_| !stays) {
         if !hook.has_policy {
             let message = format!(
-                "`{FIELD}` and a deletion policy are not set, \
+                "`{name}` and a deletion policy are not set, \
                  so the finished hook is kept until {} runs it again",
                 hook.tool
             );
@@ -225,7 +229,7 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     }
     if let Some(tracker) = tracker_of(cx).filter(|_| !stays) {
         let message = format!(
-            "the finished job is never deleted: `{FIELD}` is not set, and is not filled in, \
+            "the finished job is never deleted: `{name}` is not set, and is not filled in, \
              because {tracker} would create the job again, and it would run again"
         );
         if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -235,8 +239,8 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
         return;
     }
     let message = match &kept {
-        Some(kept) => format!("`{FIELD}` is not set: {}, with their pods", kept.words()),
-        None => format!("`{FIELD}` is not set, so {what} never deleted"),
+        Some(kept) => format!("`{name}` is not set: {}, with their pods", kept.words()),
+        None => format!("`{name}` is not set, so {what} never deleted"),
     };
     if !is_template && workload.has_begun() {
         if let Some(finding) = cx.missing(&field.pointer, message) {
@@ -252,14 +256,14 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: boo
     if let Some(tool) = writes_whole(workload) {
         let kept = kept.map_or_else(|| format!("{what} never deleted"), KeptRuns::words);
         let message =
-            format!("`{FIELD}` is not set: {kept}; it is not filled in, because {tool} would remove it");
+            format!("`{name}` is not set: {kept}; it is not filled in, because {tool} would remove it");
         if let Some(finding) = cx.missing(&field.pointer, message) {
             finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
             finding.help(format!("set `ttl_seconds_after_finished` in the configuration, e.g. to {seconds}"));
         }
         return;
     }
-    let Some(fix) = workload.limits.set(FIELD, seconds.into()) else { return };
+    let Some(fix) = workload.limits.set_at(workload.kind.ttl_at, seconds.into()) else { return };
     if let Some(finding) = cx.missing(&field.pointer, message) {
         let earlier = if workload.kind.history.is_some() { ", which deletes them earlier" } else { "" };
         finding
@@ -282,8 +286,9 @@ fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) {
     // A label that many manifests have, whoever applies them, is not enough to call the author's choice wrong.
     let Some(tracker) = tracker_of(cx).filter(|tool| !tool.starts_with("Argo CD or Helm")) else { return };
     // A warning of the webhook is cut short, and its path names the field.
+    let name = cx.workload.kind.ttl_name();
     let message = format!(
-        "{tracker} creates the deleted job again, and it runs again: `{FIELD}` deletes it when it has finished"
+        "{tracker} creates the deleted job again, and it runs again: `{name}` deletes it when it has finished"
     );
     let finding = cx.report(&field.pointer, message);
     finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key();

@@ -68,12 +68,16 @@ fn is_bare(schema: &Schema, id: Id, entries: &Entries<'_>) -> bool {
 pub(super) fn ports(kind: Kind, object: &mut Stored<'_>) {
     for form in kind.pods {
         each_around(object, form.at, &mut |around| {
-            let template = existing(around, form.template);
-            let Some(pod) = template.and_then(|template| existing(template, "spec")) else { return };
-            for list in ["initContainers", "containers", "ephemeralContainers"] {
-                each(pod, list).for_each(|container| {
-                    each_sharing(container, "ports", |port| set(port, "protocol", "TCP"));
-                });
+            let mut to_pod = form.template.at.iter().chain(form.template.spec);
+            let Some(pod) = to_pod.try_fold(around, |around, key| existing(around, key)) else { return };
+            let ports = |container: &mut Entries<'_>| {
+                each_sharing(container, "ports", |port| set(port, "protocol", "TCP"));
+            };
+            for field in form.template.containers {
+                match field.is_list {
+                    true => each(pod, field.name).for_each(ports),
+                    false => existing(pod, field.name).into_iter().for_each(ports),
+                }
             }
         });
     }

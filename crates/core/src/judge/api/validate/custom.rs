@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::cause::Causes;
 use super::part::ObjectPart;
-use crate::kinds::{Count, EACH, Kind};
+use crate::kinds::{ContainerField, EACH, Kind};
 use crate::text::value::{Map, Value};
 
 /// Lists of a pod spec whose items are identified by some of their fields.
@@ -51,16 +51,19 @@ pub(super) fn check(kind: Kind, object: &ObjectPart<'_, '_>, causes: &mut Causes
         });
     }
     for form in kind.pods {
+        // In the order of the schema.
+        let mut fields = form.template.containers.to_vec();
+        fields.sort_by_key(|field| field.name);
         each(object, form.at, None, &mut |name, around| {
             let count = around.get("replicas");
             // The scale subresource reads the number of this role.
-            if let Count::Replicas { elastic: Some(elastic), .. } = form.count
+            if let Some(elastic) = form.count.elastic()
                 && name == Some(elastic.role)
                 && count.number().is_some_and(|count| count < 0)
             {
                 causes.invalid(&count, "should be a non-negative integer");
             }
-            pod(&around.get(form.template).get("spec"), causes);
+            pod(&around.at(form.template.at).at(form.template.spec), &fields, causes);
         });
     }
 }
@@ -84,18 +87,27 @@ pub(super) fn each(
     }
 }
 
-fn pod(pod: &ObjectPart<'_, '_>, causes: &mut Causes) {
+fn pod(pod: &ObjectPart<'_, '_>, fields: &[ContainerField], causes: &mut Causes) {
     for (list, keys) in OF_POD {
         unique(&pod.get(list), keys, causes);
     }
-    for slot in ["containers", "ephemeralContainers", "initContainers"] {
-        for container in pod.get(slot).items() {
+    for field in fields {
+        for container in containers(&pod.get(field.name), *field) {
             for (list, keys) in OF_CONTAINER {
                 unique(&container.get(list), keys, causes);
             }
             unique(&container.at(&["resources", "claims"]), &["name"], causes);
         }
     }
+}
+
+/// Returns the containers in a field of a pod spec.
+pub(super) fn containers<'p, 'v>(
+    part: &'p ObjectPart<'_, 'v>,
+    field: ContainerField,
+) -> impl Iterator<Item = ObjectPart<'p, 'v>> {
+    let one = (!field.is_list).then_some(*part);
+    part.items().chain(one)
 }
 
 fn unique(list: &ObjectPart<'_, '_>, keys: &[&'static str], causes: &mut Causes) {
