@@ -67,11 +67,11 @@ mod tests {
         assert!(bash.contains("-o bashdefault -o default"), "bash offers files if no name fits");
         let zsh = script(Shell::Zsh);
         let either = ":_alternative \"policies\\:built-in policy\\:(default audit accelerators strict)\" \"files\\:file\\:_files\"'";
-        let policies = if cfg!(feature = "serve") { 7 } else { 6 };
+        let policies = if cfg!(feature = "serve") { 8 } else { 7 };
         assert_eq!(
             zsh.matches(either).count(),
             policies,
-            "lint, lsp, dry-run, audit, review, policy test and export"
+            "lint, lsp, dry-run, audit, review, simulate, policy test and export"
         );
         assert_eq!(
             zsh.matches(":(default audit accelerators strict)'").count(),
