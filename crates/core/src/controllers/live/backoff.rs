@@ -40,7 +40,7 @@ fn record(job: &LiveJob, is_one: impl Fn(&LivePod) -> bool) -> Record {
         .filter(|at| success.is_none_or(|success| *at > success))
         .fold(Record::default(), Record::with);
     // What was counted may have been deleted since.
-    if success.is_none() && job.status.succeeded == 0 && failed.last.is_some() {
+    if success.is_none() && job.status.succeeded == 0 {
         failed.failures = failed.failures.max(job.status.failed);
     }
     failed

@@ -387,6 +387,19 @@ fn the_back_off_ends_when_it_is_said_to() {
 }
 
 #[test]
+fn failures_whose_pods_are_gone_count_for_the_back_off() {
+    let failed = failed(1, -10);
+    let uncounted = merged(failed, json!({"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}));
+    let status = json!({"status": {"active": 1, "ready": 1, "failed": 3}});
+    let job = live(job(status), vec![pod(0, json!({})), uncounted]);
+    let until = job.waits().iter().find(|wait| wait.what.word() == "back-off").and_then(|wait| wait.until);
+    // The fourth failure, of which nothing but the number is known: 10, 20, 40, 80 s.
+    assert_eq!(until, Some(seconds(70)));
+    let made = ahead(&job, "").outcome.pods.iter().map(|pods| pods.created).max();
+    assert!(made >= until && made <= Some(seconds(73)), "{made:?}");
+}
+
+#[test]
 fn pods_find_their_job() {
     let mut snapshot = LiveSnapshot::new(NOW);
     let other = |change: Value| pod(0, change);
