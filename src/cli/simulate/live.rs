@@ -7,17 +7,17 @@ mod course;
 mod human;
 mod json;
 mod markdown;
+mod standing;
 mod times;
 mod words;
 
 use std::cmp::Reverse;
 
-use super::decides::{Decision, decision};
+use super::decides::decision;
 use super::stories::{assumed, happens, in_words, severity};
-use super::timeline::Entry;
 use crate::cli::args::{Expectation, Simulate, Story};
 use crate::controllers::incident::Occurrence;
-use crate::controllers::live::{LiveJob, LiveOutcome, LiveSnapshot, Wait, is_live, tell};
+use crate::controllers::live::{LiveJob, LiveOutcome, LiveSnapshot, is_live, tell};
 use crate::controllers::program::Peers;
 use crate::controllers::story::Assumptions;
 use crate::judge::simulation::{ProgramDefaults, jobs};
@@ -27,56 +27,9 @@ use crate::text::value::Value;
 pub(super) use human::write as write_human;
 pub(super) use json::job as to_json;
 pub(super) use markdown::write as write_markdown;
+pub(super) use standing::Standing;
+use standing::Told;
 use times::Moment;
-
-/// A Job of a cluster, and what becomes of it.
-#[derive(Debug)]
-pub(super) struct Standing {
-    /// `train (Job) in the namespace ml`.
-    title: String,
-    moment: Moment,
-    job: LiveJob,
-    waits: Vec<Wait>,
-    assumptions: Assumptions,
-    /// What is assumed, in words.
-    assumed: String,
-    /// What comes next as it stands; nothing where it has ended, or in words why that cannot be said.
-    next: Option<Result<Told, String>>,
-    /// What would come of incidents, the worst first.
-    stories: Vec<Told>,
-    /// Stories that cannot be told.
-    pub(super) problems: Vec<String>,
-    /// Expectations that do not hold.
-    pub(super) unexpected: Vec<String>,
-}
-
-/// What comes of a Job in a story.
-#[derive(Debug)]
-struct Told {
-    story: String,
-    outcome: LiveOutcome,
-    /// What comes of it where the pods do not need one another.
-    or: Option<LiveOutcome>,
-    decision: Option<Decision>,
-    happens: Vec<Entry>,
-}
-
-impl Standing {
-    /// Tells whether what is assumed of the program decides anything.
-    fn has_work(&self) -> bool {
-        let runs = self.waits.iter().any(|wait| ["running", "starting"].contains(&wait.what.word()));
-        let makes = |told: &Told| told.outcome.made > 0;
-        match &self.next {
-            Some(Ok(told)) => runs || makes(told) || !self.stories.is_empty(),
-            _ => false,
-        }
-    }
-
-    /// Tells whether how it ends is decided: the condition before the last one is there.
-    fn is_decided(&self) -> bool {
-        ["FailureTarget", "SuccessCriteriaMet"].into_iter().any(|sort| self.job.condition(sort).is_some())
-    }
-}
 
 /// Takes an object that is of a cluster and no manifest: a Job with a status, or a pod. Returns whether it was one.
 pub(super) fn take(object: &Value, snapshot: &mut LiveSnapshot) -> bool {

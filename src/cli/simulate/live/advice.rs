@@ -1,6 +1,6 @@
 //! What a person can do about what a Job waits for.
 
-use super::Standing;
+use super::standing::Standing;
 use super::words::quoted;
 use crate::controllers::live::{LiveJob, Wait, WaitFor};
 use crate::controllers::story::Ending;

@@ -1,7 +1,7 @@
 //! What comes of a Job, in words.
 
+use super::standing::{Standing, Told};
 use super::times::{Moment, long};
-use super::{Standing, Told};
 use crate::cli::simulate::timeline::{Entry, timeline};
 use crate::controllers::live::LiveOutcome;
 use crate::controllers::story::Ending;

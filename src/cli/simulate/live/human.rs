@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use super::advice::advice;
 use super::course::{course, end, premise};
+use super::standing::{Standing, Told};
 use super::times::{long, since};
 use super::words::{quoted, sentence};
-use super::{Standing, Told};
 use crate::cli::simulate::timeline::shortened;
 use crate::controllers::indexes::Indexes;
 use crate::controllers::live::WaitFor;

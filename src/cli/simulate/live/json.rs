@@ -2,8 +2,8 @@
 
 use super::advice::advice;
 use super::course::{course, end};
+use super::standing::{Standing, Told};
 use super::words::sentence;
-use super::{Standing, Told};
 use crate::controllers::time::Time;
 use crate::text::value::{Value, json};
 

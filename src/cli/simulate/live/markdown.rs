@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::Standing;
 use super::advice::advice;
 use super::course::{end, premise};
 use super::human::status;
+use super::standing::Standing;
 use super::words::sentence;
 use crate::cli::simulate::markdown::escaped;
 

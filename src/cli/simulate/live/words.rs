@@ -1,6 +1,6 @@
 //! What a Job waits for, in words.
 
-use super::Standing;
+use super::standing::Standing;
 use super::times::{Moment, since};
 use crate::cli::simulate::timeline::shortened;
 use crate::controllers::live::{LiveJob, Wait, WaitFor};
@@ -47,6 +47,30 @@ fn for_long(at: Option<Time>) -> String {
 
 fn message(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {}", quoted(text)) }
+}
+
+/// Returns what keeps pods from running.
+fn not_running(wait: &Wait, pods: &str, long: &str) -> String {
+    match &wait.what {
+        WaitFor::Unschedulable { message: text } => format!("a node for {pods},{long}{}", message(text)),
+        WaitFor::Gated { gates } => {
+            format!("the scheduling gates of {pods},{long}: {}", quoted(&gates.join(", ")))
+        }
+        WaitFor::Image { reason, image, message: text } => {
+            format!("the image {} of {pods},{long} ({}){}", quoted(image), quoted(reason), message(text))
+        }
+        WaitFor::Container { reason, message: text } => {
+            format!("what a container of {pods} needs,{long} ({}){}", quoted(reason), message(text))
+        }
+        WaitFor::CrashLoop { restarts, code } => {
+            let code = code.map_or_else(String::new, |code| format!(" with exit code {code}"));
+            format!(
+                "the program of {pods}, which fails{code} whenever it starts: {}, and the kubelet waits longer before each",
+                plural(*restarts as usize, "restart")
+            )
+        }
+        _ => String::new(),
+    }
 }
 
 /// Returns what a Job waits for, as the end of `waits for: …`.
@@ -101,23 +125,11 @@ pub(super) fn sentence(standing: &Standing, wait: &Wait) -> String {
             });
             format!("the node of {pods}, which has not answered{long}{nodes}{until}")
         }
-        WaitFor::Unschedulable { message: text } => format!("a node for {pods},{long}{}", message(text)),
-        WaitFor::Gated { gates } => {
-            format!("the scheduling gates of {pods},{long}: {}", quoted(&gates.join(", ")))
-        }
-        WaitFor::Image { reason, image, message: text } => {
-            format!("the image {} of {pods},{long} ({}){}", quoted(image), quoted(reason), message(text))
-        }
-        WaitFor::Container { reason, message: text } => {
-            format!("what a container of {pods} needs,{long} ({}){}", quoted(reason), message(text))
-        }
-        WaitFor::CrashLoop { restarts, code } => {
-            let code = code.map_or_else(String::new, |code| format!(" with exit code {code}"));
-            format!(
-                "the program of {pods}, which fails{code} whenever it starts: {}, and the kubelet waits longer before each",
-                plural(*restarts as usize, "restart")
-            )
-        }
+        WaitFor::Unschedulable { .. }
+        | WaitFor::Gated { .. }
+        | WaitFor::Image { .. }
+        | WaitFor::Container { .. }
+        | WaitFor::CrashLoop { .. } => not_running(wait, &pods, &long),
         WaitFor::Backoff { failures, indexes } => {
             let of = indexes.as_ref().map_or_else(String::new, |indexes| {
                 format!(" of {} {}", if indexes.len() == 1 { "index" } else { "indexes" }, shortened(indexes))

@@ -1,0 +1,56 @@
+//! What is known of a Job of a cluster, and of what becomes of it.
+
+use super::times::Moment;
+use crate::cli::simulate::decides::Decision;
+use crate::cli::simulate::timeline::Entry;
+use crate::controllers::live::{LiveJob, LiveOutcome, Wait};
+use crate::controllers::story::Assumptions;
+
+/// A Job of a cluster, and what becomes of it.
+#[derive(Debug)]
+pub(in super::super) struct Standing {
+    /// `train (Job) in the namespace ml`.
+    pub(super) title: String,
+    pub(super) moment: Moment,
+    pub(super) job: LiveJob,
+    pub(super) waits: Vec<Wait>,
+    pub(super) assumptions: Assumptions,
+    /// What is assumed, in words.
+    pub(super) assumed: String,
+    /// What comes next as it stands; nothing where it has ended, or in words why that cannot be said.
+    pub(super) next: Option<Result<Told, String>>,
+    /// What would come of incidents, the worst first.
+    pub(super) stories: Vec<Told>,
+    /// Stories that cannot be told.
+    pub(in super::super) problems: Vec<String>,
+    /// Expectations that do not hold.
+    pub(in super::super) unexpected: Vec<String>,
+}
+
+/// What comes of a Job in a story.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) story: String,
+    pub(super) outcome: LiveOutcome,
+    /// What comes of it where the pods do not need one another.
+    pub(super) or: Option<LiveOutcome>,
+    pub(super) decision: Option<Decision>,
+    pub(super) happens: Vec<Entry>,
+}
+
+impl Standing {
+    /// Tells whether what is assumed of the program decides anything.
+    pub(super) fn has_work(&self) -> bool {
+        let runs = self.waits.iter().any(|wait| ["running", "starting"].contains(&wait.what.word()));
+        let makes = |told: &Told| told.outcome.made > 0;
+        match &self.next {
+            Some(Ok(told)) => runs || makes(told) || !self.stories.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Tells whether how it ends is decided: the condition before the last one is there.
+    pub(super) fn is_decided(&self) -> bool {
+        ["FailureTarget", "SuccessCriteriaMet"].into_iter().any(|sort| self.job.condition(sort).is_some())
+    }
+}
