@@ -140,28 +140,36 @@ pub fn runs(
 
 #[cfg(test)]
 mod tests {
+    use super::super::program::Peers;
     use super::super::story::tell;
     use super::*;
-    use crate::judge::simulation::{ProgramDefaults, jobs};
-    use crate::kinds::Workload;
     use crate::text::value::json;
 
     const HOUR: i64 = 3_600;
 
-    fn told(settings: &Value, incident: Incident) -> Runs {
-        let mut cron_job = json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {
-            "schedule": "0 * * * *",
-            "jobTemplate": {"spec": {"activeDeadlineSeconds": 3_000, "template": {"spec": {
-                "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}}});
-        for (key, value) in settings.as_object().expect("settings") {
-            cron_job["spec"][key] = value.clone();
+    fn assumptions(runtime: i64) -> Assumptions {
+        Assumptions {
+            runtime: Time::from_seconds(runtime),
+            startup: Time::from_seconds(60),
+            checkpoint: None,
+            peers: Peers::Independent,
+            pods_per_node: 1,
+            term: Default::default(),
+            unreachable: Some(Time::from_seconds(300)),
         }
-        let workload = Workload::from_object(&cron_job).expect("a CronJob");
-        let listed = jobs(&workload, &ProgramDefaults::default());
-        let job = &listed[0];
+    }
+
+    fn told(settings: &Value, incident: Incident) -> Runs {
+        let job = json!({"activeDeadlineSeconds": 3_000, "template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
+        let mut cron_job = json!({"schedule": "0 * * * *", "jobTemplate": {"spec": job.clone()}});
+        for (key, value) in settings.as_object().expect("settings") {
+            cron_job[key] = value.clone();
+        }
+        let (spec, assumptions) = (JobSpec::from_spec(&job), assumptions(1_500));
         let story = [Occurrence { incident, at: None, place: Default::default() }];
-        let alone = tell(job.spec, lower(&job.job_spec, &story, &job.assumptions)).expect("an end");
-        let told = runs(&cron_job["spec"], &job.job_spec, &story, &job.assumptions, &alone);
+        let alone = tell(&job, lower(&spec, &story, &assumptions)).expect("an end");
+        let told = runs(&cron_job, &spec, &story, &assumptions, &alone);
         told.expect("an end").expect("a schedule")
     }
 
@@ -194,15 +202,7 @@ mod tests {
         let suspended = json!({"schedule": "0 * * * *", "suspend": true});
         let never = json!({"schedule": "0 0 30 2 *"});
         let spec = JobSpec::from_spec(&json!({}));
-        let assumptions = Assumptions {
-            runtime: Time::from_seconds(60),
-            startup: Time::START,
-            checkpoint: None,
-            peers: super::super::program::Peers::Independent,
-            pods_per_node: 1,
-            term: Default::default(),
-            unreachable: None,
-        };
+        let assumptions = assumptions(60);
         let alone = tell(&json!({}), lower(&spec, &[], &assumptions)).expect("an end");
         for cron_job in [suspended, never, json!({}), json!({"schedule": "nonsense"})] {
             assert_eq!(runs(&cron_job, &spec, &[], &assumptions, &alone), Ok(None), "{cron_job:?}");

@@ -120,7 +120,7 @@ pub(super) fn status(standing: &Standing) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(at) = job.deadline().filter(|_| job.finished().is_none()) {
-        lines.push(("deadline", moment.with_distance(at)));
+        lines.push(("ends by", moment.with_distance(at)));
     }
     lines
 }

@@ -43,7 +43,7 @@ pub(in crate::cli::simulate) fn job(standing: &Standing) -> Value {
         "now": stamp(Some(Time::START)),
         "created": stamp(Some(job.created)),
         "started": stamp(status.start),
-        "deadline": stamp(job.deadline()),
+        "deadlineAt": stamp(job.deadline()),
         "deleted": stamp(job.expiry()),
         "active": i64::from(status.active),
         "ready": i64::from(status.ready.unwrap_or_default()),
