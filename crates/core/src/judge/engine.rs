@@ -1,5 +1,6 @@
 //! Judges one object: policy, facts and a request in, a verdict out. No I/O, no clock, no async.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::annotations;
@@ -7,6 +8,7 @@ pub use crate::judge::annotations::{IGNORE, KEEP};
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level, sort};
 use crate::judge::fold::Folded;
+use crate::judge::forecast::MOST_WORK_OF_RULE;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, Scope, trusted_controllers};
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::ratchet::ratchet;
@@ -266,6 +268,7 @@ impl<'a> Judgement<'a> {
             partial: false,
             reading,
             assumptions: &self.policy.assumptions,
+            forecast_work: Cell::new(MOST_WORK_OF_RULE),
         }
     }
 

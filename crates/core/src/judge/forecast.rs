@@ -1,6 +1,8 @@
 //! What would happen to a Job, for rules that ask: the model answers that `jobgate simulate` shows, within bounds that hold for
 //! whatever the Job says.
 
+use std::cell::Cell;
+
 use crate::controllers::incident::{Duration, Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::program::times;
@@ -15,6 +17,9 @@ use crate::text::value::Value;
 
 /// Maximum work of a question, see [`tell_within`]: some 0.2 ms.
 const MOST_WORK: u64 = 4_000;
+/// Maximum work of all questions of a rule about an object, which may have hundreds of templates. It is of each rule alone:
+/// what a rule finds does not depend on others.
+pub(super) const MOST_WORK_OF_RULE: u64 = 4 * MOST_WORK;
 /// Maximum items of lists, and maximum rules of a policy, that a question reads: the API server takes no more of either,
 /// except containers.
 const MOST_ITEMS: usize = 255;
@@ -68,7 +73,12 @@ pub(super) fn forecast(
     lines: &[CommandLine<'_>],
     defaults: &ProgramDefaults,
     incident: Incident,
+    left_of_rule: &Cell<u64>,
 ) -> Option<Forecast> {
+    let most = MOST_WORK.min(left_of_rule.get());
+    if most == 0 {
+        return None;
+    }
     let spec = pod.around.value.filter(|_| pod.form.is_job())?;
     if JobSpec::placeholder(spec).is_some() || !is_short(spec) {
         return None;
@@ -77,14 +87,16 @@ pub(super) fn forecast(
     // Somebody resumes it; what comes then is the question.
     let spec = JobSpec { suspend: false, ..job.job_spec };
     let story = [Occurrence { incident, at: None, place: Default::default() }];
-    let mut left = MOST_WORK;
+    let mut left = most;
     let mut end = |peers| {
         let assumptions = Assumptions { peers, ..job.assumptions };
         tell_within(&spec, lower(&spec, &story, &assumptions), &mut left).ok()
     };
     let outcome = end(job.assumptions.peers);
     let other = outcome.as_ref().zip(job.or_peers).map(|(_, peers)| end(peers));
-    meter::spend(MOST_WORK - left);
+    let work = most - left;
+    meter::spend(work);
+    left_of_rule.set(left_of_rule.get() - work);
     let outcome = outcome?;
     // What depends on more than is known has no answer.
     let is_known = other.is_none_or(|other| other.is_some_and(|other| other.ending == outcome.ending));
@@ -140,7 +152,8 @@ mod tests {
 
     fn ask(job: &Value, incident: Incident) -> (Option<Forecast>, u64) {
         let workload = Workload::from_object(job).expect("a Job");
-        let asked = || forecast(&workload.pods[0], &[], &ProgramDefaults::default(), incident);
+        let left = Cell::new(MOST_WORK_OF_RULE);
+        let asked = || forecast(&workload.pods[0], &[], &ProgramDefaults::default(), incident, &left);
         meter::run(meter::Bounds::default(), asked).expect("no bounds")
     }
 
@@ -159,6 +172,24 @@ mod tests {
             let (_, most) = ask(&job(&gang(i64::from(i32::MAX))), incident);
             assert!(most <= MOST_WORK + MOST_WORK / 10, "{incident}: {most}");
         }
+    }
+
+    #[test]
+    fn the_questions_about_many_templates_have_a_bound_together() {
+        let spec = &job(&gang(16))["spec"];
+        let jobs: Vec<Value> = (0..2_000)
+            .map(|nth| json!({"name": nth.to_string(), "template": {"spec": spec.clone()}}))
+            .collect();
+        let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": jobs}});
+        let workload = Workload::from_object(&set).expect("a JobSet");
+        let left = Cell::new(MOST_WORK_OF_RULE);
+        let asked = |pod| forecast(pod, &[], &ProgramDefaults::default(), Incident::Drain, &left).is_some();
+        let count = || workload.pods.iter().filter(|pod| asked(pod)).count();
+        let (answers, steps) = meter::run(meter::Bounds::default(), count).expect("no bounds");
+        assert!((10..1_000).contains(&answers), "{answers}");
+        // With what it takes to read the templates.
+        assert!(steps <= 2 * MOST_WORK_OF_RULE, "{steps}");
+        assert_eq!(left.get(), 0);
     }
 
     #[test]
@@ -187,8 +218,7 @@ mod tests {
             }
             spec["podReplacementPolicy"] = "TerminatingOrFailed".into();
             let job = job(&spec);
-            let workload = Workload::from_object(&job).expect("a Job");
-            let told = forecast(&workload.pods[0], &[], &ProgramDefaults::default(), Incident::DeletePod);
+            let told = ask(&job, Incident::DeletePod).0;
             let is_replaced = told.map(|told| told.outcome.made > 4);
             assert_eq!(
                 is_replaced.unwrap_or_default(),

@@ -5,6 +5,7 @@
 //! [set](crate::judge::rules::RuleSet) of its rules.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -352,6 +353,8 @@ pub struct Cx<'a> {
     pub(super) reading: &'a WorkloadReading<'a>,
     /// What is assumed of programs.
     pub(super) assumptions: &'a ProgramDefaults,
+    /// The work that is left for questions of this rule about what would happen.
+    pub(super) forecast_work: Cell<u64>,
 }
 
 impl<'a> Cx<'a> {
@@ -369,7 +372,8 @@ impl<'a> Cx<'a> {
 
     /// Returns what would happen to the Job around a pod template, by its index; nothing if it has no Job, or no short answer.
     pub(super) fn forecast(&self, pod: usize, incident: Incident) -> Option<Forecast> {
-        forecast(&self.workload.pods[pod], &self.commands(pod).containers, self.assumptions, incident)
+        let lines = &self.commands(pod).containers;
+        forecast(&self.workload.pods[pod], lines, self.assumptions, incident, &self.forecast_work)
     }
 
     /// Returns the volumes of a pod template, by its index.
