@@ -77,8 +77,12 @@ fn policy_or_configured(
 /// # Errors
 /// The policy or the configuration is not valid.
 pub(super) fn policy_of(named: Option<&str>, paths: &[PathBuf]) -> anyhow::Result<Policy> {
+    // A configuration that nobody asks for cannot be wrong.
+    if named.is_some() {
+        return policy_or_configured(named, None);
+    }
     let current = std::env::current_dir().context("find the current directory")?;
-    policy_or_configured(named, Configuration::load(None, paths, &current)?.as_ref())
+    policy_or_configured(None, Configuration::load(None, paths, &current)?.as_ref())
 }
 
 impl RunSettings {

@@ -168,3 +168,21 @@ fn a_run_of_a_cron_job_may_hold_up_the_next() {
     assert!(stdout(&output).contains("runs: 3 of the 4 that are due within 3h start"), "{}", stdout(&output));
     assert!(stdout(&output).contains("more than `startingDeadlineSeconds` late (1m)"), "{}", stdout(&output));
 }
+
+#[test]
+fn a_story_about_a_schedule_leaves_the_others_of_a_job_alone() {
+    let place = Place::with(&[("gang.yaml", GANG)]);
+    assert_eq!(ends(&place, &["--what", "missed", "--what", "drain", "gang.yaml"]), r#""drain" "fails""#);
+    let expected = ["simulate", "--expect", "missed=completes", "--expect", "drain=completes", "gang.yaml"];
+    let output = place.run(&expected);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("drain ends with `fails`, not with `completes`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("`missed` is about a schedule, and it has none"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_policy_that_is_named_needs_no_configuration() {
+    let place = Place::with(&[("gang.yaml", GANG), ("jobgate.yaml", "kind: nonsense")]);
+    assert_eq!(code(&place.run(&["simulate", "gang.yaml"])), 2);
+    assert_eq!(code(&place.run(&["simulate", "--policy", "default", "gang.yaml"])), 0);
+}

@@ -19,7 +19,7 @@ use crate::cli::args::{Expectation, Simulate, Story};
 use crate::controllers::incident::Occurrence;
 use crate::controllers::live::{LiveJob, LiveOutcome, LiveSnapshot, is_live, tell};
 use crate::controllers::program::Peers;
-use crate::controllers::story::Assumptions;
+use crate::controllers::story::{Assumptions, Ending};
 use crate::judge::simulation::{ProgramDefaults, jobs};
 use crate::kinds::Workload;
 use crate::report::clean;
@@ -87,7 +87,19 @@ fn standing(
         }
     }
     stories.sort_by_key(|told| Reverse(severity(told.outcome.outcome.ending)));
-    for Expectation { story, ending } in args.expect.iter().filter(|_| !is_over) {
+    for Expectation { story, ending } in &args.expect {
+        // Nothing happens any more to one that has ended.
+        if let Some(end) = job.finished() {
+            let ends = if end.sort == "Complete" { Ending::Completes } else { Ending::Fails }.word();
+            if ends != ending {
+                unexpected.push(format!("{title}: it has ended with `{ends}`, not with `{ending}`"));
+            }
+            continue;
+        }
+        if is_over {
+            problems.push(format!("{title}: {}: not simulated: another controller runs it", story.name));
+            continue;
+        }
         match told(story) {
             Ok(told) => {
                 let ends = told.outcome.outcome.ending.word();
