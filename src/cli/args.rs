@@ -15,7 +15,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 #[cfg(feature = "serve")]
-pub use self::cluster::{Audit, Doctor, DoctorFormat, KubeConfig};
+pub use self::cluster::{Audit, ClusterAccess, Doctor, DoctorFormat, KubeConfig};
 pub(crate) use self::judging::{FailOn, Judging, Reporting};
 pub use self::lsp::Lsp;
 pub(crate) use self::names::page_ids;
@@ -386,15 +386,9 @@ pub struct DryRun {
     #[arg(long, help_heading = "Cluster")]
     pub(crate) cluster: bool,
 
-    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
     #[cfg(feature = "serve")]
-    #[arg(long, value_name = "FILE", requires = "cluster", help_heading = "Cluster")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig [default: its current one]
-    #[cfg(feature = "serve")]
-    #[arg(long, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
-    pub(crate) context: Option<String>,
+    #[command(flatten)]
+    pub(crate) access: ClusterAccess,
 }
 
 /// What `jobgate dry-run` prints instead of the report.

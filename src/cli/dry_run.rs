@@ -139,8 +139,8 @@ struct DryRunConnection {
 fn connect(args: &DryRun) -> anyhow::Result<DryRunConnection> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let connection =
-        runtime.block_on(cluster::connection(args.kubeconfig.as_deref(), args.context.as_deref()));
+    let connection = runtime
+        .block_on(cluster::connection(args.access.kubeconfig.as_deref(), args.access.context.as_deref()));
     Ok(DryRunConnection { connection: connection.context("find the cluster for --cluster")?, runtime })
 }
 

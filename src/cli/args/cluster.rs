@@ -18,6 +18,18 @@ pub struct KubeConfig {
     pub(crate) context: Option<String>,
 }
 
+/// The kubeconfig of a command that reads a cluster only with `--cluster`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ClusterAccess {
+    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE", requires = "cluster", help_heading = "Cluster")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
+    pub(crate) context: Option<String>,
+}
+
 /// Arguments of `jobgate audit`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

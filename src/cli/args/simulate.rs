@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
+#[cfg(feature = "serve")]
+use super::cluster::ClusterAccess;
 use super::names::policies;
 
 use crate::controllers::incident::{Duration, IncidentError, Occurrence};
@@ -81,15 +83,9 @@ pub struct Simulate {
     #[arg(short, long, value_name = "NAMESPACE", requires = "cluster", help_heading = "Cluster")]
     pub(crate) namespace: Option<String>,
 
-    /// The kubeconfig [default: KUBECONFIG, else ~/.kube/config]
     #[cfg(feature = "serve")]
-    #[arg(long, value_name = "FILE", requires = "cluster", help_heading = "Cluster")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig [default: its current one]
-    #[cfg(feature = "serve")]
-    #[arg(long, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
-    pub(crate) context: Option<String>,
+    #[command(flatten)]
+    pub(crate) access: ClusterAccess,
 
     /// The moment at which Jobs that run were printed, such as 2026-11-28T03:10:10Z [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment)]

@@ -21,7 +21,7 @@ impl Indexes {
 
     /// Returns a set of numbers.
     #[must_use]
-    pub(crate) fn of(numbers: impl IntoIterator<Item = u32>) -> Self {
+    pub(crate) fn from_numbers(numbers: impl IntoIterator<Item = u32>) -> Self {
         let mut numbers: Vec<u32> = numbers.into_iter().collect();
         numbers.sort_unstable();
         let mut ranges: Vec<(u32, u32)> = Vec::new();

@@ -4,9 +4,36 @@
 use super::indexes::Indexes;
 use super::job::spec::ContainerSort;
 use super::time::{Clock, Time};
+use crate::text::value::Value;
+
+/// The toleration of unreachable nodes that the API server adds (`DefaultTolerationSeconds`).
+const UNREACHABLE: Time = Time::from_seconds(300);
+
+/// Returns how long pods with these tolerations tolerate an unreachable node; nothing if without end
+/// (`pkg/controller/tainteviction/taint_eviction.go`).
+pub(crate) fn unreachable_tolerated<'a>(tolerations: impl IntoIterator<Item = &'a Value>) -> Option<Time> {
+    let mut shortest = None;
+    let mut is_tolerated = false;
+    for toleration in tolerations {
+        let text = |key: &str| toleration.get(key).and_then(Value::as_str).unwrap_or_default();
+        let matches_key = match text("key") {
+            "" => text("operator") == "Exists",
+            key => key == "node.kubernetes.io/unreachable",
+        };
+        if !matches_key || !["", "NoExecute"].contains(&text("effect")) {
+            continue;
+        }
+        is_tolerated = true;
+        if let Some(seconds) = toleration.get("tolerationSeconds").and_then(Value::as_i64) {
+            let seconds = Time::from_seconds(seconds.max(0));
+            shortest = Some(shortest.map_or(seconds, |other: Time| other.min(seconds)));
+        }
+    }
+    if is_tolerated { shortest } else { Some(UNREACHABLE) }
+}
 
 /// Pods of one controller that are alike.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodGroup {
     /// The Job that made them, by its number.
     pub job: usize,
@@ -60,7 +87,7 @@ pub enum Phase {
 }
 
 /// The status of a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerStatus {
     /// The place of the container in the pod template.
     pub(crate) nth: usize,
@@ -71,7 +98,7 @@ pub struct ContainerStatus {
 }
 
 /// The deletion of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deletion {
     /// When it was first asked for.
     pub since: Time,
@@ -82,6 +109,30 @@ pub struct Deletion {
 }
 
 impl PodGroup {
+    /// Returns pods of a Job that were just created, and that nothing is known of yet.
+    pub(crate) fn new(job: usize, members: Indexes, created: Time) -> Self {
+        Self {
+            job,
+            members,
+            attempt: 0,
+            failures: 0,
+            ignored: 0,
+            finalizer: true,
+            created,
+            bound: false,
+            phase: Phase::Pending,
+            started: None,
+            ended: None,
+            ready: None,
+            disrupted: false,
+            containers: Vec::new(),
+            restarts: 0,
+            deletion: None,
+            gone: None,
+            reason: None,
+        }
+    }
+
     /// Returns how many there are.
     #[must_use]
     pub fn count(&self) -> u32 {

@@ -1,6 +1,7 @@
 //! What manifests say about a simulation of their Jobs, and what has to be assumed.
 
 use crate::controllers::job::spec::JobSpec;
+use crate::controllers::pod::unreachable_tolerated;
 use crate::controllers::program::Peers;
 use crate::controllers::script::Termination;
 use crate::controllers::story::Assumptions;
@@ -12,9 +13,6 @@ use crate::judge::sigterm::ends_with_zero;
 use crate::kinds::{Held, PodTemplate, Workload};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
-
-/// The toleration of unreachable nodes that the API server adds (`DefaultTolerationSeconds`).
-const UNREACHABLE: Time = Time::from_seconds(300);
 
 /// What a policy assumes of programs, where nothing else says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +97,7 @@ impl<'a> SimulatedJob<'a> {
                 peers,
                 pods_per_node: 1,
                 term,
-                unreachable: unreachable(pod),
+                unreachable: unreachable_tolerated(pod.spec.get("tolerations").values()),
             },
             job_spec,
             or_peers,
@@ -139,28 +137,4 @@ fn restarts_inside(line: &CommandLine<'_>) -> Option<(u32, String)> {
         let times = times.parse().ok()?;
         Some((times, format!("--max-restarts {times}")))
     })
-}
-
-/// Returns how long pods tolerate an unreachable node; nothing if without end
-/// (`pkg/controller/tainteviction/taint_eviction.go`).
-fn unreachable(pod: &PodTemplate<'_>) -> Option<Time> {
-    let tolerations = pod.spec.get("tolerations");
-    let mut shortest = None;
-    let mut is_tolerated = false;
-    for toleration in tolerations.values() {
-        let text = |key: &str| toleration.get(key).and_then(Value::as_str).unwrap_or_default();
-        let matches_key = match text("key") {
-            "" => text("operator") == "Exists",
-            key => key == "node.kubernetes.io/unreachable",
-        };
-        if !matches_key || !["", "NoExecute"].contains(&text("effect")) {
-            continue;
-        }
-        is_tolerated = true;
-        if let Some(seconds) = toleration.get("tolerationSeconds").and_then(Value::as_i64) {
-            let seconds = Time::from_seconds(seconds.max(0));
-            shortest = Some(shortest.map_or(seconds, |other: Time| other.min(seconds)));
-        }
-    }
-    if is_tolerated { shortest } else { Some(UNREACHABLE) }
 }

@@ -27,9 +27,10 @@ pub(in crate::cli::simulate) fn read(
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     runtime.block_on(async {
-        let connection = cluster::connection(args.kubeconfig.as_deref(), args.context.as_deref())
-            .await
-            .context("find the cluster for --cluster")?;
+        let connection =
+            cluster::connection(args.access.kubeconfig.as_deref(), args.access.context.as_deref())
+                .await
+                .context("find the cluster for --cluster")?;
         reach(&connection, FIRST_ANSWER_TIMEOUT).await.context("ask the cluster for --cluster")?;
         let client = &connection.client;
         let namespace = args.namespace.as_deref().unwrap_or_else(|| client.default_namespace());

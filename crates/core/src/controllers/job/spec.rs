@@ -55,7 +55,7 @@ pub struct ContainerSpec {
 }
 
 /// What a container is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ContainerSort {
     /// One of `containers`.
     Main,

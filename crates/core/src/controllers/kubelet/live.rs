@@ -9,7 +9,7 @@ use super::{END_LAG, PodProgram, Step};
 const CRASH: Time = Time::from_seconds(10);
 
 /// What is to become of pods that are there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Course {
     /// Nothing: they have ended.
     Ended,

@@ -1,6 +1,6 @@
 //! The back-off of a Job of a cluster: what its controller has in memory, from when pods ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::indexes::Indexes;
 use super::super::job::resume::{Record, wait};
@@ -31,7 +31,7 @@ fn is_failed(job: &LiveJob, pod: &LivePod) -> bool {
 
 /// Returns the failures since the last success, of those pods only that pass.
 fn record(job: &LiveJob, is_one: impl Fn(&LivePod) -> bool) -> Record {
-    let finished = |pod: &LivePod| group_of(&job.spec, pod).finished(job.clock);
+    let finished = |pod: &LivePod| group_of(job, pod).finished(job.clock);
     let pods = || job.pods.iter().filter(|pod| is_one(pod));
     let success = pods().filter(|pod| pod.phase == Phase::Succeeded).map(finished).max();
     let mut failed: Record = pods()
@@ -78,7 +78,7 @@ fn of_indexes(job: &LiveJob) -> Vec<Backoff> {
     let done = &job.status.completed;
     let failed = job.status.failed_indexes.clone().unwrap_or_default();
     let active: Indexes =
-        Indexes::of(job.pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| pod.index));
+        Indexes::from_numbers(job.pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| pod.index));
     let settled: Indexes = [done, &failed, &active].into_iter().collect();
     for pod in job.pods.iter().filter(|pod| pod.is_tracked && is_failed(job, pod)) {
         let Some(index) = pod.index.filter(|index| job.spec.completions.is_none_or(|end| *index < end))
@@ -92,9 +92,11 @@ fn of_indexes(job: &LiveJob) -> Vec<Backoff> {
         }
     }
     let limit = job.spec.backoff_limit_per_index.unwrap_or_default();
+    let open = Indexes::from_numbers(by_index.keys().copied()).without(&settled);
+    let open: BTreeSet<u32> = open.iter().collect();
     let mut waits: BTreeMap<(Time, u32, Time), Vec<u32>> = BTreeMap::new();
-    for (index, (failures, pod)) in by_index {
-        let group = group_of(&job.spec, pod);
+    for (index, (failures, pod)) in by_index.into_iter().filter(|(index, _)| open.contains(index)) {
+        let group = group_of(job, pod);
         let since = group.finished(job.clock);
         let until = since + wait(failures);
         if until > Time::START && pod.failures < limit {
@@ -103,10 +105,11 @@ fn of_indexes(job: &LiveJob) -> Vec<Backoff> {
     }
     waits
         .into_iter()
-        .map(|((until, failures, since), indexes)| {
-            let indexes = Indexes::of(indexes).without(&settled);
-            Backoff { failures, since, until, indexes: Some(indexes) }
+        .map(|((until, failures, since), indexes)| Backoff {
+            failures,
+            since,
+            until,
+            indexes: Some(Indexes::from_numbers(indexes)),
         })
-        .filter(|wait| wait.indexes.as_ref().is_some_and(|indexes| !indexes.is_empty()))
         .collect()
 }

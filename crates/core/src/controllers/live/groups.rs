@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::super::indexes::Indexes;
-use super::super::job::spec::JobSpec;
 use super::super::kubelet::Course;
 use super::super::pod::{Deletion, Phase, PodGroup};
 use super::super::time::Time;
@@ -18,8 +17,6 @@ const ROUNDED: [i64; 4] = [1, 60_000, 3_600_000, ALL];
 const ALL: i64 = 1_000_000_000_000_000;
 /// From where on pods without an index are numbered that are not active: those that are made next follow the active ones.
 const ENDED: u32 = 1_000_000_000;
-/// From when the node controller says that pods are not ready until their node has its taint.
-const TAINTED: Time = Time::from_seconds(5);
 /// How long after its deletion a pod without a node is there: the pod garbage collector looks every 20 s.
 const COLLECTED: Time = Time::from_seconds(20);
 /// The reasons of a pod that the API has.
@@ -35,26 +32,23 @@ const REASONS: [&str; 8] = [
 ];
 
 /// A group of pods, and what is to become of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LiveGroup {
     pub(super) pods: PodGroup,
     pub(super) course: Course,
 }
 
 /// Returns one pod as a group.
-pub(super) fn group_of(spec: &JobSpec, pod: &LivePod) -> PodGroup {
-    let containers = pod.statuses(spec);
+pub(super) fn group_of(job: &LiveJob, pod: &LivePod) -> PodGroup {
+    let containers = pod.statuses(job);
     let known = |reason: &str| REASONS.into_iter().find(|known| *known == reason);
     let last = pod.containers.iter().filter_map(|one| one.terminated).map(|(_, at)| at).max();
     PodGroup {
-        job: 0,
-        members: Indexes::default(),
         // What is to be made has the number of the active ones, or one above it (see `absent`).
         attempt: u32::from(pod.is_active()),
         failures: pod.failures,
         ignored: pod.ignored,
         finalizer: pod.is_tracked,
-        created: pod.created,
         bound: pod.node.is_some(),
         phase: pod.phase,
         started: pod.started,
@@ -64,20 +58,17 @@ pub(super) fn group_of(spec: &JobSpec, pod: &LivePod) -> PodGroup {
         containers,
         restarts: pod.restarts,
         deletion: pod.deletion.map(|(at, grace)| Deletion { since: at, at, grace }),
-        gone: None,
         reason: pod.reason.as_deref().and_then(known),
+        ..PodGroup::new(0, Indexes::default(), pod.created)
     }
 }
 
-/// Returns what is to become of a pod. `unreachable` is how long it tolerates an unreachable node.
-fn course(pod: &LivePod, unreachable: Option<Time>) -> Course {
+/// Returns what is to become of a pod.
+fn course(pod: &LivePod) -> Course {
     match pod.stage() {
         PodStage::Ended | PodStage::Kept => Course::Ended,
         PodStage::Stuck => Course::NeverEnds,
-        PodStage::Silent => {
-            let since = pod.ready.map_or(Time::START, |(_, at)| at);
-            Course::Silent(unreachable.map(|tolerated| since + TAINTED + tolerated))
-        }
+        PodStage::Silent => Course::Silent(pod.given_up()),
         PodStage::Unscheduled | PodStage::Gated => Course::Waits { is_bound: false },
         PodStage::Image | PodStage::Broken => Course::Waits { is_bound: true },
         PodStage::Crashes => Course::Crashes {
@@ -94,25 +85,25 @@ fn course(pod: &LivePod, unreachable: Option<Time>) -> Course {
 }
 
 /// Returns the pods of a Job in groups.
-pub(super) fn groups(job: &LiveJob, unreachable: Option<Time>) -> Vec<LiveGroup> {
-    let few = ROUNDED.into_iter().find_map(|round| rounded(job, unreachable, round, MOST_GROUPS));
+pub(super) fn groups(job: &LiveJob) -> Vec<LiveGroup> {
+    let few = ROUNDED.into_iter().find_map(|round| rounded(job, round, MOST_GROUPS));
     // What differs by more than its times is not made alike.
-    let mut found = few.or_else(|| rounded(job, unreachable, ALL, usize::MAX)).unwrap_or_default();
+    let mut found = few.or_else(|| rounded(job, ALL, usize::MAX)).unwrap_or_default();
     found.extend(absent(job, &found));
     found
 }
 
 /// Returns the pods in groups, with times that are rounded; nothing where there are more groups than `most`.
-fn rounded(job: &LiveJob, unreachable: Option<Time>, round: i64, most: usize) -> Option<Vec<LiveGroup>> {
+fn rounded(job: &LiveJob, round: i64, most: usize) -> Option<Vec<LiveGroup>> {
     let spec = &job.spec;
-    let mut alike: BTreeMap<(String, u32), (LiveGroup, Vec<u32>)> = BTreeMap::new();
-    let mut seen: BTreeMap<(String, u32), u32> = BTreeMap::new();
+    let mut alike: BTreeMap<(LiveGroup, u32), Vec<u32>> = BTreeMap::new();
+    let mut seen: BTreeMap<(LiveGroup, u32), u32> = BTreeMap::new();
     let (mut active, mut others) = (0, ENDED);
     for pod in &job.pods {
-        let group = group_of(spec, pod);
+        let group = group_of(job, pod);
         // Times of what was counted mean nothing any more.
         let round = if pod.is_ended() && !pod.is_tracked { ALL } else { round };
-        let group = LiveGroup { pods: coarse(group, round), course: course(pod, unreachable) };
+        let group = LiveGroup { pods: coarse(group, round), course: course(pod) };
         let number = if pod.is_active() { &mut active } else { &mut others };
         let member = if spec.indexed {
             // What has no index is out of range, as the controller takes it.
@@ -121,19 +112,18 @@ fn rounded(job: &LiveJob, unreachable: Option<Time>, round: i64, most: usize) ->
             *number += 1;
             *number - 1
         };
-        let key = format!("{:?}", group);
         // Two pods of one index are two groups.
-        let nth = seen.entry((key.clone(), member)).or_default();
+        let nth = seen.entry((group.clone(), member)).or_default();
         *nth += 1;
-        alike.entry((key, *nth)).or_insert_with(|| (group, Vec::new())).1.push(member);
+        alike.entry((group, *nth)).or_default().push(member);
         if alike.len() > most {
             return None;
         }
     }
     let mut found: Vec<LiveGroup> = alike
-        .into_values()
-        .map(|(mut group, members)| {
-            group.pods.members = Indexes::of(members);
+        .into_iter()
+        .map(|((mut group, _), members)| {
+            group.pods.members = Indexes::from_numbers(members);
             group
         })
         .collect();
@@ -176,24 +166,10 @@ fn absent(job: &LiveJob, found: &[LiveGroup]) -> Option<LiveGroup> {
     let members = job.spec.indexes().without(&there);
     (!members.is_empty()).then(|| LiveGroup {
         pods: PodGroup {
-            job: 0,
-            members,
-            attempt: 0,
-            failures: 0,
-            ignored: 0,
             finalizer: false,
-            created: job.created,
-            bound: false,
             phase: Phase::Succeeded,
-            started: None,
-            ended: None,
-            ready: None,
-            disrupted: false,
-            containers: Vec::new(),
-            restarts: 0,
-            deletion: None,
             gone: Some(job.created),
-            reason: None,
+            ..PodGroup::new(0, members, job.created)
         },
         course: Course::Ended,
     })

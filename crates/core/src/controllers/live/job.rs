@@ -1,5 +1,7 @@
 //! A Job of a cluster, as it is at a moment.
 
+use std::collections::BTreeMap;
+
 use super::super::cluster::{Condition, JobStatus};
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
@@ -27,6 +29,8 @@ pub struct LiveJob {
     pub finalizers: Vec<String>,
     /// `spec`, as the controller reads it.
     pub spec: JobSpec,
+    /// The places of its containers, by their names.
+    pub(super) containers: BTreeMap<String, usize>,
     /// Another controller that runs it: `spec.managedBy`.
     pub manager: Option<String>,
     /// The queue of Kueue: the label `kueue.x-k8s.io/queue-name`.
@@ -89,12 +93,17 @@ impl LiveJob {
                 at: time(one, "/lastTransitionTime", now).unwrap_or(created),
             })
             .collect();
+        let mut containers = BTreeMap::new();
+        for (nth, container) in read.containers.iter().enumerate() {
+            containers.entry(container.name.clone()).or_insert(nth);
+        }
         let mut object = object.clone();
         // It may be as long as all the rest.
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
         Self {
+            containers,
             namespace: owned(&object, "/metadata/namespace"),
             name: owned(&object, "/metadata/name").unwrap_or_default(),
             uid: owned(&object, "/metadata/uid"),

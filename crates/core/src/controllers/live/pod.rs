@@ -1,15 +1,19 @@
 //! A pod of a Job of a cluster, as it is at a moment.
 
-use super::super::job::spec::{ContainerSort, JobSpec};
-use super::super::pod::{ContainerStatus, Phase};
+use super::super::job::spec::ContainerSort;
+use super::super::pod::{ContainerStatus, Phase, unreachable_tolerated};
 use super::super::time::Time;
 use super::fields::{annotated, deletion, items, number, owned, tagged, text, time};
+use super::job::LiveJob;
 use crate::text::value::Value;
 
 /// The finalizer of pods that their Job has not counted.
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// How long after its grace period a pod may end: a kubelet has other things to do, too.
 const LATE: Time = Time::from_seconds(30);
+
+/// From when the node controller says that pods are not ready until their node has its taint.
+const TAINTED: Time = Time::from_seconds(5);
 
 /// The longest grace period, in seconds, and the highest count of an annotation: what is more is no longer a number of
 /// anything.
@@ -51,6 +55,8 @@ pub struct LivePod {
     /// What a container waits for, where that is more than its start.
     pub(super) trouble: Option<Trouble>,
     pub(super) started: Option<Time>,
+    /// How long it tolerates a node that does not answer; nothing if without end.
+    tolerated: Option<Time>,
 }
 
 /// A container that has a status.
@@ -164,20 +170,27 @@ impl LivePod {
             trouble: items(object, "/status/initContainerStatuses")
                 .chain(statuses())
                 .find_map(|status| Trouble::from_status(status, now)),
+            tolerated: unreachable_tolerated(items(object, "/spec/tolerations")),
             started: first_start.or_else(|| at("/status/startTime")).filter(|_| phase != Phase::Pending),
         }
     }
 
     /// Returns how its containers ended, with their places in the pod template. One that a webhook added has no place
     /// there.
-    pub(super) fn statuses(&self, spec: &JobSpec) -> Vec<ContainerStatus> {
+    pub(super) fn statuses(&self, job: &LiveJob) -> Vec<ContainerStatus> {
         let status = |container: &LiveContainer| {
-            let nth = spec.containers.iter().position(|one| one.name == container.name);
+            let nth = job.containers.get(&container.name).copied();
             let other = if container.is_init { ContainerSort::Init } else { ContainerSort::Main };
-            let sort = nth.and_then(|nth| spec.containers.get(nth)).map_or(other, |one| one.sort);
+            let sort = nth.and_then(|nth| job.spec.containers.get(nth)).map_or(other, |one| one.sort);
             ContainerStatus { nth: nth.unwrap_or(usize::MAX), sort, terminated: container.terminated }
         };
         self.containers.iter().map(status).collect()
+    }
+
+    /// Returns when it is deleted if its node does not answer again, of one whose node does not; nothing if it is not.
+    pub(super) fn given_up(&self) -> Option<Time> {
+        let since = self.ready.map_or(Time::START, |(_, at)| at);
+        self.tolerated.map(|tolerated| since + TAINTED + tolerated)
     }
 
     /// Tells whether it succeeded or failed.

@@ -63,7 +63,7 @@ impl LiveSnapshot {
         if text(object, "/kind") != Some("Pod") || text(object, "/apiVersion") != Some("v1") {
             return false;
         }
-        let Some(owner) = PodOwner::of(object) else { return true };
+        let Some(owner) = PodOwner::from_object(object) else { return true };
         let key = (
             owned(object, "/metadata/namespace").unwrap_or_default(),
             owned(object, "/metadata/name").unwrap_or_default(),
@@ -130,7 +130,7 @@ impl LiveSnapshot {
 
 impl PodOwner {
     /// Returns the Job of a pod: its controller, else what its labels say.
-    fn of(object: &Value) -> Option<Self> {
+    fn from_object(object: &Value) -> Option<Self> {
         let mut owners = items(object, "/metadata/ownerReferences");
         let controller = owners.find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
         if let Some(owner) = controller {

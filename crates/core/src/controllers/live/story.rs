@@ -45,7 +45,8 @@ impl LiveJob {
 
     /// Returns incidents with the time and the place that they have where nobody says it: now, and a pod that is active.
     fn placed(&self, story: &[Occurrence]) -> Vec<Occurrence> {
-        let active = Indexes::of(self.pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| pod.index));
+        let active =
+            Indexes::from_numbers(self.pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| pod.index));
         let failed = self.status.failed_indexes.clone().unwrap_or_default();
         let open = self.spec.indexes().without(&self.status.completed).without(&failed);
         let first = active.first().or_else(|| open.first()).filter(|_| self.spec.indexed);
@@ -103,7 +104,7 @@ pub fn tell(job: &LiveJob, story: &[Occurrence], assumptions: &Assumptions) -> R
         }
     }
     let plan = script.program;
-    let pods = groups(job, assumptions.unreachable);
+    let pods = groups(job);
     let given = Given {
         name: job.name.clone(),
         spec: job.object.get("spec").cloned().unwrap_or_default(),

@@ -387,6 +387,27 @@ fn the_back_off_ends_when_it_is_said_to() {
 }
 
 #[test]
+fn a_silent_node_is_given_up_after_the_toleration_of_each_pod() {
+    let until = |tolerations: Value| {
+        let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": stamp(-60)}]}});
+        let pod = merged(pod(0, silent), json!({"spec": {"tolerations": tolerations}}));
+        let job = live(job(json!({})), vec![pod]);
+        let wait =
+            job.waits().into_iter().find(|wait| wait.what.word() == "node-silent").expect("a silent node");
+        let deleted = ahead(&job, "").outcome.pods.iter().find_map(|pods| pods.deletion);
+        assert_eq!(wait.until.is_some(), deleted.is_some(), "what it says and what comes");
+        wait.until
+    };
+    let key = "node.kubernetes.io/unreachable";
+    assert_eq!(until(json!([])), Some(seconds(245)));
+    assert_eq!(
+        until(json!([{"key": key, "operator": "Exists", "tolerationSeconds": 1_000}])),
+        Some(seconds(945))
+    );
+    assert_eq!(until(json!([{"operator": "Exists"}])), None);
+}
+
+#[test]
 fn failures_whose_pods_are_gone_count_for_the_back_off() {
     let failed = failed(1, -10);
     let uncounted = merged(failed, json!({"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}));

@@ -11,8 +11,6 @@ use super::pod::{LivePod, PodStage};
 
 /// How long the controller takes to make the pods that are missing: it looks at a Job a second after an event.
 const CREATION: Time = Time::from_seconds(10);
-/// How long pods tolerate a node that does not answer, where nobody says it.
-const TOLERATED: Time = Time::from_seconds(305);
 
 /// Something that a Job waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -286,7 +284,7 @@ impl LiveJob {
         let terminating = count(&|pod| !pod.is_ended() && pod.deletion.is_some());
         let uncounted = |pod: &&LivePod| pod.is_tracked && pod.phase == Phase::Succeeded;
         let succeeded = if self.spec.indexed {
-            let more = Indexes::of(self.pods.iter().filter(uncounted).filter_map(|pod| pod.index));
+            let more = Indexes::from_numbers(self.pods.iter().filter(uncounted).filter_map(|pod| pod.index));
             self.status.completed.union(&more).len()
         } else {
             self.status.succeeded.saturating_add(count(&|pod| uncounted(&pod)))
@@ -349,7 +347,7 @@ fn wait_of(what: WaitFor, stage: PodStage, pods: &[&LivePod]) -> Wait {
     };
     let until = |pod: &&LivePod| match stage {
         PodStage::Terminates => pod.deletion.map(|(at, grace)| at + grace),
-        PodStage::Silent => pod.ready.map(|(_, at)| at + TOLERATED),
+        PodStage::Silent => pod.given_up(),
         _ => None,
     };
     let nodes: BTreeSet<&String> = pods.iter().filter_map(|pod| pod.node.as_ref()).collect();

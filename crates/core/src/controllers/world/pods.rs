@@ -3,7 +3,7 @@
 use super::super::cluster::Event;
 use super::super::indexes::Indexes;
 use super::super::kubelet::PodProgram;
-use super::super::pod::{Phase, PodGroup};
+use super::super::pod::PodGroup;
 use super::super::script::Plan;
 use super::super::time::Time;
 use super::{JobProgram, World};
@@ -68,24 +68,11 @@ impl World {
     ) {
         let program = PodProgram::new(plan, self.now);
         self.cluster.pods.push(PodGroup {
-            job,
-            members,
             attempt,
             failures,
             ignored,
-            finalizer: true,
-            created: self.now,
             bound: program.is_bound(),
-            phase: Phase::Pending,
-            started: None,
-            ended: None,
-            ready: None,
-            disrupted: false,
-            containers: Vec::new(),
-            restarts: 0,
-            deletion: None,
-            gone: None,
-            reason: None,
+            ..PodGroup::new(job, members, self.now)
         });
         self.programs.push(program);
     }
