@@ -1,7 +1,8 @@
 //! Holds the model of the Job and CronJob controllers to what the real ones were recorded to do. The fields and their
 //! tolerances are those of the recordings' page.
 
-use jobgate::controllers::cluster::{Condition, Job, JobStatus};
+use jobgate::controllers::cluster::{Job, JobStatus};
+use jobgate::controllers::meta::Condition;
 use jobgate::controllers::pod::{Phase, PodGroup};
 use jobgate::controllers::script::Script;
 use jobgate::controllers::time::{Clock, Time};
@@ -184,7 +185,7 @@ fn conditions(status: &JobStatus, observed: &Value, (step, late): (f64, f64), di
             (None, None) => {}
             (Some(ours), Some(theirs)) => {
                 let is_same = (theirs["status"] == "True") == ours.is_true
-                    && theirs["reason"] == ours.reason
+                    && theirs["reason"] == *ours.reason
                     // Which pod a message is about is not stable.
                     && (ours.reason == "PodFailurePolicy" || theirs["message"] == ours.message.as_str());
                 if !is_same {
@@ -262,7 +263,7 @@ fn cron_job(row: &Value) -> Difference {
         conditions(&job.status, run, (RUN_STEP, late), &mut of_run);
         difference.outcome.extend(of_run.outcome);
         difference.times.extend(of_run.times);
-        let pods = world.cluster.pods.iter().filter(|pods| pods.job == nth && pods.created.seconds() <= late);
+        let pods = world.cluster.pods.iter().filter(|pods| pods.set == job.set && pods.created.seconds() <= late);
         let pods: u32 = pods.map(PodGroup::count).sum();
         let seen = items(&run["pods"]).iter().filter(|pod| number(pod, "created") <= Some(late)).count();
         if usize::try_from(pods) != Ok(seen) {

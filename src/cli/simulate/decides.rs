@@ -37,7 +37,7 @@ pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) 
     let decided =
         |field: &'static [&'static str], is_set: bool, why: String| Some(Decision { field, is_set, why });
     let failed = outcome.status.failed;
-    match (outcome.ending, outcome.reason) {
+    match (outcome.ending, outcome.reason.as_deref()) {
         (Ending::Fails | Ending::Wedged, Some("BackoffLimitExceeded")) => {
             let limit = spec.backoff_limit;
             let together = outcome.made > 1 && outcome.pods.iter().any(|pods| pods.count() > limit);

@@ -70,7 +70,7 @@ fn outcome(job: &Simulated, outcome: &Outcome) -> Value {
     json!({
         "ends": outcome.ending.word(),
         "afterSeconds": number(outcome.at.seconds()),
-        "reason": outcome.reason.unwrap_or_default(),
+        "reason": outcome.reason.as_deref().unwrap_or_default(),
         "pods": i64::from(outcome.made),
         "failed": i64::from(outcome.status.failed),
         "succeeded": i64::from(outcome.status.succeeded),

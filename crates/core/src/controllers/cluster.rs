@@ -1,10 +1,16 @@
 //! The objects of a cluster that controllers look at, and what may be done to them.
 
+use std::sync::Arc;
+
 use super::cron_job::CronJobSpec;
 use super::indexes::Indexes;
 use super::job::spec::JobSpec;
+use super::meta::{Condition, Propagation};
+use super::object::{Object, ObjectStatus};
 use super::pod::{Deletion, PodGroup};
+use super::pod_set::{Owner, PodSet, PodTemplate};
 use super::time::{Clock, Time};
+use crate::text::value::Value;
 
 /// The objects that controllers look at.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +21,10 @@ pub struct Cluster {
     pub jobs: Vec<Job>,
     /// Every pod there was, in order of creation.
     pub pods: Vec<PodGroup>,
+    /// What pods have in common.
+    pub sets: Vec<PodSet>,
+    /// Every custom resource there was, in order of creation.
+    pub objects: Vec<Object>,
     /// The CronJob, where one is simulated.
     pub cron_job: Option<CronJob>,
     /// Whether the API server refuses new pods, for a quota or a webhook.
@@ -26,8 +36,12 @@ pub struct Cluster {
 pub struct Job {
     /// `metadata.name`.
     pub(crate) name: String,
+    /// The custom resource that made it.
+    pub owner: Option<Owner>,
     /// Whether the CronJob made it.
     pub(crate) is_run: bool,
+    /// What its pods have in common, by its number.
+    pub set: usize,
     /// When it was created.
     pub created: Time,
     /// `spec`.
@@ -40,17 +54,6 @@ pub struct Job {
     pub gone: Option<Time>,
     /// How many pods it has had.
     pub made: u32,
-}
-
-/// What becomes of the pods of a Job that is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    /// They are deleted after it.
-    Background,
-    /// They are deleted before it.
-    Foreground,
-    /// They stay.
-    Orphan,
 }
 
 /// `status` of a Job.
@@ -76,21 +79,6 @@ pub struct JobStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A condition of a Job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// `type`.
-    pub sort: &'static str,
-    /// Whether `status` is `True`.
-    pub is_true: bool,
-    /// `reason`.
-    pub reason: &'static str,
-    /// `message`.
-    pub message: String,
-    /// `lastTransitionTime`, before it is cut to the second.
-    pub at: Time,
-}
-
 /// A CronJob.
 #[derive(Clone, Debug)]
 pub struct CronJob {
@@ -106,6 +94,14 @@ pub struct CronJob {
     pub last_schedule: Option<Time>,
     /// `status.lastSuccessfulTime`.
     pub last_success: Option<Time>,
+}
+
+impl Job {
+    /// Returns `metadata.name`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl JobStatus {
@@ -141,8 +137,8 @@ impl JobStatus {
 /// Something that a controller has to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A pod of a Job was made, changed or went.
-    Pod(usize),
+    /// A pod was made, changed or went.
+    Pod(Owner),
     /// A Job was made, or its `spec` or deletion changed.
     Job(usize),
     /// The status of a Job was written.
@@ -151,6 +147,12 @@ pub enum Event {
     JobGone(usize),
     /// The CronJob was made or changed.
     CronJob,
+    /// A custom resource was made, or its `spec` or deletion changed.
+    Object(usize),
+    /// The status of a custom resource was written.
+    ObjectStatus(usize),
+    /// A custom resource is gone.
+    ObjectGone(usize),
 }
 
 /// What a controller does in a sync.
@@ -192,10 +194,14 @@ pub enum Action {
         /// The status.
         status: Box<JobStatus>,
     },
-    /// Creates a Job of the CronJob.
-    CreateJob {
-        /// Its name.
-        name: String,
+    /// Creates a Job.
+    CreateJob(Box<NewJob>),
+    /// Changes the `spec` of a Job by a merge patch.
+    PatchJob {
+        /// The Job.
+        job: usize,
+        /// The patch.
+        patch: Value,
     },
     /// Deletes a Job.
     DeleteJob {
@@ -203,6 +209,51 @@ pub enum Action {
         job: usize,
         /// What becomes of its pods.
         propagation: Propagation,
+    },
+    /// Creates pods of a custom resource.
+    CreateMembers {
+        /// The custom resource.
+        object: usize,
+        /// What they are to it.
+        role: Arc<str>,
+        /// Which attempt of it they belong to.
+        round: u32,
+        /// Their indexes, or their numbers in order of creation.
+        indexes: Indexes,
+        /// Whether these are indexes.
+        indexed: bool,
+        /// The template.
+        template: PodTemplate,
+    },
+    /// Creates a custom resource.
+    CreateObject(Box<Object>),
+    /// Changes a custom resource by a merge patch.
+    PatchObject {
+        /// The object.
+        object: usize,
+        /// The patch.
+        patch: Value,
+    },
+    /// Writes the status of a custom resource.
+    WriteObject {
+        /// The object.
+        object: usize,
+        /// `conditions`.
+        conditions: Vec<Condition>,
+        /// The rest.
+        status: ObjectStatus,
+    },
+    /// Deletes a custom resource.
+    DeleteObject {
+        /// The object.
+        object: usize,
+        /// What becomes of what it owns.
+        propagation: Propagation,
+    },
+    /// Takes the finalizer from a custom resource.
+    ReleaseObject {
+        /// The object.
+        object: usize,
     },
     /// Writes the status of the CronJob.
     WriteCronJob {
@@ -215,22 +266,100 @@ pub enum Action {
     },
 }
 
+/// A Job to be created.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// `metadata.name`.
+    pub name: String,
+    /// The object that makes it; nothing for the CronJob.
+    pub owner: Option<Owner>,
+    /// What it is to that.
+    pub role: Arc<str>,
+    /// Which attempt of that it belongs to.
+    pub round: u32,
+    /// `spec`.
+    pub spec: Value,
+}
+
 /// A controller: nothing happens on an event, it acts in syncs.
-pub trait Controller {
+pub trait Controller: std::fmt::Debug {
     /// Takes notice of something.
     fn observe(&mut self, event: Event, cluster: &Cluster, at: Time);
 
     /// Returns when it looks next.
     fn due(&self) -> Option<Time>;
 
-    /// Looks at what is due, and returns what it does about it.
+    /// Looks at what is due, and returns what it does about it, in order. What the API server refuses ends it: what comes
+    /// after is not done.
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action>;
+
+    /// Takes notice that the API server refused something that the last sync did.
+    fn refuse(&mut self, _cluster: &Cluster, _at: Time) {}
+
+    /// Stops: what is only in memory is lost.
+    fn stop(&mut self);
+
+    /// Starts again, and finds the objects that there are.
+    fn start(&mut self, cluster: &Cluster, at: Time);
 }
 
 impl Cluster {
     /// Returns the pods of a Job whose objects are there, each group with its number.
     pub(crate) fn pods_of(&self, job: usize) -> impl Iterator<Item = (usize, &PodGroup)> {
-        self.pods.iter().enumerate().filter(move |(_, pods)| pods.job == job && pods.gone.is_none())
+        let set = self.jobs.get(job).map(|job| job.set);
+        self.pods.iter().enumerate().filter(move |(_, pods)| Some(pods.set) == set && pods.gone.is_none())
+    }
+
+    /// Returns the pods of an object whose objects are there, each group with its number.
+    pub(crate) fn pods_owned(&self, owner: Owner) -> impl Iterator<Item = (usize, &PodGroup)> {
+        let is_owned = move |pods: &PodGroup| pods.gone.is_none() && self.owner_of(pods) == Some(owner);
+        self.pods.iter().enumerate().filter(move |(_, pods)| is_owned(pods))
+    }
+
+    /// Returns what pods have in common with others.
+    pub(crate) fn set_of(&self, pods: &PodGroup) -> Option<&PodSet> {
+        self.sets.get(pods.set)
+    }
+
+    /// Returns the object that made pods.
+    pub(crate) fn owner_of(&self, pods: &PodGroup) -> Option<Owner> {
+        self.set_of(pods).map(|set| set.owner)
+    }
+
+    /// Returns the Jobs of an object that are there, each with its number.
+    pub(crate) fn jobs_owned(&self, owner: Owner) -> impl Iterator<Item = (usize, &Job)> {
+        let is_owned = move |job: &Job| job.gone.is_none() && job.owner == Some(owner);
+        self.jobs.iter().enumerate().filter(move |(_, job)| is_owned(job))
+    }
+
+    /// Returns the custom resources of an object that are there, each with its number.
+    pub(crate) fn objects_owned(&self, owner: Owner) -> impl Iterator<Item = (usize, &Object)> {
+        let is_owned = move |object: &Object| object.is_there() && object.owner == Some(owner);
+        self.objects.iter().enumerate().filter(move |(_, object)| is_owned(object))
+    }
+
+    /// Returns the custom resource of a kind and name that is there, with its number.
+    pub(crate) fn object(&self, kind: &str, name: &str) -> Option<(usize, &Object)> {
+        let is_it = |object: &Object| object.is_there() && object.kind == kind && object.name == name;
+        self.objects.iter().enumerate().find(|(_, object)| is_it(object))
+    }
+
+    /// Returns the Job of a name that is there, with its number.
+    pub(crate) fn job(&self, name: &str) -> Option<(usize, &Job)> {
+        self.jobs.iter().enumerate().find(|(_, job)| job.gone.is_none() && job.name == name)
+    }
+
+    /// Returns the object that an object goes back to: the one that nobody made.
+    pub(crate) fn root(&self, owner: Owner) -> Owner {
+        let above = |owner| match owner {
+            Owner::Job(job) => self.jobs.get(job).and_then(|job| job.owner),
+            Owner::Object(object) => self.objects.get(object).and_then(|object| object.owner),
+        };
+        let mut root = owner;
+        while let Some(next) = above(root) {
+            root = next;
+        }
+        root
     }
 
     /// Makes a group of its own of some members. Returns its number: that of the group where these are all.
@@ -286,9 +415,11 @@ impl Cluster {
         }
     }
 
-    /// Tells whether pods of a Job are there.
+    /// Tells whether anything that an object made is there.
     #[must_use]
-    pub(crate) fn has_pods(&self, job: usize) -> bool {
-        self.pods_of(job).next().is_some()
+    pub(crate) fn has_dependents(&self, owner: Owner) -> bool {
+        self.pods_owned(owner).next().is_some()
+            || self.jobs_owned(owner).next().is_some()
+            || self.objects_owned(owner).next().is_some()
     }
 }

@@ -1,8 +1,11 @@
 //! The CronJob controller (`pkg/controller/cronjob/cronjob_controllerv2.go`, `utils.go`).
 
+use std::sync::Arc;
+
 use jiff::{Timestamp, tz::TimeZone};
 
-use super::cluster::{Action, Cluster, Controller, CronJob, Event, Propagation};
+use super::cluster::{Action, Cluster, Controller, CronJob, Event, NewJob};
+use super::meta::Propagation;
 use super::time::{Clock, Time};
 use crate::k8s::cron::{Schedule, load_location};
 use crate::text::value::Value;
@@ -113,16 +116,6 @@ pub(crate) struct CronJobController {
 }
 
 impl CronJobController {
-    /// Stops it.
-    pub(crate) fn stop(&mut self) {
-        *self = Self { stopped: true, ..Self::default() };
-    }
-
-    /// Starts it again.
-    pub(crate) fn start(&mut self, at: Time) {
-        *self = Self { now: Some(at), ..Self::default() };
-    }
-
     /// Sets the timer for the next time of the schedule (`nextScheduleTimeDuration`).
     fn wait(&mut self, cron_job: &CronJob, last_schedule: Option<Time>, clock: Clock, at: Time) {
         let from = last_schedule.unwrap_or_else(|| clock.stored(cron_job.created));
@@ -146,6 +139,14 @@ impl Controller for CronJobController {
 
     fn due(&self) -> Option<Time> {
         self.now.into_iter().chain(self.timer).min()
+    }
+
+    fn stop(&mut self) {
+        *self = Self { stopped: true, ..Self::default() };
+    }
+
+    fn start(&mut self, _: &Cluster, at: Time) {
+        *self = Self { now: Some(at), ..Self::default() };
     }
 
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
@@ -180,7 +181,14 @@ impl Controller for CronJobController {
                         actions.push(Action::DeleteJob { job, propagation: Propagation::Background });
                     }
                 }
-                actions.push(Action::CreateJob { name: name_of(cron_job, time, cluster.clock) });
+                let name = name_of(cron_job, time, cluster.clock);
+                actions.push(Action::CreateJob(Box::new(NewJob {
+                    role: Arc::from(name.as_str()),
+                    name,
+                    owner: None,
+                    round: 0,
+                    spec: cron_job.spec.template.clone(),
+                })));
                 active.push(cluster.jobs.len());
                 last_schedule = Some(time);
             }

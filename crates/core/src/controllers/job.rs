@@ -12,6 +12,7 @@ mod sync;
 use std::collections::BTreeMap;
 
 use super::cluster::{Action, Cluster, Controller, Event};
+use super::pod_set::Owner;
 use super::time::Time;
 use backoff::BackoffRecord;
 use sync::JobSync;
@@ -69,20 +70,6 @@ impl JobController {
     pub(crate) fn new(has_wait_fault: bool) -> Self {
         Self { has_wait_fault, ..Self::default() }
     }
-
-    /// Stops it: what is only in memory is lost.
-    pub(crate) fn stop(&mut self) {
-        self.stopped = true;
-        self.queue.clear();
-    }
-
-    /// Starts it again: it finds all Jobs.
-    pub(crate) fn start(&mut self, cluster: &Cluster, at: Time) {
-        self.stopped = false;
-        for (job, _) in cluster.jobs.iter().enumerate().filter(|(_, job)| job.gone.is_none()) {
-            self.queue.insert(job, JobQueue { now: Some(at), ..JobQueue::default() });
-        }
-    }
 }
 
 impl Controller for JobController {
@@ -102,18 +89,34 @@ impl Controller for JobController {
                     queue.later((start + deadline).max(soon));
                 }
             }
-            Event::Pod(job) | Event::JobStatus(job) => {
+            Event::Pod(Owner::Job(job)) | Event::JobStatus(job) => {
                 self.queue.entry(job).or_default().later(at + LAG + BATCH);
             }
             Event::JobGone(job) => {
                 self.queue.remove(&job);
             }
-            Event::CronJob => {}
+            Event::Pod(Owner::Object(_))
+            | Event::CronJob
+            | Event::Object(_)
+            | Event::ObjectStatus(_)
+            | Event::ObjectGone(_) => {}
         }
     }
 
     fn due(&self) -> Option<Time> {
         self.queue.values().filter_map(JobQueue::due).min()
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+        self.queue.clear();
+    }
+
+    fn start(&mut self, cluster: &Cluster, at: Time) {
+        self.stopped = false;
+        for (job, _) in cluster.jobs.iter().enumerate().filter(|(_, job)| job.gone.is_none()) {
+            self.queue.insert(job, JobQueue { now: Some(at), ..JobQueue::default() });
+        }
     }
 
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {

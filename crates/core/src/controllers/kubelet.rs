@@ -3,8 +3,9 @@
 mod live;
 
 use super::cluster::Cluster;
-use super::job::spec::{ContainerSort, ContainerSpec};
+use super::job::spec::ContainerSort;
 use super::pod::{ContainerStatus, Phase, PodGroup};
+use super::pod_set::PodTemplate;
 use super::script::{DisruptionCause, Plan};
 use super::time::Time;
 pub(super) use live::Course;
@@ -63,14 +64,10 @@ enum Step {
 
 /// The surroundings of a pod.
 pub(super) struct PodContext<'a> {
-    /// The containers of the template.
-    pub(super) containers: &'a [ContainerSpec],
-    /// `terminationGracePeriodSeconds`.
-    pub(super) grace: Time,
+    /// The template.
+    pub(super) template: &'a PodTemplate,
     /// Whether pods never report that they are ready.
     pub(super) is_never_ready: bool,
-    /// Whether `restartPolicy` is `OnFailure`.
-    pub(super) restarts_in_place: bool,
 }
 
 impl PodProgram {
@@ -193,7 +190,8 @@ impl PodProgram {
             }
             Step::InitFailure => {
                 for status in &mut pods.containers {
-                    let name = around.containers.get(status.nth).map(|container| container.name.as_str());
+                    let name =
+                        around.template.containers.get(status.nth).map(|container| container.name.as_str());
                     let code = self.plan.init.iter().find(|(init, _)| Some(init.as_str()) == name);
                     status.terminated = code.map(|(_, code)| (*code, at)).or(status.terminated);
                 }
@@ -224,6 +222,7 @@ impl PodProgram {
 
     fn start(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, at: Time) {
         pods.containers = around
+            .template
             .containers
             .iter()
             .enumerate()
@@ -284,7 +283,7 @@ impl PodProgram {
     ) {
         self.is_stale = false;
         if let Some(pods) = cluster.pods.get_mut(number) {
-            if around.restarts_in_place && code != 0 {
+            if around.template.restart.restarts_after(code) {
                 pods.restarts = pods.restarts.saturating_add(1);
                 return;
             }
@@ -298,7 +297,7 @@ impl PodProgram {
         let mut is_failed = false;
         let mut is_first = true;
         for status in &mut pods.containers {
-            let name = around.containers.get(status.nth).map_or("", |container| &container.name);
+            let name = around.template.containers.get(status.nth).map_or("", |container| &container.name);
             match status.sort {
                 ContainerSort::Init => {}
                 ContainerSort::Sidecar => {
@@ -329,7 +328,7 @@ impl PodProgram {
         let (Some(disruption), Some(pods)) = (self.plan.disruption, cluster.pods.get_mut(number)) else {
             return false;
         };
-        let mut grace = around.grace;
+        let mut grace = around.template.grace;
         match disruption.cause {
             DisruptionCause::Pressure => {
                 pods.disrupted = true;

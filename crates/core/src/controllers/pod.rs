@@ -35,8 +35,8 @@ pub(crate) fn unreachable_tolerated<'a>(tolerations: impl IntoIterator<Item = &'
 /// Pods of one controller that are alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodGroup {
-    /// The Job that made them, by its number.
-    pub job: usize,
+    /// What they have in common with others, by its number.
+    pub set: usize,
     /// Their completion indexes; of a Job without indexes, the numbers in order of creation.
     pub members: Indexes,
     /// How many pods an index had before.
@@ -90,7 +90,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerStatus {
     /// The place of the container in the pod template.
-    pub(crate) nth: usize,
+    pub nth: usize,
     /// In which list it is.
     pub sort: ContainerSort,
     /// `state.terminated`: the exit code, and `finishedAt`.
@@ -109,10 +109,10 @@ pub struct Deletion {
 }
 
 impl PodGroup {
-    /// Returns pods of a Job that were just created, and that nothing is known of yet.
-    pub(crate) fn new(job: usize, members: Indexes, created: Time) -> Self {
+    /// Returns pods that were just created, and that nothing is known of yet.
+    pub(crate) fn new(set: usize, members: Indexes, created: Time) -> Self {
         Self {
-            job,
+            set,
             members,
             attempt: 0,
             failures: 0,

@@ -83,7 +83,7 @@ pub fn runs(
         }
     }
     // A patch here is one of the CronJob.
-    script.events.retain(|(_, event)| !matches!(event, ScriptEvent::Patch(_)));
+    script.events.retain(|(_, event)| !matches!(event, ScriptEvent::Patch(..)));
     for (at, _) in &mut script.events {
         *at = *at + first;
     }

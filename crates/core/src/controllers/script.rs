@@ -5,8 +5,10 @@
 
 mod schema;
 
-use super::cluster::Propagation;
+use std::sync::Arc;
+
 use super::indexes::Indexes;
+use super::meta::Propagation;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
@@ -26,14 +28,18 @@ pub struct Script {
 }
 
 /// A plan, and the pods that it is for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PlanRule {
+    /// What the pods are to the object that made them.
+    pub(crate) role: Option<Arc<str>>,
     /// Completion indexes.
     pub(crate) index: Option<Range>,
-    /// Which pod of an index, or of the Job.
+    /// Which pod of a role and index, or of the Job.
     pub attempt: Option<Range>,
     /// Which Job of a CronJob.
     pub job: Option<Range>,
+    /// Which attempt of an object of several Jobs or pods.
+    pub(crate) round: Option<Range>,
     /// The plan.
     pub(crate) plan: Plan,
 }
@@ -160,16 +166,44 @@ impl Default for Plan {
 /// Something that happens at a time.
 #[derive(Clone, Debug)]
 pub(crate) enum ScriptEvent {
-    /// The `spec` is changed by a merge patch.
-    Patch(Value),
-    /// The object is deleted, or a Job of the CronJob.
-    Delete(Propagation, Option<u32>),
+    /// The `spec` of an object is changed by a merge patch.
+    Patch(Target, Value),
+    /// An object is changed by a merge patch.
+    Merge(Target, Value),
+    /// An object is deleted.
+    Delete(Target, Propagation),
+    /// An object is made.
+    Create(Value),
     /// The API server begins to refuse new pods, or takes them again.
     RefusePods(bool),
     /// A controller goes away.
     Stop(ControllerName),
     /// A controller comes back.
     Start(ControllerName),
+}
+
+/// The object that an event is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The one that is simulated.
+    #[default]
+    Main,
+    /// A Job of the CronJob, by its number.
+    Run(u32),
+    /// One of a kind: that of a name, or the first that is there.
+    Object {
+        /// `kind`.
+        kind: String,
+        /// `metadata.name`.
+        name: Option<String>,
+    },
+    /// The pod of a role and an index, of those that are there.
+    Pod {
+        /// Its role.
+        role: String,
+        /// Its index.
+        index: Option<u32>,
+    },
 }
 
 /// Which controller.
@@ -179,6 +213,8 @@ pub(crate) enum ControllerName {
     Job,
     /// That of CronJobs.
     CronJob,
+    /// The operators of the kind that is simulated.
+    Operator,
 }
 
 /// A script that cannot be read.
@@ -191,7 +227,7 @@ pub struct ScriptError {
     pub message: String,
 }
 
-const PLAN_KEYS: [&str; 16] = [
+const PLAN_KEYS: [&str; 18] = [
     "attempt",
     "crashLoop",
     "disrupt",
@@ -203,7 +239,9 @@ const PLAN_KEYS: [&str; 16] = [
     "oom",
     "reject",
     "restarts",
+    "role",
     "run",
+    "set",
     "sidecar",
     "silent",
     "start",
@@ -302,16 +340,43 @@ fn range(value: &Value, key: &str) -> Read<Option<Range>> {
     }
 }
 
+fn target(value: &Value) -> Read<Target> {
+    if let Some(job) = value.get("job") {
+        let number = u32::try_from(integer(job, "job")?);
+        return number.map(Target::Run).map_err(|_| "`job` is a number of a Job".to_owned());
+    }
+    let Some(on) = value.get("on") else { return Ok(Target::Main) };
+    let on = on.as_str().ok_or("`on` is `KIND/NAME` or `Pod/ROLE/INDEX`")?;
+    let mut parts = on.split('/');
+    let kind = parts.next().unwrap_or_default();
+    let name = parts.next().map(str::to_owned);
+    match (kind, name) {
+        ("Pod", Some(role)) => {
+            let index = parts.next().map(str::parse).transpose();
+            let index = index.map_err(|_| format!("`{on}`: the index is a number"))?;
+            Ok(Target::Pod { role, index })
+        }
+        (kind, name) => Ok(Target::Object { kind: kind.to_owned(), name }),
+    }
+}
+
 fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
     let at = seconds(value, "at")?.ok_or("`at` is a number of seconds")?;
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     let which = || match text("which") {
         Some("job") => Ok(ControllerName::Job),
         Some("cron") => Ok(ControllerName::CronJob),
-        _ => Err("`which` is `job` or `cron`".to_owned()),
+        Some("operator") => Ok(ControllerName::Operator),
+        _ => Err("`which` is `job`, `cron` or `operator`".to_owned()),
     };
     if let Some(patch) = value.get("patch") {
-        return Ok((at, ScriptEvent::Patch(patch.clone())));
+        return Ok((at, ScriptEvent::Patch(target(value)?, patch.clone())));
+    }
+    if let Some(patch) = value.get("merge") {
+        return Ok((at, ScriptEvent::Merge(target(value)?, patch.clone())));
+    }
+    if let Some(object) = value.get("create") {
+        return Ok((at, ScriptEvent::Create(object.clone())));
     }
     if value.get("delete").is_some() {
         let propagation = match text("delete") {
@@ -320,8 +385,7 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
             Some("Orphan") => Propagation::Orphan,
             _ => return Err("`delete` is `Background`, `Foreground` or `Orphan`".to_owned()),
         };
-        let job = value.get("job").map(|job| integer(job, "job")).transpose()?;
-        return Ok((at, ScriptEvent::Delete(propagation, job.and_then(|job| u32::try_from(job).ok()))));
+        return Ok((at, ScriptEvent::Delete(target(value)?, propagation)));
     }
     if let Some(refuse) = value.get("refusePods") {
         let refuse = refuse.as_bool().ok_or("`refusePods` is true or false")?;
@@ -330,10 +394,9 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
     match text("controller") {
         Some("stop") => Ok((at, ScriptEvent::Stop(which()?))),
         Some("start") => Ok((at, ScriptEvent::Start(which()?))),
-        _ => {
-            Err("an event has `patch`, `delete`, `refusePods`, or `controller` with `stop` or `start`"
-                .to_owned())
-        }
+        _ => Err("an event has `patch`, `merge`, `create`, `delete`, `refusePods`, or `controller` with `stop` or \
+                  `start`"
+            .to_owned()),
     }
 }
 
@@ -374,10 +437,14 @@ impl PlanRule {
             disruption: value.get("disrupt").filter(|one| !one.is_null()).map(disruption).transpose()?,
             term: value.get("term").map_or(Ok(default.term), termination)?,
         };
+        let role = value.get("role").filter(|role| !role.is_null());
+        let role = role.map(|role| role.as_str().ok_or("`role` is a text")).transpose()?;
         Ok(Self {
+            role: role.map(Arc::from),
             index: range(value, "index")?,
             attempt: range(value, "attempt")?,
             job: range(value, "job")?,
+            round: range(value, "set")?,
             plan,
         })
     }

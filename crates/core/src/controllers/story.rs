@@ -1,5 +1,7 @@
 //! A story about a Job: incidents, lowered to a script, and what comes of it.
 
+use std::borrow::Cow;
+
 use super::cluster::JobStatus;
 use super::incident::{Incident, IncidentPlace, Occurrence};
 use super::job::spec::JobSpec;
@@ -7,7 +9,7 @@ use super::pod::PodGroup;
 use super::program::{Peers, ProgramPlan, times};
 use super::script::{
     ControllerName, Disruption, DisruptionCause, Plan, PlanRule, Range, Restarts, Script, ScriptEvent,
-    Termination,
+    Target, Termination,
 };
 use super::time::{Clock, Time};
 use super::world::{TooLong, World};
@@ -76,11 +78,11 @@ pub fn lower(spec: &JobSpec, story: &[Occurrence], assumptions: &Assumptions) ->
         };
         let mut push = |attempt: Range, plan: Plan| {
             let rule = if spec.indexed {
-                PlanRule { index: Some(members), attempt: Some(attempt), job: None, plan }
+                PlanRule { index: Some(members), attempt: Some(attempt), plan, ..PlanRule::default() }
             } else if attempt.last.is_none() {
-                PlanRule { index: None, attempt: None, job: None, plan }
+                PlanRule { plan, ..PlanRule::default() }
             } else {
-                PlanRule { index: None, attempt: Some(members), job: None, plan }
+                PlanRule { attempt: Some(members), plan, ..PlanRule::default() }
             };
             script.plans.push(rule);
         };
@@ -128,7 +130,7 @@ pub fn lower(spec: &JobSpec, story: &[Occurrence], assumptions: &Assumptions) ->
             }
             Incident::KueuePreempt(time) => {
                 for (at, suspend) in [(at, true), (at + time, false)] {
-                    script.events.push((at, ScriptEvent::Patch(json!({"suspend": suspend}))));
+                    script.events.push((at, ScriptEvent::Patch(Target::Main, json!({"suspend": suspend}))));
                 }
             }
             // It is of the CronJob.
@@ -141,10 +143,10 @@ pub fn lower(spec: &JobSpec, story: &[Occurrence], assumptions: &Assumptions) ->
     }
     if spec.suspend {
         // Somebody admits it; that is where the time of a story begins.
-        script.events.push((Time::START, ScriptEvent::Patch(json!({"suspend": false}))));
+        script.events.push((Time::START, ScriptEvent::Patch(Target::Main, json!({"suspend": false}))));
     }
     script.events.sort_by_key(|(at, _)| *at);
-    script.plans.push(PlanRule { index: None, attempt: None, job: None, plan: default });
+    script.plans.push(PlanRule { plan: default, ..PlanRule::default() });
     script.program = Some(program);
     script
 }
@@ -233,7 +235,7 @@ pub struct Outcome {
     /// When; for what does not end, when the last thing happened.
     pub at: Time,
     /// `reason` of the condition that ends the Job, where there is one.
-    pub reason: Option<&'static str>,
+    pub reason: Option<Cow<'static, str>>,
     /// The status of the Job.
     pub status: JobStatus,
     /// Its pods, in order of creation.
@@ -287,7 +289,7 @@ pub(crate) fn tell_within(spec: &JobSpec, script: Script, work: &mut u64) -> Res
 pub fn tell_otherwise(spec: &Value, script: &Script, outcome: &Outcome) -> Result<Option<Outcome>, TooLong> {
     for start in OTHER_STARTS {
         let other = tell_from(Clock { start }, spec, script.clone())?;
-        if (other.ending, other.reason) != (outcome.ending, outcome.reason) {
+        if (other.ending, &other.reason) != (outcome.ending, &outcome.reason) {
             return Ok(Some(other));
         }
     }
@@ -315,18 +317,18 @@ pub(super) fn end_of(world: &mut World, plan: Option<ProgramPlan>) -> Result<Out
     }
     let made = world.cluster.jobs.first().map_or(0, |job| job.made);
     let status = world.cluster.jobs.first().map(|job| job.status.clone()).unwrap_or_default();
-    let (lost, done) = world.work(0).unwrap_or_default();
+    let (lost, done) = world.work(world.main).unwrap_or_default();
     let runtime = plan.map_or(Time::START, |plan| plan.runtime);
     let last = status.finished();
     let before = status.condition("SuccessCriteriaMet").or_else(|| status.condition("FailureTarget"));
     let wanted = plan.filter(|plan| plan.peers != Peers::Independent).map(|_| runtime);
-    let is_half_done = world.is_half_done(0, wanted);
+    let is_half_done = world.is_half_done(world.main, wanted);
     let ending = match (last.map(|condition| condition.sort), before) {
         (Some("Complete"), _) if is_half_done => Ending::CompletesHalfDone,
         (Some("Complete"), _) => Ending::Completes,
         (Some(_), _) => Ending::Fails,
         (None, Some(_)) => Ending::Wedged,
-        (None, None) if is_still && !world.is_running(0) => Ending::Waits,
+        (None, None) if is_still && !world.is_running(world.main) => Ending::Waits,
         (None, None) => Ending::RunsOn,
     };
     let at = last.or(before).map_or(end, |condition| condition.at);
@@ -341,7 +343,7 @@ pub(super) fn end_of(world: &mut World, plan: Option<ProgramPlan>) -> Result<Out
     Ok(Outcome {
         ending,
         at,
-        reason: last.or(before).map(|condition| condition.reason),
+        reason: last.or(before).map(|condition| condition.reason.clone()),
         status,
         pods,
         made,

@@ -1,7 +1,8 @@
 //! The TTL controller: deletes Jobs some time after their end
 //! (`pkg/controller/ttlafterfinished/ttlafterfinished_controller.go`).
 
-use super::cluster::{Action, Cluster, Controller, Event, Job, Propagation};
+use super::cluster::{Action, Cluster, Controller, Event, Job};
+use super::meta::Propagation;
 use super::time::{Clock, Time};
 
 /// The TTL controller.
@@ -19,13 +20,21 @@ fn expiry(job: &Job, clock: Clock) -> Option<Time> {
 impl Controller for TtlController {
     fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
         if matches!(event, Event::Job(_) | Event::JobStatus(_) | Event::JobGone(_)) {
-            let expiries = cluster.jobs.iter().filter_map(|job| expiry(job, cluster.clock));
-            self.next = expiries.min().map(|next| next.max(at));
+            self.start(cluster, at);
         }
     }
 
     fn due(&self) -> Option<Time> {
         self.next
+    }
+
+    fn stop(&mut self) {
+        self.next = None;
+    }
+
+    fn start(&mut self, cluster: &Cluster, at: Time) {
+        let expiries = cluster.jobs.iter().filter_map(|job| expiry(job, cluster.clock));
+        self.next = expiries.min().map(|next| next.max(at));
     }
 
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {

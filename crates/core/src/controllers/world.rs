@@ -1,31 +1,30 @@
 //! A cluster in which things happen: one queue drives the controllers, the kubelets and the script.
 
+mod gc;
 mod live;
+mod objects;
 mod pods;
 mod ranks;
+mod script;
 
 use std::collections::BTreeMap;
 
-use super::cluster::{Action, Cluster, Controller as _, CronJob, Event, Job, JobStatus, Propagation};
+use super::cluster::{Cluster, Controller, CronJob, Event, Job};
 use super::cron_job::{CronJobController, CronJobSpec};
-use super::indexes::Indexes;
 use super::job::JobController;
 use super::job::spec::JobSpec;
 use super::kubelet::PodProgram;
+use super::operators;
 use super::pod::PodGroup;
-use super::program::{ApartProgram, GangProgram, Peers};
-use super::script::{ControllerName, Script, ScriptEvent};
+use super::pod_set::Owner;
+use super::program::{ApartProgram, GangProgram};
+use super::script::{ControllerName, Script};
 use super::time::{Clock, Time};
 use super::ttl::TtlController;
-use crate::text::patch::merge;
 use crate::text::value::Value;
 
 pub(super) use live::Given;
 
-/// How long the garbage collector takes.
-const COLLECTION: Time = Time::from_millis(150);
-/// How long a controller takes to start.
-const CONTROLLER_START: Time = Time::from_millis(1_500);
 /// Maximum work of a simulation: one unit for each group of pods at each step, and for each plan where pods are made. It is
 /// about a second.
 pub(crate) const MOST_WORK: u64 = 40_000_000;
@@ -39,16 +38,19 @@ pub struct World {
     pub cluster: Cluster,
     /// The moment.
     pub(crate) now: Time,
+    /// The object that is simulated.
+    pub main: Owner,
     script: Script,
     next_event: usize,
     jobs: JobController,
     ttl: TtlController,
     cron_jobs: CronJobController,
+    operators: Vec<Box<dyn Controller>>,
     /// The `spec` of the CronJob, as it stands.
     cron_spec: Value,
     programs: Vec<PodProgram>,
-    /// The programs of Jobs.
-    running: BTreeMap<usize, JobProgram>,
+    /// The programs, each of an object that nobody made.
+    running: BTreeMap<Owner, JobProgram>,
     /// The `spec` of each Job, as it stands.
     specs: Vec<Value>,
     /// What the garbage collector does, and controllers that start.
@@ -58,7 +60,7 @@ pub struct World {
     most_work: u64,
 }
 
-/// The program of a Job.
+/// The program in the pods of an object, and of what it made.
 #[derive(Clone, Debug)]
 enum JobProgram {
     /// Its ranks need one another.
@@ -70,10 +72,10 @@ enum JobProgram {
 /// Something that happens after a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Later {
-    /// The pods of a Job that is gone or in deletion are deleted.
-    CollectPods(usize),
-    /// The pods of a Job no longer have an owner, and it goes.
-    Orphan(usize),
+    /// What an object made that is gone or in deletion is deleted.
+    Collect(Owner),
+    /// What an object made no longer has an owner, and the object goes.
+    Orphan(Owner),
     /// A controller looks again.
     Start(ControllerName),
 }
@@ -88,11 +90,13 @@ impl World {
         Self {
             cluster: Cluster { clock, ..Cluster::default() },
             now: Time::START,
+            main: Owner::Job(0),
             script,
             next_event: 0,
             jobs: JobController::new(has_wait_fault),
             ttl: TtlController::default(),
             cron_jobs: CronJobController::default(),
+            operators: Vec::new(),
             cron_spec: Value::Null,
             programs: Vec::new(),
             running: BTreeMap::new(),
@@ -107,7 +111,7 @@ impl World {
     #[must_use]
     pub fn with_job(name: &str, spec: &Value, script: Script, clock: Clock, has_wait_fault: bool) -> Self {
         let mut world = Self::new(script, clock, has_wait_fault);
-        world.add_job(name.to_owned(), JobSpec::from_spec(spec), spec.clone(), false);
+        world.add_job(name, JobSpec::from_spec(spec), spec.clone());
         world
     }
 
@@ -115,7 +119,7 @@ impl World {
     pub(super) fn with_spec(spec: JobSpec, script: Script, most_work: u64) -> Self {
         let world = Self::new(script, Clock::default(), false);
         let mut world = Self { most_work: most_work.min(MOST_WORK), ..world };
-        world.add_job(String::new(), spec, Value::Null, false);
+        world.add_job("", spec, Value::Null);
         world
     }
 
@@ -142,27 +146,20 @@ impl World {
         world
     }
 
-    fn add_job(&mut self, name: String, spec: JobSpec, source: Value, is_run: bool) {
-        self.cluster.jobs.push(Job {
-            name,
-            is_run,
-            created: self.now,
-            spec,
-            status: JobStatus::default(),
-            deletion: None,
-            gone: None,
-            made: 0,
-        });
-        self.specs.push(source);
-        let job = self.cluster.jobs.len() - 1;
-        if let Some(plan) = self.script.program {
-            let program = match plan.peers {
-                Peers::Independent => JobProgram::Apart(ApartProgram::new(plan)),
-                _ => JobProgram::Gang(GangProgram::new(plan)),
-            };
-            self.running.insert(job, program);
+    /// Makes a cluster with objects that are there before, an object and the operators of its kind; nothing where no
+    /// operator of the kind is known.
+    #[must_use]
+    pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
+        let mut world = Self::new(script, clock, false);
+        world.operators = operators::for_manifest(manifest);
+        if world.operators.is_empty() {
+            return None;
         }
-        self.tell(Event::Job(job));
+        for object in before {
+            world.create(object, None);
+        }
+        world.main = world.create(manifest, None)?;
+        Some(world)
     }
 
     /// Returns when something happens next.
@@ -177,10 +174,10 @@ impl World {
             JobProgram::Gang(gang) => gang.due(),
             JobProgram::Apart(_) => None,
         });
-        [script, pods, later, running.min(), self.jobs.due(), self.ttl.due(), self.cron_jobs.due()]
-            .into_iter()
-            .flatten()
-            .min()
+        let operators = self.operators.iter().filter_map(|operator| operator.due());
+        let first =
+            [script, pods, later, running.min(), self.jobs.due(), self.ttl.due(), self.cron_jobs.due()];
+        first.into_iter().flatten().chain(operators).min()
     }
 
     /// Lets things happen until a moment.
@@ -227,7 +224,6 @@ impl World {
 
     /// Does what is due: the world first, then the controllers.
     fn step(&mut self, due: Time) -> Result<(), TooLong> {
-        let at = self.now;
         if let Some((_, event)) = self.script.events.get(self.next_event).filter(|(at, _)| *at <= due) {
             let event = event.clone();
             self.next_event += 1;
@@ -251,19 +247,30 @@ impl World {
             JobProgram::Gang(gang) => gang.due().is_some_and(|at| at <= due),
             JobProgram::Apart(_) => false,
         };
-        if let Some(job) = self.running.iter().find(|(_, program)| is_due(program)).map(|(job, _)| *job) {
-            self.step_program(job);
+        if let Some(root) = self.running.iter().find(|(_, program)| is_due(program)).map(|(root, _)| *root) {
+            self.step_program(root);
             return Ok(());
         }
-        if self.jobs.due().is_some_and(|next| next <= due) {
-            let actions = self.jobs.sync(&self.cluster, at);
-            self.apply(actions)?;
-        } else if self.ttl.due().is_some_and(|next| next <= due) {
-            let actions = self.ttl.sync(&self.cluster, at);
-            self.apply(actions)?;
-        } else if self.cron_jobs.due().is_some_and(|next| next <= due) {
-            let actions = self.cron_jobs.sync(&self.cluster, at);
-            self.apply(actions)?;
+        self.sync(due)
+    }
+
+    /// Lets the first controller that is due look at what it has to.
+    fn sync(&mut self, due: Time) -> Result<(), TooLong> {
+        let at = self.now;
+        let is_due = |controller: &dyn Controller| controller.due().is_some_and(|next| next <= due);
+        let standard: [&mut dyn Controller; 3] = [&mut self.jobs, &mut self.ttl, &mut self.cron_jobs];
+        let controller = standard.into_iter().find(|controller| is_due(&**controller));
+        if let Some(actions) = controller.map(|controller| controller.sync(&self.cluster, at)) {
+            return self.apply(actions).map(|_| ());
+        }
+        let Some(nth) = self.operators.iter().position(|operator| is_due(&**operator)) else {
+            return Ok(());
+        };
+        let Some(operator) = self.operators.get_mut(nth) else { return Ok(()) };
+        let actions = operator.sync(&self.cluster, at);
+        let is_refused = self.apply(actions)?;
+        if is_refused && let Some(operator) = self.operators.get_mut(nth) {
+            operator.refuse(&self.cluster, at);
         }
         Ok(())
     }
@@ -274,193 +281,22 @@ impl World {
         if self.cluster.cron_job.is_some() {
             self.cron_jobs.observe(event, &self.cluster, self.now);
         }
-        if let Event::Pod(job) = event {
-            self.observe_ranks(job, 0);
+        for operator in &mut self.operators {
+            operator.observe(event, &self.cluster, self.now);
+        }
+        if let Event::Pod(owner) = event {
+            self.observe_ranks(owner, 0);
         }
     }
 
     fn step_pods(&mut self, nth: usize) {
-        let Some(job) = self.cluster.pods.get(nth).map(|pods| pods.job) else { return };
-        let changed = self.in_pod(nth, |program, cluster, around| program.step(cluster, nth, around));
-        if changed {
-            self.tell(Event::Pod(job));
-            self.collect_owner(job);
-        }
-    }
-
-    fn happen(&mut self, event: ScriptEvent) {
-        match event {
-            ScriptEvent::Patch(patch) if self.cluster.cron_job.is_some() => self.patch_cron_job(&patch),
-            ScriptEvent::Patch(patch) => self.patch(0, &patch),
-            ScriptEvent::Delete(propagation, job) => {
-                self.delete_job(job.map_or(0, |job| job as usize), propagation);
-            }
-            ScriptEvent::RefusePods(refuses) => self.cluster.refuses_pods = refuses,
-            ScriptEvent::Stop(ControllerName::Job) => self.jobs.stop(),
-            ScriptEvent::Stop(ControllerName::CronJob) => self.cron_jobs.stop(),
-            ScriptEvent::Start(name) => self.later.push((self.now + CONTROLLER_START, Later::Start(name))),
-        }
-    }
-
-    fn patch_cron_job(&mut self, patch: &Value) {
-        merge(&mut self.cron_spec, patch);
-        if let Some(cron_job) = &mut self.cluster.cron_job {
-            cron_job.spec = CronJobSpec::from_spec(&self.cron_spec);
-        }
-        self.tell(Event::CronJob);
-    }
-
-    fn patch(&mut self, job: usize, patch: &Value) {
-        let (Some(spec), Some(object)) = (self.specs.get_mut(job), self.cluster.jobs.get_mut(job)) else {
+        let Some(owner) = self.cluster.pods.get(nth).and_then(|pods| self.cluster.owner_of(pods)) else {
             return;
         };
-        if object.gone.is_some() {
-            return;
-        }
-        let mut patched = spec.clone();
-        merge(&mut patched, patch);
-        let now = JobSpec::from_spec(&patched);
-        if !now.may_replace(&object.spec) {
-            return;
-        }
-        *spec = patched;
-        object.spec = now;
-        // A group is of indexes that the Job has, or of others.
-        if let (true, Some(end)) = (object.spec.indexed, object.spec.completions) {
-            let here = Indexes::below(end);
-            for nth in 0..self.cluster.pods.len() {
-                if self.cluster.pods.get(nth).is_some_and(|pods| pods.job == job) {
-                    self.split(nth, &here);
-                }
-            }
-        }
-        self.tell(Event::Job(job));
-    }
-
-    fn split(&mut self, pods: usize, members: &Indexes) -> Option<usize> {
-        let part = self.cluster.split(pods, members)?;
-        if part != pods
-            && let Some(program) = self.programs.get(pods).cloned()
-        {
-            self.programs.push(program);
-        }
-        Some(part)
-    }
-
-    fn apply(&mut self, actions: Vec<Action>) -> Result<(), TooLong> {
-        for action in actions {
-            match action {
-                Action::CreatePods { job, indexes, count, failures, ignored } => {
-                    // Plans and earlier pods are looked through.
-                    self.spend(self.script.plans.len() + self.cluster.pods.len())?;
-                    self.create_pods(job, indexes.as_ref(), count, (failures, ignored));
-                }
-                Action::DeletePods { pods, members, is_released } => {
-                    let Some(pods) = self.split(pods, &members) else { continue };
-                    if is_released {
-                        self.cluster.release_pods(pods, self.now);
-                    }
-                    let job = self.cluster.pods.get(pods).map(|pods| pods.job);
-                    let grace = job.and_then(|job| self.cluster.jobs.get(job)).map(|job| job.spec.grace);
-                    self.delete_pods(pods, grace.unwrap_or_default());
-                }
-                Action::ReleasePods { pods, members } => {
-                    let Some(pods) = self.split(pods, &members) else { continue };
-                    self.cluster.release_pods(pods, self.now);
-                    if let Some(job) = self.cluster.pods.get(pods).map(|pods| pods.job) {
-                        self.tell(Event::Pod(job));
-                        self.collect_owner(job);
-                    }
-                }
-                Action::WriteJob { job, mut status } => {
-                    status.start = status.start.map(|start| self.cluster.clock.stored(start));
-                    if let Some(job) = self.cluster.jobs.get_mut(job) {
-                        job.status = *status;
-                    }
-                    self.tell(Event::JobStatus(job));
-                }
-                Action::DeleteJob { job, propagation } => self.delete_job(job, propagation),
-                Action::CreateJob { name } => {
-                    let template =
-                        self.cluster.cron_job.as_ref().map(|cron_job| cron_job.spec.template.clone());
-                    let template = template.unwrap_or_default();
-                    self.add_job(name, JobSpec::from_spec(&template), template, true);
-                }
-                Action::WriteCronJob { active, last_schedule, last_success } => {
-                    if let Some(cron_job) = &mut self.cluster.cron_job {
-                        (cron_job.active, cron_job.last_schedule, cron_job.last_success) =
-                            (active, last_schedule, last_success);
-                    }
-                    self.tell(Event::CronJob);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn delete_job(&mut self, job: usize, propagation: Propagation) {
-        let Some(object) = self.cluster.jobs.get_mut(job) else { return };
-        if object.gone.is_some() || object.deletion.is_some() {
-            return;
-        }
-        object.deletion = Some((self.now, propagation));
-        match propagation {
-            Propagation::Background => {
-                self.go(job);
-                self.later.push((self.now + COLLECTION, Later::CollectPods(job)));
-            }
-            Propagation::Foreground => {
-                self.tell(Event::Job(job));
-                self.later.push((self.now + COLLECTION, Later::CollectPods(job)));
-            }
-            Propagation::Orphan => {
-                self.tell(Event::Job(job));
-                self.later.push((self.now + COLLECTION, Later::Orphan(job)));
-            }
-        }
-    }
-
-    /// Takes a Job away; the controller takes the finalizers from the pods that are left.
-    fn go(&mut self, job: usize) {
-        if let Some(object) = self.cluster.jobs.get_mut(job) {
-            object.gone = Some(self.now);
-        }
-        self.tell(Event::JobGone(job));
-        for nth in 0..self.cluster.pods.len() {
-            if self.cluster.pods.get(nth).is_some_and(|pods| pods.job == job) {
-                self.cluster.release_pods(nth, self.now);
-            }
-        }
-    }
-
-    fn catch_up(&mut self, later: Later) {
-        match later {
-            Later::CollectPods(job) => {
-                let grace = self.cluster.jobs.get(job).map_or(Time::START, |job| job.spec.grace);
-                for nth in 0..self.cluster.pods.len() {
-                    let is_left =
-                        |pods: &PodGroup| pods.job == job && pods.gone.is_none() && pods.deletion.is_none();
-                    if self.cluster.pods.get(nth).is_some_and(is_left) {
-                        self.delete_pods(nth, grace);
-                    }
-                }
-                self.collect_owner(job);
-            }
-            Later::Orphan(job) => self.go(job),
-            Later::Start(ControllerName::Job) => self.jobs.start(&self.cluster, self.now),
-            Later::Start(ControllerName::CronJob) => self.cron_jobs.start(self.now),
-        }
-    }
-
-    /// Takes a Job away whose pods had to go first.
-    fn collect_owner(&mut self, job: usize) {
-        let Some(object) = self.cluster.jobs.get(job) else { return };
-        let waits = object.gone.is_none()
-            && object.deletion.is_some_and(|(at, propagation)| {
-                propagation == Propagation::Foreground && self.now - at >= COLLECTION
-            });
-        if waits && !self.cluster.has_pods(job) {
-            self.go(job);
+        let changed = self.in_pod(nth, |program, cluster, around| program.step(cluster, nth, around));
+        if changed {
+            self.tell(Event::Pod(owner));
+            self.collect_owner(owner);
         }
     }
 }

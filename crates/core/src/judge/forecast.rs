@@ -45,7 +45,7 @@ pub(super) struct Forecast {
 impl Forecast {
     /// Tells whether its failures are more than its `backoffLimit`.
     pub(super) fn exceeds_limit(&self) -> bool {
-        self.outcome.ending == Ending::Fails && self.outcome.reason == Some("BackoffLimitExceeded")
+        self.outcome.ending == Ending::Fails && self.outcome.reason.as_deref() == Some("BackoffLimitExceeded")
     }
 
     /// Returns what it costs, and what of the program that rests on, in words.
@@ -238,7 +238,7 @@ mod tests {
             for hours in [1, 24, 700] {
                 spec["activeDeadlineSeconds"] = (hours * HOUR).into();
                 let told = hang(&spec);
-                assert_eq!(told.outcome.reason, Some("DeadlineExceeded"));
+                assert_eq!(told.outcome.reason.as_deref(), Some("DeadlineExceeded"));
                 let object = job(&spec);
                 let workload = Workload::from_object(&object).expect("a Job");
                 let most =

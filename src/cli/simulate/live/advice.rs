@@ -139,7 +139,7 @@ fn of_end(standing: &Standing) -> Option<String> {
     if standing.is_decided() || outcome.ending != Ending::Fails {
         return None;
     }
-    match outcome.reason {
+    match outcome.reason.as_deref() {
         Some("DeadlineExceeded") => {
             Some(format!("a later deadline: `{}`", patch(&standing.job, "\"activeDeadlineSeconds\":SECONDS")))
         }

@@ -83,7 +83,7 @@ fn told(standing: &Standing, told: &Told) -> Value {
         "ends": outcome.ending.word(),
         "at": stamp(outcome.at),
         "text": end(standing, told),
-        "reason": outcome.reason.unwrap_or_default(),
+        "reason": outcome.reason.as_deref().unwrap_or_default(),
         "podsMade": i64::from(told.outcome.made),
         "podsFailed": i64::from(told.outcome.failed),
         "happens": entries,

@@ -54,6 +54,14 @@ pub struct ContainerSpec {
     pub sort: ContainerSort,
 }
 
+impl ContainerSpec {
+    /// Returns `name`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// What a container is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ContainerSort {
@@ -113,7 +121,7 @@ pub(crate) struct SuccessRule {
 }
 
 /// `terminationGracePeriodSeconds` where nobody says it.
-const GRACE: Time = Time::from_seconds(30);
+pub(in super::super) const GRACE: Time = Time::from_seconds(30);
 
 fn number(value: &Value, key: &str) -> Option<u32> {
     value.get(key).and_then(Value::as_u64).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
@@ -223,7 +231,7 @@ impl JobSpec {
     }
 }
 
-fn containers(pod: &Value) -> Arc<[ContainerSpec]> {
+pub(in super::super) fn containers(pod: &Value) -> Arc<[ContainerSpec]> {
     let named = |container: &Value, sort| ContainerSpec {
         name: text(container, "name").unwrap_or_default().to_owned(),
         sort,

@@ -1,9 +1,11 @@
 //! One sync of a Job, in the order of `syncJob` (`pkg/controller/job/job_controller.go`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::super::cluster::{Action, Cluster, Condition, Job, JobStatus};
+use super::super::cluster::{Action, Cluster, Job, JobStatus};
 use super::super::indexes::Indexes;
+use super::super::meta::Condition;
 use super::super::pod::{Phase, PodGroup};
 use super::super::time::Time;
 use super::BATCH;
@@ -60,7 +62,7 @@ pub(super) struct JobSync<'a> {
 /// Why a Job ends.
 struct End {
     is_success: bool,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     /// Whether the condition before the last one is there already.
     is_written: bool,
@@ -68,6 +70,7 @@ struct End {
 
 impl End {
     fn failure(reason: &'static str, message: impl Into<String>) -> Self {
+        let reason = Cow::Borrowed(reason);
         Self { is_success: false, reason, message: message.into(), is_written: false }
     }
 
@@ -76,7 +79,7 @@ impl End {
     }
 
     fn from_written(condition: &Condition, is_success: bool) -> Self {
-        let (reason, message) = (condition.reason, condition.message.clone());
+        let (reason, message) = (condition.reason.clone(), condition.message.clone());
         Self { is_success, reason, message, is_written: true }
     }
 }
@@ -421,8 +424,8 @@ impl<'a> JobSync<'a> {
         } else {
             (false, "JobResumed", "Job resumed")
         };
-        let condition =
-            Condition { sort: "Suspended", is_true, reason, message: message.to_owned(), at: self.at };
+        let (reason, message) = (Cow::Borrowed(reason), message.to_owned());
+        let condition = Condition { sort: "Suspended", is_true, reason, message, at: self.at };
         if self.status.set(condition) {
             self.status.start = (!is_true).then_some(self.at);
         }
@@ -470,8 +473,13 @@ impl<'a> JobSync<'a> {
         let Some(End { is_success, reason, message, is_written }) = self.end.take() else { return };
         let (before, last) =
             if is_success { ("SuccessCriteriaMet", "Complete") } else { ("FailureTarget", "Failed") };
-        let condition =
-            |sort| Condition { sort, is_true: true, reason, message: message.clone(), at: self.at };
+        let condition = |sort| Condition {
+            sort,
+            is_true: true,
+            reason: reason.clone(),
+            message: message.clone(),
+            at: self.at,
+        };
         if !is_written {
             self.status.set(condition(before));
         }

@@ -1,10 +1,12 @@
 //! A Job of a cluster, as it is at a moment.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::super::cluster::{Condition, JobStatus};
+use super::super::cluster::JobStatus;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
+use super::super::meta::Condition;
 use super::super::pod::Phase;
 use super::super::time::{Clock, Time};
 use super::fields::{deletion, items, number, owned, tagged, text, time};
@@ -186,7 +188,7 @@ fn status(object: &Value, conditions: &[LiveCondition], now: i64) -> JobStatus {
         Some(Condition {
             sort: known(&SORTS, &one.sort)?,
             is_true: true,
-            reason: known(&REASONS, &one.reason).unwrap_or_default(),
+            reason: Cow::Borrowed(known(&REASONS, &one.reason).unwrap_or_default()),
             message: one.message.clone(),
             at: one.at,
         })

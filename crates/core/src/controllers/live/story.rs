@@ -1,8 +1,8 @@
 //! What comes of a Job of a cluster, as it stands and after incidents.
 
-use super::super::cluster::Propagation;
 use super::super::incident::{Incident, IncidentPlace, Occurrence};
 use super::super::indexes::Indexes;
+use super::super::meta::Propagation;
 use super::super::pod::Phase;
 use super::super::program::Peers;
 use super::super::script::Range;

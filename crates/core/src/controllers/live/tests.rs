@@ -337,7 +337,10 @@ fn work_that_is_left_counts_from_the_start_of_the_pods() {
     // A deadline before that.
     let deadline = live(job(json!({"spec": {"activeDeadlineSeconds": 10_000}})), running.clone());
     let told = ahead(&deadline, "");
-    assert_eq!((told.outcome.ending, told.outcome.reason), (Ending::Fails, Some("DeadlineExceeded")));
+    assert_eq!(
+        (told.outcome.ending, told.outcome.reason.as_deref()),
+        (Ending::Fails, Some("DeadlineExceeded"))
+    );
     // Longer than was assumed: nobody knows.
     let short = Assumptions { runtime: seconds(3_600), ..assumed() };
     assert!(job_now.is_overdue(&short));

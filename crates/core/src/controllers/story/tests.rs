@@ -35,7 +35,7 @@ fn told(spec: &Value, incident: Incident, assumptions: &Assumptions) -> Outcome 
 fn ranks_that_exit_together_are_more_failures_than_the_limit() {
     let assumed = assumptions(Peers::Exit(Time::from_seconds(600)));
     let outcome = told(&gang(16, 6), Incident::Drain, &assumed);
-    assert_eq!((outcome.ending, outcome.reason), (Ending::Fails, Some("BackoffLimitExceeded")));
+    assert_eq!((outcome.ending, outcome.reason.as_deref()), (Ending::Fails, Some("BackoffLimitExceeded")));
     let outcome = told(&gang(16, 20), Incident::Drain, &assumed);
     assert_eq!((outcome.ending, outcome.made, outcome.status.failed), (Ending::Completes, 32, 16));
     // Sixteen pods, and fifteen minutes of each.
@@ -90,13 +90,13 @@ fn a_large_job_is_simulated_quickly_or_refused() {
         .map(|index| PlanRule {
             index: Some(Range { first: index * 10, last: Some(index * 10) }),
             attempt: Some(Range { first: 0, last: Some(0) }),
-            job: None,
             plan: Plan {
                 run: Some(HOUR + Time::from_seconds(i64::from(index))),
                 follows_program: false,
                 exit: vec![(String::new(), 1)],
                 ..Plan::default()
             },
+            ..PlanRule::default()
         })
         .collect();
     let mut spec = gang(10_000, 5_000);

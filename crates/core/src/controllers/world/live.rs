@@ -1,14 +1,19 @@
 //! A cluster that is there already: a Job of it, with its pods.
 
-use super::super::cluster::{Controller as _, Event, Job, JobStatus, Propagation};
+use std::sync::Arc;
+
+use super::super::cluster::{Controller as _, Event, Job, JobStatus};
 use super::super::job::resume::Record;
 use super::super::job::spec::JobSpec;
 use super::super::kubelet::{Course, PodProgram};
+use super::super::meta::Propagation;
 use super::super::pod::{Phase, PodGroup};
+use super::super::pod_set::{Owner, PodSet, PodTemplate};
 use super::super::program::{ApartProgram, GangProgram, Peers};
 use super::super::script::Script;
 use super::super::time::{Clock, Time};
-use super::{COLLECTION, JobProgram, Later, World};
+use super::gc::COLLECTION;
+use super::{JobProgram, Later, World};
 use crate::text::value::Value;
 
 /// A Job that is there at the start of a world. Times count from that.
@@ -33,10 +38,15 @@ impl World {
         let Given { name, spec, created, status, deletion, record, pods, clock } = given;
         let mut world = Self::new(script, clock, false);
         let read = JobSpec::from_spec(&spec);
+        let (owner, role, template) = (Owner::Job(0), Arc::from(name.as_str()), PodTemplate::from_job(&read));
+        let indexed = read.indexed;
+        world.cluster.sets.push(PodSet { owner, role, round: 0, indexed, template });
         let made = pods.iter().filter(|(pods, _)| pods.is_active()).map(|(pods, _)| pods.count());
         world.cluster.jobs.push(Job {
             name,
+            owner: None,
             is_run: false,
+            set: 0,
             created,
             spec: read,
             status,
@@ -52,8 +62,8 @@ impl World {
         world.ttl.observe(Event::Job(0), &world.cluster, Time::START);
         if let Some((_, propagation)) = deletion {
             let later = match propagation {
-                Propagation::Orphan => Later::Orphan(0),
-                Propagation::Background | Propagation::Foreground => Later::CollectPods(0),
+                Propagation::Orphan => Later::Orphan(owner),
+                Propagation::Background | Propagation::Foreground => Later::Collect(owner),
             };
             world.later.push((COLLECTION, later));
         }
@@ -93,7 +103,7 @@ impl World {
     fn start_program(&mut self, is_apart: bool) {
         let Some(plan) = self.script.program else { return };
         if is_apart {
-            self.running.insert(0, JobProgram::Apart(ApartProgram::new(plan)));
+            self.running.insert(Owner::Job(0), JobProgram::Apart(ApartProgram::new(plan)));
             return;
         }
         let working = self.programs.iter().zip(&self.cluster.pods);
@@ -102,8 +112,8 @@ impl World {
             .filter_map(|(_, pods)| pods.started)
             .max();
         let mut gang = GangProgram::new(plan);
-        let ranks = self.ranks(0);
+        let ranks = self.ranks(Owner::Job(0));
         gang.observe(ranks, last.unwrap_or_default());
-        self.running.insert(0, JobProgram::Gang(gang));
+        self.running.insert(Owner::Job(0), JobProgram::Gang(gang));
     }
 }

@@ -4,14 +4,21 @@ use super::super::cluster::Event;
 use super::super::indexes::Indexes;
 use super::super::kubelet::PodProgram;
 use super::super::pod::PodGroup;
+use super::super::pod_set::Owner;
 use super::super::script::Plan;
 use super::super::time::Time;
 use super::{JobProgram, World};
 
 impl World {
+    /// Returns the grace period of pods.
+    pub(super) fn grace_of(&self, nth: usize) -> Time {
+        let set = self.cluster.pods.get(nth).and_then(|pods| self.cluster.set_of(pods));
+        set.map(|set| set.template.grace).unwrap_or_default()
+    }
+
     pub(super) fn delete_pods(&mut self, nth: usize, grace: Time) {
         let Some(before) = self.cluster.pods.get(nth).filter(|pods| pods.gone.is_none()) else { return };
-        let (job, was_deleted) = (before.job, before.deletion.is_some());
+        let (owner, was_deleted) = (self.cluster.owner_of(before), before.deletion.is_some());
         let now = self.now;
         self.in_pod(nth, |program, cluster, _| {
             cluster.delete_pods(nth, grace, now);
@@ -20,10 +27,24 @@ impl World {
             }
             true
         });
-        self.tell(Event::Pod(job));
-        self.collect_owner(job);
+        if let Some(owner) = owner {
+            self.tell(Event::Pod(owner));
+            self.collect_owner(owner);
+        }
     }
 
+    /// Makes a group of its own of some pods. Returns its number: that of the group where these are all.
+    pub(super) fn split(&mut self, pods: usize, members: &Indexes) -> Option<usize> {
+        let part = self.cluster.split(pods, members)?;
+        if part != pods
+            && let Some(program) = self.programs.get(pods).cloned()
+        {
+            self.programs.push(program);
+        }
+        Some(part)
+    }
+
+    /// Adds pods of a Job.
     pub(super) fn create_pods(
         &mut self,
         job: usize,
@@ -32,56 +53,76 @@ impl World {
         counts: (u32, u32),
     ) {
         let Some(object) = self.cluster.jobs.get_mut(job) else { return };
-        let first = object.made;
+        let (first, set) = (object.made, object.set);
         object.made = object.made.saturating_add(count);
         let parts = match indexes {
-            Some(indexes) => self.by_attempt(job, indexes),
+            Some(indexes) => self.by_attempt(set, indexes),
             None => vec![(0, Indexes::from_range(first, first.saturating_add(count - 1)))],
         };
         for (attempt, members) in parts {
-            for (plan, members) in self.by_plan(job, attempt, members, indexes.is_some()) {
-                self.add_pods(job, attempt, members, counts, plan);
+            for (plan, members) in self.by_plan(set, attempt, members, indexes.is_some()) {
+                self.add_pods(set, attempt, members, counts, plan);
             }
         }
-        self.tell(Event::Pod(job));
+        self.tell(Event::Pod(Owner::Job(job)));
+    }
+
+    /// Adds pods of a custom resource.
+    pub(super) fn add_members(&mut self, set: usize, indexes: &Indexes) {
+        let indexed = self.cluster.sets.get(set).is_some_and(|set| set.indexed);
+        let parts = if indexed { self.by_attempt(set, indexes) } else { vec![(0, indexes.clone())] };
+        for (attempt, members) in parts {
+            for (plan, members) in self.by_plan(set, attempt, members, indexed) {
+                self.add_pods(set, attempt, members, (0, 0), plan);
+            }
+        }
+        if let Some(owner) = self.cluster.sets.get(set).map(|set| set.owner) {
+            self.tell(Event::Pod(owner));
+        }
     }
 
     /// Adds pods; those that run a program of their own in groups that have as much left to do.
-    fn add_pods(&mut self, job: usize, attempt: u32, members: Indexes, counts: (u32, u32), plan: Plan) {
-        let runs = match self.running.get(&job).filter(|_| plan.follows_program && !plan.fails_by_itself) {
+    fn add_pods(&mut self, set: usize, attempt: u32, members: Indexes, counts: (u32, u32), plan: Plan) {
+        let root = self.cluster.sets.get(set).map(|set| self.cluster.root(set.owner));
+        let running = root.and_then(|root| self.running.get(&root));
+        let runs = match running.filter(|_| plan.follows_program && !plan.fails_by_itself) {
             Some(JobProgram::Apart(apart)) => apart.runs(&members),
             Some(JobProgram::Gang(_)) => vec![(members, None)],
             None => vec![(members, plan.run)],
         };
         for (members, run) in runs {
-            self.add_group(job, attempt, members, counts, Plan { run, ..plan.clone() });
+            self.add_group(set, attempt, members, counts, Plan { run, ..plan.clone() });
         }
     }
 
     fn add_group(
         &mut self,
-        job: usize,
+        set: usize,
         attempt: u32,
         members: Indexes,
         (failures, ignored): (u32, u32),
         plan: Plan,
     ) {
         let program = PodProgram::new(plan, self.now);
+        let owner = self.cluster.sets.get(set).map(|set| set.owner);
         self.cluster.pods.push(PodGroup {
             attempt,
             failures,
             ignored,
+            finalizer: matches!(owner, Some(Owner::Job(_))),
             bound: program.is_bound(),
-            ..PodGroup::new(job, members, self.now)
+            ..PodGroup::new(set, members, self.now)
         });
         self.programs.push(program);
     }
 
-    /// Returns indexes by how many pods they had.
-    fn by_attempt(&self, job: usize, indexes: &Indexes) -> Vec<(u32, Indexes)> {
+    /// Returns indexes by how many pods they had in their role.
+    fn by_attempt(&self, set: usize, indexes: &Indexes) -> Vec<(u32, Indexes)> {
         let mut left = indexes.clone();
         let mut parts: Vec<(u32, Indexes)> = Vec::new();
-        let mut before: Vec<&PodGroup> = self.cluster.pods.iter().filter(|pods| pods.job == job).collect();
+        let role = self.cluster.sets.get(set).map(|set| &set.role);
+        let is_of_role = |pods: &&PodGroup| self.cluster.set_of(pods).map(|set| &set.role) == role;
+        let mut before: Vec<&PodGroup> = self.cluster.pods.iter().filter(is_of_role).collect();
         before.sort_by_key(|pods| std::cmp::Reverse(pods.attempt));
         for pods in before {
             if left.is_empty() {
@@ -102,19 +143,26 @@ impl World {
     /// Returns pods by their plan.
     pub(super) fn by_plan(
         &self,
-        job: usize,
+        set: usize,
         attempt: u32,
         members: Indexes,
         indexed: bool,
     ) -> Vec<(Plan, Indexes)> {
-        let number = u32::try_from(job).unwrap_or(u32::MAX);
+        let Some(set) = self.cluster.sets.get(set) else { return vec![(Plan::default(), members)] };
+        let number = match set.owner {
+            Owner::Job(job) => u32::try_from(job).unwrap_or(u32::MAX),
+            Owner::Object(_) => 0,
+        };
         let mut left = members;
         let mut parts = Vec::new();
         for rule in &self.script.plans {
             if left.is_empty() {
                 break;
             }
-            if rule.job.is_some_and(|jobs| !jobs.contains(number)) {
+            if rule.job.is_some_and(|jobs| !jobs.contains(number))
+                || rule.round.is_some_and(|rounds| !rounds.contains(set.round))
+                || rule.role.as_ref().is_some_and(|role| *role != set.role)
+            {
                 continue;
             }
             let mut here = left.clone();

@@ -1,10 +1,9 @@
 //! The programs in the pods, and what their ranks notice of one another.
 
-use std::sync::Arc;
-
 use super::super::cluster::{Cluster, Event};
 use super::super::kubelet::{PodContext, PodProgram};
-use super::super::pod::Phase;
+use super::super::pod::{Phase, PodGroup};
+use super::super::pod_set::Owner;
 use super::super::program::{RankCount, RankStep, times};
 use super::super::time::Time;
 use super::{JobProgram, World};
@@ -17,21 +16,19 @@ impl World {
         act: impl FnOnce(&mut PodProgram, &mut Cluster, &PodContext<'_>) -> bool,
     ) -> bool {
         let Some(pods) = self.cluster.pods.get(nth) else { return false };
-        let job = pods.job;
-        let Some(spec) = self.cluster.jobs.get(job).map(|job| &job.spec) else { return false };
+        let Some(set) = self.cluster.set_of(pods) else { return false };
+        let (owner, template) = (set.owner, set.template.clone());
+        let root = self.cluster.root(owner);
         let Some(program) = self.programs.get_mut(nth) else { return false };
         let was_working = program.is_working(pods);
-        let (containers, grace, restarts_in_place) =
-            (Arc::clone(&spec.containers), spec.grace, spec.restarts_in_place);
-        let is_never_ready = self.script.is_never_ready;
-        let around = PodContext { containers: &containers, grace, is_never_ready, restarts_in_place };
+        let around = PodContext { template: &template, is_never_ready: self.script.is_never_ready };
         let (restarts, phase) = (pods.restarts, pods.phase);
         let changed = act(program, &mut self.cluster, &around);
         let Some(pods) = self.cluster.pods.get(nth) else { return changed };
         if was_working
             && !program.is_working(pods)
             && let (Some(JobProgram::Apart(apart)), Some(started)) =
-                (self.running.get_mut(&job), pods.started)
+                (self.running.get_mut(&root), pods.started)
         {
             if pods.phase == Phase::Succeeded && !program.ended_early(pods) {
                 apart.finish(&pods.members);
@@ -43,25 +40,22 @@ impl World {
         if phase != Phase::Succeeded
             && pods.phase == Phase::Succeeded
             && program.ended_early(pods)
-            && let Some(JobProgram::Apart(apart)) = self.running.get_mut(&job)
+            && let Some(JobProgram::Apart(apart)) = self.running.get_mut(&root)
         {
             apart.is_half_done = true;
         }
         if was_working && pods.restarts > restarts {
             let count = pods.count();
-            self.observe_ranks(job, count);
+            self.observe_ranks(owner, count);
         }
         changed
     }
 
-    pub(super) fn ranks(&self, job: usize) -> RankCount {
-        let Some(spec) = self.cluster.jobs.get(job).map(|job| &job.spec) else { return RankCount::default() };
-        let mut ranks = RankCount {
-            wanted: spec.completions.map_or(spec.parallelism, |all| all.min(spec.parallelism)),
-            ..RankCount::default()
-        };
+    /// Counts the ranks of the program of an object that nobody made.
+    pub(super) fn ranks(&self, root: Owner) -> RankCount {
+        let mut ranks = RankCount { wanted: self.ranks_wanted(root), ..RankCount::default() };
         for (program, pods) in self.programs.iter().zip(&self.cluster.pods) {
-            if pods.job != job || !program.is_working(pods) {
+            if !program.is_working(pods) || !self.is_part(pods, root) {
                 continue;
             }
             let count = if program.is_stale { &mut ranks.stale } else { &mut ranks.fresh };
@@ -70,68 +64,92 @@ impl World {
         ranks
     }
 
-    /// Lets the ranks of a Job take notice of one another. Those that start again in their pods are missed for a moment.
-    pub(super) fn observe_ranks(&mut self, job: usize, restarted: u32) {
-        if !matches!(self.running.get(&job), Some(JobProgram::Gang(_))) {
+    fn ranks_wanted(&self, root: Owner) -> u32 {
+        match root {
+            Owner::Job(job) => self.cluster.jobs.get(job).map_or(0, |job| job.spec.at_once()),
+            Owner::Object(object) => self.cluster.objects.get(object).map_or(0, |object| object.ranks),
+        }
+    }
+
+    /// Tells whether pods go back to an object.
+    fn is_part(&self, pods: &PodGroup, root: Owner) -> bool {
+        self.cluster.owner_of(pods).is_some_and(|owner| self.cluster.root(owner) == root)
+    }
+
+    /// Lets the ranks of a program take notice of one another. Those that start again in their pods are missed for a moment.
+    pub(super) fn observe_ranks(&mut self, owner: Owner, restarted: u32) {
+        let root = self.cluster.root(owner);
+        if !matches!(self.running.get(&root), Some(JobProgram::Gang(_))) {
             return;
         }
-        let mut ranks = self.ranks(job);
+        let mut ranks = self.ranks(root);
         ranks.fresh = ranks.fresh.saturating_sub(restarted);
-        let Some(JobProgram::Gang(gang)) = self.running.get_mut(&job) else { return };
+        let Some(JobProgram::Gang(gang)) = self.running.get_mut(&root) else { return };
         if let Some(RankStep::Break) = gang.observe(ranks, self.now) {
-            for (program, pods) in self.programs.iter_mut().zip(&self.cluster.pods) {
-                program.is_stale |= pods.job == job && program.is_working(pods);
+            let cluster = &self.cluster;
+            let is_part =
+                |pods: &PodGroup| cluster.owner_of(pods).map(|owner| cluster.root(owner)) == Some(root);
+            for (program, pods) in self.programs.iter_mut().zip(&cluster.pods) {
+                program.is_stale |= program.is_working(pods) && is_part(pods);
             }
         }
     }
 
-    pub(super) fn step_program(&mut self, job: usize) {
-        let Some(JobProgram::Gang(gang)) = self.running.get_mut(&job) else { return };
+    pub(super) fn step_program(&mut self, root: Owner) {
+        let Some(JobProgram::Gang(gang)) = self.running.get_mut(&root) else { return };
         let (code, is_stale) = match gang.step(self.now) {
             Some(RankStep::Finish) => (0, false),
             Some(RankStep::Exit) => (1, true),
             _ => return,
         };
+        let mut owners: Vec<Owner> = Vec::new();
         for nth in 0..self.programs.len() {
             let is_one =
                 self.programs.get(nth).zip(self.cluster.pods.get(nth)).is_some_and(|(program, pods)| {
-                    pods.job == job && program.is_working(pods) && program.is_stale == is_stale
+                    program.is_working(pods) && program.is_stale == is_stale && self.is_part(pods, root)
                 });
-            if is_one {
-                let at = self.now;
-                self.in_pod(nth, |program, cluster, around| {
-                    program.exit(cluster, nth, around, code, at);
-                    true
-                });
+            if !is_one {
+                continue;
             }
+            let at = self.now;
+            self.in_pod(nth, |program, cluster, around| {
+                program.exit(cluster, nth, around, code, at);
+                true
+            });
+            let owner = self.cluster.pods.get(nth).and_then(|pods| self.cluster.owner_of(pods));
+            owners.extend(owner.filter(|owner| owners.last() != Some(owner)));
         }
-        self.tell(Event::Pod(job));
+        owners.sort_unstable();
+        owners.dedup();
+        for owner in owners {
+            self.tell(Event::Pod(owner));
+        }
     }
 
-    /// Tells whether a Job counts work as done that is not: pods that succeeded before the program did all of it.
+    /// Tells whether an object counts work as done that is not: pods that succeeded before the program did all of it.
     #[must_use]
-    pub(crate) fn is_half_done(&self, job: usize, wanted: Option<Time>) -> bool {
-        match self.running.get(&job) {
+    pub(crate) fn is_half_done(&self, root: Owner, wanted: Option<Time>) -> bool {
+        match self.running.get(&root) {
             Some(JobProgram::Gang(gang)) => wanted.is_some_and(|wanted| gang.done(self.now) < wanted),
             Some(JobProgram::Apart(apart)) => apart.is_half_done,
             None => false,
         }
     }
 
-    /// Tells whether programs run in pods of a Job.
+    /// Tells whether programs run in pods of an object.
     #[must_use]
-    pub(crate) fn is_running(&self, job: usize) -> bool {
-        let mut pods = self.programs.iter().zip(&self.cluster.pods).filter(|(_, pods)| pods.job == job);
-        pods.any(|(program, pods)| program.is_running(pods))
+    pub(crate) fn is_running(&self, root: Owner) -> bool {
+        let mut pods = self.programs.iter().zip(&self.cluster.pods);
+        pods.any(|(program, pods)| program.is_running(pods) && self.is_part(pods, root))
     }
 
-    /// Returns the work that is lost and the work that is done of the program of a Job, each summed over its pods; nothing
-    /// where there is no program.
+    /// Returns the work that is lost and the work that is done of the program of an object, each summed over its pods;
+    /// nothing where there is no program.
     #[must_use]
-    pub(crate) fn work(&self, job: usize) -> Option<(Time, Time)> {
-        match self.running.get(&job)? {
+    pub(crate) fn work(&self, root: Owner) -> Option<(Time, Time)> {
+        match self.running.get(&root)? {
             JobProgram::Gang(gang) => {
-                let ranks = self.ranks(job).wanted;
+                let ranks = self.ranks_wanted(root);
                 Some((times(gang.lost, ranks), times(gang.done(self.now), ranks)))
             }
             JobProgram::Apart(apart) => Some((apart.lost, apart.done())),

@@ -1,0 +1,112 @@
+//! Custom resources that operators look at, as far as what they do depends on them.
+
+mod job_set;
+mod kueue;
+mod mpi;
+mod ray;
+mod trainer;
+mod training;
+mod volcano;
+
+use super::meta::{Condition, Propagation};
+use super::pod_set::Owner;
+use super::time::Time;
+use crate::text::value::Value;
+pub use job_set::JobSetStatus;
+pub use kueue::WorkloadStatus;
+pub use mpi::MpiStatus;
+pub use ray::RayJobStatus;
+pub use trainer::TrainStatus;
+pub use training::TrainingStatus;
+pub use volcano::VolcanoStatus;
+
+/// A custom resource.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// `kind`.
+    pub kind: &'static str,
+    /// `metadata.name`.
+    pub name: String,
+    /// The object that made it, and that it goes with.
+    pub owner: Option<Owner>,
+    /// When it was created.
+    pub created: Time,
+    /// The object as it stands, without its status.
+    pub manifest: Value,
+    /// How many ranks its program has: pods that need one another.
+    pub(crate) ranks: u32,
+    /// `status.conditions`, in order of their first appearance.
+    pub conditions: Vec<Condition>,
+    /// What else its operator keeps in `status`.
+    pub status: ObjectStatus,
+    /// Whether its operator keeps it from going (a finalizer).
+    pub(crate) finalizer: bool,
+    /// `metadata.deletionTimestamp`, and what is done with what it owns.
+    pub deletion: Option<(Time, Propagation)>,
+    /// When it was gone.
+    pub gone: Option<Time>,
+}
+
+/// `status` of a custom resource, without its conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ObjectStatus {
+    /// Nothing was written.
+    #[default]
+    Empty,
+    /// Of a JobSet.
+    JobSet(JobSetStatus),
+    /// Of a job of training-operator.
+    Training(TrainingStatus),
+    /// Of an MPIJob.
+    Mpi(MpiStatus),
+    /// Of a TrainJob.
+    Train(TrainStatus),
+    /// Of a Volcano Job.
+    Volcano(VolcanoStatus),
+    /// Of a RayJob.
+    RayJob(RayJobStatus),
+    /// Of a Workload.
+    Workload(WorkloadStatus),
+}
+
+impl Object {
+    /// Returns `spec`.
+    #[must_use]
+    pub fn spec(&self) -> &Value {
+        self.manifest.get("spec").unwrap_or(&Value::Null)
+    }
+
+    /// Tells whether the object is there, in deletion or not.
+    #[must_use]
+    pub(crate) fn is_there(&self) -> bool {
+        self.gone.is_none()
+    }
+
+    /// Returns a condition that is true.
+    #[must_use]
+    pub fn condition(&self, sort: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.sort == sort && condition.is_true)
+    }
+}
+
+/// Sets a condition as most operators do: its time changes with its status only. Returns whether anything changed.
+pub(crate) fn set_condition(conditions: &mut Vec<Condition>, condition: Condition) -> bool {
+    match conditions.iter_mut().find(|other| other.sort == condition.sort) {
+        Some(old)
+            if old.is_true == condition.is_true
+                && old.reason == condition.reason
+                && old.message == condition.message =>
+        {
+            false
+        }
+        Some(old) => {
+            let at = if old.is_true == condition.is_true { old.at } else { condition.at };
+            *old = Condition { at, ..condition };
+            true
+        }
+        None => {
+            conditions.push(condition);
+            true
+        }
+    }
+}

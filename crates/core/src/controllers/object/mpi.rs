@@ -1,0 +1,5 @@
+//! `status` of an MPIJob.
+
+/// `status` of an MPIJob, without its conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MpiStatus {}

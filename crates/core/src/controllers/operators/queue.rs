@@ -1,0 +1,153 @@
+//! The work queue of an operator: which of its objects it looks at, and when.
+
+use std::collections::BTreeMap;
+
+use super::super::time::Time;
+
+/// How long after a write an operator sees it.
+const LAG: Time = Time::from_millis(10);
+/// The first wait after an error, and the longest (`DefaultTypedControllerRateLimiter`, `client-go/util/workqueue`).
+const FIRST_ERROR_WAIT: i64 = 5;
+const MOST_ERROR_WAIT: i64 = 1_000_000;
+
+/// Objects to be looked at, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WorkQueue {
+    keys: BTreeMap<usize, Key>,
+    stopped: bool,
+}
+
+/// An object to be looked at.
+#[derive(Clone, Debug, Default)]
+struct Key {
+    /// Something happened to it.
+    now: Option<Time>,
+    /// A timer: the earliest counts.
+    timer: Option<Time>,
+    /// A try after an error.
+    retry: Option<Time>,
+    /// How many tries in a row ended in an error.
+    errors: u32,
+}
+
+impl Key {
+    fn due(&self) -> Option<Time> {
+        self.now.into_iter().chain(self.timer).chain(self.retry).min()
+    }
+}
+
+impl WorkQueue {
+    /// Lets an object be looked at soon after something happened to it.
+    pub(super) fn add(&mut self, object: usize, at: Time) {
+        if self.stopped {
+            return;
+        }
+        let key = self.keys.entry(object).or_default();
+        let soon = at + LAG;
+        key.now = Some(key.now.map_or(soon, |now| now.min(soon)));
+    }
+
+    /// Lets an object be looked at at a time.
+    pub(super) fn add_at(&mut self, object: usize, at: Time) {
+        if self.stopped {
+            return;
+        }
+        let key = self.keys.entry(object).or_default();
+        key.timer = Some(key.timer.map_or(at, |timer| timer.min(at)));
+    }
+
+    /// Plans another try after an error: 5 ms later, and twice as long for each more, at most 1000 s.
+    pub(super) fn fail(&mut self, object: usize, at: Time) {
+        if self.stopped {
+            return;
+        }
+        let key = self.keys.entry(object).or_default();
+        let wait = FIRST_ERROR_WAIT.checked_shl(key.errors).unwrap_or(MOST_ERROR_WAIT).min(MOST_ERROR_WAIT);
+        key.errors = (key.errors + 1).min(32);
+        key.retry = Some(at + Time::from_millis(wait));
+    }
+
+    /// Forgets the errors of an object.
+    pub(super) fn succeed(&mut self, object: usize) {
+        if let Some(key) = self.keys.get_mut(&object) {
+            key.errors = 0;
+        }
+    }
+
+    /// Forgets an object.
+    pub(super) fn remove(&mut self, object: usize) {
+        self.keys.remove(&object);
+    }
+
+    /// Stops: what is only in memory is lost.
+    pub(super) fn stop(&mut self) {
+        *self = Self { stopped: true, ..Self::default() };
+    }
+
+    /// Starts again, with the objects that it finds.
+    pub(super) fn start(&mut self, objects: impl IntoIterator<Item = usize>, at: Time) {
+        *self = Self::default();
+        for object in objects {
+            self.add(object, at);
+        }
+    }
+
+    /// Returns when an object is to be looked at next.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.keys.values().filter_map(Key::due).min()
+    }
+
+    /// Takes an object that is to be looked at now.
+    pub(super) fn take(&mut self, at: Time) -> Option<usize> {
+        let is_due = |(_, key): &(&usize, &mut Key)| key.due().is_some_and(|due| due <= at);
+        let (object, key) = self.keys.iter_mut().find(is_due)?;
+        for due in [&mut key.now, &mut key.timer, &mut key.retry] {
+            if due.is_some_and(|due| due <= at) {
+                *due = None;
+            }
+        }
+        Some(*object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_is_taken_first_and_once() {
+        let mut queue = WorkQueue::default();
+        queue.add_at(1, Time::from_seconds(5));
+        queue.add_at(1, Time::from_seconds(3));
+        queue.add(0, Time::START);
+        assert_eq!(queue.due(), Some(LAG));
+        assert_eq!((queue.take(LAG), queue.take(LAG)), (Some(0), None));
+        assert_eq!(queue.due(), Some(Time::from_seconds(3)));
+    }
+
+    #[test]
+    fn errors_wait_twice_as_long_each_time() {
+        let mut queue = WorkQueue::default();
+        let waits = [5, 10, 20, 40].map(|wait| {
+            queue.fail(0, Time::START);
+            let due = queue.due();
+            assert_eq!(due, Some(Time::from_millis(wait)));
+            queue.take(Time::from_seconds(10))
+        });
+        assert_eq!(waits, [Some(0); 4]);
+        queue.succeed(0);
+        queue.fail(0, Time::START);
+        assert_eq!(queue.due(), Some(Time::from_millis(FIRST_ERROR_WAIT)));
+    }
+
+    #[test]
+    fn what_is_stopped_forgets() {
+        let mut queue = WorkQueue::default();
+        queue.add(3, Time::START);
+        queue.stop();
+        queue.add(4, Time::START);
+        assert_eq!(queue.due(), None);
+        queue.start([3, 4], Time::START);
+        assert_eq!(queue.due(), Some(LAG));
+    }
+}

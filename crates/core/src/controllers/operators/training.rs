@@ -1,0 +1,9 @@
+//! training-operator (PyTorchJob, TFJob, XGBoostJob, JAXJob, PaddleJob).
+
+use super::super::cluster::Controller;
+
+/// Returns the controllers.
+#[must_use]
+pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
+    Vec::new()
+}
