@@ -20,6 +20,7 @@ pub mod program;
 pub mod runs;
 pub mod script;
 pub mod story;
+pub mod subject;
 pub mod time;
 pub mod ttl;
 pub mod world;

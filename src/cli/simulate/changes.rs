@@ -47,7 +47,7 @@ pub(super) fn changes(
     let others = Incident::USUAL
         .into_iter()
         .filter(|incident| !story.incidents.iter().any(|occurrence| occurrence.incident == *incident))
-        .map(|incident| [Occurrence { incident, at: None, place: Default::default() }]);
+        .map(|incident| [Occurrence::from(incident)]);
     let endings = |object: &Value| -> Vec<Option<Ending>> {
         others.clone().map(|one| end(object, &one).map(|outcome| outcome.ending)).collect()
     };

@@ -139,7 +139,7 @@ fn standing(
 
 /// Returns incidents, with the moment itself where nobody says when they happen.
 fn soon(incidents: &[Occurrence]) -> Vec<Occurrence> {
-    incidents.iter().map(|one| Occurrence { at: one.at.or(Some(Default::default())), ..*one }).collect()
+    incidents.iter().map(|one| Occurrence { at: one.at.or(Some(Default::default())), ..one.clone() }).collect()
 }
 
 /// Returns what is assumed of the program of a Job, what its other ranks may do instead, and why; nothing where it has no

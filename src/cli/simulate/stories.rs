@@ -360,7 +360,7 @@ fn stories(args: &Simulate, has_script: bool, has_schedule: bool) -> Vec<Story> 
     usual
         .map(|incident| Story {
             name: incident.to_string(),
-            incidents: vec![Occurrence { incident, at: None, place: Default::default() }],
+            incidents: vec![Occurrence::from(incident)],
         })
         .collect()
 }

@@ -44,6 +44,10 @@ pub enum Incident {
     Overrun,
     /// The Job controller is away for a time.
     ControllerAway(Time),
+    /// The operator of the kind is away for a time.
+    OperatorAway(Time),
+    /// The pod that submits a RayJob is deleted.
+    SubmitterLost,
     /// The CronJob controller is away for a time, when a run is due.
     Missed(Time),
 }
@@ -66,14 +70,22 @@ pub enum IncidentPlace {
 }
 
 /// An incident, when it happens and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
     /// What happens.
     pub incident: Incident,
     /// When, from when the pods run; nothing for the middle of the run.
     pub at: Option<Time>,
+    /// To the pods of which role; nothing for the role that has most.
+    pub role: Option<String>,
     /// To which pods.
     pub place: IncidentPlace,
+}
+
+impl From<Incident> for Occurrence {
+    fn from(incident: Incident) -> Self {
+        Self { incident, at: None, role: None, place: IncidentPlace::One }
+    }
 }
 
 /// What is wrong with the text of an incident.
@@ -83,7 +95,7 @@ pub enum IncidentError {
     #[error("no incident `{0}`; there are {names}", names = names())]
     Unknown(String),
     /// A part that is neither a time nor a place.
-    #[error("`{0}` is neither a duration (`30m`) nor a place (`index=3`, `n=2`, `all`)")]
+    #[error("`{0}` is neither a duration (`30m`) nor a place (`index=3`, `n=2`, `role=worker,index=1`, `all`)")]
     Part(String),
     /// An incident without its number or duration.
     #[error("`{0}` needs {1}")]
@@ -94,7 +106,7 @@ pub enum IncidentError {
 }
 
 /// The incidents that are a word alone.
-const WORDS: [(&str, Incident); 15] = [
+const WORDS: [(&str, Incident); 16] = [
     ("node-lost", Incident::NodeLost),
     ("node-gone", Incident::NodeGone),
     ("drain", Incident::Drain),
@@ -110,11 +122,12 @@ const WORDS: [(&str, Incident); 15] = [
     ("pending", Incident::Pending(None)),
     ("create-refused", Incident::CreateRefused),
     ("overrun", Incident::Overrun),
+    ("submitter-lost", Incident::SubmitterLost),
 ];
 
 fn names() -> String {
     let mut names: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
-    names.extend(["exit=N", "kueue-preempt:30m", "controller-away:3m", "missed:1h"]);
+    names.extend(["exit=N", "kueue-preempt:30m", "controller-away:3m", "operator-away:3m", "missed:1h"]);
     names.join(", ")
 }
 
@@ -140,6 +153,12 @@ impl Incident {
     pub(crate) fn is_of_node(self) -> bool {
         matches!(self, Self::NodeLost | Self::NodeGone | Self::Drain | Self::Spot)
     }
+
+    /// Tells whether it is about all pods where no place is given.
+    #[must_use]
+    pub(crate) fn is_of_all(self) -> bool {
+        matches!(self, Self::CrashAll | Self::Hang | Self::ImagePull | Self::Pending(_))
+    }
 }
 
 impl Incident {
@@ -149,6 +168,7 @@ impl Incident {
             Self::Exit(code) => write!(f, "exit={code}"),
             Self::KueuePreempt(_) => f.write_str("kueue-preempt"),
             Self::ControllerAway(_) => f.write_str("controller-away"),
+            Self::OperatorAway(_) => f.write_str("operator-away"),
             Self::Pending(_) => f.write_str("pending"),
             Self::Missed(_) => f.write_str("missed"),
             other => {
@@ -162,6 +182,7 @@ impl Incident {
         match self {
             Self::KueuePreempt(time)
             | Self::ControllerAway(time)
+            | Self::OperatorAway(time)
             | Self::Pending(Some(time))
             | Self::Missed(time) => Some(time),
             _ => None,
@@ -171,7 +192,7 @@ impl Incident {
 
 impl fmt::Display for Incident {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Occurrence { incident: *self, at: None, place: IncidentPlace::One }.fmt(f)
+        Occurrence::from(*self).fmt(f)
     }
 }
 
@@ -184,11 +205,16 @@ impl fmt::Display for Occurrence {
         if let Some(time) = self.incident.duration() {
             write!(f, ":{}", Duration(time))?;
         }
+        let mut before = ':';
+        if let Some(role) = &self.role {
+            write!(f, ":role={role}")?;
+            before = ',';
+        }
         match self.place {
             IncidentPlace::One => Ok(()),
-            IncidentPlace::Index(index) => write!(f, ":index={index}"),
-            IncidentPlace::Count(count) => write!(f, ":n={count}"),
-            IncidentPlace::All => f.write_str(":all"),
+            IncidentPlace::Index(index) => write!(f, "{before}index={index}"),
+            IncidentPlace::Count(count) => write!(f, "{before}n={count}"),
+            IncidentPlace::All => write!(f, "{before}all"),
         }
     }
 }
@@ -250,13 +276,15 @@ impl FromStr for Occurrence {
             Some((name, at)) => (name, Some(at.parse::<Duration>()?.0)),
             None => (head, None),
         };
-        let (mut time, mut place) = (None, IncidentPlace::One);
-        for part in parts {
+        let (mut time, mut role, mut place) = (None, None, IncidentPlace::One);
+        for part in parts.flat_map(|part| part.split(',')) {
             let fail = || IncidentError::Part(part.to_owned());
             match part.split_once('=') {
+                Some(("role", name)) if !name.is_empty() => role = Some(name.to_owned()),
                 Some(("index", index)) => place = IncidentPlace::Index(index.parse().map_err(|_| fail())?),
                 Some(("n", count)) => place = IncidentPlace::Count(count.parse().map_err(|_| fail())?),
                 None if part == "all" => place = IncidentPlace::All,
+                None if part == "ray-head" => role = Some("head".to_owned()),
                 None => time = Some(part.parse::<Duration>().map_err(|_| fail())?.0),
                 Some(_) => return Err(fail()),
             }
@@ -277,6 +305,10 @@ impl FromStr for Occurrence {
                 "controller-away",
                 "how long it takes: `controller-away:3m`",
             ))?),
+            ("operator-away", _) => Incident::OperatorAway(time.take().ok_or(IncidentError::Missing(
+                "operator-away",
+                "how long it takes: `operator-away:3m`",
+            ))?),
             ("pending", _) => Incident::Pending(time.take()),
             ("missed", _) => Incident::Missed(time.take().unwrap_or(MISSED)),
             _ => {
@@ -287,7 +319,7 @@ impl FromStr for Occurrence {
         if let Some(time) = time {
             return Err(IncidentError::Part(Duration(time).to_string()));
         }
-        Ok(Self { incident, at, place })
+        Ok(Self { incident, at, role, place })
     }
 }
 
@@ -311,6 +343,10 @@ mod tests {
             "controller-away:3m",
             "missed",
             "missed@2h:30m",
+            "exit=1:role=worker,index=3",
+            "drain@1h:role=ps",
+            "operator-away:1m",
+            "submitter-lost",
         ] {
             let read: Occurrence = text.parse().unwrap();
             let again: Occurrence = read.to_string().parse().unwrap();

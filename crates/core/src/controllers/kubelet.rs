@@ -131,6 +131,11 @@ impl PodProgram {
         self.plan.follows_program && self.is_running(pods)
     }
 
+    /// Tells whether the pods end with the program.
+    pub(super) fn ends_with_program(&self) -> bool {
+        !self.plan.serves
+    }
+
     /// Tells whether pods that run the program ended before it did.
     pub(super) fn ended_early(&self, pods: &PodGroup) -> bool {
         let ran = pods.started.zip(pods.ended).map(|(started, ended)| ended - started);

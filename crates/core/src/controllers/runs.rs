@@ -167,7 +167,7 @@ mod tests {
             cron_job[key] = value.clone();
         }
         let (spec, assumptions) = (JobSpec::from_spec(&job), assumptions(1_500));
-        let story = [Occurrence { incident, at: None, place: Default::default() }];
+        let story = [Occurrence::from(incident)];
         let alone = tell(&job, lower(&spec, &story, &assumptions)).expect("an end");
         let told = runs(&cron_job, &spec, &story, &assumptions, &alone);
         told.expect("an end").expect("a schedule")

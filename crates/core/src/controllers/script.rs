@@ -66,6 +66,8 @@ pub(crate) struct Plan {
     pub(crate) follows_program: bool,
     /// Whether it ends by itself before the program does.
     pub(crate) fails_by_itself: bool,
+    /// Whether it serves the ranks of the program, and does not end with them.
+    pub(crate) serves: bool,
     /// From when it runs until its node no longer answers: the program stops, and nobody notices.
     pub(crate) silent: Option<Time>,
     /// The exit codes of containers, by their names; the empty name is the first container.
@@ -150,6 +152,7 @@ impl Default for Plan {
             run: Some(Time::from_seconds(5)),
             follows_program: true,
             fails_by_itself: false,
+            serves: false,
             silent: None,
             exit: Vec::new(),
             init: Vec::new(),
@@ -427,6 +430,7 @@ impl PlanRule {
             run: seconds_or_never(value, "run", default.run)?,
             follows_program: value.get("run").is_none(),
             fails_by_itself: false,
+            serves: false,
             silent: seconds(value, "silent")?,
             exit: codes(value, "exit")?,
             init: codes(value, "init")?,

@@ -11,9 +11,10 @@ use super::script::{
     ControllerName, Disruption, DisruptionCause, Plan, PlanRule, Range, Restarts, Script, ScriptEvent,
     Target, Termination,
 };
+use super::subject::{Role, Subject};
 use super::time::{Clock, Time};
 use super::world::{TooLong, World};
-use crate::text::value::{Value, json};
+use crate::text::value::Value;
 
 /// What a manifest does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +58,15 @@ impl Assumptions {
     }
 }
 
-/// Returns the script of a story.
+/// Returns the script of a story about a Job.
 #[must_use]
 pub fn lower(spec: &JobSpec, story: &[Occurrence], assumptions: &Assumptions) -> Script {
+    lower_for(&Subject::from_job(spec), story, assumptions)
+}
+
+/// Returns the script of a story about an object with these roles.
+#[must_use]
+pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &Assumptions) -> Script {
     let mut program = ProgramPlan {
         runtime: assumptions.runtime,
         startup: assumptions.startup,
@@ -70,90 +77,123 @@ pub fn lower(spec: &JobSpec, story: &[Occurrence], assumptions: &Assumptions) ->
     let default = Plan { term: assumptions.term, ..Plan::default() };
     for occurrence in story {
         let at = occurrence.at.unwrap_or_else(|| assumptions.middle());
-        let plan = default.clone();
-        let members = place(spec, occurrence, assumptions);
-        let disrupted = |cause| Plan {
-            disruption: Some(Disruption { after: at, cause, collected: None }),
-            ..plan.clone()
-        };
-        let mut push = |attempt: Range, plan: Plan| {
-            let rule = if spec.indexed {
-                PlanRule { index: Some(members), attempt: Some(attempt), plan, ..PlanRule::default() }
-            } else if attempt.last.is_none() {
-                PlanRule { plan, ..PlanRule::default() }
-            } else {
-                PlanRule { attempt: Some(members), plan, ..PlanRule::default() }
-            };
-            script.plans.push(rule);
-        };
-        let (once, always) = (Range { first: 0, last: Some(0) }, Range { first: 0, last: None });
-        let ends = |run, code: i64| Plan {
-            run: Some(run),
-            follows_program: true,
-            exit: vec![(String::new(), code)],
-            ..plan.clone()
-        };
+        for role in roles(subject, occurrence) {
+            if let Some((attempts, plan)) = disturbed(role, occurrence.incident, at, assumptions, &default) {
+                let members = place(role, occurrence, assumptions);
+                script.plans.push(rule(role, members, attempts, Plan { serves: role.serves, ..plan }));
+            }
+        }
         match occurrence.incident {
-            Incident::NodeLost => {
-                let disruption = assumptions.unreachable.map(|tolerated| Disruption {
-                    after: at + UNREACHABLE + tolerated,
-                    cause: DisruptionCause::LostNode,
-                    collected: None,
-                });
-                push(once, Plan { silent: Some(at), disruption, ..plan.clone() });
-            }
-            Incident::NodeGone => {
-                let disruption = Some(Disruption {
-                    after: at + UNREACHABLE + POD_COLLECTION,
-                    cause: DisruptionCause::LostNode,
-                    collected: Some(Time::START),
-                });
-                push(once, Plan { silent: Some(at), disruption, ..plan.clone() });
-            }
-            Incident::Drain | Incident::Spot => push(once, disrupted(DisruptionCause::Eviction)),
-            Incident::Preempt => push(once, disrupted(DisruptionCause::Preemption)),
-            Incident::Pressure => push(once, disrupted(DisruptionCause::Pressure)),
-            Incident::DeletePod => push(once, disrupted(DisruptionCause::Deletion)),
-            Incident::Oom => push(once, failure(spec, Plan { is_oom: true, ..ends(at, 137) }, at)),
-            Incident::Exit(code) => push(once, failure(spec, ends(at, i64::from(code)), at)),
-            Incident::CrashLoop | Incident::CrashAll => push(always, crash(spec, ends(CRASH, 1))),
-            Incident::Hang => push(always, Plan { run: None, follows_program: false, ..plan.clone() }),
-            Incident::ImagePull => push(always, Plan { start: None, ..plan.clone() }),
-            Incident::Pending(None) => {
-                push(always, Plan { start: None, is_unscheduled: true, ..plan.clone() });
-            }
-            Incident::Pending(Some(time)) => push(once, Plan { start: Some(time), ..plan.clone() }),
             Incident::CreateRefused => script.events.push((Time::START, ScriptEvent::RefusePods(true))),
             Incident::Overrun => {
-                let longest = spec.deadline.unwrap_or_default().max(program.runtime);
+                let longest = subject.deadline.unwrap_or_default().max(program.runtime);
                 program.runtime = longest + longest;
             }
             Incident::KueuePreempt(time) => {
                 for (at, suspend) in [(at, true), (at + time, false)] {
-                    script.events.push((at, ScriptEvent::Patch(Target::Main, json!({"suspend": suspend}))));
+                    let patch = subject.suspension(suspend);
+                    script.events.push((at, ScriptEvent::Patch(Target::Main, patch)));
                 }
             }
-            // It is of the CronJob.
-            Incident::Missed(_) => {}
-            Incident::ControllerAway(time) => {
-                script.events.push((at, ScriptEvent::Stop(ControllerName::Job)));
-                script.events.push((at + time, ScriptEvent::Start(ControllerName::Job)));
-            }
+            Incident::ControllerAway(time) => away(&mut script, ControllerName::Job, at, time),
+            Incident::OperatorAway(time) => away(&mut script, ControllerName::Operator, at, time),
+            // `Missed` is of the CronJob.
+            _ => {}
         }
     }
-    if spec.suspend {
+    if subject.is_suspended {
         // Somebody admits it; that is where the time of a story begins.
-        script.events.push((Time::START, ScriptEvent::Patch(Target::Main, json!({"suspend": false}))));
+        script.events.push((Time::START, ScriptEvent::Patch(Target::Main, subject.suspension(false))));
     }
     script.events.sort_by_key(|(at, _)| *at);
+    for role in subject.roles.iter().filter(|role| role.serves) {
+        let plan = Plan { serves: true, ..default.clone() };
+        script.plans.push(PlanRule { role: role.name.clone(), plan, ..PlanRule::default() });
+    }
     script.plans.push(PlanRule { plan: default, ..PlanRule::default() });
     script.program = Some(program);
     script
 }
 
+fn away(script: &mut Script, name: ControllerName, at: Time, time: Time) {
+    script.events.push((at, ScriptEvent::Stop(name)));
+    script.events.push((at + time, ScriptEvent::Start(name)));
+}
+
+/// Returns the roles that an incident is about.
+fn roles<'s>(subject: &'s Subject, occurrence: &'s Occurrence) -> Vec<&'s Role> {
+    match (&occurrence.role, occurrence.incident) {
+        (None, incident) if incident.is_of_all() => subject.roles.iter().collect(),
+        (None, Incident::SubmitterLost) => subject.named(Some("submitter")).collect(),
+        (role, _) => subject.named(role.as_deref()).collect(),
+    }
+}
+
+/// Returns the rule for some pods of a role: for their first attempts or for all.
+fn rule(role: &Role, members: Range, attempts: Range, plan: Plan) -> PlanRule {
+    let rule = PlanRule { role: role.name.clone(), plan, ..PlanRule::default() };
+    if role.indexed {
+        PlanRule { index: Some(members), attempt: Some(attempts), ..rule }
+    } else if attempts.last.is_none() {
+        rule
+    } else {
+        PlanRule { attempt: Some(members), ..rule }
+    }
+}
+
+/// Returns what an incident does to pods, and to which attempts; nothing where it is not about pods.
+fn disturbed(
+    role: &Role,
+    incident: Incident,
+    at: Time,
+    assumptions: &Assumptions,
+    default: &Plan,
+) -> Option<(Range, Plan)> {
+    let (once, always) = (Range { first: 0, last: Some(0) }, Range { first: 0, last: None });
+    let plan = default.clone();
+    let disruption = |after, cause, collected| Some(Disruption { after, cause, collected });
+    let disrupted = |cause| Plan { disruption: disruption(at, cause, None), ..plan.clone() };
+    let ends = |run, code: i64| Plan {
+        run: Some(run),
+        follows_program: true,
+        exit: vec![(String::new(), code)],
+        ..plan.clone()
+    };
+    Some(match incident {
+        Incident::NodeLost => {
+            let deletion = assumptions.unreachable.and_then(|tolerated| {
+                disruption(at + UNREACHABLE + tolerated, DisruptionCause::LostNode, None)
+            });
+            (once, Plan { silent: Some(at), disruption: deletion, ..plan })
+        }
+        Incident::NodeGone => {
+            let after = at + UNREACHABLE + POD_COLLECTION;
+            let deletion = disruption(after, DisruptionCause::LostNode, Some(Time::START));
+            (once, Plan { silent: Some(at), disruption: deletion, ..plan })
+        }
+        Incident::Drain | Incident::Spot => (once, disrupted(DisruptionCause::Eviction)),
+        Incident::Preempt => (once, disrupted(DisruptionCause::Preemption)),
+        Incident::Pressure => (once, disrupted(DisruptionCause::Pressure)),
+        Incident::DeletePod | Incident::SubmitterLost => (once, disrupted(DisruptionCause::Deletion)),
+        Incident::Oom => (once, failure(role, Plan { is_oom: true, ..ends(at, 137) }, at)),
+        Incident::Exit(code) => (once, failure(role, ends(at, i64::from(code)), at)),
+        Incident::CrashLoop | Incident::CrashAll => (always, crash(role, ends(CRASH, 1))),
+        Incident::Hang => (always, Plan { run: None, follows_program: false, ..plan }),
+        Incident::ImagePull => (always, Plan { start: None, ..plan }),
+        Incident::Pending(None) => (always, Plan { start: None, is_unscheduled: true, ..plan }),
+        Incident::Pending(Some(time)) => (once, Plan { start: Some(time), ..plan }),
+        Incident::CreateRefused
+        | Incident::Overrun
+        | Incident::KueuePreempt(_)
+        | Incident::Missed(_)
+        | Incident::ControllerAway(_)
+        | Incident::OperatorAway(_) => return None,
+    })
+}
+
 /// Returns a plan that fails; where the kubelet starts the container again in its pod, that is a restart.
-fn failure(spec: &JobSpec, plan: Plan, at: Time) -> Plan {
-    if !spec.restarts_in_place {
+fn failure(role: &Role, plan: Plan, at: Time) -> Plan {
+    if !role.restarts_in_place {
         return Plan { fails_by_itself: true, ..plan };
     }
     Plan {
@@ -164,8 +204,8 @@ fn failure(spec: &JobSpec, plan: Plan, at: Time) -> Plan {
     }
 }
 
-fn crash(spec: &JobSpec, plan: Plan) -> Plan {
-    if !spec.restarts_in_place {
+fn crash(role: &Role, plan: Plan) -> Plan {
+    if !role.restarts_in_place {
         return Plan { fails_by_itself: true, ..plan };
     }
     Plan {
@@ -176,18 +216,14 @@ fn crash(spec: &JobSpec, plan: Plan) -> Plan {
     }
 }
 
-/// Returns the indexes that an incident is about, or the numbers of the pods.
-fn place(spec: &JobSpec, occurrence: &Occurrence, assumptions: &Assumptions) -> Range {
-    let all = spec.completions.unwrap_or(spec.parallelism).max(1);
-    let is_of_all = matches!(
-        occurrence.incident,
-        Incident::CrashAll | Incident::Hang | Incident::ImagePull | Incident::Pending(_)
-    );
+/// Returns the indexes of a role that an incident is about, or the numbers of its pods.
+fn place(role: &Role, occurrence: &Occurrence, assumptions: &Assumptions) -> Range {
+    let all = role.count.max(1);
     let together = if occurrence.incident.is_of_node() { assumptions.pods_per_node.max(1) } else { 1 };
     let of =
         |first: u32, count: u32| Range { first, last: Some(first.saturating_add(count - 1).min(all - 1)) };
     match occurrence.place {
-        IncidentPlace::One if is_of_all => of(0, all),
+        IncidentPlace::One if occurrence.incident.is_of_all() => of(0, all),
         IncidentPlace::One => of(0, together),
         IncidentPlace::Index(index) => of(index / together * together, together),
         IncidentPlace::Count(count) => of(0, count.max(1)),

@@ -86,7 +86,7 @@ pub(super) fn forecast(
     let job = SimulatedJob::of_pod(pod, lines, defaults)?;
     // Somebody resumes it; what comes then is the question.
     let spec = JobSpec { suspend: false, ..job.job_spec };
-    let story = [Occurrence { incident, at: None, place: Default::default() }];
+    let story = [Occurrence::from(incident)];
     let mut left = most;
     let mut end = |peers| {
         let assumptions = Assumptions { peers, ..job.assumptions };
@@ -297,7 +297,7 @@ mod tests {
                         let Some(workload) = Workload::from_object(object) else { return Vec::new() };
                         let jobs = crate::judge::simulation::jobs(&workload, &policy.assumptions);
                         let told = jobs.iter().map(|job| {
-                            let story = [Occurrence { incident, at: None, place: Default::default() }];
+                            let story = [Occurrence::from(incident)];
                             tell(job.spec, lower(&job.job_spec, &story, &job.assumptions)).expect("an end")
                         });
                         told.map(|outcome| badness(&outcome)).collect()

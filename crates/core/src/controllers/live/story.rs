@@ -1,6 +1,6 @@
 //! What comes of a Job of a cluster, as it stands and after incidents.
 
-use super::super::incident::{Incident, IncidentPlace, Occurrence};
+use super::super::incident::{IncidentPlace, Occurrence};
 use super::super::indexes::Indexes;
 use super::super::meta::Propagation;
 use super::super::pod::Phase;
@@ -50,21 +50,15 @@ impl LiveJob {
         let failed = self.status.failed_indexes.clone().unwrap_or_default();
         let open = self.spec.indexes().without(&self.status.completed).without(&failed);
         let first = active.first().or_else(|| open.first()).filter(|_| self.spec.indexed);
-        let is_of_all = |incident: Incident| {
-            matches!(
-                incident,
-                Incident::CrashAll | Incident::Hang | Incident::ImagePull | Incident::Pending(_)
-            )
-        };
         let place = |occurrence: &Occurrence| Occurrence {
             at: occurrence.at.or(Some(SOON)),
             place: match (occurrence.place, first) {
-                (IncidentPlace::One, Some(first)) if !is_of_all(occurrence.incident) => {
+                (IncidentPlace::One, Some(first)) if !occurrence.incident.is_of_all() => {
                     IncidentPlace::Index(first)
                 }
                 (place, _) => place,
             },
-            ..*occurrence
+            ..occurrence.clone()
         };
         story.iter().map(place).collect()
     }

@@ -27,7 +27,7 @@ fn gang(ranks: u32, limit: u32) -> Value {
 }
 
 fn told(spec: &Value, incident: Incident, assumptions: &Assumptions) -> Outcome {
-    let story = [Occurrence { incident, at: None, place: IncidentPlace::One }];
+    let story = [Occurrence::from(incident)];
     tell(spec, lower(&JobSpec::from_spec(spec), &story, assumptions)).unwrap()
 }
 
@@ -157,8 +157,8 @@ proptest! {
         spec["podReplacementPolicy"] = if only_failed { "Failed" } else { "TerminatingOrFailed" }.into();
         let place = IncidentPlace::Index(ranks - 1);
         let story = [
-            Occurrence { incident, at: None, place: IncidentPlace::One },
-            Occurrence { incident: other, at: Some(HOUR + HOUR), place },
+            Occurrence::from(incident),
+            Occurrence { at: Some(HOUR + HOUR), place, ..Occurrence::from(other) },
         ];
         let script = lower(&JobSpec::from_spec(&spec), &story, &assumptions(peers));
         let mut world = World::with_job("job", &spec, script, Clock::default(), false);

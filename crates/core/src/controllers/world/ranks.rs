@@ -106,7 +106,10 @@ impl World {
         for nth in 0..self.programs.len() {
             let is_one =
                 self.programs.get(nth).zip(self.cluster.pods.get(nth)).is_some_and(|(program, pods)| {
-                    program.is_working(pods) && program.is_stale == is_stale && self.is_part(pods, root)
+                    program.is_working(pods)
+                        && program.is_stale == is_stale
+                        && program.ends_with_program()
+                        && self.is_part(pods, root)
                 });
             if !is_one {
                 continue;

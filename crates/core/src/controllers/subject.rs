@@ -1,0 +1,83 @@
+//! What a story happens to: the pods of an object, by their roles.
+
+use std::sync::Arc;
+
+use super::job::spec::JobSpec;
+use super::time::Time;
+use crate::text::value::{Value, json};
+
+/// The pods of an object, as far as its manifest says, and what of it a story may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// Its roles.
+    pub roles: Vec<Role>,
+    /// `activeDeadlineSeconds`, or what its kind has for it.
+    pub deadline: Option<Time>,
+    /// Whether it is suspended.
+    pub is_suspended: bool,
+    /// Where `suspend` is, below `spec`; empty where it cannot be suspended.
+    pub(crate) suspend: &'static [&'static str],
+}
+
+/// Pods of an object that are alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// What they are to the object; nothing for the pods of a Job.
+    pub name: Option<Arc<str>>,
+    /// How many there are, over the whole run.
+    pub count: u32,
+    /// Whether each has an index.
+    pub(crate) indexed: bool,
+    /// Whether their containers start again in their pods after a failure.
+    pub(crate) restarts_in_place: bool,
+    /// Whether they serve the others, and do not end with the program.
+    pub(crate) serves: bool,
+    /// How much one counts where time is summed: its accelerators, or one where the object has none.
+    pub(crate) weight: u32,
+}
+
+impl Subject {
+    /// Returns that of a Job.
+    #[must_use]
+    pub(crate) fn from_job(spec: &JobSpec) -> Self {
+        let role = Role {
+            name: None,
+            count: spec.completions.unwrap_or(spec.parallelism).max(1),
+            indexed: spec.indexed,
+            restarts_in_place: spec.restarts_in_place,
+            serves: false,
+            weight: 1,
+        };
+        Self {
+            roles: vec![role],
+            deadline: spec.deadline,
+            is_suspended: spec.suspend,
+            suspend: &["suspend"],
+        }
+    }
+
+    /// Returns the roles of a name; without one, the role that has most pods.
+    pub(crate) fn named(&self, name: Option<&str>) -> impl Iterator<Item = &Role> {
+        let most = self.roles.iter().max_by_key(|role| (!role.serves, role.count));
+        let is_most = move |role: &&Role| most.is_some_and(|most| std::ptr::eq(*role, most));
+        self.roles.iter().filter(move |role| match name {
+            Some(name) => role.name.as_deref().is_some_and(|of| is_of(of, name)),
+            None => is_most(role),
+        })
+    }
+
+    /// Returns the patch of `spec` that suspends or resumes it.
+    pub(crate) fn suspension(&self, suspend: bool) -> Value {
+        self.suspend.iter().rev().fold(Value::Bool(suspend), |value, key| {
+            let mut around = json!({});
+            around[*key] = value;
+            around
+        })
+    }
+}
+
+/// Tells whether a role has a name; those of a JobSet have the number of the Job after it.
+fn is_of(role: &str, name: &str) -> bool {
+    let number = |rest: &str| rest.strip_prefix('-').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
+    role.eq_ignore_ascii_case(name) || role.strip_prefix(name).is_some_and(number)
+}
