@@ -10,6 +10,8 @@ mod json;
 mod live;
 mod markdown;
 mod runs;
+mod runtimes;
+mod simulable;
 mod stories;
 mod timeline;
 
@@ -60,9 +62,10 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
         is_whole = false;
         say(&error.to_string())?;
     }
+    let before = runtimes::of_files(&inputs.files);
     let mut simulated: Vec<Simulated> = Vec::new();
     for input in &inputs.files {
-        match stories::of_file(input, &policy, args, script.as_ref(), &mut snapshot) {
+        match stories::of_file(input, &policy, args, script.as_ref(), &before, &mut snapshot) {
             Ok(found) => {
                 for problem in &found.problems {
                     is_whole = false;

@@ -13,6 +13,7 @@ mod kubelet;
 pub mod live;
 pub mod meta;
 pub mod object;
+pub mod object_story;
 mod operators;
 pub mod pod;
 pub mod pod_set;

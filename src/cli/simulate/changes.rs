@@ -3,16 +3,15 @@
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
+use super::simulable::Simulable;
 use crate::cli::args::Story;
 use crate::controllers::incident::{Incident, Occurrence};
-use crate::controllers::job::spec::JobSpec;
-use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell};
+use crate::controllers::story::{Assumptions, Ending, Outcome};
 use crate::judge::engine;
 use crate::judge::facts::NoFacts;
 use crate::judge::finding::Finding;
 use crate::judge::policy::Policy;
 use crate::judge::request::Request;
-use crate::judge::simulation::SimulatedJob;
 use crate::text::patch;
 use crate::text::value::Value;
 
@@ -30,7 +29,7 @@ pub(super) struct Change {
 /// Returns what the fixes of each rule do in a story, and in the usual others.
 pub(super) fn changes(
     object: &Value,
-    job: &SimulatedJob<'_>,
+    job: &Simulable<'_>,
     policy: &Policy,
     assumptions: &Assumptions,
     (story, before): (&Story, &Outcome),
@@ -40,10 +39,7 @@ pub(super) fn changes(
     for finding in verdict.findings.iter().filter(|finding| finding.fix.is_some()) {
         by_rule.entry(finding.rule.to_string()).or_default().push(finding);
     }
-    let end = |object: &Value, incidents: &[Occurrence]| {
-        let spec = job.pointer.find(object)?;
-        tell(spec, lower(&JobSpec::from_spec(spec), incidents, assumptions)).ok()
-    };
+    let end = |object: &Value, incidents: &[Occurrence]| job.end_of(object, incidents, assumptions);
     let others = Incident::USUAL
         .into_iter()
         .filter(|incident| !story.incidents.iter().any(|occurrence| occurrence.incident == *incident))

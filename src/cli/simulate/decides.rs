@@ -3,6 +3,7 @@
 use crate::controllers::incident::{Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::story::{Ending, Outcome};
+use crate::controllers::subject::Subject;
 use crate::judge::finding::Part;
 use crate::text::pointer::Pointer;
 
@@ -96,6 +97,29 @@ pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) 
             decided(&["backoffLimit"], true, why)
         }
         (Ending::Completes | Ending::Fails, _) => None,
+    }
+}
+
+/// Returns the field of an object that decides; nothing where it completes, or where the reason names no field.
+pub(super) fn decision_of_object(subject: &Subject, outcome: &Outcome) -> Option<Decision> {
+    let decided =
+        |field: &'static [&'static str], why: &str| Some(Decision { field, is_set: true, why: why.to_owned() });
+    let reason = outcome.reason.as_deref().unwrap_or_default();
+    match outcome.ending {
+        Ending::Completes => None,
+        Ending::CompletesHalfDone => {
+            decided(&[], "the program exits with 0 on SIGTERM, and its operator takes that for its end")
+        }
+        Ending::Wedged => decided(&[], "the end of a Job inside waits for a pod that is terminating, without end"),
+        Ending::Fails => subject.decider(reason).and_then(|(field, why)| decided(field, why)),
+        Ending::Waits | Ending::RunsOn => match (subject.deadline_at, subject.deadline) {
+            ([], _) => decided(&[], "nothing ends it: its kind has no deadline"),
+            (field, Some(_)) => decided(field, "nothing ends it, its deadline neither"),
+            (field, None) => {
+                let why = "there is no deadline".to_owned();
+                Some(Decision { field, is_set: false, why })
+            }
+        },
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn ends(row: &Row) -> String {
 /// Returns the failures, and how many there may be: `1/6`.
 pub(super) fn failures(job: &Simulated, outcome: &Outcome) -> String {
     let failed = outcome.status.failed;
-    match job.spec.retries() {
+    match job.retries {
         Some(limit) => format!("{failed}/{limit}"),
         None => failed.to_string(),
     }
@@ -168,7 +168,7 @@ fn clock(at: Time) -> String {
 }
 
 fn one(job: &Simulated, row: &Row, out: &mut dyn Write) -> io::Result<()> {
-    let (entries, left_out) = timeline(&row.outcome, &row.happens, job.spec.indexed, None);
+    let (entries, left_out) = timeline(&row.outcome, &row.happens, job.indexed, None);
     let width = entries.iter().map(|(at, _)| clock(*at).len()).max().unwrap_or_default();
     let half = entries.len() / 2;
     for (nth, (at, what)) in entries.iter().enumerate() {

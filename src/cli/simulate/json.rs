@@ -26,7 +26,7 @@ fn job(job: &Simulated) -> Value {
         "name": job.object.full_name(),
         "spec": job.pointer.as_str(),
         "acceleratorsPerPod": job.accelerators,
-        "retries": job.spec.retries().map(i64::from),
+        "retries": job.retries.map(i64::from),
         "assumed": assumptions_in_words(job),
         "stories": rows,
     })

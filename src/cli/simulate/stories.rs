@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 
 use super::changes::{Change, changes};
-use super::decides::{Decision, decision};
+use super::decides::Decision;
 use super::live;
+use super::simulable::Simulable;
 use super::timeline::Entry;
 use crate::cli::args::{Checkpoint, Expectation, Simulate, Story};
 use crate::controllers::incident::{Duration, Incident, Occurrence};
@@ -13,13 +14,13 @@ use crate::controllers::live::LiveSnapshot;
 use crate::controllers::program::Peers;
 use crate::controllers::runs::{Runs, runs};
 use crate::controllers::script::Script;
-use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell, tell_otherwise};
+use crate::controllers::story::{Assumptions, Ending, Outcome};
 use crate::controllers::time::Time;
 use crate::controllers::world::TooLong;
 use crate::judge::api;
 use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
-use crate::judge::simulation::{SimulatedJob, jobs};
+use crate::judge::simulation;
 use crate::kinds::Workload;
 use crate::local::lint::{Input, Loaded, MAX_FILE_SIZE, Options, load};
 use crate::report::{ObjectId, clean, span};
@@ -53,8 +54,12 @@ pub(super) struct Simulated {
     pub(super) pointer: String,
     /// The accelerators of each pod.
     pub(super) accelerators: i64,
-    /// The `spec` of the Job, as its controller reads it.
-    pub(super) spec: JobSpec,
+    /// How many failures it survives; nothing where that has no single limit.
+    pub(super) retries: Option<u32>,
+    /// Whether pods are shown with their indexes.
+    pub(super) indexed: bool,
+    /// Whether it is suspended, and somebody resumes it.
+    pub(super) is_suspended: bool,
     pub(super) assumptions: Assumptions,
     /// Why the peers are assumed to do what they do.
     pub(super) because: String,
@@ -105,6 +110,7 @@ pub(super) fn of_file(
     policy: &Policy,
     args: &Simulate,
     script: Option<&Script>,
+    before: &[Value],
     live: &mut LiveSnapshot,
 ) -> Result<Found, String> {
     let Ok(loaded) = load(input, MAX_FILE_SIZE).map_err(|error| error.to_string())? else {
@@ -125,7 +131,7 @@ pub(super) fn of_file(
                 continue;
             }
         };
-        let file = SourceFile { input, policy, loaded: &loaded, lines: &lines, document: &document };
+        let file = SourceFile { input, policy, loaded: &loaded, lines: &lines, document: &document, before };
         for object in objects(&document.value) {
             if live::take(&object.value, live) {
                 continue;
@@ -150,6 +156,8 @@ struct SourceFile<'a> {
     loaded: &'a Loaded,
     lines: &'a Lines<'a>,
     document: &'a Document,
+    /// Objects that are there before others: the runtimes of TrainJobs.
+    before: &'a [Value],
 }
 
 fn of_object(
@@ -164,7 +172,12 @@ fn of_object(
     let id = ObjectId::from_object(object);
     let kind = id.kind.clone();
     let title = format!("{} ({kind}) in {}", clean(&id.full_name()), clean(&file.input.path));
-    let listed = jobs(&workload, &file.policy.assumptions);
+    let assumptions = &file.policy.assumptions;
+    let of_operator = simulation::object(&workload, file.before, assumptions);
+    let listed: Vec<Simulable<'_>> = match of_operator {
+        Some(object) => vec![Simulable::Object(Box::new(object))],
+        None => simulation::jobs(&workload, assumptions).into_iter().map(Simulable::Job).collect(),
+    };
     if listed.is_empty() {
         found.notices.push(format!("{title}: not simulated; the operator of {kind} is not modelled yet"));
         return;
@@ -186,7 +199,7 @@ fn of_object(
         }
     }
     for job in listed {
-        if let Some((field, text)) = JobSpec::placeholder(job.spec) {
+        if let Some((field, text)) = job.placeholder() {
             let text = format!("{title}: not simulated: `{field}` is the placeholder `{}`", clean(text));
             found.left_out(file.input, true, text);
             continue;
@@ -195,22 +208,25 @@ fn of_object(
             Ok((mut rows, unexpected, assumptions)) => {
                 for row in &mut rows {
                     row.place = row.decision.as_ref().map(|decision| {
-                        let pointer = decision.pointer(&at.join(&job.pointer));
+                        let pointer = decision.pointer(&at.join(&job.pointer()));
                         let place = span(file.loaded.bytes(), file.document, &pointer, decision.part());
                         let place = file.lines.position(place.start);
                         (place.line, place.column)
                     });
                 }
-                let is_inside = !["Job", "CronJob"].contains(&&*id.kind);
+                let is_inside = matches!(job, Simulable::Job(_)) && !["Job", "CronJob"].contains(&&*id.kind);
+                let because = if args.peers.is_some() { "--peers" } else { job.because() };
                 found.jobs.push(Simulated {
                     title: title.clone(),
                     path: file.input.path.to_string(),
                     object: id.clone(),
-                    pointer: job.pointer.to_string(),
-                    accelerators: job.accelerators,
-                    spec: job.job_spec.clone(),
+                    pointer: job.pointer().to_string(),
+                    accelerators: job.accelerators(),
+                    retries: job.job_spec().and_then(JobSpec::retries),
+                    indexed: job.job_spec().is_none_or(|spec| spec.indexed),
+                    is_suspended: job.is_suspended(),
                     assumptions,
-                    because: if args.peers.is_some() { "--peers".to_owned() } else { job.because.clone() },
+                    because: because.to_owned(),
                     inside: is_inside.then(|| kind.clone()),
                     is_asked: !args.what.is_empty() || script.is_some(),
                     rows,
@@ -226,40 +242,41 @@ type Rows = (Vec<Row>, Vec<String>, Assumptions);
 
 fn simulate(
     (object, schedule): (&Value, Option<&Value>),
-    job: &SimulatedJob<'_>,
+    job: &Simulable<'_>,
     policy: &Policy,
     args: &Simulate,
     script: Option<&Script>,
 ) -> Result<Rows, String> {
-    let spec = &job.job_spec;
-    let assumptions = assumed(&job.assumptions, args);
+    let assumptions = assumed(job.assumptions(), args);
     let has = |story: &Story| schedule.is_some() || !is_missed(story);
     let mut stories = stories(args, script.is_some(), schedule.is_some());
     stories.retain(has);
     let is_alone = stories.len() == 1;
-    let or_peers = job.or_peers.filter(|_| args.peers.is_none());
+    let or_peers = job.or_peers().filter(|_| args.peers.is_none());
     let run = |name: &str, incidents: &[Occurrence]| -> Result<Row, String> {
         let script_of = |assumptions: &Assumptions| {
-            script.cloned().unwrap_or_else(|| lower(spec, incidents, assumptions))
+            script.cloned().unwrap_or_else(|| job.lower(incidents, assumptions))
         };
         let failed = |error: TooLong| format!("{name}: not simulated: {error}");
-        let mut outcome = tell(job.spec, script_of(&assumptions)).map_err(failed)?;
+        let mut outcome = job.tell(script_of(&assumptions)).map_err(failed)?;
         let mut or = None;
         if let Some(peers) = or_peers {
             let apart = script_of(&Assumptions { peers, ..assumptions });
-            let other = tell(job.spec, apart).map_err(failed)?;
+            let other = job.tell(apart).map_err(failed)?;
             or = Some(other)
                 .filter(|other| other.ending != outcome.ending)
                 .map(|other| (other, OrBecause::Peers));
         }
         if or.is_none() {
-            let other = tell_otherwise(job.spec, &script_of(&assumptions), &outcome).map_err(failed)?;
+            let other = job.tell_otherwise(&script_of(&assumptions), &outcome).map_err(failed)?;
             or = other.map(|other| (other, OrBecause::Moment));
         }
-        let decision = decision(spec, incidents, &outcome);
-        let runs = match schedule.filter(|_| script.is_none()) {
-            Some(cron_job) => runs(cron_job, spec, incidents, &assumptions, &outcome).transpose(),
-            None => None,
+        let decision = job.decision(incidents, &outcome);
+        let runs = match (schedule.filter(|_| script.is_none()), job.job_spec()) {
+            (Some(cron_job), Some(spec)) => {
+                runs(cron_job, spec, incidents, &assumptions, &outcome).transpose()
+            }
+            _ => None,
         };
         // Only a story that is shown in order needs its pods, and a file may have thousands of Jobs.
         if !is_alone {
@@ -367,7 +384,7 @@ fn stories(args: &Simulate, has_script: bool, has_schedule: bool) -> Vec<Story> 
 
 /// Returns what is assumed of a Job, in words.
 pub(super) fn assumptions_in_words(job: &Simulated) -> String {
-    let admitted = if job.spec.suspend { "; it is suspended, and resumed at once" } else { "" };
+    let admitted = if job.is_suspended { "; it is suspended, and resumed at once" } else { "" };
     format!("{}{admitted}", in_words(&job.assumptions, &job.because))
 }
 

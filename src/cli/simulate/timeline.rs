@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::controllers::indexes::Indexes;
+use crate::controllers::meta::Condition;
 use crate::controllers::pod::{Phase, PodGroup};
 use crate::controllers::story::Outcome;
 use crate::controllers::time::Time;
@@ -24,9 +25,10 @@ pub(super) fn timeline(
     from: Option<Time>,
 ) -> (Vec<Entry>, usize) {
     // Pods to which the same happens in the same second are one entry.
-    let mut entries: BTreeMap<(i64, u8, String), Indexes> = BTreeMap::new();
+    let mut entries: BTreeMap<(i64, u8, &str, String), Indexes> = BTreeMap::new();
     let mut add = |at: Time, order: u8, what: String, pods: &PodGroup| {
-        let entry = entries.entry((at.millis() / 1_000, order, what)).or_default();
+        let role = outcome.roles.get(pods.set).map_or("", |role| &**role);
+        let entry = entries.entry((at.millis() / 1_000, order, role, what)).or_default();
         *entry = entry.union(&pods.members);
     };
     for pods in &outcome.pods {
@@ -64,7 +66,7 @@ pub(super) fn timeline(
     }
     let mut all: Vec<(i64, u8, String)> = entries
         .into_iter()
-        .map(|((second, order, what), members)| {
+        .map(|((second, order, role, what), members)| {
             let count = members.len();
             let noun = if count == 1 { "pod" } else { "pods" };
             let which = match indexed {
@@ -72,12 +74,15 @@ pub(super) fn timeline(
                 true => format!(" {members}"),
                 false => String::new(),
             };
-            (second, order, format!("{count} {noun}{which} {what}"))
+            let of = if role.is_empty() { String::new() } else { format!("{role} ") };
+            (second, order, format!("{count} {of}{noun}{which} {what}"))
         })
         .collect();
     let before_end = happens.iter().filter(|(at, _)| *at <= outcome.at);
     all.extend(before_end.map(|(at, what)| (at.millis() / 1_000, 0, what.clone())));
-    for condition in &outcome.status.conditions {
+    all.extend(outcome.others.iter().map(|(at, what)| (at.millis() / 1_000, 5, what.clone())));
+    let is_shown = |condition: &&Condition| condition.is_true || outcome.roles.is_empty();
+    for condition in outcome.status.conditions.iter().filter(is_shown) {
         let what = format!("{} ({}): {}", condition.sort, condition.reason, condition.message);
         // `Failed` and `Complete` come after the condition that announces them.
         let order = if ["Failed", "Complete"].contains(&condition.sort) { 6 } else { 5 };

@@ -349,6 +349,18 @@ impl Cluster {
         self.jobs.iter().enumerate().find(|(_, job)| job.gone.is_none() && job.name == name)
     }
 
+    /// Tells whether an object has ended, is gone or was never there.
+    pub(crate) fn is_over(&self, owner: Owner) -> bool {
+        match owner {
+            Owner::Job(job) => {
+                self.jobs.get(job).is_none_or(|job| job.status.finished().is_some() || job.gone.is_some())
+            }
+            Owner::Object(object) => {
+                self.objects.get(object).is_none_or(|object| object.end().is_some() || !object.is_there())
+            }
+        }
+    }
+
     /// Returns the object that an object goes back to: the one that nobody made.
     pub(crate) fn root(&self, owner: Owner) -> Owner {
         let above = |owner| match owner {

@@ -8,6 +8,8 @@ mod trainer;
 mod training;
 mod volcano;
 
+use std::borrow::Cow;
+
 use super::meta::{Condition, Propagation};
 use super::pod_set::Owner;
 use super::time::Time;
@@ -69,7 +71,32 @@ pub enum ObjectStatus {
     Workload(WorkloadStatus),
 }
 
+/// How an object ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectEnd {
+    /// Whether it did what it is for.
+    pub is_success: bool,
+    /// When, as its operator writes it.
+    pub at: Time,
+    /// The reason that its operator gives.
+    pub reason: Cow<'static, str>,
+}
+
+/// Conditions that end an object, and whether as a success. The first counts that is true.
+const ENDS: [(&str, bool); 4] =
+    [("Completed", true), ("Complete", true), ("Succeeded", true), ("Failed", false)];
+
 impl Object {
+    /// Returns how it ended, if it did.
+    #[must_use]
+    pub fn end(&self) -> Option<ObjectEnd> {
+        ENDS.iter().find_map(|(sort, is_success)| {
+            let condition = self.condition(sort)?;
+            let (is_success, reason) = (*is_success, condition.reason.clone());
+            Some(ObjectEnd { is_success, at: condition.at, reason })
+        })
+    }
+
     /// Returns `spec`.
     #[must_use]
     pub fn spec(&self) -> &Value {

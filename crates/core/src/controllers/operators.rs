@@ -10,6 +10,7 @@ mod training;
 mod volcano;
 
 use super::cluster::Controller;
+use super::subject::Subject;
 use crate::text::value::Value;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
@@ -42,9 +43,10 @@ pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
     known.map(|(_, _, name)| name)
 }
 
-/// Returns the controllers that look at an object, and at what comes of it; none where no operator of it is known.
+/// Returns the controllers that look at an object, and at what comes of it, on one of its [`courses`]; none where no operator
+/// of it is known.
 #[must_use]
-pub(super) fn for_manifest(manifest: &Value) -> Vec<Box<dyn Controller>> {
+pub(super) fn for_manifest(manifest: &Value, _course: u32) -> Vec<Box<dyn Controller>> {
     match kind_of(manifest) {
         Some("JobSet") => job_set::controllers(),
         Some("TrainJob") => trainer::controllers(),
@@ -55,4 +57,18 @@ pub(super) fn for_manifest(manifest: &Value) -> Vec<Box<dyn Controller>> {
         Some(_) => Vec::new(),
         None => kueue::controllers(manifest),
     }
+}
+
+/// Returns the pods of an object by role; nothing where no operator of it is known, or what it needs is not there.
+#[must_use]
+pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
+    let _ = (manifest, before);
+    None
+}
+
+/// Returns how many courses an object may take where its operator does things in no fixed order, the usual one among them.
+#[must_use]
+pub(super) fn courses(manifest: &Value) -> u32 {
+    let _ = manifest;
+    1
 }

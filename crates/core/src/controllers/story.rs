@@ -1,11 +1,14 @@
 //! A story about a Job: incidents, lowered to a script, and what comes of it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::cluster::JobStatus;
+use super::cluster::{Job, JobStatus};
 use super::incident::{Incident, IncidentPlace, Occurrence};
 use super::job::spec::JobSpec;
+use super::object::ObjectEnd;
 use super::pod::PodGroup;
+use super::pod_set::Owner;
 use super::program::{Peers, ProgramPlan, times};
 use super::script::{
     ControllerName, Disruption, DisruptionCause, Plan, PlanRule, Range, Restarts, Script, ScriptEvent,
@@ -44,7 +47,7 @@ const POD_COLLECTION: Time = Time::from_seconds(60);
 /// How long a program that fails when it starts runs.
 const CRASH: Time = Time::from_seconds(10);
 /// Other parts of a second, in milliseconds, in which a Job may be created.
-const OTHER_STARTS: [i64; 3] = [250, 500, 900];
+pub(super) const OTHER_STARTS: [i64; 3] = [250, 500, 900];
 /// How far a simulation goes.
 pub(super) const HORIZON: Time = Time::from_seconds(366 * 86_400);
 
@@ -276,6 +279,10 @@ pub struct Outcome {
     pub status: JobStatus,
     /// Its pods, in order of creation.
     pub pods: Vec<PodGroup>,
+    /// What the pods of each set are to their object; nothing where they are those of a Job.
+    pub roles: Vec<Arc<str>>,
+    /// What happened to the objects that an operator made.
+    pub others: Vec<(Time, String)>,
     /// How many pods there were.
     pub made: u32,
     /// Time of running pods, summed.
@@ -344,49 +351,96 @@ fn tell_from(clock: Clock, spec: &Value, script: Script) -> Result<Outcome, TooL
 /// More work than a simulation does.
 pub(super) fn end_of(world: &mut World, plan: Option<ProgramPlan>) -> Result<Outcome, TooLong> {
     let is_still = world.run_to_end(HORIZON)?;
-    let end = world.now;
-    let mut used = Time::START;
-    for pods in &world.cluster.pods {
-        let Some(started) = pods.started else { continue };
-        let ended = pods.ended.or(pods.gone).unwrap_or(end);
-        used = used + times((ended - started).max(Time::START), pods.count());
+    Ok(Summary::of_main(world).outcome(world, plan, is_still))
+}
+
+/// What the object that is simulated says of its end.
+pub(super) struct Summary {
+    /// Its status; that of another kind than Job has its conditions, and how many pods failed.
+    pub(super) status: JobStatus,
+    /// How many pods there were.
+    pub(super) made: u32,
+    /// Whether it ended as a success, when and why.
+    pub(super) end: Option<ObjectEnd>,
+    /// When it was decided, and why, where the end waits.
+    pub(super) before: Option<(Time, Cow<'static, str>)>,
+    /// What the pods of each set are to their object; nothing where they are those of a Job.
+    pub(super) roles: Vec<Arc<str>>,
+    /// What happened to the objects that an operator made.
+    pub(super) others: Vec<(Time, String)>,
+}
+
+impl Summary {
+    /// Returns that of the object that is simulated.
+    pub(super) fn of_main(world: &World) -> Self {
+        match world.main {
+            Owner::Job(job) => Self::of_job(world.cluster.jobs.get(job)),
+            Owner::Object(_) => Self::of_object(world),
+        }
     }
-    let made = world.cluster.jobs.first().map_or(0, |job| job.made);
-    let status = world.cluster.jobs.first().map(|job| job.status.clone()).unwrap_or_default();
-    let (lost, done) = world.work(world.main).unwrap_or_default();
-    let runtime = plan.map_or(Time::START, |plan| plan.runtime);
-    let last = status.finished();
-    let before = status.condition("SuccessCriteriaMet").or_else(|| status.condition("FailureTarget"));
-    let wanted = plan.filter(|plan| plan.peers != Peers::Independent).map(|_| runtime);
-    let is_half_done = world.is_half_done(world.main, wanted);
-    let ending = match (last.map(|condition| condition.sort), before) {
-        (Some("Complete"), _) if is_half_done => Ending::CompletesHalfDone,
-        (Some("Complete"), _) => Ending::Completes,
-        (Some(_), _) => Ending::Fails,
-        (None, Some(_)) => Ending::Wedged,
-        (None, None) if is_still && !world.is_running(world.main) => Ending::Waits,
-        (None, None) => Ending::RunsOn,
-    };
-    let at = last.or(before).map_or(end, |condition| condition.at);
-    // One exit code is all that is asked of them.
-    for pods in &mut world.cluster.pods {
-        pods.containers.retain(|status| status.terminated.is_some());
-        pods.containers.truncate(1);
-        pods.containers.shrink_to_fit();
+
+    fn of_job(job: Option<&Job>) -> Self {
+        let status = job.map(|job| job.status.clone()).unwrap_or_default();
+        let end = status.finished().map(|condition| ObjectEnd {
+            is_success: condition.sort == "Complete",
+            at: condition.at,
+            reason: condition.reason.clone(),
+        });
+        let before = decided(&status);
+        let (made, roles, others) = (job.map_or(0, |job| job.made), Vec::new(), Vec::new());
+        Self { status, made, end, before, roles, others }
     }
-    let mut pods = std::mem::take(&mut world.cluster.pods);
-    pods.sort_by_key(|pods| (pods.created, pods.members.first()));
-    Ok(Outcome {
-        ending,
-        at,
-        reason: last.or(before).map(|condition| condition.reason.clone()),
-        status,
-        pods,
-        made,
-        used,
-        lost,
-        done,
-    })
+
+    /// Returns the outcome.
+    pub(super) fn outcome(self, world: &mut World, plan: Option<ProgramPlan>, is_still: bool) -> Outcome {
+        let now = world.now;
+        let mut used = Time::START;
+        for pods in &world.cluster.pods {
+            let Some(started) = pods.started else { continue };
+            let ended = pods.ended.or(pods.gone).unwrap_or(now);
+            used = used + times((ended - started).max(Time::START), world.weight(pods));
+        }
+        let (lost, done) = world.work(world.main).unwrap_or_default();
+        let runtime = plan.map_or(Time::START, |plan| plan.runtime);
+        let wanted = plan.filter(|plan| plan.peers != Peers::Independent).map(|_| runtime);
+        let is_half_done = world.is_half_done(world.main, wanted);
+        let ending = match (self.end.as_ref().map(|end| end.is_success), &self.before) {
+            (Some(true), _) if is_half_done => Ending::CompletesHalfDone,
+            (Some(true), _) => Ending::Completes,
+            (Some(false), _) => Ending::Fails,
+            (None, Some(_)) => Ending::Wedged,
+            (None, None) if is_still && !world.is_running(world.main) => Ending::Waits,
+            (None, None) => Ending::RunsOn,
+        };
+        let decided = self.end.map(|end| (end.at, end.reason)).or(self.before);
+        // One exit code is all that is asked of them.
+        for pods in &mut world.cluster.pods {
+            pods.containers.retain(|status| status.terminated.is_some());
+            pods.containers.truncate(1);
+            pods.containers.shrink_to_fit();
+        }
+        let mut pods = std::mem::take(&mut world.cluster.pods);
+        pods.sort_by_key(|pods| (pods.created, pods.members.first()));
+        Outcome {
+            ending,
+            roles: self.roles,
+            others: self.others,
+            at: decided.as_ref().map_or(now, |(at, _)| *at),
+            reason: decided.map(|(_, reason)| reason),
+            status: self.status,
+            pods,
+            made: self.made,
+            used,
+            lost,
+            done,
+        }
+    }
+}
+
+/// Returns when the end of a Job was decided, and why, where its last condition waits.
+pub(super) fn decided(status: &JobStatus) -> Option<(Time, Cow<'static, str>)> {
+    let condition = status.condition("SuccessCriteriaMet").or_else(|| status.condition("FailureTarget"))?;
+    Some((condition.at, condition.reason.clone()))
 }
 
 #[cfg(test)]

@@ -13,11 +13,20 @@ pub struct Subject {
     pub roles: Vec<Role>,
     /// `activeDeadlineSeconds`, or what its kind has for it.
     pub deadline: Option<Time>,
+    /// Where the deadline is, below `spec`; empty where the kind has none.
+    pub deadline_at: &'static [&'static str],
+    /// Which field decides where it fails for a reason, and why.
+    pub(crate) deciders: &'static [Decider],
+    /// Whether its operator joins its pods to one program.
+    pub is_gang: bool,
     /// Whether it is suspended.
     pub is_suspended: bool,
     /// Where `suspend` is, below `spec`; empty where it cannot be suspended.
     pub(crate) suspend: &'static [&'static str],
 }
+
+/// A reason for which an object fails, the field below `spec` that decides it, and how.
+pub(crate) type Decider = (&'static str, &'static [&'static str], &'static str);
 
 /// Pods of an object that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +60,9 @@ impl Subject {
         Self {
             roles: vec![role],
             deadline: spec.deadline,
+            deadline_at: &["activeDeadlineSeconds"],
+            deciders: &[],
+            is_gang: false,
             is_suspended: spec.suspend,
             suspend: &["suspend"],
         }
@@ -61,9 +73,16 @@ impl Subject {
         let most = self.roles.iter().max_by_key(|role| (!role.serves, role.count));
         let is_most = move |role: &&Role| most.is_some_and(|most| std::ptr::eq(*role, most));
         self.roles.iter().filter(move |role| match name {
-            Some(name) => role.name.as_deref().is_some_and(|of| is_of(of, name)),
+            Some(name) => role.is_named(name),
             None => is_most(role),
         })
+    }
+
+    /// Returns the field that decides where it fails for a reason, and how.
+    #[must_use]
+    pub fn decider(&self, reason: &str) -> Option<(&'static [&'static str], &'static str)> {
+        let (_, field, why) = self.deciders.iter().find(|(of, _, _)| *of == reason)?;
+        Some((field, why))
     }
 
     /// Returns the patch of `spec` that suspends or resumes it.
@@ -73,6 +92,19 @@ impl Subject {
             around[*key] = value;
             around
         })
+    }
+}
+
+impl Role {
+    /// Takes over how much another one counts.
+    pub fn copy_weight(&mut self, other: &Self) {
+        self.weight = other.weight;
+    }
+
+    /// Tells whether a manifest calls it so.
+    #[must_use]
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.name.as_deref().is_some_and(|role| is_of(role, name))
     }
 }
 

@@ -8,8 +8,9 @@ mod ranks;
 mod script;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::cluster::{Cluster, Controller, CronJob, Event, Job};
+use super::cluster::{Cluster, Controller, CronJob, Event};
 use super::cron_job::{CronJobController, CronJobSpec};
 use super::job::JobController;
 use super::job::spec::JobSpec;
@@ -49,6 +50,10 @@ pub struct World {
     /// The `spec` of the CronJob, as it stands.
     cron_spec: Value,
     programs: Vec<PodProgram>,
+    /// How much a pod of a role counts where time is summed; one where nothing is said.
+    pub(super) weights: Vec<(Arc<str>, u32)>,
+    /// How much all ranks of the program count together; as many as they are where nothing is said.
+    pub(super) rank_weight: Option<u32>,
     /// The programs, each of an object that nobody made.
     running: BTreeMap<Owner, JobProgram>,
     /// The `spec` of each Job, as it stands.
@@ -99,6 +104,8 @@ impl World {
             operators: Vec::new(),
             cron_spec: Value::Null,
             programs: Vec::new(),
+            weights: Vec::new(),
+            rank_weight: None,
             running: BTreeMap::new(),
             specs: Vec::new(),
             later: Vec::new(),
@@ -146,12 +153,18 @@ impl World {
         world
     }
 
-    /// Makes a cluster with objects that are there before, an object and the operators of its kind; nothing where no
-    /// operator of the kind is known.
+    /// Makes a cluster with objects that are there before, an object and the operators of its kind, on one of the courses
+    /// that they may take; nothing where no operator of the kind is known.
     #[must_use]
-    pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
+    pub fn with_object(
+        manifest: &Value,
+        before: &[Value],
+        script: Script,
+        clock: Clock,
+        course: u32,
+    ) -> Option<Self> {
         let mut world = Self::new(script, clock, false);
-        world.operators = operators::for_manifest(manifest);
+        world.operators = operators::for_manifest(manifest, course);
         if world.operators.is_empty() {
             return None;
         }
@@ -189,15 +202,15 @@ impl World {
         self.run_while(until, |_| true).map(|_| ())
     }
 
-    /// Lets things happen until the Job ends, until nothing happens any more, or until a moment. Returns whether nothing
+    /// Lets things happen until the object that is simulated ends or is gone, until nothing happens any more, or until a moment. Returns whether nothing
     /// happens any more.
     ///
     /// # Errors
     ///
     /// More work than a simulation does.
     pub(crate) fn run_to_end(&mut self, until: Time) -> Result<bool, TooLong> {
-        let is_left = |job: &Job| job.status.finished().is_none() && job.gone.is_none();
-        self.run_while(until, |cluster| cluster.jobs.first().is_some_and(is_left))
+        let main = self.main;
+        self.run_while(until, |cluster| !cluster.is_over(main))
     }
 
     /// Returns whether nothing happens any more.

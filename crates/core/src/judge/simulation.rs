@@ -1,16 +1,18 @@
 //! What manifests say about a simulation of their Jobs, and what has to be assumed.
 
 use crate::controllers::job::spec::JobSpec;
+use crate::controllers::object_story::subject;
 use crate::controllers::pod::unreachable_tolerated;
 use crate::controllers::program::Peers;
 use crate::controllers::script::Termination;
 use crate::controllers::story::Assumptions;
+use crate::controllers::subject::Subject;
 use crate::controllers::time::Time;
 use crate::judge::commands::{CommandLine, Value as Given};
 use crate::judge::peers::{joins, max_restarts, use_of_index, works_with_others};
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::sigterm::ends_with_zero;
-use crate::kinds::{Held, PodTemplate, Workload};
+use crate::kinds::{Entry, Held, PodTemplate, Workload};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -61,6 +63,108 @@ pub struct SimulatedJob<'a> {
     pub because: String,
 }
 
+/// An object whose operator is modelled, to simulate.
+#[derive(Clone, Debug)]
+pub struct SimulatedObject<'a> {
+    /// The object.
+    pub manifest: &'a Value,
+    /// Objects that are there before it.
+    pub before: &'a [Value],
+    /// Its pods.
+    pub subject: Subject,
+    /// Whether its pods have accelerators.
+    pub has_accelerators: bool,
+    /// What is assumed. Where the peers are not known, the others are [`Self::or_peers`].
+    pub assumptions: Assumptions,
+    /// What the other ranks may do instead, where that is not known.
+    pub or_peers: Option<Peers>,
+    /// Why the peers are assumed to do what they do.
+    pub because: String,
+}
+
+/// Returns what is simulated of an object whose operator is modelled; nothing for others, or where it needs an object that is
+/// not there.
+#[must_use]
+pub fn object<'a>(
+    workload: &Workload<'a>,
+    before: &'a [Value],
+    defaults: &ProgramDefaults,
+) -> Option<SimulatedObject<'a>> {
+    let manifest = workload.object.value?;
+    let mut subject = subject(manifest, before)?;
+    let reading = WorkloadReading::from_workload(workload);
+    let held = |pod: &PodTemplate<'_>| Held::by_pod(pod).map_or(0, |held| held.total());
+    let has_accelerators = workload.pods.iter().any(|pod| held(pod) > 0);
+    if has_accelerators {
+        for role in &mut subject.roles {
+            let of_role = workload.pods.iter().find(|pod| role.is_named(name_of(pod)));
+            role.weight = of_role.map_or(0, |pod| u32::try_from(held(pod)).unwrap_or(u32::MAX));
+        }
+    }
+    let pods = || (0..workload.pods.len()).map(|index| reading.commands(index).containers.as_slice());
+    let lines: Vec<&CommandLine<'_>> = pods().flatten().collect();
+    let (peers, or_peers, because) = peers_of_object(workload, &subject, &lines, defaults.peer_timeout);
+    let ends_with_zero = pods().any(|lines| ends_with_zero(lines).is_some());
+    let tolerations = workload.pods.iter().map(|pod| pod.spec.get("tolerations"));
+    let unreachable = tolerations.map(|part| unreachable_tolerated(part.values())).max().flatten();
+    let half = |deadline: Time| Time::from_millis(deadline.millis() / 2);
+    Some(SimulatedObject {
+        manifest,
+        before,
+        has_accelerators,
+        assumptions: Assumptions {
+            runtime: subject.deadline.map_or(defaults.runtime, half),
+            startup: defaults.startup,
+            checkpoint: defaults.checkpoint,
+            peers,
+            pods_per_node: 1,
+            term: termination(ends_with_zero, defaults),
+            unreachable,
+        },
+        subject,
+        or_peers,
+        because,
+    })
+}
+
+/// Returns what a role is called in the manifest: the key or the name of the item above its template.
+fn name_of<'a>(pod: &PodTemplate<'a>) -> &'a str {
+    let group = |entry: &Entry<'a>| entry.part.get("groupName").text().set();
+    let entry = pod.entry.as_ref();
+    entry.and_then(|entry| entry.name.or_else(|| group(entry))).unwrap_or_default()
+}
+
+/// Returns what a program does on SIGTERM.
+fn termination(ends_with_zero: bool, defaults: &ProgramDefaults) -> Termination {
+    let term = Termination { after: Some(defaults.grace), ..Termination::default() };
+    if ends_with_zero { Termination { code: 0, ..term } } else { term }
+}
+
+/// Returns what the other ranks of an object do when one is lost: those of kubeflow.org are joined by their operator.
+fn peers_of_object(
+    workload: &Workload<'_>,
+    subject: &Subject,
+    lines: &[&CommandLine<'_>],
+    timeout: Time,
+) -> (Peers, Option<Peers>, String) {
+    let ranks = subject.roles.iter().map(|role| role.count).fold(0, u32::saturating_add);
+    if ranks <= 1 {
+        return (Peers::Independent, None, "one pod runs at a time".to_owned());
+    }
+    if let Some((restarts, written)) = lines.iter().find_map(|line| restarts_inside(line)) {
+        return (Peers::Restart(restarts), None, format!("`{written}` restarts the ranks in their pods"));
+    }
+    if let Some((_, command)) = lines.iter().find_map(|line| joins(line)) {
+        return (Peers::Exit(timeout), None, format!("{command} joins the pods"));
+    }
+    let kind = workload.kind.as_str();
+    if subject.is_gang {
+        return (Peers::Exit(timeout), None, format!("the pods of a {kind} are the ranks of one program"));
+    }
+    let because = "the command does not show whether the pods need one another";
+    (Peers::Exit(timeout), Some(Peers::Independent), because.to_owned())
+}
+
 /// Returns the Jobs of a workload.
 #[must_use]
 pub fn jobs<'a>(workload: &Workload<'a>, defaults: &ProgramDefaults) -> Vec<SimulatedJob<'a>> {
@@ -80,11 +184,7 @@ impl<'a> SimulatedJob<'a> {
         let spec = pod.around.value.filter(|_| pod.form.is_job())?;
         let job_spec = JobSpec::from_spec(spec);
         let (peers, or_peers, because) = peers(&job_spec, lines, defaults.peer_timeout);
-        let term = Termination { after: Some(defaults.grace), ..Termination::default() };
-        let term = match ends_with_zero(lines) {
-            Some(_) => Termination { code: 0, ..term },
-            None => term,
-        };
+        let term = termination(ends_with_zero(lines).is_some(), defaults);
         let half = |deadline: Time| Time::from_millis(deadline.millis() / 2);
         Some(Self {
             pointer: pod.around.pointer.clone(),

@@ -64,6 +64,13 @@ impl World {
         ranks
     }
 
+    /// Returns how much pods count where time is summed: how many there are, times the weight of their role.
+    pub(crate) fn weight(&self, pods: &PodGroup) -> u32 {
+        let role = self.cluster.set_of(pods).map(|set| &set.role);
+        let weight = self.weights.iter().find(|(of, _)| Some(of) == role).map_or(1, |(_, weight)| *weight);
+        pods.count().saturating_mul(weight)
+    }
+
     fn ranks_wanted(&self, root: Owner) -> u32 {
         match root {
             Owner::Job(job) => self.cluster.jobs.get(job).map_or(0, |job| job.spec.at_once()),
@@ -152,7 +159,7 @@ impl World {
     pub(crate) fn work(&self, root: Owner) -> Option<(Time, Time)> {
         match self.running.get(&root)? {
             JobProgram::Gang(gang) => {
-                let ranks = self.ranks_wanted(root);
+                let ranks = self.rank_weight.unwrap_or_else(|| self.ranks_wanted(root));
                 Some((times(gang.lost, ranks), times(gang.done(self.now), ranks)))
             }
             JobProgram::Apart(apart) => Some((apart.lost, apart.done())),

@@ -1,0 +1,131 @@
+//! A story about an object of another kind than Job: what comes of it, and of what its operator made.
+
+use std::sync::Arc;
+
+use super::cluster::JobStatus;
+use super::incident::Occurrence;
+use super::object::Object;
+use super::pod::{Phase, PodGroup};
+use super::pod_set::Owner;
+use super::script::Script;
+use super::story::{Assumptions, OTHER_STARTS, Outcome, Summary, decided, lower_for};
+use super::subject::Subject;
+use super::time::{Clock, Time};
+use super::world::{TooLong, World};
+use super::operators;
+use crate::text::value::Value;
+
+/// How far a simulation goes: some operators look every few seconds, without end.
+const HORIZON: Time = Time::from_seconds(60 * 86_400);
+
+/// An object, with what it needs to be simulated.
+#[derive(Clone, Debug)]
+pub struct ObjectStory<'a> {
+    /// The object.
+    pub manifest: &'a Value,
+    /// Objects that are there before it, such as the runtimes of a TrainJob.
+    pub before: &'a [Value],
+    /// Its pods.
+    pub subject: &'a Subject,
+}
+
+/// Returns the pods of an object by role; nothing where its operator is not modelled, or what it needs is not there.
+#[must_use]
+pub fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
+    operators::subject(manifest, before)
+}
+
+/// Returns the script of a story about an object with these roles.
+#[must_use]
+pub fn lower_object(subject: &Subject, story: &[Occurrence], assumptions: &Assumptions) -> Script {
+    lower_for(subject, story, assumptions)
+}
+
+impl ObjectStory<'_> {
+    /// Returns what comes of a script.
+    ///
+    /// # Errors
+    ///
+    /// More work than a simulation does.
+    pub fn tell(&self, script: &Script) -> Result<Outcome, TooLong> {
+        self.tell_from(Clock::default(), 0, script)
+    }
+
+    /// Returns another end of a script, where that depends on the part of the second in which the object is created, or on
+    /// what an operator does in no fixed order: neither is ever guessed.
+    ///
+    /// # Errors
+    ///
+    /// More work than a simulation does.
+    pub fn tell_otherwise(&self, script: &Script, outcome: &Outcome) -> Result<Option<Outcome>, TooLong> {
+        let starts = OTHER_STARTS.into_iter().map(|start| (Clock { start }, 0));
+        let courses = (1..operators::courses(self.manifest)).map(|course| (Clock::default(), course));
+        for (clock, course) in starts.chain(courses) {
+            let other = self.tell_from(clock, course, script)?;
+            if (other.ending, &other.reason) != (outcome.ending, &outcome.reason) {
+                return Ok(Some(other));
+            }
+        }
+        Ok(None)
+    }
+
+    fn tell_from(&self, clock: Clock, course: u32, script: &Script) -> Result<Outcome, TooLong> {
+        let Some(mut world) = World::with_object(self.manifest, self.before, script.clone(), clock, course) else {
+            return Err(TooLong);
+        };
+        let roles = self.subject.roles.iter();
+        world.weights = roles.filter_map(|role| Some((role.name.clone()?, role.weight))).collect();
+        let ranks = self.subject.roles.iter().map(|role| role.count.saturating_mul(role.weight));
+        world.rank_weight = Some(ranks.fold(0, u32::saturating_add));
+        let is_still = world.run_to_end(HORIZON)?;
+        let plan = script.program;
+        Ok(Summary::of_main(&world).outcome(&mut world, plan, is_still))
+    }
+}
+
+impl Summary {
+    /// Returns that of an object of another kind than Job.
+    pub(super) fn of_object(world: &World) -> Self {
+        let object = match world.main {
+            Owner::Object(number) => world.cluster.objects.get(number),
+            Owner::Job(_) => None,
+        };
+        let count = |is_counted: &dyn Fn(&PodGroup) -> bool| {
+            let pods = world.cluster.pods.iter().filter(|pods| is_counted(pods));
+            pods.map(PodGroup::count).fold(0, u32::saturating_add)
+        };
+        let status = JobStatus {
+            failed: count(&|pods| pods.phase == Phase::Failed),
+            succeeded: count(&|pods| pods.phase == Phase::Succeeded),
+            terminating: Some(count(&|pods| pods.gone.is_none() && pods.is_terminating())),
+            conditions: object.map(|object| object.conditions.clone()).unwrap_or_default(),
+            ..JobStatus::default()
+        };
+        let jobs = world.cluster.jobs.iter().filter(|job| job.gone.is_none());
+        let before = jobs.filter(|job| job.status.finished().is_none()).find_map(|job| decided(&job.status));
+        let roles = world.cluster.sets.iter().map(|set| Arc::clone(&set.role)).collect();
+        let end = object.and_then(Object::end);
+        Self { status, made: count(&|_| true), end, before, roles, others: others(world) }
+    }
+}
+
+/// Returns when the Jobs and custom resources that operators made were created, ended and went.
+fn others(world: &World) -> Vec<(Time, String)> {
+    let mut lines = Vec::new();
+    let jobs = world.cluster.jobs.iter().filter(|job| job.owner.is_some());
+    for job in jobs {
+        let end = job.status.finished().map(|end| (end.at, format!("{} ({})", end.sort, end.reason)));
+        let dates = [Some((job.created, "created".to_owned())), end, gone(job.gone)];
+        lines.extend(dates.into_iter().flatten().map(|(at, what)| (at, format!("Job {} {what}", job.name))));
+    }
+    for object in world.cluster.objects.iter().filter(|object| object.owner.is_some()) {
+        let named = |what| format!("{} {} {what}", object.kind, object.name);
+        let dates = [Some((object.created, "created".to_owned())), gone(object.gone)];
+        lines.extend(dates.into_iter().flatten().map(|(at, what)| (at, named(what))));
+    }
+    lines
+}
+
+fn gone(at: Option<Time>) -> Option<(Time, String)> {
+    at.map(|at| (at, "gone".to_owned()))
+}

@@ -1,0 +1,145 @@
+//! What is simulated: the Job of a manifest, or an object whose operator is modelled.
+
+use super::decides::{Decision, decision, decision_of_object};
+use crate::controllers::incident::Occurrence;
+use crate::controllers::job::spec::JobSpec;
+use crate::controllers::object_story::{ObjectStory, lower_object};
+use crate::controllers::program::Peers;
+use crate::controllers::script::Script;
+use crate::controllers::story::{Assumptions, Outcome, lower, tell, tell_otherwise};
+use crate::controllers::world::TooLong;
+use crate::judge::simulation::{SimulatedJob, SimulatedObject};
+use crate::text::pointer::Pointer;
+use crate::text::value::Value;
+
+/// The Job of a manifest, or an object whose operator is modelled.
+#[derive(Debug)]
+pub(super) enum Simulable<'a> {
+    Job(SimulatedJob<'a>),
+    Object(Box<SimulatedObject<'a>>),
+}
+
+impl<'a> Simulable<'a> {
+    /// Returns where the `spec` is.
+    pub(super) fn pointer(&self) -> Pointer {
+        match self {
+            Self::Job(job) => job.pointer.clone(),
+            Self::Object(_) => &Pointer::root() / "spec",
+        }
+    }
+
+    pub(super) fn assumptions(&self) -> &Assumptions {
+        match self {
+            Self::Job(job) => &job.assumptions,
+            Self::Object(object) => &object.assumptions,
+        }
+    }
+
+    pub(super) fn or_peers(&self) -> Option<Peers> {
+        match self {
+            Self::Job(job) => job.or_peers,
+            Self::Object(object) => object.or_peers,
+        }
+    }
+
+    pub(super) fn because(&self) -> &str {
+        match self {
+            Self::Job(job) => &job.because,
+            Self::Object(object) => &object.because,
+        }
+    }
+
+    /// Returns the accelerators that an hour of a pod counts for; of an object whose pods differ, their roles have them.
+    pub(super) fn accelerators(&self) -> i64 {
+        match self {
+            Self::Job(job) => job.accelerators,
+            Self::Object(object) => object.has_accelerators.into(),
+        }
+    }
+
+    /// Returns the `spec` of a Job.
+    pub(super) fn job_spec(&self) -> Option<&JobSpec> {
+        match self {
+            Self::Job(job) => Some(&job.job_spec),
+            Self::Object(_) => None,
+        }
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        match self {
+            Self::Job(job) => job.job_spec.suspend,
+            Self::Object(object) => object.subject.is_suspended,
+        }
+    }
+
+    /// Returns a field that decides and has a placeholder, with its text.
+    pub(super) fn placeholder(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Self::Job(job) => JobSpec::placeholder(job.spec),
+            Self::Object(_) => None,
+        }
+    }
+
+    /// Returns the script of a story.
+    pub(super) fn lower(&self, story: &[Occurrence], assumptions: &Assumptions) -> Script {
+        match self {
+            Self::Job(job) => lower(&job.job_spec, story, assumptions),
+            Self::Object(object) => lower_object(&object.subject, story, assumptions),
+        }
+    }
+
+    /// Returns what comes of a script.
+    pub(super) fn tell(&self, script: Script) -> Result<Outcome, TooLong> {
+        match self {
+            Self::Job(job) => tell(job.spec, script),
+            Self::Object(object) => story_of(object).tell(&script),
+        }
+    }
+
+    /// Returns another end of a script, where two things fall on one moment or an operator has no fixed order.
+    pub(super) fn tell_otherwise(
+        &self,
+        script: &Script,
+        outcome: &Outcome,
+    ) -> Result<Option<Outcome>, TooLong> {
+        match self {
+            Self::Job(job) => tell_otherwise(job.spec, script, outcome),
+            Self::Object(object) => story_of(object).tell_otherwise(script, outcome),
+        }
+    }
+
+    /// Returns the field that decides how a story ends.
+    pub(super) fn decision(&self, story: &[Occurrence], outcome: &Outcome) -> Option<Decision> {
+        match self {
+            Self::Job(job) => decision(&job.job_spec, story, outcome),
+            Self::Object(object) => decision_of_object(&object.subject, outcome),
+        }
+    }
+
+    /// Returns what comes of a story about the same, as another object says it; nothing where that cannot be simulated.
+    pub(super) fn end_of(
+        &self,
+        object: &Value,
+        story: &[Occurrence],
+        assumptions: &Assumptions,
+    ) -> Option<Outcome> {
+        match self {
+            Self::Job(job) => {
+                let spec = job.pointer.find(object)?;
+                tell(spec, lower(&JobSpec::from_spec(spec), story, assumptions)).ok()
+            }
+            Self::Object(of) => {
+                let mut subject = crate::controllers::object_story::subject(object, of.before)?;
+                for (role, before) in subject.roles.iter_mut().zip(&of.subject.roles) {
+                    role.copy_weight(before);
+                }
+                let script = lower_object(&subject, story, assumptions);
+                ObjectStory { manifest: object, before: of.before, subject: &subject }.tell(&script).ok()
+            }
+        }
+    }
+}
+
+fn story_of<'s>(object: &'s SimulatedObject<'_>) -> ObjectStory<'s> {
+    ObjectStory { manifest: object.manifest, before: object.before, subject: &object.subject }
+}
