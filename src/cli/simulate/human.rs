@@ -56,6 +56,9 @@ pub(super) fn when(outcome: &Outcome) -> String {
 }
 
 pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
+    if let Some(story) = one_story(jobs) {
+        return by_object(jobs, story, out);
+    }
     for (nth, job) in jobs.iter().enumerate() {
         if nth > 0 {
             writeln!(out)?;
@@ -84,6 +87,45 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the story, where there is one and the same of several objects.
+fn one_story(jobs: &[Simulated]) -> Option<&str> {
+    let mut stories = jobs.iter().map(|job| match job.rows.as_slice() {
+        [row] if job.is_asked => Some(row.story.as_str()),
+        _ => None,
+    });
+    let first = stories.next()??;
+    (jobs.len() > 1 && stories.all(|story| story == Some(first))).then_some(first)
+}
+
+/// Writes a line for each object.
+fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{story}")?;
+    writeln!(out)?;
+    let head = ["object", "ends", "after", "pods", "failures", "used", "idle", "lost", "unit"];
+    let mut lines: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
+    for (job, row) in jobs.iter().filter_map(|job| Some((job, job.rows.first()?))) {
+        let outcome = &row.outcome;
+        let time = |time: Time| shown(hours(job, time));
+        lines.push(vec![
+            format!("{} {}", job.object.kind, job.object.full_name()),
+            ends(row),
+            when(outcome),
+            outcome.made.to_string(),
+            failures(job, outcome),
+            time(outcome.used),
+            time(outcome.idle()),
+            time(outcome.lost),
+            unit(job).to_owned(),
+        ]);
+    }
+    columns(&lines, out)?;
+    writeln!(out)?;
+    for (job, row) in jobs.iter().filter_map(|job| Some((job, job.rows.first()?))) {
+        writeln!(out, "{} {}: {}", job.object.kind, job.object.full_name(), sentence(job, row))?;
+    }
+    Ok(())
+}
+
 fn table(job: &Simulated, rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let mut head = vec!["incident", "ends", "after", "pods", "failures", "used", "idle", "lost"];
     let has_runs = rows.iter().any(|row| row.runs.is_some());
@@ -106,22 +148,7 @@ fn table(job: &Simulated, rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         line.extend(has_runs.then_some(runs));
         lines.push(line);
     }
-    let widths: Vec<usize> = (0..lines[0].len())
-        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default())
-        .collect();
-    for line in &lines {
-        let mut text = String::from("  ");
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width - cell.chars().count());
-            // Words to the left, numbers to the right.
-            if column < 2 {
-                text.push_str(&format!("{cell}{pad}  "));
-            } else {
-                text.push_str(&format!("{pad}{cell}  "));
-            }
-        }
-        writeln!(out, "{}", text.trim_end())?;
-    }
+    columns(&lines, out)?;
     writeln!(out)?;
     writeln!(out, "used, idle and lost are {}", unit(job))?;
     if has_runs {
@@ -133,6 +160,26 @@ fn table(job: &Simulated, rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{}", runs::sentence(of))?;
         }
         writeln!(out, "`jobgate simulate --what {}` shows it in order", worst.story)?;
+    }
+    Ok(())
+}
+
+/// Writes lines of cells below one another: words to the left, numbers to the right.
+fn columns(lines: &[Vec<String>], out: &mut dyn Write) -> io::Result<()> {
+    let widths: Vec<usize> = (0..lines[0].len())
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default())
+        .collect();
+    for line in lines {
+        let mut text = String::from("  ");
+        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            let pad = " ".repeat(width - cell.chars().count());
+            if column < 2 {
+                text.push_str(&format!("{cell}{pad}  "));
+            } else {
+                text.push_str(&format!("{pad}{cell}  "));
+            }
+        }
+        writeln!(out, "{}", text.trim_end())?;
     }
     Ok(())
 }
