@@ -10,6 +10,7 @@ mod training;
 mod volcano;
 
 use super::cluster::Controller;
+use super::script::MapOrder;
 use crate::text::value::Value;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
@@ -44,15 +45,33 @@ pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
 
 /// Returns the controllers that look at an object, and at what comes of it; none where no operator of it is known.
 #[must_use]
-pub(super) fn for_manifest(manifest: &Value) -> Vec<Box<dyn Controller>> {
+pub(super) fn for_manifest(manifest: &Value, order: MapOrder) -> Vec<Box<dyn Controller>> {
     match kind_of(manifest) {
         Some("JobSet") => job_set::controllers(),
         Some("TrainJob") => trainer::controllers(),
-        Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(),
+        Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(order),
         Some("MPIJob") => mpi::controllers(),
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
         Some(_) => Vec::new(),
         None => kueue::controllers(manifest),
+    }
+}
+
+/// Returns how many pods run the program of an object: ranks that need one another.
+#[must_use]
+pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
+    match kind {
+        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::ranks(kind, manifest),
+        _ => 0,
+    }
+}
+
+/// Tells whether the webhook of an operator takes a change of an object.
+#[must_use]
+pub(super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
+    match kind {
+        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::admits(kind, old, new),
+        _ => true,
     }
 }

@@ -25,6 +25,30 @@ pub struct Script {
     pub is_never_ready: bool,
     /// What the pods run whose plan does not say how long they do.
     pub(crate) program: Option<ProgramPlan>,
+    /// In which order operators go through what has no order.
+    pub map_order: MapOrder,
+}
+
+/// In which order an operator goes through a map: Go takes another one each time. Where what comes of it depends on the
+/// order, it is either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapOrder {
+    /// The order of the documentation: a master before its workers.
+    #[default]
+    Forward,
+    /// The other way round.
+    Backward,
+}
+
+impl MapOrder {
+    /// Returns the other one.
+    #[must_use]
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Forward => Self::Backward,
+            Self::Backward => Self::Forward,
+        }
+    }
 }
 
 /// A plan, and the pods that it is for.
@@ -345,6 +369,9 @@ fn target(value: &Value) -> Read<Target> {
         let number = u32::try_from(integer(job, "job")?);
         return number.map(Target::Run).map_err(|_| "`job` is a number of a Job".to_owned());
     }
+    if let Some(path) = value.get("path") {
+        return path_target(path.as_str().unwrap_or_default());
+    }
     let Some(on) = value.get("on") else { return Ok(Target::Main) };
     let on = on.as_str().ok_or("`on` is `KIND/NAME` or `Pod/ROLE/INDEX`")?;
     let mut parts = on.split('/');
@@ -357,6 +384,22 @@ fn target(value: &Value) -> Read<Target> {
             Ok(Target::Pod { role, index })
         }
         (kind, name) => Ok(Target::Object { kind: kind.to_owned(), name }),
+    }
+}
+
+/// The kinds that are named by their path in the API.
+const PATH_KINDS: [(&str, &str); 3] =
+    [("jobs", "Job"), ("limitranges", "LimitRange"), ("resourcequotas", "ResourceQuota")];
+
+fn path_target(path: &str) -> Read<Target> {
+    let mut steps = path.rsplit('/');
+    let (name, plural) = (steps.next(), steps.next());
+    let kind = PATH_KINDS.into_iter().find(|(known, _)| Some(*known) == plural);
+    match (kind, name) {
+        (Some((_, kind)), Some(name)) if !name.is_empty() => {
+            Ok(Target::Object { kind: kind.to_owned(), name: Some(name.to_owned()) })
+        }
+        _ => Err("`path` ends in `jobs/NAME`, `limitranges/NAME` or `resourcequotas/NAME`".to_owned()),
     }
 }
 

@@ -151,7 +151,7 @@ impl World {
     #[must_use]
     pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
         let mut world = Self::new(script, clock, false);
-        world.operators = operators::for_manifest(manifest);
+        world.operators = operators::for_manifest(manifest, world.script.map_order);
         if world.operators.is_empty() {
             return None;
         }

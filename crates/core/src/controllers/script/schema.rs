@@ -54,6 +54,7 @@ pub fn schema() -> Value {
         "properties": {
             "at": seconds(),
             "patch": {"description": "A merge patch of the spec", "type": "object"},
+            "path": {"description": "The object, by its path in the API: .../limitranges/NAME", "type": "string"},
             "delete": {"enum": ["Background", "Foreground", "Orphan"]},
             "refusePods": {"type": "boolean"},
             "controller": {"enum": ["stop", "start"]},
