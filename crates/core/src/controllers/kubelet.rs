@@ -4,7 +4,7 @@ mod live;
 
 use super::cluster::Cluster;
 use super::job::spec::ContainerSort;
-use super::pod::{ContainerStatus, Phase, PodGroup};
+use super::pod::{ContainerStatus, Deletion, Phase, PodGroup};
 use super::pod_set::PodTemplate;
 use super::script::{DisruptionCause, Plan};
 use super::time::Time;
@@ -17,6 +17,8 @@ const AT_ONCE: Time = Time::from_seconds(1);
 /// How long it takes until others see that a pod runs, or has ended.
 const START_LAG: Time = Time::from_millis(20);
 const END_LAG: Time = Time::from_millis(40);
+/// The same, where the kubelet first has to see that it is to end the pod.
+const TERMINATION_LAG: Time = Time::from_millis(60);
 /// How long it takes to end a pod that never ran.
 const NEVER_RAN: Time = Time::from_millis(200);
 /// How long after the last status of a pod in deletion the kubelet takes its object away.
@@ -171,7 +173,7 @@ impl PodProgram {
             Some(after) if after <= grace => (after, self.plan.term.code),
             _ => (grace, 137),
         };
-        self.push(at + after, Step::Terminated(code));
+        self.push(at + after + TERMINATION_LAG, Step::Terminated(code));
     }
 
     /// Does the next step. Returns whether the pod changed.
@@ -348,6 +350,15 @@ impl PodProgram {
         };
         let mut grace = around.template.grace;
         match disruption.cause {
+            // The API server writes the deletion, and takes the object away after that: two events for all who watch.
+            DisruptionCause::ForcedDeletion
+                if pods.phase == Phase::Running && !pods.finalizer && pods.deletion.is_none() =>
+            {
+                pods.deletion = Some(Deletion { since: at, at, grace: Time::START });
+                self.steps.clear();
+                self.push(at + REMOVAL, Step::Remove);
+                return true;
+            }
             DisruptionCause::Pressure => {
                 pods.disrupted = true;
                 pods.reason = Some("Evicted");

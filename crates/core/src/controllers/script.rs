@@ -40,17 +40,6 @@ pub enum MapOrder {
     Backward,
 }
 
-impl MapOrder {
-    /// Returns the other one.
-    #[must_use]
-    pub(crate) fn other(self) -> Self {
-        match self {
-            Self::Forward => Self::Backward,
-            Self::Backward => Self::Forward,
-        }
-    }
-}
-
 /// A plan, and the pods that it is for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PlanRule {

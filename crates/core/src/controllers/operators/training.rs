@@ -123,9 +123,10 @@ impl Controller for TrainingController {
         if spec.is_managed_by_other {
             return Vec::new();
         }
-        let order = if self.queue.errors(job) % 2 == 0 { self.order } else { self.order.other() };
+        let tries = self.queue.errors(job);
         let is_created = self.created.contains(&job);
-        let outcome = Sync::new(cluster, (job, object), &spec, is_created, at).run(self.release, order);
+        let outcome =
+            Sync::new(cluster, (job, object), &spec, is_created, at).run(self.release, self.order, tries);
         if let Some(timer) = outcome.timer {
             self.queue.add_at(job, timer);
         }

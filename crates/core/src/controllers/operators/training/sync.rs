@@ -75,8 +75,8 @@ impl<'a> Sync<'a> {
         sync
     }
 
-    /// Does it.
-    pub(super) fn run(mut self, release: Release, order: MapOrder) -> Outcome {
+    /// Does it. `tries` is how many tries before it ended in an error.
+    pub(super) fn run(mut self, release: Release, order: MapOrder, tries: u32) -> Outcome {
         if self.is("Succeeded") || self.is("Failed") {
             self.clean_up_finished();
         } else if self.spec.suspend {
@@ -85,7 +85,7 @@ impl<'a> Sync<'a> {
             self.resume();
             match self.limit() {
                 Some(message) => self.fail_at_limit(message, release),
-                None => self.reconcile(order),
+                None => self.reconcile(order, tries),
             }
         }
         Outcome { actions: self.actions, timer: self.timer }
@@ -103,8 +103,7 @@ impl<'a> Sync<'a> {
             let Some(completion) = self.status.completion else { return };
             let end = completion + ttl;
             if self.at >= end {
-                let propagation = Propagation::Background;
-                self.actions.push(Action::DeleteObject { object: self.number, propagation });
+                self.delete_job();
                 return;
             }
             self.timer = Some(end);
@@ -195,16 +194,28 @@ impl<'a> Sync<'a> {
             Release::V1_9_4 => self.spec.clean,
         };
         self.delete_pods_by_policy(policy);
-        self.write();
+        // A TTL of nothing is over before the status is written.
+        if self.spec.ttl.is_some_and(|ttl| ttl <= Time::START) {
+            self.delete_job();
+        } else {
+            self.write();
+        }
+    }
+
+    fn delete_job(&mut self) {
+        self.actions.push(Action::DeleteObject { object: self.number, propagation: Propagation::Background });
     }
 
     /// Looks at pods and status of a job that goes on. A pod that the API server refuses ends the sync: no status is
     /// written.
-    fn reconcile(&mut self, order: MapOrder) {
+    fn reconcile(&mut self, order: MapOrder, tries: u32) {
         let spec = self.spec;
         let mut roles: Vec<&Role<'_>> = spec.roles.iter().collect();
-        if order == MapOrder::Backward {
-            roles.reverse();
+        match order {
+            // Of many tries one soon finds the pods first that are taken.
+            MapOrder::Forward if tries > 0 => roles.sort_by_key(|role| self.is_refused(role)),
+            MapOrder::Backward if tries % 2 == 0 => roles.reverse(),
+            _ => {}
         }
         for role in &roles {
             self.reconcile_pods(role);
@@ -212,6 +223,11 @@ impl<'a> Sync<'a> {
         self.status.start.get_or_insert(self.at);
         self.update_status(&roles);
         self.write();
+    }
+
+    fn is_refused(&self, role: &Role<'_>) -> bool {
+        let demand = self.spec.pod_template(role).demand;
+        !demand.is_valid() || self.cluster.room_for(&demand, 1) == 0
     }
 
     /// Makes and deletes pods of a type (`ReconcilePods`, `pkg/controller.v1/common/pod.go`).
