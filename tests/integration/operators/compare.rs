@@ -64,7 +64,7 @@ fn number(value: &Value, key: &str) -> Option<f64> {
 }
 
 /// Compares a world with what was observed.
-pub(super) fn difference(world: &World, row: &Value) -> Difference {
+pub(crate) fn difference(world: &World, row: &Value) -> Difference {
     let observed = &row["observed"];
     let until = number(observed, "until").expect("an end");
     let step = if text(row, "kind").starts_with("Ray") { RAY_STEP } else { STEP };

@@ -74,6 +74,8 @@ pub(super) struct PodContext<'a> {
     pub(super) template: &'a PodTemplate,
     /// Whether pods never report that they are ready.
     pub(super) is_never_ready: bool,
+    /// Whether the end of pods is seen only when their objects are gone.
+    pub(super) is_seen_late: bool,
 }
 
 impl PodProgram {
@@ -223,16 +225,20 @@ impl PodProgram {
             }
             Step::Remove => {}
         }
-        if step == Step::Remove || !self.removes_later(cluster, number, at) {
+        if step == Step::Remove || !self.removes_later(cluster, number, around, at) {
             cluster.collect(number, at);
         }
         true
     }
 
     /// Lets others see how a pod ended before its object goes. A finalizer does that by itself.
-    fn removes_later(&mut self, cluster: &Cluster, number: usize, at: Time) -> bool {
+    fn removes_later(&mut self, cluster: &Cluster, number: usize, around: &PodContext<'_>, at: Time) -> bool {
         let Some(pods) = cluster.pods.get(number) else { return false };
-        let waits = pods.is_ended() && !pods.finalizer && pods.gone.is_none() && pods.deletion.is_some();
+        let waits = pods.is_ended()
+            && !pods.finalizer
+            && pods.gone.is_none()
+            && pods.deletion.is_some()
+            && !(around.is_seen_late && pods.started.is_some());
         if waits {
             self.steps.clear();
             self.push(at + REMOVAL, Step::Remove);
@@ -352,7 +358,10 @@ impl PodProgram {
         match disruption.cause {
             // The API server writes the deletion, and takes the object away after that: two events for all who watch.
             DisruptionCause::ForcedDeletion
-                if pods.phase == Phase::Running && !pods.finalizer && pods.deletion.is_none() =>
+                if pods.phase == Phase::Running
+                    && !pods.finalizer
+                    && !around.is_seen_late
+                    && pods.deletion.is_none() =>
             {
                 pods.deletion = Some(Deletion { since: at, at, grace: Time::START });
                 self.steps.clear();

@@ -3,6 +3,8 @@
 //! It is read from a list. An item without `at` is a plan for pods, the first that names a pod is its plan; an item with
 //! `at` is an event. The recordings that the controllers are held against have the same form.
 
+mod chance;
+mod path;
 mod schema;
 
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use super::meta::Propagation;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
+pub use chance::MapOrder;
+use path::path_target;
 pub use schema::schema;
 
 /// What happens beside the controllers.
@@ -27,17 +31,9 @@ pub struct Script {
     pub(crate) program: Option<ProgramPlan>,
     /// In which order operators go through what has no order.
     pub map_order: MapOrder,
-}
-
-/// In which order an operator goes through a map: Go takes another one each time. Where what comes of it depends on the
-/// order, it is either.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MapOrder {
-    /// The order of the documentation: a master before its workers.
-    #[default]
-    Forward,
-    /// The other way round.
-    Backward,
+    /// Whether operators see the end or the forced deletion of a pod only when its object is gone: two writes that are
+    /// milliseconds apart are seen one by one, or as one.
+    pub is_seen_late: bool,
 }
 
 /// A plan, and the pods that it is for.
@@ -373,22 +369,6 @@ fn target(value: &Value) -> Read<Target> {
             Ok(Target::Pod { role, index })
         }
         (kind, name) => Ok(Target::Object { kind: kind.to_owned(), name }),
-    }
-}
-
-/// The kinds that are named by their path in the API.
-const PATH_KINDS: [(&str, &str); 3] =
-    [("jobs", "Job"), ("limitranges", "LimitRange"), ("resourcequotas", "ResourceQuota")];
-
-fn path_target(path: &str) -> Read<Target> {
-    let mut steps = path.rsplit('/');
-    let (name, plural) = (steps.next(), steps.next());
-    let kind = PATH_KINDS.into_iter().find(|(known, _)| Some(*known) == plural);
-    match (kind, name) {
-        (Some((_, kind)), Some(name)) if !name.is_empty() => {
-            Ok(Target::Object { kind: kind.to_owned(), name: Some(name.to_owned()) })
-        }
-        _ => Err("`path` ends in `jobs/NAME`, `limitranges/NAME` or `resourcequotas/NAME`".to_owned()),
     }
 }
 

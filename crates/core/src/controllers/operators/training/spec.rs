@@ -7,7 +7,7 @@ use crate::text::patch::merge;
 use crate::text::value::{Value, json};
 
 /// `managedBy` of jobs that the operator takes for its own.
-const MANAGER: &str = "kubeflow.org/training-operator";
+pub(super) const MANAGER: &str = "kubeflow.org/training-operator";
 
 /// The fields of a job that its controller looks at.
 #[derive(Debug)]

@@ -172,15 +172,13 @@ impl<'a> Sync<'a> {
 
     /// Tells whether containers of running pods restarted too often (`PastBackoffLimit`, `pkg/core/job.go`).
     fn is_past_restarts(&self, limit: i64) -> bool {
-        let mut restarts = 0_i64;
-        for role in &self.spec.roles {
-            if matches!(role.restart, ReplicaRestart::Never | ReplicaRestart::Other) {
-                continue;
-            }
-            let running = self.pods_of(role).filter(|(_, pods)| pods.phase == Phase::Running);
-            restarts +=
-                running.map(|(_, pods)| i64::from(pods.restarts) * i64::from(pods.count())).sum::<i64>();
-        }
+        let is_counted =
+            |role: &&Role<'_>| !matches!(role.restart, ReplicaRestart::Never | ReplicaRestart::Other);
+        let pods = self.spec.roles.iter().filter(is_counted).flat_map(|role| self.pods_of(role));
+        let running = pods.filter(|(_, pods)| pods.phase == Phase::Running);
+        let restarts = running
+            .map(|(_, pods)| i64::from(pods.restarts).saturating_mul(i64::from(pods.count())))
+            .fold(0, i64::saturating_add);
         if limit == 0 { restarts > 0 } else { restarts >= limit }
     }
 
@@ -214,7 +212,7 @@ impl<'a> Sync<'a> {
         match order {
             // Of many tries one soon finds the pods first that are taken.
             MapOrder::Forward if tries > 0 => roles.sort_by_key(|role| self.is_refused(role)),
-            MapOrder::Backward if tries % 2 == 0 => roles.reverse(),
+            MapOrder::Backward if tries.is_multiple_of(2) => roles.reverse(),
             _ => {}
         }
         for role in &roles {
@@ -291,12 +289,11 @@ impl<'a> Sync<'a> {
     /// Returns the exit code of the container that counts.
     pub(super) fn exit_code(&self, pods: &PodGroup) -> i64 {
         let Some(set) = self.cluster.set_of(pods) else { return NO_CODE };
-        let code_of = |sort: ContainerSort, nth: usize| {
-            let container = set.template.containers.get(nth)?;
-            (sort == ContainerSort::Main && container.name == self.spec.kind.container).then_some(())
-        };
-        let counted = pods.containers.iter().filter(|status| code_of(status.sort, status.nth).is_some());
-        counted.filter_map(|status| status.terminated).map(|(code, _)| code).last().unwrap_or(NO_CODE)
+        let name = self.spec.kind.container;
+        let is_counted = |nth: usize| set.template.containers.get(nth).is_some_and(|one| one.name == name);
+        let counted = pods.containers.iter().rev().filter(|status| status.sort == ContainerSort::Main);
+        let mut ends = counted.filter(|status| is_counted(status.nth)).filter_map(|status| status.terminated);
+        ends.next().map_or(NO_CODE, |(code, _)| code)
     }
 
     /// Returns the pods of a type, each group with its number.

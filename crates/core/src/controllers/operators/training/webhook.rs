@@ -1,13 +1,18 @@
 //! What the validating webhooks take when a job is changed (`pkg/webhooks/*/*_webhook.go`).
 
 use super::kind::{Kind, StatusRule};
+use super::spec::MANAGER;
 use crate::text::value::Value;
+
+/// The only other value of `managedBy` that is taken (`pkg/common/util/webhooks.go`).
+const MULTI_KUEUE: &str = "kueue.x-k8s.io/multikueue";
 
 /// Tells whether the webhook of a kind takes a change.
 pub(in super::super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
     let Some(kind) = Kind::of(kind) else { return true };
-    let manager = |manifest: &Value| manifest.pointer("/spec/runPolicy/managedBy").cloned();
-    if kind.keeps_manager && manager(old) != manager(new) {
+    let (was, manager) = (manager(old), manager(new));
+    let is_known_manager = manager.is_none_or(|manager| [MANAGER, MULTI_KUEUE].contains(&manager));
+    if kind.minds_manager && !is_known_manager || kind.keeps_manager && was != manager {
         return false;
     }
     let spec = new.get("spec").unwrap_or(&Value::Null);
@@ -25,6 +30,10 @@ pub(in super::super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
         && !(kind.rule == StatusRule::Chief && has_type("Chief") && has_type("Master"))
         && (kind.rule != StatusRule::Master || has_type("Master"))
         && (kind.name != "PyTorchJob" || !is_elastic || has_type("Worker"))
+}
+
+fn manager(manifest: &Value) -> Option<&str> {
+    manifest.pointer("/spec/runPolicy/managedBy").and_then(Value::as_str)
 }
 
 /// Tells whether there is the container that counts, and each has an image.
