@@ -4,6 +4,7 @@
 //! all objects as they are then, and returns what it does. [`world::World`] turns that into events, and does what kubelets,
 //! programs and people do by a [`script::Script`]. Everything here is a value: no clock is read, and no thread waits.
 
+mod admission;
 pub mod cluster;
 pub mod cron_job;
 pub mod incident;

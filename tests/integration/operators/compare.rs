@@ -64,7 +64,7 @@ fn number(value: &Value, key: &str) -> Option<f64> {
 }
 
 /// Compares a world with what was observed.
-pub(super) fn difference(world: &World, row: &Value) -> Difference {
+pub(crate) fn difference(world: &World, row: &Value) -> Difference {
     let observed = &row["observed"];
     let until = number(observed, "until").expect("an end");
     let step = if text(row, "kind").starts_with("Ray") { RAY_STEP } else { STEP };
@@ -181,7 +181,15 @@ fn pods(world: &World, observed: &Value, tolerance: Tolerance, difference: &mut 
         pods.sort_by_key(|(nth, pods)| (pods.created, *nth));
     }
     let mut theirs: BTreeMap<PodName, Vec<&Value>> = BTreeMap::new();
-    for pod in items(&observed["pods"]) {
+    // Pods that are made and deleted again as fast as the kubelet answers (`blink`) are not compared: how many there are
+    // is chance.
+    let is_blink = |pod: &Value| pod["blink"] == true;
+    if items(&observed["pods"]).iter().any(is_blink) {
+        for pods in ours.values_mut() {
+            pods.retain(|(_, pod)| !is_short_lived(pod));
+        }
+    }
+    for pod in items(&observed["pods"]).iter().filter(|pod| !is_blink(pod)) {
         theirs.entry((text(pod, "role").to_owned(), pod["index"].as_u64())).or_default().push(pod);
     }
     let mut names: Vec<&PodName> = ours.keys().chain(theirs.keys()).collect();
@@ -200,6 +208,12 @@ fn pods(world: &World, observed: &Value, tolerance: Tolerance, difference: &mut 
             pod(&format!("{name:?} {nth}"), ours, theirs, world, tolerance, difference);
         }
     }
+}
+
+/// Tells whether a pod was deleted within half a second, before it started.
+fn is_short_lived(pod: &PodGroup) -> bool {
+    let lived = pod.deletion.map(|deletion| deletion.since - pod.created);
+    pod.started.is_none() && lived.is_some_and(|lived| lived <= Time::from_millis(500))
 }
 
 fn pod(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::admission::Admission;
 use super::cron_job::CronJobSpec;
 use super::indexes::Indexes;
 use super::job::spec::JobSpec;
@@ -29,6 +30,8 @@ pub struct Cluster {
     pub cron_job: Option<CronJob>,
     /// Whether the API server refuses new pods, for a quota or a webhook.
     pub(crate) refuses_pods: bool,
+    /// The quotas and limits of pods.
+    pub(crate) admission: Admission,
 }
 
 /// A Job.

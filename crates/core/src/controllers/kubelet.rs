@@ -4,7 +4,7 @@ mod live;
 
 use super::cluster::Cluster;
 use super::job::spec::ContainerSort;
-use super::pod::{ContainerStatus, Phase, PodGroup};
+use super::pod::{ContainerStatus, Deletion, Phase, PodGroup};
 use super::pod_set::PodTemplate;
 use super::script::{DisruptionCause, Plan};
 use super::time::Time;
@@ -17,8 +17,12 @@ const AT_ONCE: Time = Time::from_seconds(1);
 /// How long it takes until others see that a pod runs, or has ended.
 const START_LAG: Time = Time::from_millis(20);
 const END_LAG: Time = Time::from_millis(40);
+/// The same, where the kubelet first has to see that it is to end the pod.
+const TERMINATION_LAG: Time = Time::from_millis(60);
 /// How long it takes to end a pod that never ran.
 const NEVER_RAN: Time = Time::from_millis(200);
+/// How long after the last status of a pod in deletion the kubelet takes its object away.
+const REMOVAL: Time = Time::from_millis(30);
 /// The first wait of a crash loop, and the longest (`pkg/kubelet/kubelet.go`).
 const CRASH_WAIT: Time = Time::from_seconds(10);
 const MOST_CRASH_WAIT: Time = Time::from_seconds(300);
@@ -60,6 +64,8 @@ enum Step {
     Terminated(i64),
     /// The pod garbage collector ends it.
     Collect,
+    /// It has ended, and the kubelet takes its object away.
+    Remove,
 }
 
 /// The surroundings of a pod.
@@ -68,6 +74,8 @@ pub(super) struct PodContext<'a> {
     pub(super) template: &'a PodTemplate,
     /// Whether pods never report that they are ready.
     pub(super) is_never_ready: bool,
+    /// Whether the end of pods is seen only when their objects are gone.
+    pub(super) is_seen_late: bool,
 }
 
 impl PodProgram {
@@ -172,7 +180,7 @@ impl PodProgram {
             Some(after) if after <= grace => (after, self.plan.term.code),
             _ => (grace, 137),
         };
-        self.push(at + after, Step::Terminated(code));
+        self.push(at + after + TERMINATION_LAG, Step::Terminated(code));
     }
 
     /// Does the next step. Returns whether the pod changed.
@@ -182,7 +190,7 @@ impl PodProgram {
         }
         let (at, step) = self.steps.remove(0);
         let Some(pods) = cluster.pods.get_mut(number) else { return false };
-        if pods.gone.is_some() || pods.is_ended() && step != Step::Collect {
+        if pods.gone.is_some() || pods.is_ended() && !matches!(step, Step::Collect | Step::Remove) {
             self.steps.clear();
             return false;
         }
@@ -220,9 +228,27 @@ impl PodProgram {
                 }
                 cluster.delete_pods(number, Time::START, at);
             }
+            Step::Remove => {}
         }
-        cluster.collect(number, at);
+        if step == Step::Remove || !self.removes_later(cluster, number, around, at) {
+            cluster.collect(number, at);
+        }
         true
+    }
+
+    /// Lets others see how a pod ended before its object goes. A finalizer does that by itself.
+    fn removes_later(&mut self, cluster: &Cluster, number: usize, around: &PodContext<'_>, at: Time) -> bool {
+        let Some(pods) = cluster.pods.get(number) else { return false };
+        let waits = pods.is_ended()
+            && !pods.finalizer
+            && pods.gone.is_none()
+            && pods.deletion.is_some()
+            && !(around.is_seen_late && pods.started.is_some());
+        if waits {
+            self.steps.clear();
+            self.push(at + REMOVAL, Step::Remove);
+        }
+        waits
     }
 
     fn start(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, at: Time) {
@@ -335,6 +361,18 @@ impl PodProgram {
         };
         let mut grace = around.template.grace;
         match disruption.cause {
+            // The API server writes the deletion, and takes the object away after that: two events for all who watch.
+            DisruptionCause::ForcedDeletion
+                if pods.phase == Phase::Running
+                    && !pods.finalizer
+                    && !around.is_seen_late
+                    && pods.deletion.is_none() =>
+            {
+                pods.deletion = Some(Deletion { since: at, at, grace: Time::START });
+                self.steps.clear();
+                self.push(at + REMOVAL, Step::Remove);
+                return true;
+            }
             DisruptionCause::Pressure => {
                 pods.disrupted = true;
                 pods.reason = Some("Evicted");
@@ -353,13 +391,26 @@ impl PodProgram {
             }
             DisruptionCause::Deletion => {}
             DisruptionCause::ForcedDeletion => grace = Time::START,
-            _ => pods.disrupted = true,
+            cause => {
+                pods.disrupted = true;
+                pods.reason = reason_of(cause).or(pods.reason);
+            }
         }
         cluster.delete_pods(number, grace, at);
         if let Some(pods) = cluster.pods.get(number) {
             self.on_deletion(pods, at);
         }
         true
+    }
+}
+
+/// Returns the reason of the condition `DisruptionTarget`.
+fn reason_of(cause: DisruptionCause) -> Option<&'static str> {
+    match cause {
+        DisruptionCause::Eviction => Some("EvictionByEvictionAPI"),
+        DisruptionCause::Preemption => Some("PreemptionByScheduler"),
+        DisruptionCause::Taint | DisruptionCause::LostNode => Some("DeletionByTaintManager"),
+        DisruptionCause::Deletion | DisruptionCause::ForcedDeletion | DisruptionCause::Pressure => None,
     }
 }
 
@@ -373,6 +424,6 @@ fn end(pods: &mut PodGroup, phase: Phase, at: Time) {
 
 /// Ends pods of a node that is gone: no container has ended.
 fn end_without_status(pods: &mut PodGroup, at: Time) {
-    pods.phase = Phase::Failed;
+    (pods.phase, pods.reason) = (Phase::Failed, Some("DeletionByPodGC"));
     pods.ended = Some(at);
 }

@@ -19,7 +19,7 @@ pub use kueue::WorkloadStatus;
 pub use mpi::MpiStatus;
 pub use ray::RayJobStatus;
 pub use trainer::TrainStatus;
-pub use training::TrainingStatus;
+pub use training::{ReplicaCounts, TrainingStatus};
 pub use volcano::VolcanoStatus;
 
 /// A custom resource.

@@ -48,7 +48,7 @@ impl ObjectStory<'_> {
     ///
     /// More work than a simulation does.
     pub fn tell(&self, script: &Script) -> Result<Outcome, TooLong> {
-        self.tell_from(Clock::default(), 0, script)
+        self.tell_from(Clock::default(), script)
     }
 
     /// Returns another end of a script, where that depends on the part of the second in which the object is created, or on
@@ -58,10 +58,10 @@ impl ObjectStory<'_> {
     ///
     /// More work than a simulation does.
     pub fn tell_otherwise(&self, script: &Script, outcome: &Outcome) -> Result<Option<Outcome>, TooLong> {
-        let starts = OTHER_STARTS.into_iter().map(|start| (Clock { start }, 0));
-        let courses = (1..operators::courses(self.manifest)).map(|course| (Clock::default(), course));
-        for (clock, course) in starts.chain(courses) {
-            let other = self.tell_from(clock, course, script)?;
+        let starts = OTHER_STARTS.into_iter().map(|start| (Clock { start }, script.clone()));
+        let chances = script.chances().into_iter().map(|script| (Clock::default(), script));
+        for (clock, script) in starts.chain(chances) {
+            let other = self.tell_from(clock, &script)?;
             if (other.ending, &other.reason) != (outcome.ending, &outcome.reason) {
                 return Ok(Some(other));
             }
@@ -69,8 +69,8 @@ impl ObjectStory<'_> {
         Ok(None)
     }
 
-    fn tell_from(&self, clock: Clock, course: u32, script: &Script) -> Result<Outcome, TooLong> {
-        let Some(mut world) = World::with_object(self.manifest, self.before, script.clone(), clock, course) else {
+    fn tell_from(&self, clock: Clock, script: &Script) -> Result<Outcome, TooLong> {
+        let Some(mut world) = World::with_object(self.manifest, self.before, script.clone(), clock) else {
             return Err(TooLong);
         };
         let roles = self.subject.roles.iter();

@@ -10,6 +10,7 @@ mod training;
 mod volcano;
 
 use super::cluster::Controller;
+use super::script::MapOrder;
 use super::subject::Subject;
 use crate::text::value::Value;
 
@@ -43,14 +44,13 @@ pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
     known.map(|(_, _, name)| name)
 }
 
-/// Returns the controllers that look at an object, and at what comes of it, on one of its [`courses`]; none where no operator
-/// of it is known.
+/// Returns the controllers that look at an object, and at what comes of it; none where no operator of it is known.
 #[must_use]
-pub(super) fn for_manifest(manifest: &Value, _course: u32) -> Vec<Box<dyn Controller>> {
+pub(super) fn for_manifest(manifest: &Value, order: MapOrder) -> Vec<Box<dyn Controller>> {
     match kind_of(manifest) {
         Some("JobSet") => job_set::controllers(),
         Some("TrainJob") => trainer::controllers(),
-        Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(),
+        Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(order),
         Some("MPIJob") => mpi::controllers(),
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
@@ -66,9 +66,20 @@ pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
     None
 }
 
-/// Returns how many courses an object may take where its operator does things in no fixed order, the usual one among them.
+/// Returns how many pods run the program of an object: ranks that need one another.
 #[must_use]
-pub(super) fn courses(manifest: &Value) -> u32 {
-    let _ = manifest;
-    1
+pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
+    match kind {
+        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::ranks(kind, manifest),
+        _ => 0,
+    }
+}
+
+/// Tells whether the webhook of an operator takes a change of an object.
+#[must_use]
+pub(super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
+    match kind {
+        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::admits(kind, old, new),
+        _ => true,
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::admission::PodDemand;
 use super::job::spec::{ContainerSpec, GRACE, JobSpec, containers};
 use super::time::Time;
 use crate::text::value::Value;
@@ -40,6 +41,8 @@ pub struct PodTemplate {
     pub(crate) grace: Time,
     /// `restartPolicy`.
     pub restart: RestartPolicy,
+    /// What decides whether the API server takes them.
+    pub(crate) demand: Arc<PodDemand>,
 }
 
 /// `restartPolicy` of a pod.
@@ -85,6 +88,7 @@ impl PodTemplate {
             containers: containers(pod),
             grace: grace.map_or(GRACE, Time::from_seconds),
             restart: RestartPolicy::parse(pod.get("restartPolicy").and_then(Value::as_str)),
+            demand: Arc::new(PodDemand::from_pod(pod)),
         }
     }
 
@@ -95,6 +99,7 @@ impl PodTemplate {
             containers: Arc::clone(&spec.containers),
             grace: spec.grace,
             restart: if spec.restarts_in_place { RestartPolicy::OnFailure } else { RestartPolicy::Never },
+            demand: Arc::clone(&spec.demand),
         }
     }
 }

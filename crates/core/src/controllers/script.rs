@@ -3,6 +3,8 @@
 //! It is read from a list. An item without `at` is a plan for pods, the first that names a pod is its plan; an item with
 //! `at` is an event. The recordings that the controllers are held against have the same form.
 
+mod chance;
+mod path;
 mod schema;
 
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use super::meta::Propagation;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
+pub use chance::MapOrder;
+use path::path_target;
 pub use schema::schema;
 
 /// What happens beside the controllers.
@@ -25,6 +29,11 @@ pub struct Script {
     pub is_never_ready: bool,
     /// What the pods run whose plan does not say how long they do.
     pub(crate) program: Option<ProgramPlan>,
+    /// In which order operators go through what has no order.
+    pub map_order: MapOrder,
+    /// Whether operators see the end or the forced deletion of a pod only when its object is gone: two writes that are
+    /// milliseconds apart are seen one by one, or as one.
+    pub is_seen_late: bool,
 }
 
 /// A plan, and the pods that it is for.
@@ -347,6 +356,9 @@ fn target(value: &Value) -> Read<Target> {
     if let Some(job) = value.get("job") {
         let number = u32::try_from(integer(job, "job")?);
         return number.map(Target::Run).map_err(|_| "`job` is a number of a Job".to_owned());
+    }
+    if let Some(path) = value.get("path") {
+        return path_target(path.as_str().unwrap_or_default());
     }
     let Some(on) = value.get("on") else { return Ok(Target::Main) };
     let on = on.as_str().ok_or("`on` is `KIND/NAME` or `Pod/ROLE/INDEX`")?;

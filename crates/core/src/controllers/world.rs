@@ -153,18 +153,12 @@ impl World {
         world
     }
 
-    /// Makes a cluster with objects that are there before, an object and the operators of its kind, on one of the courses
-    /// that they may take; nothing where no operator of the kind is known.
+    /// Makes a cluster with objects that are there before, an object and the operators of its kind; nothing where no
+    /// operator of the kind is known.
     #[must_use]
-    pub fn with_object(
-        manifest: &Value,
-        before: &[Value],
-        script: Script,
-        clock: Clock,
-        course: u32,
-    ) -> Option<Self> {
+    pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
         let mut world = Self::new(script, clock, false);
-        world.operators = operators::for_manifest(manifest, course);
+        world.operators = operators::for_manifest(manifest, world.script.map_order);
         if world.operators.is_empty() {
             return None;
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::admission::PodDemand;
 use super::super::indexes::Indexes;
 use super::super::time::Time;
 use crate::text::placeholder::is_placeholder;
@@ -43,6 +44,8 @@ pub struct JobSpec {
     pub(crate) grace: Time,
     /// The containers of the pod template.
     pub containers: Arc<[ContainerSpec]>,
+    /// What decides whether the API server takes its pods.
+    pub(crate) demand: Arc<PodDemand>,
 }
 
 /// A container of the pod template.
@@ -202,6 +205,7 @@ impl JobSpec {
             restarts_in_place: text(pod, "restartPolicy") == Some("OnFailure"),
             grace: seconds(pod, "terminationGracePeriodSeconds").unwrap_or(GRACE),
             containers: containers(pod),
+            demand: Arc::new(PodDemand::from_pod(pod)),
         }
     }
 

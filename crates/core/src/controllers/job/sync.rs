@@ -57,6 +57,8 @@ pub(super) struct JobSync<'a> {
     wait: Option<Time>,
     pub(super) actions: Vec<Action>,
     is_refused: bool,
+    /// How many pods it makes.
+    made: u32,
 }
 
 /// Why a Job ends.
@@ -130,6 +132,7 @@ impl<'a> JobSync<'a> {
             wait: None,
             actions: Vec::new(),
             is_refused: false,
+            made: 0,
         }
     }
 
@@ -409,10 +412,14 @@ impl<'a> JobSync<'a> {
     }
 
     fn create(&mut self, indexes: Option<Indexes>, count: u32, failures: u32, ignored: u32) {
-        if self.cluster.refuses_pods {
-            self.is_refused = true;
+        let room = self.cluster.room_for(&self.spec.demand, count.saturating_add(self.made));
+        let room = room.saturating_sub(self.made);
+        self.is_refused |= room < count;
+        if room == 0 {
             return;
         }
+        let (count, indexes) = (room.min(count), indexes.map(|indexes| indexes.lowest(room)));
+        self.made += count;
         self.active += count;
         self.actions.push(Action::CreatePods { job: self.number, indexes, count, failures, ignored });
     }

@@ -24,7 +24,8 @@ struct Key {
     now: Option<Time>,
     /// A timer: the earliest counts.
     timer: Option<Time>,
-    /// A try after an error.
+    /// A try after an error. Whatever lets the object be looked at before takes its place: it waits in the same entry of the
+    /// queue (`pkg/controller/priorityqueue` of controller-runtime).
     retry: Option<Time>,
     /// How many tries in a row ended in an error.
     errors: u32,
@@ -56,7 +57,8 @@ impl WorkQueue {
         key.timer = Some(key.timer.map_or(at, |timer| timer.min(at)));
     }
 
-    /// Plans another try after an error: 5 ms later, and twice as long for each more, at most 1000 s.
+    /// Plans another try after an error: 5 ms later, and twice as long for each more, at most 1000 s. An event in between is
+    /// a try as well: where that fails too, the next one counts from it.
     pub(super) fn fail(&mut self, object: usize, at: Time) {
         if self.stopped {
             return;
@@ -65,6 +67,11 @@ impl WorkQueue {
         let wait = FIRST_ERROR_WAIT.checked_shl(key.errors).unwrap_or(MOST_ERROR_WAIT).min(MOST_ERROR_WAIT);
         key.errors = (key.errors + 1).min(32);
         key.retry = Some(at + Time::from_millis(wait));
+    }
+
+    /// Returns how many tries in a row ended in an error.
+    pub(super) fn errors(&self, object: usize) -> u32 {
+        self.keys.get(&object).map_or(0, |key| key.errors)
     }
 
     /// Forgets the errors of an object.
@@ -101,11 +108,12 @@ impl WorkQueue {
     pub(super) fn take(&mut self, at: Time) -> Option<usize> {
         let is_due = |(_, key): &(&usize, &mut Key)| key.due().is_some_and(|due| due <= at);
         let (object, key) = self.keys.iter_mut().find(is_due)?;
-        for due in [&mut key.now, &mut key.timer, &mut key.retry] {
+        for due in [&mut key.now, &mut key.timer] {
             if due.is_some_and(|due| due <= at) {
                 *due = None;
             }
         }
+        key.retry = None;
         Some(*object)
     }
 }
@@ -138,6 +146,19 @@ mod tests {
         queue.succeed(0);
         queue.fail(0, Time::START);
         assert_eq!(queue.due(), Some(Time::from_millis(FIRST_ERROR_WAIT)));
+    }
+
+    #[test]
+    fn an_event_takes_the_place_of_a_waiting_try() {
+        let mut queue = WorkQueue::default();
+        let at = Time::from_seconds(1);
+        (0..11).for_each(|_| queue.fail(0, at));
+        assert_eq!(queue.due(), Some(at + Time::from_millis(5_120)));
+        queue.add(0, at);
+        assert_eq!(queue.take(at + LAG), Some(0));
+        queue.fail(0, at + LAG);
+        assert_eq!(queue.due(), Some(at + LAG + Time::from_millis(10_240)));
+        assert_eq!(queue.errors(0), 12);
     }
 
     #[test]

@@ -1,9 +1,154 @@
-//! training-operator (PyTorchJob, TFJob, XGBoostJob, JAXJob, PaddleJob).
+//! training-operator v1 (PyTorchJob, TFJob, XGBoostJob, JAXJob, PaddleJob): one controller, with one row of a table for each
+//! kind.
+//!
+//! It makes pods itself, each with the name of its type and index: a new one waits until the object of the old one is gone.
+//! The source places are those of v1.9.4.
 
-use super::super::cluster::Controller;
+mod kind;
+mod spec;
+mod status;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod webhook;
+
+use std::collections::BTreeSet;
+
+use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::pod_set::Owner;
+use super::super::script::MapOrder;
+use super::super::time::Time;
+use super::queue::WorkQueue;
+use crate::text::value::Value;
+use kind::Kind;
+use spec::TrainingSpec;
+use sync::Sync;
+pub(super) use webhook::admits;
 
 /// Returns the controllers.
 #[must_use]
-pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+pub(super) fn controllers(order: MapOrder) -> Vec<Box<dyn Controller>> {
+    vec![Box::new(TrainingController::new(Release::default(), order))]
+}
+
+/// Returns how many pods run the program of a job.
+#[must_use]
+pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
+    let Some(kind) = Kind::of(kind) else { return 0 };
+    let spec = TrainingSpec::parse(kind, manifest);
+    spec.roles.iter().map(|role| role.count()).fold(0, u32::saturating_add)
+}
+
+/// A release of training-operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Release {
+    /// v1.9.3: a limit or a deadline deletes all pods, whatever `cleanPodPolicy` says.
+    #[allow(dead_code, reason = "chosen in tests only, until a cluster says which release it has")]
+    V1_9_3,
+    /// v1.9.4.
+    #[default]
+    V1_9_4,
+}
+
+/// The controller.
+#[derive(Debug)]
+struct TrainingController {
+    release: Release,
+    /// In which order it goes through the types of replicas.
+    order: MapOrder,
+    queue: WorkQueue,
+    /// The jobs that it saw.
+    known: BTreeSet<usize>,
+    /// The jobs whose condition `Created` is only in its cache.
+    created: BTreeSet<usize>,
+    /// The job of the last sync.
+    last: Option<usize>,
+}
+
+impl TrainingController {
+    fn new(release: Release, order: MapOrder) -> Self {
+        Self {
+            release,
+            order,
+            queue: WorkQueue::default(),
+            known: BTreeSet::new(),
+            created: BTreeSet::new(),
+            last: None,
+        }
+    }
+
+    /// Takes notice of a job: the first time, it puts `Created` into the object in its cache (`onOwnerCreateFunc`); any
+    /// later version of the object takes the place of that.
+    fn observe_job(&mut self, job: usize) {
+        if self.known.insert(job) {
+            self.created.insert(job);
+        } else {
+            self.created.remove(&job);
+        }
+    }
+}
+
+fn is_job(cluster: &Cluster, number: usize) -> bool {
+    cluster.objects.get(number).is_some_and(|object| Kind::of(object.kind).is_some() && object.is_there())
+}
+
+impl Controller for TrainingController {
+    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+        match event {
+            Event::Object(job) | Event::ObjectStatus(job) if is_job(cluster, job) => {
+                self.observe_job(job);
+                self.queue.add(job, at);
+            }
+            Event::Pod(Owner::Object(job)) if is_job(cluster, job) => self.queue.add(job, at),
+            Event::ObjectGone(job) => self.queue.remove(job),
+            _ => {}
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.queue.due()
+    }
+
+    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
+        if let Some(last) = self.last.take() {
+            self.queue.succeed(last);
+        }
+        let Some(job) = self.queue.take(at) else { return Vec::new() };
+        let found = cluster.objects.get(job).filter(|object| object.is_there() && object.deletion.is_none());
+        let Some((object, kind)) = found.and_then(|object| Some((object, Kind::of(object.kind)?))) else {
+            return Vec::new();
+        };
+        self.last = Some(job);
+        let spec = TrainingSpec::parse(kind, &object.manifest);
+        if spec.is_managed_by_other {
+            return Vec::new();
+        }
+        let tries = self.queue.errors(job);
+        let is_created = self.created.contains(&job);
+        let outcome =
+            Sync::new(cluster, (job, object), &spec, is_created, at).run(self.release, self.order, tries);
+        if let Some(timer) = outcome.timer {
+            self.queue.add_at(job, timer);
+        }
+        outcome.actions
+    }
+
+    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
+        if let Some(last) = self.last.take() {
+            self.queue.fail(last, at);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.queue.stop();
+        self.known.clear();
+        self.created.clear();
+    }
+
+    fn start(&mut self, cluster: &Cluster, at: Time) {
+        let jobs: Vec<usize> = (0..cluster.objects.len()).filter(|number| is_job(cluster, *number)).collect();
+        self.known = jobs.iter().copied().collect();
+        self.created = self.known.clone();
+        self.queue.start(jobs, at);
+    }
 }

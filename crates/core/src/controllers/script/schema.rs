@@ -40,7 +40,8 @@ pub fn schema() -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "index": range.clone(), "attempt": range.clone(), "job": range,
+            "index": range.clone(), "attempt": range.clone(), "job": range.clone(),
+            "role": {"type": "string"}, "set": range,
             "start": never(), "unscheduled": {"type": "boolean"}, "run": never(), "exit": codes.clone(), "init": codes,
             "sidecar": integer(), "oom": {"type": "boolean"}, "restarts": {"type": ["integer", "null"], "minimum": 0},
             "every": seconds(), "crashLoop": {"type": "boolean"}, "reject": {"type": "boolean"},
@@ -54,10 +55,11 @@ pub fn schema() -> Value {
         "properties": {
             "at": seconds(),
             "patch": {"description": "A merge patch of the spec", "type": "object"},
+            "path": {"description": "The object, by its path in the API: .../limitranges/NAME", "type": "string"},
             "delete": {"enum": ["Background", "Foreground", "Orphan"]},
             "refusePods": {"type": "boolean"},
             "controller": {"enum": ["stop", "start"]},
-            "which": {"enum": ["job", "cron"]},
+            "which": {"enum": ["job", "cron", "operator"]},
             "job": integer(),
         },
     });

@@ -34,11 +34,18 @@ impl World {
             }
             Action::CreateMembers { object, role, round, indexes, indexed, template } => {
                 self.spend(self.script.plans.len() + self.cluster.pods.len())?;
-                if self.cluster.refuses_pods {
-                    return Ok(false);
+                let (owner, count) = (Owner::Object(object), indexes.len());
+                let room = if template.demand.is_valid() {
+                    self.cluster.room_for(&template.demand, count)
+                } else {
+                    0
+                };
+                // Pods are made one after the other: those before the first that is refused are there.
+                if room > 0 {
+                    let set = PodSet { owner, role, round, indexed, template };
+                    self.create_members(set, &indexes.lowest(room));
                 }
-                let owner = Owner::Object(object);
-                self.create_members(PodSet { owner, role, round, indexed, template }, &indexes);
+                return Ok(room >= count);
             }
             Action::DeletePods { pods, members, is_released } => {
                 let Some(pods) = self.split(pods, &members) else { return Ok(true) };
@@ -99,6 +106,9 @@ impl World {
             self.add_job(name, JobSpec::from_spec(&spec), spec);
             return Some(Owner::Job(self.cluster.jobs.len() - 1));
         }
+        if self.cluster.admission.add(manifest) {
+            return None;
+        }
         let kind = operators::kind_of(manifest)?;
         let object = Object::new(kind, name, owner, manifest.clone(), self.now);
         self.add_object(object).then(|| Owner::Object(self.cluster.objects.len() - 1))
@@ -111,10 +121,12 @@ impl World {
 
     fn create_job(&mut self, new: NewJob) -> bool {
         let NewJob { name, owner, role, round, spec } = new;
-        if self.cluster.job(&name).is_some() {
+        let read = JobSpec::from_spec(&spec);
+        let is_refused = owner.is_some() && !read.demand.is_valid();
+        if is_refused || self.cluster.job(&name).is_some() {
             return false;
         }
-        self.push_job(&name, JobSpec::from_spec(&spec), spec, (owner, owner.is_none()), (role, round));
+        self.push_job(&name, read, spec, (owner, owner.is_none()), (role, round));
         true
     }
 
@@ -180,9 +192,10 @@ impl World {
         };
         let mut patched = object.manifest.clone();
         merge(&mut patched, patch);
-        if patched == object.manifest {
+        if patched == object.manifest || !operators::admits(object.kind, &object.manifest, &patched) {
             return;
         }
+        object.ranks = operators::ranks(object.kind, &patched);
         object.manifest = patched;
         self.tell(Event::Object(number));
     }
@@ -213,13 +226,14 @@ impl Object {
         manifest: Value,
         created: super::Time,
     ) -> Self {
+        let ranks = operators::ranks(kind, &manifest);
         Self {
             kind,
             name: name.to_owned(),
             owner,
             created,
             manifest,
-            ranks: 0,
+            ranks,
             conditions: Vec::new(),
             status: ObjectStatus::default(),
             finalizer: false,

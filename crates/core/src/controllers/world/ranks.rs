@@ -5,6 +5,7 @@ use super::super::kubelet::{PodContext, PodProgram};
 use super::super::pod::{Phase, PodGroup};
 use super::super::pod_set::Owner;
 use super::super::program::{RankCount, RankStep, times};
+use super::super::script::Script;
 use super::super::time::Time;
 use super::{JobProgram, World};
 
@@ -21,7 +22,8 @@ impl World {
         let root = self.cluster.root(owner);
         let Some(program) = self.programs.get_mut(nth) else { return false };
         let was_working = program.is_working(pods);
-        let around = PodContext { template: &template, is_never_ready: self.script.is_never_ready };
+        let Script { is_never_ready, is_seen_late, .. } = self.script;
+        let around = PodContext { template: &template, is_never_ready, is_seen_late };
         let (restarts, phase) = (pods.restarts, pods.phase);
         let changed = act(program, &mut self.cluster, &around);
         let Some(pods) = self.cluster.pods.get(nth) else { return changed };

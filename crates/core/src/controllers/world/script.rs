@@ -21,6 +21,8 @@ enum Found {
     Object(Owner),
     /// Pods of a group.
     Pods(usize, Indexes),
+    /// A quota or a limit of pods.
+    Limit,
 }
 
 impl World {
@@ -29,6 +31,11 @@ impl World {
             ScriptEvent::Patch(target, patch) => self.change(&target, &json!({ "spec": patch })),
             ScriptEvent::Merge(target, patch) => self.change(&target, &patch),
             ScriptEvent::Delete(target, propagation) => match self.find(&target) {
+                Some(Found::Limit) => {
+                    if let Target::Object { kind, name } = &target {
+                        self.cluster.admission.remove(kind, name.as_deref());
+                    }
+                }
                 Some(Found::Object(owner)) => self.delete(owner, propagation),
                 Some(Found::Pods(nth, members)) => {
                     if let Some(nth) = self.split(nth, &members) {
@@ -77,6 +84,9 @@ impl World {
             Target::Main if self.cluster.cron_job.is_some() => Some(Found::CronJob),
             Target::Main => Some(Found::Object(self.main)),
             Target::Run(number) => Some(Found::Object(Owner::Job(*number as usize))),
+            Target::Object { kind, .. } if ["ResourceQuota", "LimitRange"].contains(&kind.as_str()) => {
+                Some(Found::Limit)
+            }
             Target::Object { kind, name } => self.find_object(kind, name.as_deref()).map(Found::Object),
             Target::Pod { role, index } => {
                 let wanted = index.map(|index| Indexes::from_range(index, index));
@@ -118,6 +128,11 @@ impl World {
                 }
             }
             Some(Found::Object(Owner::Object(object))) => self.patch_object(object, patch),
+            Some(Found::Limit) => {
+                if let Target::Object { kind, name } = target {
+                    self.cluster.admission.patch(kind, name.as_deref(), patch);
+                }
+            }
             Some(Found::Pods(..)) | None => {}
         }
     }
