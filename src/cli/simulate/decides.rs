@@ -10,7 +10,7 @@ use crate::text::pointer::Pointer;
 /// The field that decides, and why.
 #[derive(Debug)]
 pub(super) struct Decision {
-    field: &'static [&'static str],
+    field: Vec<&'static str>,
     is_set: bool,
     /// In words.
     pub(super) why: String,
@@ -36,7 +36,7 @@ impl Decision {
 /// Returns the field that decides; nothing where the Job completes as if nothing had happened.
 pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) -> Option<Decision> {
     let decided =
-        |field: &'static [&'static str], is_set: bool, why: String| Some(Decision { field, is_set, why });
+        |field: &[&'static str], is_set: bool, why: String| Some(Decision { field: field.to_vec(), is_set, why });
     let failed = outcome.status.failed;
     match (outcome.ending, outcome.reason.as_deref()) {
         (Ending::Fails | Ending::Wedged, Some("BackoffLimitExceeded")) => {
@@ -102,22 +102,28 @@ pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) 
 
 /// Returns the field of an object that decides; nothing where it completes, or where the reason names no field.
 pub(super) fn decision_of_object(subject: &Subject, outcome: &Outcome) -> Option<Decision> {
-    let decided =
-        |field: &'static [&'static str], why: &str| Some(Decision { field, is_set: true, why: why.to_owned() });
+    let decided = |field: &[&'static str], why: &str| {
+        Some(Decision { field: field.to_vec(), is_set: true, why: why.to_owned() })
+    };
     let reason = outcome.reason.as_deref().unwrap_or_default();
+    let written = outcome.status.conditions.iter().find(|one| one.is_true && one.reason == reason);
+    let message = written.map_or("", |condition| condition.message.as_str());
     match outcome.ending {
         Ending::Completes => None,
         Ending::CompletesHalfDone => {
             decided(&[], "the program exits with 0 on SIGTERM, and its operator takes that for its end")
         }
         Ending::Wedged => decided(&[], "the end of a Job inside waits for a pod that is terminating, without end"),
-        Ending::Fails => subject.decider(reason).and_then(|(field, why)| decided(field, why)),
+        Ending::Fails => {
+            let (field, why) = subject.decider(reason, message)?;
+            decided(field, why)
+        }
         Ending::Waits | Ending::RunsOn => match (subject.deadline_at, subject.deadline) {
             ([], _) => decided(&[], "nothing ends it: its kind has no deadline"),
             (field, Some(_)) => decided(field, "nothing ends it, its deadline neither"),
             (field, None) => {
                 let why = "there is no deadline".to_owned();
-                Some(Decision { field, is_set: false, why })
+                Some(Decision { field: field.to_vec(), is_set: false, why })
             }
         },
     }

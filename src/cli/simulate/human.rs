@@ -79,12 +79,20 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
         }
         writeln!(out)?;
         writeln!(out, "assumed: {}", assumptions_in_words(job))?;
-        writeln!(
-            out,
-            "It is what the controllers of Kubernetes 1.36 do, not its scheduler: nodes have room."
-        )?;
+        writeln!(out, "{}", modelled(job))?;
     }
     Ok(())
+}
+
+/// Returns whose answer it is.
+pub(super) fn modelled(job: &Simulated) -> String {
+    match job.operator {
+        Some(operator) => format!(
+            "It is what {operator} and the controllers of Kubernetes 1.36 do, as they were recorded; no scheduler: nodes \
+             have room."
+        ),
+        None => "It is what the controllers of Kubernetes 1.36 do, not its scheduler: nodes have room.".to_owned(),
+    }
 }
 
 /// Returns the story, where there is one and the same of several objects.
@@ -122,6 +130,14 @@ fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result
     writeln!(out)?;
     for (job, row) in jobs.iter().filter_map(|job| Some((job, job.rows.first()?))) {
         writeln!(out, "{} {}: {}", job.object.kind, job.object.full_name(), sentence(job, row))?;
+    }
+    writeln!(out)?;
+    for (nth, job) in jobs.iter().enumerate() {
+        let assumed = assumptions_in_words(job);
+        let is_new = |before: &[Simulated]| before.iter().all(|one| assumptions_in_words(one) != assumed);
+        if jobs.get(..nth).is_none_or(is_new) {
+            writeln!(out, "assumed of {} {}: {assumed}", job.object.kind, job.object.full_name())?;
+        }
     }
     Ok(())
 }

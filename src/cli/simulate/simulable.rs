@@ -72,6 +72,14 @@ impl<'a> Simulable<'a> {
         }
     }
 
+    /// Returns the operator that is modelled, and its release.
+    pub(super) fn operator(&self) -> Option<&'static str> {
+        match self {
+            Self::Job(_) => None,
+            Self::Object(object) => object.subject.operator,
+        }
+    }
+
     /// Returns a field that decides and has a placeholder, with its text.
     pub(super) fn placeholder(&self) -> Option<(&'static str, &str)> {
         match self {

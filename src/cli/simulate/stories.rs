@@ -65,6 +65,8 @@ pub(super) struct Simulated {
     pub(super) because: String,
     /// The operator of a kind around the Job, which is not simulated.
     pub(super) inside: Option<String>,
+    /// The operator that is modelled, and its release; nothing where it is Kubernetes alone.
+    pub(super) operator: Option<&'static str>,
     /// Whether a story was asked for.
     pub(super) is_asked: bool,
     /// What comes of each story, the worst first.
@@ -228,6 +230,7 @@ fn of_object(
                     assumptions,
                     because: because.to_owned(),
                     inside: is_inside.then(|| kind.clone()),
+                    operator: job.operator(),
                     is_asked: !args.what.is_empty() || script.is_some(),
                     rows,
                     unexpected: unexpected.into_iter().map(|failed| format!("{title}: {failed}")).collect(),

@@ -62,8 +62,13 @@ pub(super) fn for_manifest(manifest: &Value, order: MapOrder) -> Vec<Box<dyn Con
 /// Returns the pods of an object by role; nothing where no operator of it is known, or what it needs is not there.
 #[must_use]
 pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
-    let _ = (manifest, before);
-    None
+    let _ = before;
+    match kind_of(manifest)? {
+        kind @ ("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => {
+            training::subject(kind, manifest)
+        }
+        _ => None,
+    }
 }
 
 /// Returns how many pods run the program of an object: ranks that need one another.

@@ -15,8 +15,10 @@ pub struct Subject {
     pub deadline: Option<Time>,
     /// Where the deadline is, below `spec`; empty where the kind has none.
     pub deadline_at: &'static [&'static str],
-    /// Which field decides where it fails for a reason, and why.
-    pub(crate) deciders: &'static [Decider],
+    /// Which field decides where it fails, and why.
+    pub(crate) deciders: Vec<Decider>,
+    /// The operator and its release, as the model has it; nothing for what is in Kubernetes itself.
+    pub operator: Option<&'static str>,
     /// Whether its operator joins its pods to one program.
     pub is_gang: bool,
     /// Whether it is suspended.
@@ -25,8 +27,16 @@ pub struct Subject {
     pub(crate) suspend: &'static [&'static str],
 }
 
-/// A reason for which an object fails, the field below `spec` that decides it, and how.
-pub(crate) type Decider = (&'static str, &'static [&'static str], &'static str);
+/// A field that decides that an object fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decider {
+    /// Part of the reason or of the message that its operator gives.
+    pub(crate) sign: &'static str,
+    /// The field, below `spec`.
+    pub(crate) field: Vec<&'static str>,
+    /// How it decides.
+    pub(crate) why: &'static str,
+}
 
 /// Pods of an object that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +71,8 @@ impl Subject {
             roles: vec![role],
             deadline: spec.deadline,
             deadline_at: &["activeDeadlineSeconds"],
-            deciders: &[],
+            deciders: Vec::new(),
+            operator: None,
             is_gang: false,
             is_suspended: spec.suspend,
             suspend: &["suspend"],
@@ -78,11 +89,12 @@ impl Subject {
         })
     }
 
-    /// Returns the field that decides where it fails for a reason, and how.
+    /// Returns the field that decides where it fails with a reason and a message, and how.
     #[must_use]
-    pub fn decider(&self, reason: &str) -> Option<(&'static [&'static str], &'static str)> {
-        let (_, field, why) = self.deciders.iter().find(|(of, _, _)| *of == reason)?;
-        Some((field, why))
+    pub fn decider(&self, reason: &str, message: &str) -> Option<(&[&'static str], &'static str)> {
+        let is_it = |decider: &&Decider| reason == decider.sign || message.contains(decider.sign);
+        let decider = self.deciders.iter().find(is_it)?;
+        Some((&decider.field, decider.why))
     }
 
     /// Returns the patch of `spec` that suspends or resumes it.

@@ -7,6 +7,7 @@
 mod kind;
 mod spec;
 mod status;
+mod subject;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::text::value::Value;
 use kind::Kind;
 use spec::TrainingSpec;
 use sync::Sync;
+pub(super) use subject::subject;
 pub(super) use webhook::admits;
 
 /// Returns the controllers.
