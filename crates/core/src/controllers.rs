@@ -13,7 +13,7 @@ mod kubelet;
 pub mod live;
 pub mod meta;
 pub mod object;
-mod operators;
+pub mod operators;
 pub mod pod;
 pub mod pod_set;
 pub mod program;

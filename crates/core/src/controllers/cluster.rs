@@ -296,6 +296,9 @@ pub trait Controller: std::fmt::Debug {
     /// Takes notice that the API server refused something that the last sync did.
     fn refuse(&mut self, _cluster: &Cluster, _at: Time) {}
 
+    /// Takes notice that the API server took all that the last sync did.
+    fn accept(&mut self) {}
+
     /// Stops: what is only in memory is lost.
     fn stop(&mut self);
 

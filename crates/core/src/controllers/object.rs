@@ -14,7 +14,7 @@ use super::time::Time;
 use crate::text::value::Value;
 pub use job_set::JobSetStatus;
 pub use kueue::WorkloadStatus;
-pub use mpi::MpiStatus;
+pub use mpi::{MpiReplicas, MpiStatus};
 pub use ray::RayJobStatus;
 pub use trainer::TrainStatus;
 pub use training::TrainingStatus;

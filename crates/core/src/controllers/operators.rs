@@ -11,6 +11,7 @@ mod volcano;
 
 use super::cluster::Controller;
 use crate::text::value::Value;
+pub use mpi::MpiRelease;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
 const KINDS: [(&str, &str, &str); 17] = [
@@ -33,6 +34,13 @@ const KINDS: [(&str, &str, &str); 17] = [
     ("trainer.kubeflow.org", "TrainingRuntime", "TrainingRuntime"),
 ];
 
+/// The operators of a cluster: their releases, and how they are configured.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The release of mpi-operator.
+    pub mpi: MpiRelease,
+}
+
 /// Returns what the kind of an object is called here; nothing where no operator looks at it.
 #[must_use]
 pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
@@ -44,15 +52,24 @@ pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
 
 /// Returns the controllers that look at an object, and at what comes of it; none where no operator of it is known.
 #[must_use]
-pub(super) fn for_manifest(manifest: &Value) -> Vec<Box<dyn Controller>> {
+pub(super) fn for_manifest(manifest: &Value, settings: &Settings) -> Vec<Box<dyn Controller>> {
     match kind_of(manifest) {
         Some("JobSet") => job_set::controllers(),
         Some("TrainJob") => trainer::controllers(),
         Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(),
-        Some("MPIJob") => mpi::controllers(),
+        Some("MPIJob") => mpi::controllers(settings.mpi),
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
         Some(_) => Vec::new(),
         None => kueue::controllers(manifest),
+    }
+}
+
+/// Returns how many pods of an object need one another; none where that is not known.
+#[must_use]
+pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
+    match kind {
+        "MPIJob" => mpi::ranks(manifest),
+        _ => 0,
     }
 }

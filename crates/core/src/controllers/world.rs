@@ -14,7 +14,7 @@ use super::cron_job::{CronJobController, CronJobSpec};
 use super::job::JobController;
 use super::job::spec::JobSpec;
 use super::kubelet::PodProgram;
-use super::operators;
+use super::operators::{self, Settings};
 use super::pod::PodGroup;
 use super::pod_set::Owner;
 use super::program::{ApartProgram, GangProgram};
@@ -150,8 +150,20 @@ impl World {
     /// operator of the kind is known.
     #[must_use]
     pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
+        Self::with_operators(manifest, before, script, clock, &Settings::default())
+    }
+
+    /// Does the same with operators of given releases and settings.
+    #[must_use]
+    pub fn with_operators(
+        manifest: &Value,
+        before: &[Value],
+        script: Script,
+        clock: Clock,
+        settings: &Settings,
+    ) -> Option<Self> {
         let mut world = Self::new(script, clock, false);
-        world.operators = operators::for_manifest(manifest);
+        world.operators = operators::for_manifest(manifest, settings);
         if world.operators.is_empty() {
             return None;
         }
@@ -269,8 +281,10 @@ impl World {
         let Some(operator) = self.operators.get_mut(nth) else { return Ok(()) };
         let actions = operator.sync(&self.cluster, at);
         let is_refused = self.apply(actions)?;
-        if is_refused && let Some(operator) = self.operators.get_mut(nth) {
-            operator.refuse(&self.cluster, at);
+        match self.operators.get_mut(nth) {
+            Some(operator) if is_refused => operator.refuse(&self.cluster, at),
+            Some(operator) => operator.accept(),
+            None => {}
         }
         Ok(())
     }

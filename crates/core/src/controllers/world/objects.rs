@@ -166,7 +166,8 @@ impl World {
         }
         let number = self.cluster.objects.len();
         let is_root = object.owner.is_none();
-        self.cluster.objects.push(Object { created: self.now, ..object });
+        let ranks = operators::ranks(object.kind, &object.manifest);
+        self.cluster.objects.push(Object { created: self.now, ranks, ..object });
         if is_root {
             self.begin_program(Owner::Object(number));
         }
