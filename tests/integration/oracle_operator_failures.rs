@@ -8,10 +8,11 @@ mod status;
 
 use std::collections::BTreeMap;
 
+use jobgate::controllers::operators::{KueueSettings, Settings, WaitForPodsReady};
 use jobgate::controllers::script::Script;
 use jobgate::controllers::time::{Clock, Time};
 use jobgate::controllers::world::World;
-use jobgate::text::value::Value;
+use jobgate::text::value::{Value, json};
 
 use crate::support::shared;
 use compare::{Difference, difference};
@@ -80,9 +81,35 @@ pub(crate) fn world(row: &Value) -> Option<World> {
     let mut script = Script::parse(&row["script"]).unwrap_or_else(|error| panic!("{}: {error}", row["id"]));
     script.is_never_ready = row["no_ready"] == true;
     let until = row["observed"]["until"].as_f64().and_then(Time::from_fraction).expect("an end");
-    let mut world = World::with_object(&row["manifest"], items(&row["also"]), script, START)?;
+    let before: Vec<Value> = items(&row["also"]).iter().cloned().chain(priority_classes()).collect();
+    let mut world = World::with_operators(&row["manifest"], &before, script, START, &settings())?;
     world.run(until).expect("an end of the simulation");
     Some(world)
+}
+
+/// Returns how the operators of the recordings were configured: Kueue with shorter times.
+fn settings() -> Settings {
+    let wait_for_pods_ready = WaitForPodsReady {
+        timeout: Time::from_seconds(15),
+        recovery: Some(Time::from_seconds(15)),
+        backoff_base: Time::from_seconds(6),
+        ..WaitForPodsReady::default()
+    };
+    let kueue = KueueSettings { wait_for_pods_ready: Some(wait_for_pods_ready) };
+    // kube-controller-manager 1.36.2 has the fault.
+    Settings { kueue, has_wait_fault: true, ..Settings::default() }
+}
+
+/// Returns the classes of priority of the recordings' cluster.
+fn priority_classes() -> impl Iterator<Item = Value> {
+    [("low", 10), ("high", 1000)].into_iter().map(|(name, value)| {
+        json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+        })
+    })
 }
 
 /// Compares a row with what the model says; nothing where no operator of its kind is modelled.

@@ -133,6 +133,10 @@ fn conditions(
     for sort in sorts.into_iter().filter(|sort| !is_passing(sort)) {
         let ours = ours.iter().find(|condition| condition.sort == sort);
         let theirs = items(recorded).iter().rfind(|condition| condition["type"] == sort);
+        // A condition that was taken away is in the changes, and not in the last status.
+        let last = status["conditions"].as_array();
+        let is_left = last.is_none_or(|last| last.iter().any(|condition| condition["type"] == sort));
+        let theirs = theirs.filter(|_| is_left);
         match (ours, theirs) {
             (None, None) => {}
             (Some(ours), Some(theirs)) => {

@@ -13,7 +13,7 @@ use super::pod_set::Owner;
 use super::time::Time;
 use crate::text::value::Value;
 pub use job_set::JobSetStatus;
-pub use kueue::WorkloadStatus;
+pub use kueue::{WorkloadAdmission, WorkloadStatus};
 pub use mpi::{MpiReplicas, MpiStatus};
 pub use ray::RayJobStatus;
 pub use trainer::TrainStatus;

@@ -11,6 +11,7 @@ mod volcano;
 
 use super::cluster::Controller;
 use crate::text::value::Value;
+pub use kueue::{KueueSettings, WaitForPodsReady};
 pub use mpi::MpiRelease;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
@@ -39,6 +40,10 @@ const KINDS: [(&str, &str, &str); 17] = [
 pub struct Settings {
     /// The release of mpi-operator.
     pub mpi: MpiRelease,
+    /// The configuration of Kueue.
+    pub kueue: KueueSettings,
+    /// Whether the Job controller has the fault of kubernetes#139428.
+    pub has_wait_fault: bool,
 }
 
 /// Returns what the kind of an object is called here; nothing where no operator looks at it.
@@ -52,7 +57,11 @@ pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
 
 /// Returns the controllers that look at an object, and at what comes of it; none where no operator of it is known.
 #[must_use]
-pub(super) fn for_manifest(manifest: &Value, settings: &Settings) -> Vec<Box<dyn Controller>> {
+pub(super) fn for_manifest(
+    manifest: &Value,
+    before: &[Value],
+    settings: &Settings,
+) -> Vec<Box<dyn Controller>> {
     match kind_of(manifest) {
         Some("JobSet") => job_set::controllers(),
         Some("TrainJob") => trainer::controllers(),
@@ -61,7 +70,7 @@ pub(super) fn for_manifest(manifest: &Value, settings: &Settings) -> Vec<Box<dyn
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
         Some(_) => Vec::new(),
-        None => kueue::controllers(manifest),
+        None => kueue::controllers(manifest, before, &settings.kueue),
     }
 }
 

@@ -21,7 +21,7 @@ use super::program::{ApartProgram, GangProgram};
 use super::script::{ControllerName, Script};
 use super::time::{Clock, Time};
 use super::ttl::TtlController;
-use crate::text::value::Value;
+use crate::text::value::{Value, json};
 
 pub(super) use live::Given;
 
@@ -51,8 +51,6 @@ pub struct World {
     programs: Vec<PodProgram>,
     /// The programs, each of an object that nobody made.
     running: BTreeMap<Owner, JobProgram>,
-    /// The `spec` of each Job, as it stands.
-    specs: Vec<Value>,
     /// What the garbage collector does, and controllers that start.
     later: Vec<(Time, Later)>,
     /// The work that was done, and the most that may be.
@@ -100,7 +98,6 @@ impl World {
             cron_spec: Value::Null,
             programs: Vec::new(),
             running: BTreeMap::new(),
-            specs: Vec::new(),
             later: Vec::new(),
             work: 0,
             most_work: MOST_WORK,
@@ -111,7 +108,7 @@ impl World {
     #[must_use]
     pub fn with_job(name: &str, spec: &Value, script: Script, clock: Clock, has_wait_fault: bool) -> Self {
         let mut world = Self::new(script, clock, has_wait_fault);
-        world.add_job(name, JobSpec::from_spec(spec), spec.clone());
+        world.add_job(name, JobSpec::from_spec(spec), json!({ "spec": spec.clone() }));
         world
     }
 
@@ -162,8 +159,8 @@ impl World {
         clock: Clock,
         settings: &Settings,
     ) -> Option<Self> {
-        let mut world = Self::new(script, clock, false);
-        world.operators = operators::for_manifest(manifest, settings);
+        let mut world = Self::new(script, clock, settings.has_wait_fault);
+        world.operators = operators::for_manifest(manifest, before, settings);
         if world.operators.is_empty() {
             return None;
         }
