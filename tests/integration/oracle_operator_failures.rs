@@ -82,7 +82,8 @@ pub(crate) fn world(row: &Value) -> Option<World> {
     script.is_never_ready = row["no_ready"] == true;
     let until = row["observed"]["until"].as_f64().and_then(Time::from_fraction).expect("an end");
     let before: Vec<Value> = items(&row["also"]).iter().cloned().chain(priority_classes()).collect();
-    let mut world = World::with_operators(&row["manifest"], &before, script, START, &settings())?;
+    let world = World::with_operators(&row["manifest"], &before, script, START, &settings())?;
+    let mut world = world.with_wait_fault();
     world.run(until).expect("an end of the simulation");
     Some(world)
 }
@@ -96,8 +97,7 @@ fn settings() -> Settings {
         ..WaitForPodsReady::default()
     };
     let kueue = KueueSettings { wait_for_pods_ready: Some(wait_for_pods_ready) };
-    // kube-controller-manager 1.36.2 has the fault.
-    Settings { kueue, has_wait_fault: true, ..Settings::default() }
+    Settings { kueue, ..Settings::default() }
 }
 
 /// Returns the classes of priority of the recordings' cluster.

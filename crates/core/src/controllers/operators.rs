@@ -42,8 +42,6 @@ pub struct Settings {
     pub mpi: MpiRelease,
     /// The configuration of Kueue.
     pub kueue: KueueSettings,
-    /// Whether the Job controller has the fault of kubernetes#139428.
-    pub has_wait_fault: bool,
 }
 
 /// Returns what the kind of an object is called here; nothing where no operator looks at it.

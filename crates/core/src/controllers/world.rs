@@ -159,7 +159,7 @@ impl World {
         clock: Clock,
         settings: &Settings,
     ) -> Option<Self> {
-        let mut world = Self::new(script, clock, settings.has_wait_fault);
+        let mut world = Self::new(script, clock, false);
         world.operators = operators::for_manifest(manifest, before, settings);
         if world.operators.is_empty() {
             return None;
@@ -169,6 +169,13 @@ impl World {
         }
         world.main = world.create(manifest, None)?;
         Some(world)
+    }
+
+    /// Gives the Job controller the fault of kubernetes#139428, which it has up to 1.36.2.
+    #[must_use]
+    pub fn with_wait_fault(mut self) -> Self {
+        self.jobs.give_wait_fault();
+        self
     }
 
     /// Returns when something happens next.

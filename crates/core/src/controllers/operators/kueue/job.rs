@@ -31,7 +31,7 @@ impl<'a> JobSync<'a> {
         Self { cluster, number, settings, at, actions: Vec::new() }
     }
 
-    pub(super) fn run(mut self) -> Outcome {
+    pub(super) fn run(self) -> Outcome {
         let Some(job) = self.cluster.jobs.get(self.number) else { return Ok(Vec::new()) };
         if job.gone.is_some() || job.deletion.is_some() {
             return self.finalize();

@@ -9,6 +9,9 @@ use super::super::super::pod::{Phase, PodGroup};
 use super::super::super::time::Time;
 use super::MpiRelease;
 
+/// The values of `status.reason` of a pod that has failed: others are reasons of its containers or conditions.
+const POD_REASONS: [&str; 2] = ["Evicted", "UnexpectedAdmissionError"];
+
 /// The status of an MPIJob, as a sync changes it.
 #[derive(Clone, Debug)]
 pub(super) struct MpiProgress {
@@ -163,8 +166,7 @@ fn reason_of(failed: &Condition, launcher: &Launcher<'_>, cluster: &Cluster) -> 
         }
     }
     let Some(pods) = youngest else { return (failed.reason.clone(), failed.message.clone()) };
-    // `OOMKilled` is a reason of the container.
-    let reason = pods.reason.filter(|reason| *reason != "OOMKilled").unwrap_or_default();
+    let reason = pods.reason.filter(|reason| POD_REASONS.contains(reason)).unwrap_or_default();
     (format!("{}/{reason}", failed.reason).into(), format!("{}: ", failed.message))
 }
 
