@@ -46,7 +46,7 @@ pub(super) struct Tolerance {
 
 impl Tolerance {
     /// Tells whether two times are the same, as far as they lie before the end.
-    fn is_near(self, ours: Option<f64>, theirs: Option<f64>) -> bool {
+    pub(super) fn is_near(self, ours: Option<f64>, theirs: Option<f64>) -> bool {
         match (ours, theirs) {
             (None, None) => true,
             (Some(ours), Some(theirs)) => {
@@ -147,7 +147,8 @@ fn conditions(
                     difference.outcome.push(format!("{of} {ours:?}, recorded {theirs}"));
                 }
                 // What was written again is seen again; some operators change a condition and leave its time.
-                let transition = items(&status["conditions"]).iter().find(|condition| condition["type"] == sort);
+                let transition =
+                    items(&status["conditions"]).iter().find(|condition| condition["type"] == sort);
                 let transition = transition.and_then(|condition| number(condition, "lastTransitionTime"));
                 if is_same
                     && !tolerance.is_near(Some(at), seen)

@@ -44,7 +44,7 @@ pub struct Job {
     pub set: usize,
     /// When it was created.
     pub created: Time,
-    /// The object as it stands, without its status; nothing where no more than its `spec` is known.
+    /// `metadata` and `spec` as they stand; of a Job that a controller made, `spec` only.
     pub(crate) manifest: Value,
     /// `spec`.
     pub spec: JobSpec,

@@ -30,6 +30,10 @@ const CLUSTER_QUEUE: &str = "ClusterQueue";
 const LOCAL_QUEUE: &str = "LocalQueue";
 const PRIORITY_CLASS: &str = "WorkloadPriorityClass";
 
+/// How long after an event a Workload is looked at: the steps of an eviction are done before the Job is looked at, which takes
+/// more requests.
+const SOON: Time = Time::from_millis(2);
+
 /// Kueue's controllers and its scheduler.
 #[derive(Clone, Debug, Default)]
 struct KueueController {
@@ -64,7 +68,7 @@ impl KueueController {
     /// Lets all Jobs and Workloads be looked at: a queue changed.
     fn look_at_all(&mut self, cluster: &Cluster, at: Time) {
         for (number, _) in workloads(cluster) {
-            self.workloads.add(number, at);
+            self.workloads.add_at(number, at + SOON);
         }
         self.scheduler.wake(at);
     }
@@ -100,7 +104,7 @@ impl Controller for KueueController {
                         }
                         self.scheduler.observe(number, cluster, at);
                         if object.is_there() {
-                            self.workloads.add(number, at);
+                            self.workloads.add_at(number, at + SOON);
                         } else {
                             self.workloads.remove(number);
                         }

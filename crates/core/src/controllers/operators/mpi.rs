@@ -65,7 +65,11 @@ fn concerned(event: Event, cluster: &Cluster) -> Option<usize> {
         }
         Event::ObjectGone(_) | Event::CronJob => return None,
     };
-    cluster.objects.get(number).is_some_and(|object| object.kind == KIND && object.is_there()).then_some(number)
+    cluster
+        .objects
+        .get(number)
+        .is_some_and(|object| object.kind == KIND && object.is_there())
+        .then_some(number)
 }
 
 impl Controller for MpiController {

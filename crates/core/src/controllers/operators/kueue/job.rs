@@ -262,9 +262,7 @@ impl<'a> JobSync<'a> {
     /// Unsuspends a Job; with a partial admission, with fewer pods at once (`RunWithPodSetsInfo`).
     fn start(&mut self, job: &Job, workload: &Workload<'a>) {
         let mut patch = json!({"suspend": false});
-        if let (Some(_), Some(admission)) =
-            (webhook::least_pods(&job.manifest), &workload.status.admission)
-        {
+        if let (Some(_), Some(admission)) = (webhook::least_pods(&job.manifest), &workload.status.admission) {
             set_parallelism(&mut patch, job, admission.count);
         }
         self.actions.push(Action::PatchJob { job: self.number, patch });

@@ -158,7 +158,9 @@ impl Quota {
             Some((name, Some(over))) if self.could_fit(asked) => {
                 format!("{prefix}: insufficient unused quota for {name}, {over} more needed")
             }
-            Some((name, Some(over))) => format!("{prefix}: insufficient quota for {name}, {over} more needed"),
+            Some((name, Some(over))) => {
+                format!("{prefix}: insufficient quota for {name}, {over} more needed")
+            }
             None => String::new(),
         }
     }

@@ -175,7 +175,8 @@ impl Scheduler {
                 );
                 head.release("Pending", &message, cluster.clock, at);
                 for mut victim in victims.into_iter().filter(|victim| !victim.is("Evicted")) {
-                    let message = "Preempted to accommodate a workload due to prioritization in the ClusterQueue";
+                    let message =
+                        "Preempted to accommodate a workload due to prioritization in the ClusterQueue";
                     victim.set("Preempted", true, "InClusterQueue", message, at);
                     victim.evict("Preempted", message, at);
                     actions.extend(victim.write());
@@ -231,7 +232,8 @@ fn attempt<'a>(
         _ => false,
     };
     let mut candidates: Vec<&Workload<'a>> = holders.iter().filter(may_go).collect();
-    let since = |holder: &Workload<'_>| holder.condition("QuotaReserved").map(|reserved| clock.stored(reserved.at));
+    let since =
+        |holder: &Workload<'_>| holder.condition("QuotaReserved").map(|reserved| clock.stored(reserved.at));
     candidates.sort_by_key(|holder| {
         (Reverse(holder.is("Evicted")), holder.priority(), Reverse(since(holder)), holder.number)
     });
@@ -261,11 +263,7 @@ fn attempt<'a>(
 }
 
 /// Returns the plan for as many pods as possible, where a Workload is content with fewer (`flavorassigner/podset_reducer.go`).
-fn fewer<'a>(
-    head: &Workload<'_>,
-    all: u32,
-    attempt: impl Fn(u32) -> Option<Plan<'a>>,
-) -> Option<Plan<'a>> {
+fn fewer<'a>(head: &Workload<'_>, all: u32, attempt: impl Fn(u32) -> Option<Plan<'a>>) -> Option<Plan<'a>> {
     let (mut low, mut high) = (head.least()?, all.checked_sub(1)?);
     let mut best = None;
     while low <= high {

@@ -39,9 +39,7 @@ fn job(name: &str, class: &str, patch: &Value) -> Value {
 fn queues() -> Vec<Value> {
     let api = "kueue.x-k8s.io/v1beta2";
     let gpus = json!([{"name": "nvidia.com/gpu", "nominalQuota": 4}]);
-    let class = |name: &str, value: i64| {
-        json!({"apiVersion": api, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value})
-    };
+    let class = |name: &str, value: i64| json!({"apiVersion": api, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value});
     vec![
         json!({"apiVersion": api, "kind": "ClusterQueue", "metadata": {"name": "cluster"}, "spec": {
             "preemption": {"withinClusterQueue": "LowerPriority"},
@@ -99,7 +97,10 @@ fn a_job_waits_for_quota_and_gets_it_a_second_after_it_is_free() {
     let world = run(&job("j", "low", &json!({})), &script, 20);
     // The first is complete at 6.5.
     assert_eq!((made(&world, "j"), made(&world, "l")), (vec![0], vec![7]));
-    assert_eq!(workload_of(&world, "job-j").0, "QuotaReserved QuotaReserved, Admitted Admitted, PodsReady Started, Finished Succeeded");
+    assert_eq!(
+        workload_of(&world, "job-j").0,
+        "QuotaReserved QuotaReserved, Admitted Admitted, PodsReady Started, Finished Succeeded"
+    );
 }
 
 #[test]
@@ -153,7 +154,8 @@ fn execution_time_is_summed_over_admissions_and_its_end_suspends_the_job() {
     assert!(said.contains("Evicted DeactivatedDueToMaximumExecutionTimeExceeded"), "{said}");
     assert!(main_job(&world).spec.suspend && main_job(&world).status.finished().is_none());
     // Nine seconds before, four after the other is complete and the quota free.
-    let suspended = main_job(&world).status.condition("Suspended").map(|condition| condition.at.millis() / 1_000);
+    let suspended =
+        main_job(&world).status.condition("Suspended").map(|condition| condition.at.millis() / 1_000);
     assert_eq!(suspended, Some(23));
 }
 
@@ -238,16 +240,15 @@ fn thousands_of_pods_and_failures_take_little() {
     }
     script.push(json!({"run": 4_000}));
     let mut queues = queues();
-    if let Some(quota) = queues
-        .first_mut()
-        .and_then(|queue| queue.pointer_mut("/spec/resourceGroups/0/flavors/0/resources/0"))
+    if let Some(quota) =
+        queues.first_mut().and_then(|queue| queue.pointer_mut("/spec/resourceGroups/0/flavors/0/resources/0"))
     {
         merge(quota, &json!({"nominalQuota": "10k"}));
     }
     let script = Script::parse(&Value::Array(script)).expect("a script");
     let job = job("j", "low", &many);
-    let mut world =
-        World::with_operators(&job, &queues, script, Clock { start: 100 }, &Settings::default()).expect("Kueue");
+    let mut world = World::with_operators(&job, &queues, script, Clock { start: 100 }, &Settings::default())
+        .expect("Kueue");
     world.run(Time::from_seconds(3_000)).expect("an end");
     let pods: u32 = world.cluster.pods.iter().map(|pods| pods.count()).sum();
     assert_eq!(pods, 11_000);

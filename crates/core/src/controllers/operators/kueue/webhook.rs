@@ -66,7 +66,8 @@ pub(super) fn mutate(manifest: &mut Value, cluster: &Cluster) {
 pub(super) fn admits(old: Option<&Value>, new: &Value, cluster: &Cluster) -> bool {
     let is_valid = entry(new, "labels", MAX_EXEC).is_none_or(|_| max_execution(new).is_some());
     let Some(old) = old else { return is_valid && has_valid_least(new) };
-    let is_suspended = |manifest: &Value| manifest.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true);
+    let is_suspended =
+        |manifest: &Value| manifest.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true);
     let is_left = |key: &str| entry(old, "labels", key) == entry(new, "labels", key);
     let is_removed = |key: &str| entry(old, "labels", key).is_some() && entry(new, "labels", key).is_none();
     let is_added = |key: &str| entry(old, "labels", key).is_none() && entry(new, "labels", key).is_some();

@@ -98,7 +98,9 @@ fn restart(workload: &mut Workload<'_>, cluster: &Cluster, at: Time) -> bool {
     let Some(requeued) = workload.any("Requeued").filter(|requeued| !requeued.is_true) else { return false };
     let (reason, message) = match &*requeued.reason {
         "LocalQueueStopped" => ("LocalQueueRestarted", "The LocalQueue was restarted after being stopped"),
-        "ClusterQueueStopped" => ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"),
+        "ClusterQueueStopped" => {
+            ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped")
+        }
         _ => return false,
     };
     workload.cluster_queue(cluster).is_ok() && workload.set("Requeued", true, reason, message, at)
@@ -106,17 +108,13 @@ fn restart(workload: &mut Workload<'_>, cluster: &Cluster, at: Time) -> bool {
 
 /// Evicts a Workload with quota whose queue is drained, whose pods are not ready in time, or that ran for long enough.
 /// Returns when to look again.
-fn guard(
-    workload: &mut Workload<'_>,
-    cluster: &Cluster,
-    settings: &KueueSettings,
-    at: Time,
-) -> Option<Time> {
+fn guard(workload: &mut Workload<'_>, cluster: &Cluster, settings: &KueueSettings, at: Time) -> Option<Time> {
     let is_drained = |kind: &str, name: &str| {
         cluster.object(kind, name).is_some_and(|(_, queue)| stop_policy(queue) == "HoldAndDrain")
     };
     if !workload.is("Evicted") {
-        let cluster_queue = workload.status.admission.as_ref().map(|admission| admission.cluster_queue.clone());
+        let cluster_queue =
+            workload.status.admission.as_ref().map(|admission| admission.cluster_queue.clone());
         if is_drained(LOCAL_QUEUE, workload.queue()) {
             workload.evict("LocalQueueStopped", "The LocalQueue is stopped", at);
             return None;

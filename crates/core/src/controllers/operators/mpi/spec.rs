@@ -89,7 +89,9 @@ impl<'a> MpiSpec<'a> {
         is_sound(self.launcher)
             && number(self.launcher, "replicas").is_none_or(|replicas| replicas == 1)
             && self.worker.is_none_or(|worker| is_sound(worker) && self.workers() > 0)
-            && ["backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"].into_iter().all(is_positive)
+            && ["backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
+                .into_iter()
+                .all(is_positive)
             && is_label(&last)
     }
 

@@ -100,10 +100,7 @@ fn a_launcher_at_its_limit_fails_the_job_with_the_reason_of_its_youngest_failed_
     let disrupted = |cause: &str| {
         failed(json!({"role": "launcher", "run": null, "disrupt": {"after": 4, "cause": cause}}))
     };
-    assert_eq!(
-        failed(json!({"role": "launcher", "run": 4, "exit": 1})),
-        "Failed BackoffLimitExceeded/"
-    );
+    assert_eq!(failed(json!({"role": "launcher", "run": 4, "exit": 1})), "Failed BackoffLimitExceeded/");
     assert_eq!(disrupted("kubelet"), "Failed BackoffLimitExceeded/Evicted");
     // Its object is gone.
     assert_eq!(disrupted("evict"), "Failed BackoffLimitExceeded");
@@ -160,7 +157,10 @@ fn later_releases_do_not_say_running_beside_failed() {
         {"at": 8, "on": "Pod/worker/0", "delete": "Background"},
     ]);
     let says = |release| conditions(&run_release(&job(&json!({})), &script, 20, release)).join(", ");
-    assert_eq!(says(MpiRelease::V0_8_0), "Created MPIJobCreated, Running MPIJobRunning, Failed MPIJobEvicted");
+    assert_eq!(
+        says(MpiRelease::V0_8_0),
+        "Created MPIJobCreated, Running MPIJobRunning, Failed MPIJobEvicted"
+    );
     assert_eq!(says(MpiRelease::V0_8_1), "Created MPIJobCreated, Failed MPIJobEvicted");
 }
 
