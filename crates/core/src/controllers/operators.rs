@@ -64,7 +64,7 @@ pub(super) fn for_manifest(
         Some("JobSet") => job_set::controllers(),
         Some("TrainJob") => trainer::controllers(),
         Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(),
-        Some("MPIJob") => mpi::controllers(settings.mpi),
+        Some("MPIJob") => mpi::controllers(manifest, settings.mpi),
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
         Some(_) => Vec::new(),

@@ -37,14 +37,17 @@ const SOON: Time = Time::from_millis(2);
 /// Kueue's controllers and its scheduler.
 #[derive(Clone, Debug, Default)]
 struct KueueController {
+    /// How it is configured.
     settings: KueueSettings,
     /// The reconciler of Jobs (`controller/jobframework/reconciler.go`).
     jobs: WorkQueue,
     /// The reconciler of Workloads (`controller/core/workload_controller.go`).
     workloads: WorkQueue,
+    /// What waits for quota.
     scheduler: Scheduler,
     /// The Job that was looked at last.
     last: Option<usize>,
+    /// Whether it is away.
     stopped: bool,
 }
 

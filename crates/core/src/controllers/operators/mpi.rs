@@ -16,8 +16,9 @@ use crate::text::value::Value;
 use spec::MpiSpec;
 use sync::MpiSync;
 
-/// What an MPIJob is called here.
+/// What an MPIJob is called here, and the version that the operator looks at.
 const KIND: &str = "MPIJob";
+const API_VERSION: &str = "kubeflow.org/v2beta1";
 
 /// A release of mpi-operator, where releases differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,16 +35,22 @@ pub enum MpiRelease {
 /// The controller of MPIJobs.
 #[derive(Clone, Debug, Default)]
 struct MpiController {
+    /// The release of the operator.
     release: MpiRelease,
+    /// Which MPIJobs are looked at, and when.
     queue: WorkQueue,
     /// The MPIJob that was looked at last.
     last: Option<usize>,
 }
 
-/// Returns the controllers.
+/// Returns the controllers of an MPIJob; none for other versions than v2beta1, which this operator leaves alone.
 #[must_use]
-pub(super) fn controllers(release: MpiRelease) -> Vec<Box<dyn Controller>> {
-    vec![Box::new(MpiController { release, ..MpiController::default() })]
+pub(super) fn controllers(manifest: &Value, release: MpiRelease) -> Vec<Box<dyn Controller>> {
+    if manifest.get("apiVersion").and_then(Value::as_str) == Some(API_VERSION) {
+        vec![Box::new(MpiController { release, ..MpiController::default() })]
+    } else {
+        Vec::new()
+    }
 }
 
 /// Returns how many pods of an MPIJob need one another: the launcher and its workers.

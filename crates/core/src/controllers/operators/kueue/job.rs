@@ -16,10 +16,15 @@ const STOPPING: Time = Time::from_millis(50);
 
 /// A look at one Job.
 pub(super) struct JobSync<'a> {
+    /// The objects.
     cluster: &'a Cluster,
+    /// The Job, by its number.
     number: usize,
+    /// How Kueue is configured.
     settings: &'a KueueSettings,
+    /// The moment.
     at: Time,
+    /// What is done.
     actions: Vec<Action>,
 }
 

@@ -93,7 +93,9 @@ pub(super) fn held(workload: &Workload<'_>) -> Amounts {
 /// The quota of a ClusterQueue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quota {
+    /// `nominalQuota` of each resource.
     nominal: Amounts,
+    /// What is held of it.
     used: Amounts,
 }
 

@@ -35,12 +35,17 @@ pub(super) struct Scheduler {
 }
 
 /// What decides of a Workload that waits whether it is tried again.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Seen {
+    /// How far it was.
     stage: Stage,
+    /// The condition `Evicted`.
     evicted: Option<Condition>,
+    /// The condition `Requeued`.
     requeued: Option<Condition>,
+    /// `reclaimablePods`.
     reclaimable: u32,
+    /// `spec`.
     spec: Value,
 }
 
@@ -53,6 +58,14 @@ impl Seen {
             reclaimable: workload.status.reclaimable,
             spec: workload.object.spec().clone(),
         }
+    }
+
+    fn is_of(&self, workload: &Workload<'_>) -> bool {
+        self.stage == workload.stage()
+            && self.evicted.as_ref() == workload.any("Evicted")
+            && self.requeued.as_ref() == workload.any("Requeued")
+            && self.reclaimable == workload.status.reclaimable
+            && self.spec == *workload.object.spec()
     }
 }
 
@@ -70,11 +83,16 @@ impl Scheduler {
 
     /// Takes notice of a Workload that was made, changed or went.
     pub(super) fn observe(&mut self, number: usize, cluster: &Cluster, at: Time) {
-        let now = workload(cluster, number).as_ref().map(Seen::of);
+        let workload = workload(cluster, number);
         let before = self.seen.get(&number);
-        if now.as_ref() == before {
+        let is_as_before = match (before, &workload) {
+            (Some(before), Some(workload)) => before.is_of(workload),
+            (before, workload) => before.is_none() && workload.is_none(),
+        };
+        if is_as_before {
             return;
         }
+        let now = workload.as_ref().map(Seen::of);
         let stage = |seen: Option<&Seen>| seen.map_or(Stage::Done, |seen| seen.stage);
         let (was, is) = (stage(before), stage(now.as_ref()));
         let gave_back = match (was, is) {

@@ -112,7 +112,7 @@ fn a_preempted_job_loses_all_pods_and_counts_nothing() {
         create(6, &job("h", "high", &half)),
     ]);
     let world = run(&job("j", "low", &json!({})), &script, 40);
-    // The quota is free when the pods are told to end: the others start beside them, at 7, and the Job starts anew when
+    // The quota is free when its pods are asked to end: the others start beside them, at 7, and the Job starts anew when
     // those are complete.
     assert_eq!((made(&world, "j"), made(&world, "h")), (vec![0, 14], vec![7]));
     let status = &main_job(&world).status;
@@ -120,7 +120,7 @@ fn a_preempted_job_loses_all_pods_and_counts_nothing() {
 }
 
 #[test]
-fn a_failed_index_lets_the_others_be_evicted_for_ever() {
+fn a_failed_index_lets_the_others_be_evicted_again_and_again() {
     let per_index = json!({"spec": {"backoffLimit": null, "backoffLimitPerIndex": 0}});
     let script = json!([{"index": 2, "run": 60, "exit": 1}, {"run": null}]);
     let world = run(&job("j", "low", &per_index), &script, 140 * MINUTE);

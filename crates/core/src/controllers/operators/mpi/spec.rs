@@ -33,8 +33,11 @@ pub(super) struct MpiSpec<'a> {
     pub(super) at_startup: bool,
     /// `runLauncherAsWorker`: the index label of workers begins with 1.
     pub(super) is_launcher_worker: bool,
+    /// `runPolicy`.
     policy: &'a Value,
+    /// `mpiReplicaSpecs.Launcher`.
     launcher: &'a Value,
+    /// `mpiReplicaSpecs.Worker`.
     worker: Option<&'a Value>,
 }
 
@@ -100,11 +103,6 @@ impl<'a> MpiSpec<'a> {
         let replicas = self.worker.and_then(|worker| worker.get("replicas")).and_then(Value::as_i64);
         let most = i64::from(i32::MAX);
         u32::try_from(replicas.unwrap_or_default().clamp(0, most)).unwrap_or_default()
-    }
-
-    /// Returns the index label of the first worker.
-    pub(super) fn first(&self) -> u32 {
-        u32::from(self.is_launcher_worker)
     }
 
     /// Returns the template of workers. `restartPolicy` is that of the role, not that of its template (M `setRestartPolicy`).

@@ -107,9 +107,12 @@ impl<'a> MpiSync<'a> {
         pods.filter(|pods| is_looked_at && is_wanted(pods)).collect()
     }
 
-    /// Returns the index labels of the workers that the MPIJob asks for.
+    /// Returns the index labels of the workers that the MPIJob asks for: from 1 where the launcher counts as a worker. Those
+    /// that were made before it did keep theirs.
     fn wanted(&self) -> Indexes {
-        let first = self.spec.first();
+        let is_first = |pods: &PodGroup| pods.members.first() == Some(0);
+        let is_shifted = self.spec.is_launcher_worker && !self.workers.iter().any(|(_, pods)| is_first(pods));
+        let first = u32::from(is_shifted);
         match first.checked_add(self.spec.workers()).and_then(|end| end.checked_sub(1)) {
             Some(last) => Indexes::from_range(first, last),
             None => Indexes::default(),
@@ -125,7 +128,7 @@ impl<'a> MpiSync<'a> {
     fn scale_down(&mut self) {
         let all = self.spec.workers();
         let there = self.workers.iter().map(|(_, pods)| pods.count()).fold(0, u32::saturating_add);
-        if self.spec.worker_template().is_some() && there > all {
+        if all > 0 && there > all {
             self.delete(&Indexes::from_range(all, u32::MAX - 1), |_| true);
         }
     }

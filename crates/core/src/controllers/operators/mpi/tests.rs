@@ -195,6 +195,9 @@ fn what_is_invalid_or_another_s_is_left_alone() {
         let world = run(&job(&patch), &json!([{"run": null}]), 20);
         assert!(world.cluster.pods.is_empty() && conditions(&world).is_empty(), "{patch:?}");
     }
+    let mut other = job(&json!({}));
+    merge(&mut other, &json!({"apiVersion": "kubeflow.org/v1"}));
+    assert!(World::with_object(&other, &[], Script::default(), Clock::default()).is_none());
     let nameless = json!({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": 3}});
     assert!(run(&nameless, &json!([]), 20).cluster.pods.is_empty());
 }
