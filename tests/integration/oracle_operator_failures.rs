@@ -8,10 +8,11 @@ mod status;
 
 use std::collections::BTreeMap;
 
+use jobgate::controllers::operators::{KueueSettings, Settings, WaitForPodsReady};
 use jobgate::controllers::script::Script;
 use jobgate::controllers::time::{Clock, Time};
 use jobgate::controllers::world::World;
-use jobgate::text::value::Value;
+use jobgate::text::value::{Value, json};
 
 use crate::support::shared;
 use compare::{Difference, difference};
@@ -20,8 +21,10 @@ use compare::{Difference, difference};
 const START: Clock = Clock { start: 100 };
 
 /// The least share of the rows of a kind that agree in outcome, and in all fields.
-const LEAST: [(&str, f64, f64); 5] = [
+const LEAST: [(&str, f64, f64); 7] = [
     ("JAXJob", 0.98, 0.97),
+    ("Job", 0.98, 0.97),
+    ("MPIJob", 0.95, 0.94),
     ("PaddleJob", 0.98, 0.97),
     ("PyTorchJob", 0.98, 0.97),
     ("TFJob", 0.98, 0.97),
@@ -92,9 +95,35 @@ pub(crate) fn world_by(row: &Value, settle: impl FnOnce(&mut Script)) -> Option<
     script.is_never_ready = row["no_ready"] == true;
     settle(&mut script);
     let until = row["observed"]["until"].as_f64().and_then(Time::from_fraction).expect("an end");
-    let mut world = World::with_object(&row["manifest"], items(&row["also"]), script, START)?;
+    let before: Vec<Value> = items(&row["also"]).iter().cloned().chain(priority_classes()).collect();
+    let world = World::with_operators(&row["manifest"], &before, script, START, &settings())?;
+    let mut world = world.with_wait_fault();
     world.run(until).expect("an end of the simulation");
     Some(world)
+}
+
+/// Returns how the operators of the recordings were configured: Kueue with shorter times.
+fn settings() -> Settings {
+    let wait_for_pods_ready = WaitForPodsReady {
+        timeout: Time::from_seconds(15),
+        recovery: Some(Time::from_seconds(15)),
+        backoff_base: Time::from_seconds(6),
+        ..WaitForPodsReady::default()
+    };
+    let kueue = KueueSettings { wait_for_pods_ready: Some(wait_for_pods_ready) };
+    Settings { kueue, ..Settings::default() }
+}
+
+/// Returns the classes of priority of the recordings' cluster.
+fn priority_classes() -> impl Iterator<Item = Value> {
+    [("low", 10), ("high", 1000)].into_iter().map(|(name, value)| {
+        json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+        })
+    })
 }
 
 /// Compares a row with what the model says; nothing where no operator of its kind is modelled.

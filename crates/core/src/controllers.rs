@@ -15,7 +15,7 @@ pub mod live;
 pub mod meta;
 pub mod object;
 pub mod object_story;
-mod operators;
+pub mod operators;
 pub mod pod;
 pub mod pod_set;
 pub mod program;

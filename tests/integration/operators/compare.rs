@@ -14,6 +14,9 @@ use super::{items, status, text};
 /// Two recordings of one row differ by up to a step of a controller; those of a RayJob by the 3 s between two looks.
 const STEP: f64 = 1.5;
 const RAY_STEP: f64 = 3.5;
+/// Reasons of the condition `DisruptionTarget`.
+const DISRUPTIONS: [&str; 4] =
+    ["DeletionByPodGC", "DeletionByTaintManager", "EvictionByEvictionAPI", "PreemptionByScheduler"];
 
 /// How a row differs.
 #[derive(Debug, Default)]
@@ -43,7 +46,7 @@ pub(super) struct Tolerance {
 
 impl Tolerance {
     /// Tells whether two times are the same, as far as they lie before the end.
-    fn is_near(self, ours: Option<f64>, theirs: Option<f64>) -> bool {
+    pub(super) fn is_near(self, ours: Option<f64>, theirs: Option<f64>) -> bool {
         match (ours, theirs) {
             (None, None) => true,
             (Some(ours), Some(theirs)) => {
@@ -84,7 +87,8 @@ pub(crate) fn difference(world: &World, row: &Value) -> Difference {
     let is_passing = |sort: &str| {
         text(row, "operator").starts_with("training-operator") && ["Running", "Restarting"].contains(&sort)
     };
-    conditions("", main, &observed["conditions"], tolerance, &is_passing, &mut difference);
+    let recorded = (&observed["conditions"], &observed["status"]);
+    conditions("", main, recorded, tolerance, &is_passing, &mut difference);
     life("", (deletion.map(|(at, _)| at), gone), observed, tolerance, &mut difference);
     objects(world, observed, tolerance, &mut difference);
     status::compare(world, row, tolerance, &mut difference);
@@ -117,7 +121,7 @@ fn life(
 fn conditions(
     of: &str,
     ours: &[Condition],
-    recorded: &Value,
+    (recorded, status): (&Value, &Value),
     tolerance: Tolerance,
     is_passing: &dyn Fn(&str) -> bool,
     difference: &mut Difference,
@@ -129,6 +133,10 @@ fn conditions(
     for sort in sorts.into_iter().filter(|sort| !is_passing(sort)) {
         let ours = ours.iter().find(|condition| condition.sort == sort);
         let theirs = items(recorded).iter().rfind(|condition| condition["type"] == sort);
+        // A condition that was taken away is in the changes, and not in the last status.
+        let last = status["conditions"].as_array();
+        let is_left = last.is_none_or(|last| last.iter().any(|condition| condition["type"] == sort));
+        let theirs = theirs.filter(|_| is_left);
         match (ours, theirs) {
             (None, None) => {}
             (Some(ours), Some(theirs)) => {
@@ -138,8 +146,14 @@ fn conditions(
                 if !is_same && at <= tolerance.late {
                     difference.outcome.push(format!("{of} {ours:?}, recorded {theirs}"));
                 }
-                // What was written again is seen again.
-                if is_same && !tolerance.is_near(Some(at), seen) && !was_seen(recorded, sort, ours, tolerance)
+                // What was written again is seen again; some operators change a condition and leave its time.
+                let transition =
+                    items(&status["conditions"]).iter().find(|condition| condition["type"] == sort);
+                let transition = transition.and_then(|condition| number(condition, "lastTransitionTime"));
+                if is_same
+                    && !tolerance.is_near(Some(at), seen)
+                    && !tolerance.is_near(Some(at), transition)
+                    && !was_seen(recorded, sort, ours, tolerance)
                 {
                     difference.times.push(format!("{of} {sort} at {at}, recorded {seen:?}"));
                 }
@@ -190,7 +204,9 @@ fn pods(world: &World, observed: &Value, tolerance: Tolerance, difference: &mut 
         }
     }
     for pod in items(&observed["pods"]).iter().filter(|pod| !is_blink(pod)) {
-        theirs.entry((text(pod, "role").to_owned(), pod["index"].as_u64())).or_default().push(pod);
+        // The pod of a launcher has an index label where it counts as a worker, and never another index.
+        let index = pod["index"].as_u64().filter(|_| pod["role"] != "launcher");
+        theirs.entry((text(pod, "role").to_owned(), index)).or_default().push(pod);
     }
     let mut names: Vec<&PodName> = ours.keys().chain(theirs.keys()).collect();
     names.sort();
@@ -255,7 +271,10 @@ fn pod(
         difference.outcome.push(format!("{name} {} restarts, recorded {restarts}", ours.restarts));
     }
     let reason = ours.reason.unwrap_or_default();
-    if ours.ended.is_some() && text(theirs, "reason") != reason {
+    let recorded = text(theirs, "reason");
+    // Of a pod without a reason of its own, that of its condition `DisruptionTarget` was recorded.
+    let is_same = if DISRUPTIONS.contains(&recorded) { ours.disrupted } else { recorded == reason };
+    if ours.ended.is_some() && !is_same {
         difference.outcome.push(format!("{name} reason {reason:?}, recorded {}", theirs["reason"]));
     }
     let names = &world.cluster.sets[ours.set].template.containers;
@@ -321,7 +340,8 @@ fn objects(world: &World, observed: &Value, tolerance: Tolerance, difference: &m
         }
         for (nth, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
             let of = format!("{name:?} {nth}");
-            conditions(&of, ours.conditions, &theirs["conditions"], tolerance, &|_| false, difference);
+            let recorded = (&theirs["conditions"], &theirs["status"]);
+            conditions(&of, ours.conditions, recorded, tolerance, &|_| false, difference);
             life(&of, (ours.deletion, ours.gone), theirs, tolerance, difference);
         }
     }

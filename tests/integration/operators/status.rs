@@ -1,25 +1,73 @@
 //! Compares what operators write in `status` beside conditions.
 
-use jobgate::controllers::object::{Object, ObjectStatus};
+use jobgate::controllers::object::{MpiStatus, Object, ObjectStatus, WorkloadStatus};
 use jobgate::controllers::pod_set::Owner;
+use jobgate::controllers::time::Time;
 use jobgate::controllers::world::World;
 use jobgate::text::value::Value;
 
 use super::compare::{Difference, Tolerance};
+use super::items;
 
 /// Tells whether objects of a kind were recorded.
 pub(super) fn is_recorded(object: &Object) -> bool {
     ["JobSet", "PodGroup", "RayCluster", "Workload"].contains(&object.kind)
 }
 
-/// Compares the status of the object that is simulated.
+/// Compares the status of the object that is simulated, and of its Workload.
 pub(super) fn compare(world: &World, row: &Value, tolerance: Tolerance, difference: &mut Difference) {
+    let observed = &row["observed"];
+    for object in world.cluster.objects.iter().filter(|object| object.kind == "Workload") {
+        let is_it = |other: &&Value| other["kind"] == "Workload" && other["name"] == *object.name;
+        let mut recorded = items(&observed["objects"]).iter().filter(is_it);
+        if let (ObjectStatus::Workload(ours), Some(theirs), None) =
+            (&object.status, recorded.next(), recorded.next())
+            && is_settled(object, theirs, tolerance)
+        {
+            workload(&object.name, ours, &theirs["status"], difference);
+        }
+    }
     let Owner::Object(object) = world.main else { return };
-    let _ = (row, tolerance, difference);
-    match &world.cluster.objects[object].status {
-        ObjectStatus::Empty => {}
-        // Its conditions say it all: `replicaStatuses` are not stable after the end.
-        ObjectStatus::Training(_) => {}
+    let object = &world.cluster.objects[object];
+    match &object.status {
+        ObjectStatus::Mpi(ours) if is_settled(object, observed, tolerance) => {
+            mpi(ours, &observed["status"], tolerance, difference);
+        }
         _ => {}
+    }
+}
+
+/// Tells whether no condition of an object changed at the end of the watch, where nothing is compared.
+fn is_settled(object: &Object, observed: &Value, tolerance: Tolerance) -> bool {
+    let ours = object.conditions.iter().map(|condition| condition.at.seconds());
+    let theirs = items(&observed["conditions"]).iter().filter_map(|condition| condition["at"].as_f64());
+    ours.chain(theirs).all(|at| tolerance.is_early(Some(at)))
+}
+
+fn mpi(ours: &MpiStatus, recorded: &Value, tolerance: Tolerance, difference: &mut Difference) {
+    for (key, ours) in [("startTime", ours.start), ("completionTime", ours.completion)] {
+        let (ours, theirs) = (ours.map(Time::seconds), recorded[key].as_f64());
+        if !tolerance.is_near(ours, theirs) {
+            difference.times.push(format!("{key} {ours:?}, recorded {theirs:?}"));
+        }
+    }
+    let launcher = ours.launcher.unwrap_or_default();
+    for (key, ours) in [("failed", launcher.failed), ("succeeded", launcher.succeeded)] {
+        let theirs = &recorded["replicaStatuses"]["Launcher"][key];
+        if u64::from(ours) != theirs.as_u64().unwrap_or_default() {
+            difference.outcome.push(format!("launcher {key} {ours}, recorded {theirs}"));
+        }
+    }
+}
+
+fn workload(name: &str, ours: &WorkloadStatus, recorded: &Value, difference: &mut Difference) {
+    let count = recorded["requeueState"]["count"].as_u64().unwrap_or_default();
+    if u64::from(ours.requeues) != count {
+        difference.outcome.push(format!("{name}: {} evictions, recorded {count}", ours.requeues));
+    }
+    let admitted = recorded["admission"]["podSetAssignments"][0]["count"].as_u64();
+    let ours = ours.admission.as_ref().map(|admission| u64::from(admission.count));
+    if ours != admitted {
+        difference.outcome.push(format!("{name}: {ours:?} pods admitted, recorded {admitted:?}"));
     }
 }

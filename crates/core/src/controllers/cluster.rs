@@ -47,10 +47,14 @@ pub struct Job {
     pub set: usize,
     /// When it was created.
     pub created: Time,
+    /// `metadata` and `spec` as they stand; of a Job that a controller made, `spec` only.
+    pub(crate) manifest: Value,
     /// `spec`.
     pub spec: JobSpec,
     /// `status`.
     pub status: JobStatus,
+    /// Until when something else goes on writing the object: a status that its controller writes is refused as out of date.
+    pub(crate) held: Option<Time>,
     /// `metadata.deletionTimestamp`, and what is done with the pods.
     pub deletion: Option<(Time, Propagation)>,
     /// When it was gone.
@@ -206,6 +210,13 @@ pub enum Action {
         /// The patch.
         patch: Value,
     },
+    /// Goes on writing a Job for a moment, so that what its controller writes meanwhile is out of date.
+    HoldJob {
+        /// The Job.
+        job: usize,
+        /// Until when.
+        until: Time,
+    },
     /// Deletes a Job.
     DeleteJob {
         /// The Job.
@@ -298,6 +309,17 @@ pub trait Controller: std::fmt::Debug {
 
     /// Takes notice that the API server refused something that the last sync did.
     fn refuse(&mut self, _cluster: &Cluster, _at: Time) {}
+
+    /// Takes notice that the API server took all that the last sync did.
+    fn accept(&mut self) {}
+
+    /// Changes an object that somebody creates, as its mutating webhooks do.
+    fn mutate(&self, _manifest: &mut Value, _cluster: &Cluster) {}
+
+    /// Tells whether its validating webhooks take an object, in place of an older one where there is one.
+    fn admits(&self, _old: Option<&Value>, _new: &Value, _cluster: &Cluster) -> bool {
+        true
+    }
 
     /// Stops: what is only in memory is lost.
     fn stop(&mut self);

@@ -13,6 +13,8 @@ use super::cluster::Controller;
 use super::script::MapOrder;
 use super::subject::Subject;
 use crate::text::value::Value;
+pub use kueue::{KueueSettings, WaitForPodsReady};
+pub use mpi::MpiRelease;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
 const KINDS: [(&str, &str, &str); 17] = [
@@ -35,6 +37,15 @@ const KINDS: [(&str, &str, &str); 17] = [
     ("trainer.kubeflow.org", "TrainingRuntime", "TrainingRuntime"),
 ];
 
+/// The operators of a cluster: their releases, and how they are configured.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The release of mpi-operator.
+    pub mpi: MpiRelease,
+    /// The configuration of Kueue.
+    pub kueue: KueueSettings,
+}
+
 /// Returns what the kind of an object is called here; nothing where no operator looks at it.
 #[must_use]
 pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
@@ -46,16 +57,31 @@ pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
 
 /// Returns the controllers that look at an object, and at what comes of it; none where no operator of it is known.
 #[must_use]
-pub(super) fn for_manifest(manifest: &Value, order: MapOrder) -> Vec<Box<dyn Controller>> {
+pub(super) fn for_manifest(
+    manifest: &Value,
+    before: &[Value],
+    settings: &Settings,
+    order: MapOrder,
+) -> Vec<Box<dyn Controller>> {
     match kind_of(manifest) {
         Some("JobSet") => job_set::controllers(),
         Some("TrainJob") => trainer::controllers(),
         Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(order),
-        Some("MPIJob") => mpi::controllers(),
+        Some("MPIJob") => mpi::controllers(manifest, settings.mpi),
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
         Some(_) => Vec::new(),
-        None => kueue::controllers(manifest),
+        None => kueue::controllers(manifest, before, &settings.kueue),
+    }
+}
+
+/// Returns how many pods of an object need one another; none where that is not known.
+#[must_use]
+pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
+    match kind {
+        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::ranks(kind, manifest),
+        "MPIJob" => mpi::ranks(manifest),
+        _ => 0,
     }
 }
 
@@ -68,15 +94,6 @@ pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
             training::subject(kind, manifest)
         }
         _ => None,
-    }
-}
-
-/// Returns how many pods run the program of an object: ranks that need one another.
-#[must_use]
-pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
-    match kind {
-        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::ranks(kind, manifest),
-        _ => 0,
     }
 }
 

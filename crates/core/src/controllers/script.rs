@@ -371,6 +371,8 @@ fn target(value: &Value) -> Read<Target> {
             let index = index.map_err(|_| format!("`{on}`: the index is a number"))?;
             Ok(Target::Pod { role, index })
         }
+        ("CQ", None) => Ok(Target::Object { kind: "ClusterQueue".to_owned(), name: None }),
+        ("WL", None) => Ok(Target::Object { kind: "Workload".to_owned(), name: None }),
         (kind, name) => Ok(Target::Object { kind: kind.to_owned(), name }),
     }
 }

@@ -15,14 +15,14 @@ use super::cron_job::{CronJobController, CronJobSpec};
 use super::job::JobController;
 use super::job::spec::JobSpec;
 use super::kubelet::PodProgram;
-use super::operators;
+use super::operators::{self, Settings};
 use super::pod::PodGroup;
 use super::pod_set::Owner;
 use super::program::{ApartProgram, GangProgram};
 use super::script::{ControllerName, Script};
 use super::time::{Clock, Time};
 use super::ttl::TtlController;
-use crate::text::value::Value;
+use crate::text::value::{Value, json};
 
 pub(super) use live::Given;
 
@@ -56,8 +56,6 @@ pub struct World {
     pub(super) rank_weight: Option<u32>,
     /// The programs, each of an object that nobody made.
     running: BTreeMap<Owner, JobProgram>,
-    /// The `spec` of each Job, as it stands.
-    specs: Vec<Value>,
     /// What the garbage collector does, and controllers that start.
     later: Vec<(Time, Later)>,
     /// The work that was done, and the most that may be.
@@ -107,7 +105,6 @@ impl World {
             weights: Vec::new(),
             rank_weight: None,
             running: BTreeMap::new(),
-            specs: Vec::new(),
             later: Vec::new(),
             work: 0,
             most_work: MOST_WORK,
@@ -118,7 +115,7 @@ impl World {
     #[must_use]
     pub fn with_job(name: &str, spec: &Value, script: Script, clock: Clock, has_wait_fault: bool) -> Self {
         let mut world = Self::new(script, clock, has_wait_fault);
-        world.add_job(name, JobSpec::from_spec(spec), spec.clone());
+        world.add_job(name, JobSpec::from_spec(spec), json!({ "spec": spec.clone() }));
         world
     }
 
@@ -157,8 +154,20 @@ impl World {
     /// operator of the kind is known.
     #[must_use]
     pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
+        Self::with_operators(manifest, before, script, clock, &Settings::default())
+    }
+
+    /// Does the same with operators of given releases and settings.
+    #[must_use]
+    pub fn with_operators(
+        manifest: &Value,
+        before: &[Value],
+        script: Script,
+        clock: Clock,
+        settings: &Settings,
+    ) -> Option<Self> {
         let mut world = Self::new(script, clock, false);
-        world.operators = operators::for_manifest(manifest, world.script.map_order);
+        world.operators = operators::for_manifest(manifest, before, settings, world.script.map_order);
         if world.operators.is_empty() {
             return None;
         }
@@ -167,6 +176,13 @@ impl World {
         }
         world.main = world.create(manifest, None)?;
         Some(world)
+    }
+
+    /// Gives the Job controller the fault of kubernetes#139428, which it has up to 1.36.2.
+    #[must_use]
+    pub fn with_wait_fault(mut self) -> Self {
+        self.jobs.give_wait_fault();
+        self
     }
 
     /// Returns when something happens next.
@@ -276,8 +292,10 @@ impl World {
         let Some(operator) = self.operators.get_mut(nth) else { return Ok(()) };
         let actions = operator.sync(&self.cluster, at);
         let is_refused = self.apply(actions)?;
-        if is_refused && let Some(operator) = self.operators.get_mut(nth) {
-            operator.refuse(&self.cluster, at);
+        match self.operators.get_mut(nth) {
+            Some(operator) if is_refused => operator.refuse(&self.cluster, at),
+            Some(operator) => operator.accept(),
+            None => {}
         }
         Ok(())
     }

@@ -163,8 +163,9 @@ impl<'a> JobSync<'a> {
         self.release();
         self.finish();
         let is_changed = self.status != self.job.status;
-        if is_changed && self.ready > active {
-            // The API server: "cannot set more ready pods than active".
+        let is_held = self.job.held.is_some_and(|until| self.at < until);
+        if is_changed && (self.ready > active || is_held) {
+            // The API server: "cannot set more ready pods than active", or that the Job was written since.
             self.actions.truncate(done_before);
             return SyncOutcome { wait: self.wait, done: Err(self.actions) };
         }

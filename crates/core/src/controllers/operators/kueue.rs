@@ -1,9 +1,190 @@
-//! Kueue (Jobs in a queue).
+//! Kueue, with Jobs: a Workload for each Job in a queue, its quota, and what an eviction does to the Job.
+//!
+//! Places in the source are of v0.19.2, under `pkg/`. What is modelled: `ClusterQueue`s without a cohort, of which each
+//! resource has the quota of one flavor; admission by priority and age, preemption within the queue, `waitForPodsReady`,
+//! `maximumExecutionTimeSeconds`, partial admission, `stopPolicy`. What is not: cohorts and borrowing, more than one flavor,
+//! admission checks, topologies, fair sharing, elastic slices, other kinds than Job.
 
-use super::super::cluster::Controller;
+mod job;
+mod quota;
+mod scheduler;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod webhook;
+mod workload;
+mod workload_sync;
 
-/// Returns the controllers.
+use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::pod_set::Owner;
+use super::super::time::Time;
+use super::queue::WorkQueue;
+use crate::text::value::Value;
+use scheduler::Scheduler;
+pub use settings::{KueueSettings, WaitForPodsReady};
+use workload::Workload;
+
+/// What the kinds are called here.
+const WORKLOAD: &str = "Workload";
+const CLUSTER_QUEUE: &str = "ClusterQueue";
+const LOCAL_QUEUE: &str = "LocalQueue";
+const PRIORITY_CLASS: &str = "WorkloadPriorityClass";
+
+/// How long after an event a Workload is looked at: the steps of an eviction are done before the Job is looked at, which takes
+/// more requests.
+const SOON: Time = Time::from_millis(2);
+
+/// Kueue's controllers and its scheduler.
+#[derive(Clone, Debug, Default)]
+struct KueueController {
+    /// How it is configured.
+    settings: KueueSettings,
+    /// The reconciler of Jobs (`controller/jobframework/reconciler.go`).
+    jobs: WorkQueue,
+    /// The reconciler of Workloads (`controller/core/workload_controller.go`).
+    workloads: WorkQueue,
+    /// What waits for quota.
+    scheduler: Scheduler,
+    /// The Job that was looked at last.
+    last: Option<usize>,
+    /// Whether it is away.
+    stopped: bool,
+}
+
+/// Returns the controllers, where an object or one of those before it has to do with Kueue.
 #[must_use]
-pub(super) fn controllers(_manifest: &crate::text::value::Value) -> Vec<Box<dyn Controller>> {
-    Vec::new()
+pub(super) fn controllers(
+    manifest: &Value,
+    before: &[Value],
+    settings: &KueueSettings,
+) -> Vec<Box<dyn Controller>> {
+    let is_queue = |manifest: &Value| super::kind_of(manifest) == Some(CLUSTER_QUEUE);
+    let is_job = manifest.get("kind").and_then(Value::as_str) == Some("Job");
+    if is_job && (webhook::queue(manifest).is_some() || before.iter().any(is_queue)) {
+        vec![Box::new(KueueController { settings: settings.clone(), ..KueueController::default() })]
+    } else {
+        Vec::new()
+    }
+}
+
+impl KueueController {
+    /// Lets all Jobs and Workloads be looked at: a queue changed.
+    fn look_at_all(&mut self, cluster: &Cluster, at: Time) {
+        for (number, _) in workloads(cluster) {
+            self.workloads.add_at(number, at + SOON);
+        }
+        self.scheduler.wake(at);
+    }
+}
+
+/// Returns the Workloads that are there, each with its number.
+fn workloads(cluster: &Cluster) -> impl Iterator<Item = (usize, Workload<'_>)> {
+    let objects = cluster.objects.iter().enumerate();
+    objects
+        .filter(|(_, object)| object.kind == WORKLOAD && object.is_there())
+        .map(|(number, object)| (number, Workload::new(number, object)))
+}
+
+/// Returns a Workload that is there.
+fn workload(cluster: &Cluster, number: usize) -> Option<Workload<'_>> {
+    let object = cluster.objects.get(number)?;
+    (object.kind == WORKLOAD && object.is_there()).then(|| Workload::new(number, object))
+}
+
+impl Controller for KueueController {
+    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+        if self.stopped {
+            return;
+        }
+        match event {
+            Event::Job(job) | Event::JobStatus(job) | Event::JobGone(job) => self.jobs.add(job, at),
+            Event::Object(number) | Event::ObjectStatus(number) | Event::ObjectGone(number) => {
+                let Some(object) = cluster.objects.get(number) else { return };
+                match object.kind {
+                    WORKLOAD => {
+                        if let Some(Owner::Job(job)) = object.owner {
+                            self.jobs.add(job, at);
+                        }
+                        self.scheduler.observe(number, cluster, at);
+                        if object.is_there() {
+                            self.workloads.add_at(number, at + SOON);
+                        } else {
+                            self.workloads.remove(number);
+                        }
+                    }
+                    CLUSTER_QUEUE | LOCAL_QUEUE => self.look_at_all(cluster, at),
+                    PRIORITY_CLASS => {
+                        for (job, _) in cluster.jobs.iter().enumerate() {
+                            self.jobs.add(job, at);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Event::Pod(_) | Event::CronJob => {}
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        [self.jobs.due(), self.workloads.due(), self.scheduler.due()].into_iter().flatten().min()
+    }
+
+    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
+        if let Some(number) = self.workloads.take(at) {
+            let Some(workload) = workload(cluster, number) else { return Vec::new() };
+            let (actions, later) = workload_sync::sync(&workload, cluster, &self.settings, at);
+            if let Some(later) = later {
+                self.workloads.add_at(number, later);
+            }
+            return actions;
+        }
+        if let Some(job) = self.jobs.take(at) {
+            self.last = Some(job);
+            return match job::JobSync::new(cluster, job, &self.settings, at).run() {
+                Ok(actions) => actions,
+                Err(actions) => {
+                    self.refuse(cluster, at);
+                    actions
+                }
+            };
+        }
+        self.scheduler.sync(cluster, at)
+    }
+
+    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
+        if let Some(job) = self.last.take() {
+            self.jobs.fail(job, at);
+        }
+    }
+
+    fn accept(&mut self) {
+        if let Some(job) = self.last.take() {
+            self.jobs.succeed(job);
+        }
+    }
+
+    fn mutate(&self, manifest: &mut Value, cluster: &Cluster) {
+        webhook::mutate(manifest, cluster);
+    }
+
+    fn admits(&self, old: Option<&Value>, new: &Value, cluster: &Cluster) -> bool {
+        webhook::admits(old, new, cluster)
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+        self.jobs.stop();
+        self.workloads.stop();
+        self.scheduler = Scheduler::default();
+    }
+
+    fn start(&mut self, cluster: &Cluster, at: Time) {
+        self.stopped = false;
+        let jobs = cluster.jobs.iter().enumerate().filter(|(_, job)| job.gone.is_none());
+        self.jobs.start(jobs.map(|(number, _)| number), at);
+        self.workloads.start(workloads(cluster).map(|(number, _)| number), at);
+        for (number, _) in workloads(cluster) {
+            self.scheduler.observe(number, cluster, at);
+        }
+    }
 }

@@ -1,9 +1,139 @@
-//! mpi-operator (MPIJob).
+//! mpi-operator (MPIJob): bare pods of workers beside one Job, the launcher.
+//!
+//! Places in the source are of v0.8.0, `M` is `pkg/controller/mpi_job_controller.go`.
 
-use super::super::cluster::Controller;
+mod spec;
+mod status;
+mod sync;
+#[cfg(test)]
+mod tests;
 
-/// Returns the controllers.
+use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::pod_set::Owner;
+use super::super::time::Time;
+use super::queue::WorkQueue;
+use crate::text::value::Value;
+use spec::MpiSpec;
+use sync::MpiSync;
+
+/// What an MPIJob is called here, and the version that the operator looks at.
+const KIND: &str = "MPIJob";
+const API_VERSION: &str = "kubeflow.org/v2beta1";
+
+/// A release of mpi-operator, where releases differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MpiRelease {
+    /// v0.8.0: the API server chooses `podReplacementPolicy` of the launcher, which replaces a launcher in deletion as soon as
+    /// it may; `Running` becomes true again beside `Failed`.
+    #[default]
+    V0_8_0,
+    /// v0.8.1 and v0.8.2: the launcher has `podReplacementPolicy: Failed` (#810); `Running` does not become true at or after
+    /// the end (#787).
+    V0_8_1,
+}
+
+/// The controller of MPIJobs.
+#[derive(Clone, Debug, Default)]
+struct MpiController {
+    /// The release of the operator.
+    release: MpiRelease,
+    /// Which MPIJobs are looked at, and when.
+    queue: WorkQueue,
+    /// The MPIJob that was looked at last.
+    last: Option<usize>,
+}
+
+/// Returns the controllers of an MPIJob; none for other versions than v2beta1, which this operator leaves alone.
 #[must_use]
-pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+pub(super) fn controllers(manifest: &Value, release: MpiRelease) -> Vec<Box<dyn Controller>> {
+    if manifest.get("apiVersion").and_then(Value::as_str) == Some(API_VERSION) {
+        vec![Box::new(MpiController { release, ..MpiController::default() })]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Returns how many pods of an MPIJob need one another: the launcher and its workers.
+#[must_use]
+pub(super) fn ranks(manifest: &Value) -> u32 {
+    MpiSpec::read(manifest).map_or(0, |spec| spec.workers().saturating_add(1))
+}
+
+/// Returns the MPIJob that an event is about: one of itself, of its launcher, or of the pods of either
+/// (M `handleObject`).
+fn concerned(event: Event, cluster: &Cluster) -> Option<usize> {
+    let number = match event {
+        Event::Object(number) | Event::ObjectStatus(number) | Event::Pod(Owner::Object(number)) => number,
+        Event::Pod(Owner::Job(job)) | Event::Job(job) | Event::JobStatus(job) | Event::JobGone(job) => {
+            match cluster.jobs.get(job)?.owner? {
+                Owner::Object(number) => number,
+                Owner::Job(_) => return None,
+            }
+        }
+        Event::ObjectGone(_) | Event::CronJob => return None,
+    };
+    cluster
+        .objects
+        .get(number)
+        .is_some_and(|object| object.kind == KIND && object.is_there())
+        .then_some(number)
+}
+
+impl Controller for MpiController {
+    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+        if let Event::ObjectGone(number) = event {
+            self.queue.remove(number);
+        }
+        if let Some(number) = concerned(event, cluster) {
+            // Every event waits as a try after an error does (M `enqueueMPIJob`, `AddRateLimited`).
+            self.queue.add_limited(number, at);
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.queue.due()
+    }
+
+    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
+        self.last = self.queue.take(at);
+        let Some(number) = self.last else { return Vec::new() };
+        let Some(object) = cluster.objects.get(number).filter(|object| object.is_there()) else {
+            self.queue.remove(number);
+            return Vec::new();
+        };
+        if object.deletion.is_some() {
+            return Vec::new();
+        }
+        // What is invalid or another's is left alone, whatever it was before (M `validation.ValidateMPIJob`).
+        let Some(spec) = MpiSpec::read(&object.manifest) else { return Vec::new() };
+        match MpiSync::new(cluster, number, object, &spec, self.release, at).run() {
+            Some(actions) => actions,
+            None => {
+                self.refuse(cluster, at);
+                Vec::new()
+            }
+        }
+    }
+
+    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
+        if let Some(number) = self.last.take() {
+            self.queue.add_limited(number, at);
+        }
+    }
+
+    fn accept(&mut self) {
+        if let Some(number) = self.last.take() {
+            self.queue.succeed(number);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.queue.stop();
+    }
+
+    fn start(&mut self, cluster: &Cluster, at: Time) {
+        let objects = cluster.objects.iter().enumerate();
+        let mine = objects.filter(|(_, object)| object.kind == KIND && object.is_there());
+        self.queue.start(mine.map(|(number, _)| number), at);
+    }
 }

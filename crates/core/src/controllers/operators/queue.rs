@@ -74,6 +74,17 @@ impl WorkQueue {
         self.keys.get(&object).map_or(0, |key| key.errors)
     }
 
+    /// Lets an object be looked at as after an error, which is how operators count events that enqueue with
+    /// `AddRateLimited`: one more counts as one more error, and of the waits of an object the shortest is left
+    /// (`client-go/util/workqueue/delaying_queue.go`).
+    pub(super) fn add_limited(&mut self, object: usize, at: Time) {
+        let before = self.keys.get(&object).and_then(|key| key.retry);
+        self.fail(object, at);
+        if let Some(key) = self.keys.get_mut(&object) {
+            key.retry = key.retry.into_iter().chain(before).min();
+        }
+    }
+
     /// Forgets the errors of an object.
     pub(super) fn succeed(&mut self, object: usize) {
         if let Some(key) = self.keys.get_mut(&object) {
@@ -159,6 +170,17 @@ mod tests {
         queue.fail(0, at + LAG);
         assert_eq!(queue.due(), Some(at + LAG + Time::from_millis(10_240)));
         assert_eq!(queue.errors(0), 12);
+    }
+
+    fn events_that_wait_as_errors_do_make_the_next_wait_longer_and_not_this_one() {
+        let mut queue = WorkQueue::default();
+        for _ in 0..3 {
+            queue.add_limited(0, Time::START);
+        }
+        let first = Time::from_millis(FIRST_ERROR_WAIT);
+        assert_eq!((queue.due(), queue.take(first)), (Some(first), Some(0)));
+        queue.add_limited(0, Time::START);
+        assert_eq!(queue.due(), Some(Time::from_millis(8 * FIRST_ERROR_WAIT)));
     }
 
     #[test]

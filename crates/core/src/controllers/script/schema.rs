@@ -40,8 +40,8 @@ pub fn schema() -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "index": range.clone(), "attempt": range.clone(), "job": range.clone(),
-            "role": {"type": "string"}, "set": range,
+            "role": {"description": "What the pods are to the object that made them", "type": "string"},
+            "set": range.clone(), "index": range.clone(), "attempt": range.clone(), "job": range,
             "start": never(), "unscheduled": {"type": "boolean"}, "run": never(), "exit": codes.clone(), "init": codes,
             "sidecar": integer(), "oom": {"type": "boolean"}, "restarts": {"type": ["integer", "null"], "minimum": 0},
             "every": seconds(), "crashLoop": {"type": "boolean"}, "reject": {"type": "boolean"},
@@ -54,8 +54,12 @@ pub fn schema() -> Value {
         "required": ["at"],
         "properties": {
             "at": seconds(),
+            "on": {"description": "The object: KIND/NAME, Pod/ROLE/INDEX, or CQ or WL for its ClusterQueue or Workload",
+                "type": "string"},
             "patch": {"description": "A merge patch of the spec", "type": "object"},
             "path": {"description": "The object, by its path in the API: .../limitranges/NAME", "type": "string"},
+            "merge": {"description": "A merge patch of the object", "type": "object"},
+            "create": {"description": "An object that is made", "type": "object"},
             "delete": {"enum": ["Background", "Foreground", "Orphan"]},
             "refusePods": {"type": "boolean"},
             "controller": {"enum": ["stop", "start"]},

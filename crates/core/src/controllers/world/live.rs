@@ -14,7 +14,7 @@ use super::super::script::Script;
 use super::super::time::{Clock, Time};
 use super::gc::COLLECTION;
 use super::{JobProgram, Later, World};
-use crate::text::value::Value;
+use crate::text::value::{Value, json};
 
 /// A Job that is there at the start of a world. Times count from that.
 #[derive(Debug)]
@@ -48,13 +48,14 @@ impl World {
             is_run: false,
             set: 0,
             created,
+            manifest: json!({ "spec": spec }),
             spec: read,
             status,
+            held: None,
             deletion,
             gone: None,
             made: made.fold(0, u32::saturating_add),
         });
-        world.specs.push(spec);
         let is_apart = world.is_apart(&pods);
         world.add_live_pods(pods, is_apart);
         world.start_program(is_apart);

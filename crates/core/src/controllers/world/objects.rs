@@ -11,7 +11,7 @@ use super::super::pod_set::{Owner, PodSet, PodTemplate};
 use super::super::program::{ApartProgram, GangProgram, Peers};
 use super::{JobProgram, TooLong, World};
 use crate::text::patch::merge;
-use crate::text::value::Value;
+use crate::text::value::{Value, json};
 
 impl World {
     /// Does what a controller asks, in order, until the API server refuses something. Returns whether it did.
@@ -65,7 +65,12 @@ impl World {
                 }
             }
             Action::CreateJob(new) => return Ok(self.create_job(*new)),
-            Action::PatchJob { job, patch } => self.patch(job, &patch),
+            Action::PatchJob { job, patch } => self.patch(job, &json!({ "spec": patch })),
+            Action::HoldJob { job, until } => {
+                if let Some(job) = self.cluster.jobs.get_mut(job) {
+                    job.held = Some(until);
+                }
+            }
             Action::WriteJob { job, mut status } => {
                 status.start = status.start.map(|start| self.cluster.clock.stored(start));
                 if let Some(job) = self.cluster.jobs.get_mut(job) {
@@ -102,8 +107,15 @@ impl World {
         let text = |at: &str| manifest.pointer(at).and_then(Value::as_str);
         let name = text("/metadata/name").unwrap_or_default();
         if is_job(manifest) {
-            let spec = manifest.get("spec").cloned().unwrap_or_default();
-            self.add_job(name, JobSpec::from_spec(&spec), spec);
+            let mut manifest = manifest.clone();
+            for operator in &self.operators {
+                operator.mutate(&mut manifest, &self.cluster);
+            }
+            if !self.operators.iter().all(|operator| operator.admits(None, &manifest, &self.cluster)) {
+                return None;
+            }
+            let spec = JobSpec::from_spec(manifest.get("spec").unwrap_or(&Value::Null));
+            self.add_job(name, spec, manifest);
             return Some(Owner::Job(self.cluster.jobs.len() - 1));
         }
         if self.cluster.admission.add(manifest) {
@@ -115,8 +127,8 @@ impl World {
     }
 
     /// Adds a Job that nobody made.
-    pub(super) fn add_job(&mut self, name: &str, spec: JobSpec, source: Value) {
-        self.push_job(name, spec, source, (None, false), (Arc::from(name), 0));
+    pub(super) fn add_job(&mut self, name: &str, spec: JobSpec, manifest: Value) {
+        self.push_job(name, spec, manifest, (None, false), (Arc::from(name), 0));
     }
 
     fn create_job(&mut self, new: NewJob) -> bool {
@@ -126,7 +138,7 @@ impl World {
         if is_refused || self.cluster.job(&name).is_some() {
             return false;
         }
-        self.push_job(&name, read, spec, (owner, owner.is_none()), (role, round));
+        self.push_job(&name, read, json!({ "spec": spec }), (owner, owner.is_none()), (role, round));
         true
     }
 
@@ -134,13 +146,14 @@ impl World {
         &mut self,
         name: &str,
         spec: JobSpec,
-        source: Value,
+        manifest: Value,
         (owner, is_run): (Option<Owner>, bool),
         (role, round): (Arc<str>, u32),
     ) {
         let job = self.cluster.jobs.len();
         let (template, indexed) = (PodTemplate::from_job(&spec), spec.indexed);
         let set = self.cluster.sets.len();
+        let made = self.made_before(owner, &role);
         self.cluster.sets.push(PodSet { owner: Owner::Job(job), role, round, indexed, template });
         self.cluster.jobs.push(Job {
             name: name.to_owned(),
@@ -148,17 +161,27 @@ impl World {
             is_run,
             set,
             created: self.now,
+            manifest,
             spec,
             status: JobStatus::default(),
+            held: None,
             deletion: None,
             gone: None,
-            made: 0,
+            made,
         });
-        self.specs.push(source);
         if owner.is_none() {
             self.begin_program(Owner::Job(job));
         }
         self.tell(Event::Job(job));
+    }
+
+    /// Returns how many pods of a role an object's earlier Jobs have had: a script numbers those of all of them.
+    fn made_before(&self, owner: Option<Owner>, role: &Arc<str>) -> u32 {
+        let is_before = |job: &&Job| {
+            let set = self.cluster.sets.get(job.set);
+            owner.is_some() && job.owner == owner && set.is_some_and(|set| set.role == *role)
+        };
+        self.cluster.jobs.iter().filter(is_before).map(|job| job.made).max().unwrap_or_default()
     }
 
     fn begin_program(&mut self, root: Owner) {
@@ -178,7 +201,8 @@ impl World {
         }
         let number = self.cluster.objects.len();
         let is_root = object.owner.is_none();
-        self.cluster.objects.push(Object { created: self.now, ..object });
+        let ranks = operators::ranks(object.kind, &object.manifest);
+        self.cluster.objects.push(Object { created: self.now, ranks, ..object });
         if is_root {
             self.begin_program(Owner::Object(number));
         }

@@ -4,6 +4,7 @@ use super::super::cluster::{Controller, Event, Job};
 use super::super::cron_job::CronJobSpec;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
+use super::super::object::Object;
 use super::super::pod::PodGroup;
 use super::super::pod_set::{Owner, PodTemplate};
 use super::super::script::{ControllerName, ScriptEvent, Target};
@@ -108,11 +109,13 @@ impl World {
             let is_it = |job: &Job| job.gone.is_none() && name.is_none_or(|name| job.name == name);
             return self.cluster.jobs.iter().position(is_it).map(Owner::Job);
         }
-        let mut objects = self.cluster.objects.iter();
-        let found = objects.position(|object| {
+        let is_it = |object: &Object| {
             object.is_there() && object.kind == kind && name.is_none_or(|name| object.name == name)
-        });
-        found.map(Owner::Object)
+        };
+        // Without a name, that of the main object comes first.
+        let objects = &self.cluster.objects;
+        let is_its = |object: &Object| object.owner == Some(self.main) && is_it(object);
+        objects.iter().position(is_its).or_else(|| objects.iter().position(is_it)).map(Owner::Object)
     }
 
     fn change(&mut self, target: &Target, patch: &Value) {
@@ -122,11 +125,7 @@ impl World {
                     self.patch_cron_job(patch);
                 }
             }
-            Some(Found::Object(Owner::Job(job))) => {
-                if let Some(patch) = patch.get("spec") {
-                    self.patch(job, patch);
-                }
-            }
+            Some(Found::Object(Owner::Job(job))) => self.patch_admitted(job, patch),
             Some(Found::Object(Owner::Object(object))) => self.patch_object(object, patch),
             Some(Found::Limit) => {
                 if let Target::Object { kind, name } = target {
@@ -145,21 +144,27 @@ impl World {
         self.tell(Event::CronJob);
     }
 
-    /// Changes the `spec` of a Job.
-    pub(super) fn patch(&mut self, job: usize, patch: &Value) {
-        let (Some(spec), Some(object)) = (self.specs.get_mut(job), self.cluster.jobs.get_mut(job)) else {
-            return;
-        };
-        if object.gone.is_some() {
-            return;
-        }
-        let mut patched = spec.clone();
+    /// Changes a Job as somebody asks, if the webhooks take it.
+    fn patch_admitted(&mut self, job: usize, patch: &Value) {
+        let Some(object) = self.cluster.jobs.get(job) else { return };
+        let mut patched = object.manifest.clone();
         merge(&mut patched, patch);
-        let now = JobSpec::from_spec(&patched);
-        if !now.may_replace(&object.spec) {
+        let old = Some(&object.manifest);
+        if self.operators.iter().all(|operator| operator.admits(old, &patched, &self.cluster)) {
+            self.patch(job, patch);
+        }
+    }
+
+    /// Changes a Job.
+    pub(super) fn patch(&mut self, job: usize, patch: &Value) {
+        let Some(object) = self.cluster.jobs.get_mut(job).filter(|job| job.gone.is_none()) else { return };
+        let mut patched = object.manifest.clone();
+        merge(&mut patched, patch);
+        let now = JobSpec::from_spec(patched.get("spec").unwrap_or(&Value::Null));
+        if patched == object.manifest || !now.may_replace(&object.spec) {
             return;
         }
-        *spec = patched;
+        object.manifest = patched;
         object.spec = now;
         let set = object.set;
         if let Some(set) = self.cluster.sets.get_mut(set) {

@@ -1,0 +1,54 @@
+//! How Kueue is configured (`apis/config/v1beta2/defaults.go`).
+
+use super::super::super::time::Time;
+
+/// The fields of Kueue's configuration that decide what it does; the defaults are those of 0.19.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KueueSettings {
+    /// `waitForPodsReady`; nothing where it is off, as by default before 0.19.
+    pub wait_for_pods_ready: Option<WaitForPodsReady>,
+}
+
+/// `waitForPodsReady`: what becomes of a Workload whose pods are not all ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitForPodsReady {
+    /// `timeout`: from the admission.
+    pub timeout: Time,
+    /// `recoveryTimeout`: from when a pod is not ready any more; nothing where that is not waited for.
+    pub recovery: Option<Time>,
+    /// `requeuingStrategy.backoffBaseSeconds`: the wait after the first eviction, twice as long after each more.
+    pub backoff_base: Time,
+    /// `requeuingStrategy.backoffMaxSeconds`.
+    pub backoff_most: Time,
+    /// `requeuingStrategy.backoffLimitCount`: how many evictions; nothing for no end of them.
+    pub backoff_limit: Option<u32>,
+}
+
+impl Default for WaitForPodsReady {
+    fn default() -> Self {
+        Self {
+            timeout: Time::from_seconds(30 * 60),
+            recovery: Some(Time::from_seconds(30 * 60)),
+            backoff_base: Time::from_seconds(60),
+            backoff_most: Time::from_seconds(3_600),
+            backoff_limit: None,
+        }
+    }
+}
+
+impl Default for KueueSettings {
+    fn default() -> Self {
+        Self { wait_for_pods_ready: Some(WaitForPodsReady::default()) }
+    }
+}
+
+impl WaitForPodsReady {
+    /// Returns how long a Workload waits after so many evictions.
+    pub(super) fn backoff(&self, evictions: u32) -> Time {
+        let mut wait = self.backoff_base;
+        for _ in 1..evictions.min(32) {
+            wait = (wait + wait).min(self.backoff_most);
+        }
+        wait.min(self.backoff_most)
+    }
+}
