@@ -14,9 +14,6 @@ use super::{items, status, text};
 /// Two recordings of one row differ by up to a step of a controller; those of a RayJob by the 3 s between two looks.
 const STEP: f64 = 1.5;
 const RAY_STEP: f64 = 3.5;
-/// Reasons of the condition `DisruptionTarget`.
-const DISRUPTIONS: [&str; 4] =
-    ["DeletionByPodGC", "DeletionByTaintManager", "EvictionByEvictionAPI", "PreemptionByScheduler"];
 
 /// How a row differs.
 #[derive(Debug, Default)]
@@ -272,9 +269,7 @@ fn pod(
     }
     let reason = ours.reason.unwrap_or_default();
     let recorded = text(theirs, "reason");
-    // Of a pod without a reason of its own, that of its condition `DisruptionTarget` was recorded.
-    let is_same = if DISRUPTIONS.contains(&recorded) { ours.disrupted } else { recorded == reason };
-    if ours.ended.is_some() && !is_same {
+    if ours.ended.is_some() && recorded != reason {
         difference.outcome.push(format!("{name} reason {reason:?}, recorded {}", theirs["reason"]));
     }
     let names = &world.cluster.sets[ours.set].template.containers;
