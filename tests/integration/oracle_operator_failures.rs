@@ -80,7 +80,8 @@ pub(crate) fn world(row: &Value) -> Option<World> {
     let mut script = Script::parse(&row["script"]).unwrap_or_else(|error| panic!("{}: {error}", row["id"]));
     script.is_never_ready = row["no_ready"] == true;
     let until = row["observed"]["until"].as_f64().and_then(Time::from_fraction).expect("an end");
-    let mut world = World::with_object(&row["manifest"], items(&row["also"]), script, START)?;
+    let world = World::with_object(&row["manifest"], items(&row["also"]), script, START)?;
+    let mut world = world.with_wait_fault();
     world.run(until).expect("an end of the simulation");
     Some(world)
 }

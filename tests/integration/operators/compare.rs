@@ -84,7 +84,7 @@ pub(super) fn difference(world: &World, row: &Value) -> Difference {
     let is_passing = |sort: &str| {
         text(row, "operator").starts_with("training-operator") && ["Running", "Restarting"].contains(&sort)
     };
-    conditions("", main, &observed["conditions"], tolerance, &is_passing, &mut difference);
+    conditions("", main, observed, tolerance, &is_passing, &mut difference);
     life("", (deletion.map(|(at, _)| at), gone), observed, tolerance, &mut difference);
     objects(world, observed, tolerance, &mut difference);
     status::compare(world, row, tolerance, &mut difference);
@@ -117,11 +117,12 @@ fn life(
 fn conditions(
     of: &str,
     ours: &[Condition],
-    recorded: &Value,
+    object: &Value,
     tolerance: Tolerance,
     is_passing: &dyn Fn(&str) -> bool,
     difference: &mut Difference,
 ) {
+    let recorded = &object["conditions"];
     let mut sorts: Vec<&str> = ours.iter().map(|condition| condition.sort).collect();
     sorts.extend(items(recorded).iter().map(|condition| text(condition, "type")));
     sorts.sort_unstable();
@@ -139,7 +140,11 @@ fn conditions(
                     difference.outcome.push(format!("{of} {ours:?}, recorded {theirs}"));
                 }
                 // What was written again is seen again.
-                if is_same && !tolerance.is_near(Some(at), seen) && !was_seen(recorded, sort, ours, tolerance)
+                let is_at = |seen| tolerance.is_near(Some(at), seen);
+                if is_same
+                    && !is_at(seen)
+                    && !is_at(stored(object, sort))
+                    && !was_seen(recorded, sort, ours, tolerance)
                 {
                     difference.times.push(format!("{of} {sort} at {at}, recorded {seen:?}"));
                 }
@@ -153,6 +158,12 @@ fn conditions(
             _ => {}
         }
     }
+}
+
+/// Returns the last `lastTransitionTime` of a condition: a change was seen then, or one that leaves it as it was.
+fn stored(object: &Value, sort: &str) -> Option<f64> {
+    let stored = items(&object["status"]["conditions"]).iter().find(|condition| condition["type"] == sort);
+    stored.and_then(|condition| number(condition, "lastTransitionTime"))
 }
 
 /// Tells whether a condition was seen with this status at this time: its message or reason may have changed after that.
@@ -222,7 +233,9 @@ fn pod(
             difference.times.push(format!("{name} {field} {at:?}, recorded {recorded:?}"));
         }
     }
-    let ends = [ours.started.map(Time::seconds), ours.ended.map(Time::seconds), number(theirs, "ended")];
+    let ours_at = [ours.started, ours.ended].map(|at| at.map(Time::seconds));
+    let theirs_at = ["started", "ended"].map(|key| number(theirs, key));
+    let ends = [ours_at, theirs_at].concat();
     if ends.iter().flatten().any(|at| *at > tolerance.late) {
         return;
     }
@@ -307,7 +320,7 @@ fn objects(world: &World, observed: &Value, tolerance: Tolerance, difference: &m
         }
         for (nth, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
             let of = format!("{name:?} {nth}");
-            conditions(&of, ours.conditions, &theirs["conditions"], tolerance, &|_| false, difference);
+            conditions(&of, ours.conditions, theirs, tolerance, &|_| false, difference);
             life(&of, (ours.deletion, ours.gone), theirs, tolerance, difference);
         }
     }

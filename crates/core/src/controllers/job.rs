@@ -70,6 +70,11 @@ impl JobController {
     pub(crate) fn new(has_wait_fault: bool) -> Self {
         Self { has_wait_fault, ..Self::default() }
     }
+
+    /// Gives it the fault of kubernetes#139428.
+    pub(crate) fn give_wait_fault(&mut self) {
+        self.has_wait_fault = true;
+    }
 }
 
 impl Controller for JobController {

@@ -102,7 +102,7 @@ impl PodProgram {
 
     fn disrupt_from(&mut self, at: Time) {
         if let Some(disruption) = self.plan.disruption {
-            self.push(at + disruption.after, Step::Disrupt);
+            self.push(at + disruption.after + END_LAG, Step::Disrupt);
         }
     }
 
@@ -348,13 +348,26 @@ impl PodProgram {
             }
             DisruptionCause::Deletion => {}
             DisruptionCause::ForcedDeletion => grace = Time::START,
-            _ => pods.disrupted = true,
+            cause => {
+                pods.disrupted = true;
+                pods.reason = reason_of(cause).or(pods.reason);
+            }
         }
         cluster.delete_pods(number, grace, at);
         if let Some(pods) = cluster.pods.get(number) {
             self.on_deletion(pods, at);
         }
         true
+    }
+}
+
+/// Returns the reason of the condition `DisruptionTarget`.
+fn reason_of(cause: DisruptionCause) -> Option<&'static str> {
+    match cause {
+        DisruptionCause::Eviction => Some("EvictionByEvictionAPI"),
+        DisruptionCause::Preemption => Some("PreemptionByScheduler"),
+        DisruptionCause::Taint | DisruptionCause::LostNode => Some("DeletionByTaintManager"),
+        DisruptionCause::Deletion | DisruptionCause::ForcedDeletion | DisruptionCause::Pressure => None,
     }
 }
 
@@ -370,4 +383,5 @@ fn end(pods: &mut PodGroup, phase: Phase, at: Time) {
 fn end_without_status(pods: &mut PodGroup, at: Time) {
     pods.phase = Phase::Failed;
     pods.ended = Some(at);
+    pods.reason = Some("DeletionByPodGC");
 }

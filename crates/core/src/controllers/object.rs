@@ -12,7 +12,7 @@ use super::meta::{Condition, Propagation};
 use super::pod_set::Owner;
 use super::time::Time;
 use crate::text::value::Value;
-pub use job_set::JobSetStatus;
+pub use job_set::{JobSetStatus, ReplicatedJobStatus};
 pub use kueue::WorkloadStatus;
 pub use mpi::MpiStatus;
 pub use ray::RayJobStatus;

@@ -9,7 +9,8 @@ mod trainer;
 mod training;
 mod volcano;
 
-use super::cluster::Controller;
+use super::cluster::{Cluster, Controller};
+use super::object::Object;
 use crate::text::value::Value;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
@@ -40,6 +41,16 @@ pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     let known = KINDS.into_iter().find(|(of, kind, _)| *of == group && *kind == text("kind"));
     known.map(|(_, _, name)| name)
+}
+
+/// Returns how many pods run at once whose program may need one another; none where that is not known of the kind.
+#[must_use]
+pub(super) fn ranks(cluster: &Cluster, object: &Object) -> u32 {
+    match object.kind {
+        "JobSet" => job_set::ranks(object),
+        "TrainJob" => trainer::ranks(cluster, object),
+        _ => 0,
+    }
 }
 
 /// Returns the controllers that look at an object, and at what comes of it; none where no operator of it is known.

@@ -69,7 +69,7 @@ pub struct PodGroup {
     pub deletion: Option<Deletion>,
     /// When the objects were gone.
     pub gone: Option<Time>,
-    /// `status.reason`, where there is one.
+    /// `status.reason`, or the reason of the condition `DisruptionTarget`.
     pub reason: Option<&'static str>,
 }
 

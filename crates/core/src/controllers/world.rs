@@ -162,6 +162,13 @@ impl World {
         Some(world)
     }
 
+    /// Gives the Job controller the fault of kubernetes#139428, which it has up to 1.36.2.
+    #[must_use]
+    pub fn with_wait_fault(mut self) -> Self {
+        self.jobs.give_wait_fault();
+        self
+    }
+
     /// Returns when something happens next.
     #[must_use]
     pub(crate) fn due(&self) -> Option<Time> {

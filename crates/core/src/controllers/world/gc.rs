@@ -9,7 +9,7 @@ use super::super::time::Time;
 use super::{Later, World};
 
 /// How long the garbage collector takes.
-pub(super) const COLLECTION: Time = Time::from_millis(150);
+pub(super) const COLLECTION: Time = Time::from_millis(50);
 
 impl World {
     /// Deletes an object.

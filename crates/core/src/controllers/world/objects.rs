@@ -57,7 +57,10 @@ impl World {
                     self.collect_owner(owner);
                 }
             }
-            Action::CreateJob(new) => return Ok(self.create_job(*new)),
+            Action::CreateJob(new) => {
+                self.spend(self.cluster.jobs.len())?;
+                return Ok(self.create_job(*new));
+            }
             Action::PatchJob { job, patch } => self.patch(job, &patch),
             Action::WriteJob { job, mut status } => {
                 status.start = status.start.map(|start| self.cluster.clock.stored(start));
@@ -110,11 +113,12 @@ impl World {
     }
 
     fn create_job(&mut self, new: NewJob) -> bool {
-        let NewJob { name, owner, role, round, spec } = new;
-        if self.cluster.job(&name).is_some() {
+        let NewJob { name, owner, role, round, spec: source } = new;
+        let spec = JobSpec::from_spec(&source);
+        if self.cluster.job(&name).is_some() || !spec.is_valid() {
             return false;
         }
-        self.push_job(&name, JobSpec::from_spec(&spec), spec, (owner, owner.is_none()), (role, round));
+        self.push_job(&name, spec, source, (owner, owner.is_none()), (role, round));
         true
     }
 
@@ -166,7 +170,8 @@ impl World {
         }
         let number = self.cluster.objects.len();
         let is_root = object.owner.is_none();
-        self.cluster.objects.push(Object { created: self.now, ..object });
+        let ranks = operators::ranks(&self.cluster, &object);
+        self.cluster.objects.push(Object { created: self.now, ranks, ..object });
         if is_root {
             self.begin_program(Owner::Object(number));
         }
