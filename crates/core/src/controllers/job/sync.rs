@@ -16,6 +16,10 @@ use super::spec::{FailureAction, JobSpec};
 /// How many pods are made or deleted in one sync (`MaxPodCreateDeletePerSync`).
 pub(super) const MOST_PODS: u32 = 500;
 
+/// How long it takes to delete pods, or to take the finalizers from them: others see what was written before, and may
+/// change the Job meanwhile.
+const CALLS: Time = Time::from_millis(20);
+
 /// What came of a sync.
 pub(super) struct SyncOutcome {
     /// When to look again, if nothing happens before.
@@ -152,7 +156,12 @@ impl<'a> JobSync<'a> {
         if self.end.is_none() && is_complete {
             self.end = Some(End::success("CompletionsReached", "Reached expected number of succeeded pods"));
         } else if self.end.is_none() && is_managed {
-            self.suspend();
+            if self.spec.suspend && !self.actions.is_empty() {
+                // The condition follows when all pods are deleted, if the Job is still suspended then.
+                self.later(CALLS);
+            } else {
+                self.suspend();
+            }
         }
         (self.status.active, self.status.ready) = (active, Some(self.ready));
         self.status.terminating = Some(self.terminating);
@@ -484,6 +493,10 @@ impl<'a> JobSync<'a> {
             self.status.set(condition(before));
         }
         if self.terminating == 0 {
+            if !is_written && !is_success {
+                self.later(CALLS);
+                return;
+            }
             self.status.set(condition(last));
         }
     }
