@@ -22,6 +22,7 @@ pub mod script;
 pub mod story;
 pub mod time;
 pub mod ttl;
+mod weight;
 pub mod world;
 
 pub use cluster::Controller;

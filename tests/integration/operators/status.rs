@@ -6,6 +6,7 @@ use jobgate::controllers::world::World;
 use jobgate::text::value::Value;
 
 use super::compare::{Difference, Tolerance};
+use super::items;
 
 /// Tells whether objects of a kind were recorded.
 pub(super) fn is_recorded(object: &Object) -> bool {
@@ -15,15 +16,21 @@ pub(super) fn is_recorded(object: &Object) -> bool {
 /// Compares the status of the object that is simulated.
 pub(super) fn compare(world: &World, row: &Value, tolerance: Tolerance, difference: &mut Difference) {
     let Owner::Object(object) = world.main else { return };
-    let status = &row["observed"]["status"];
+    let observed = &row["observed"];
     let object = &world.cluster.objects[object];
-    if object.gone.is_some_and(|gone| !tolerance.is_early(Some(gone.seconds()))) || status.is_null() {
-        return;
-    }
     match &object.status {
-        ObjectStatus::JobSet(ours) => job_set(ours, status, difference),
+        ObjectStatus::JobSet(ours) if is_settled(object, observed, tolerance) => {
+            job_set(ours, &observed["status"], difference);
+        }
         _ => {}
     }
+}
+
+/// Tells whether no condition of an object changed at the end of the watch, where nothing is compared.
+fn is_settled(object: &Object, observed: &Value, tolerance: Tolerance) -> bool {
+    let ours = object.conditions.iter().map(|condition| condition.at.seconds());
+    let theirs = items(&observed["conditions"]).iter().filter_map(|condition| condition["at"].as_f64());
+    ours.chain(theirs).all(|at| tolerance.is_early(Some(at)))
 }
 
 fn job_set(ours: &JobSetStatus, recorded: &Value, difference: &mut Difference) {

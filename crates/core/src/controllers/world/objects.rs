@@ -9,9 +9,13 @@ use super::super::object::{Object, ObjectStatus};
 use super::super::operators;
 use super::super::pod_set::{Owner, PodSet, PodTemplate};
 use super::super::program::{ApartProgram, GangProgram, Peers};
+use super::super::weight::weight;
 use super::{JobProgram, TooLong, World};
 use crate::text::patch::merge;
 use crate::text::value::Value;
+
+/// The work of a value in the `spec` of a Job that is made: it is kept as long as the simulation.
+const WORK_A_VALUE: usize = 20;
 
 impl World {
     /// Does what a controller asks, in order, until the API server refuses something. Returns whether it did.
@@ -58,7 +62,7 @@ impl World {
                 }
             }
             Action::CreateJob(new) => {
-                self.spend(self.cluster.jobs.len())?;
+                self.spend(self.cluster.jobs.len() + WORK_A_VALUE * weight(&new.spec))?;
                 return Ok(self.create_job(*new));
             }
             Action::PatchJob { job, patch } => self.patch(job, &patch),

@@ -1,8 +1,10 @@
 //! The Jobs of a JobSet, by their state (`pkg/controllers/jobset_controller.go`, `getChildJobs`).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::super::super::cluster::{Cluster, Job};
+use super::super::super::indexes::Indexes;
 use super::super::super::object::{Object, ReplicatedJobStatus};
 use super::super::super::pod_set::Owner;
 use super::Release;
@@ -30,8 +32,8 @@ pub(super) struct Children<'a> {
     pub(super) successful: Vec<Child<'a>>,
     /// Those that failed.
     pub(super) failed: Vec<Child<'a>>,
-    /// The names of all.
-    pub(super) names: BTreeSet<&'a str>,
+    /// The numbers of all, each with its `replicatedJob`.
+    taken: BTreeSet<(&'a str, u32)>,
 }
 
 impl<'a> Children<'a> {
@@ -47,11 +49,11 @@ impl<'a> Children<'a> {
             }
             _ => false,
         };
-        for (number, job) in cluster.jobs.iter().enumerate().filter(|(_, job)| job.gone.is_none() && is_owned(job)) {
+        for (number, job) in cluster.live_jobs().filter(|(_, job)| is_owned(job)) {
             let Some(set) = cluster.sets.get(job.set) else { continue };
-            let replicated_job = set.role.rsplit_once('-').map_or(&*set.role, |(name, _)| name);
+            let Some((replicated_job, nth)) = set.role.rsplit_once('-') else { continue };
             let child = Child { number, job, replicated_job };
-            children.names.insert(&job.name);
+            children.taken.extend(nth.parse().ok().map(|nth| (replicated_job, nth)));
             if set.round < restarts {
                 children.previous.push(child);
             } else {
@@ -65,9 +67,16 @@ impl<'a> Children<'a> {
         children
     }
 
+    /// Returns the numbers of the Jobs of a `replicatedJob` that are missing (`shouldCreateJob`).
+    pub(super) fn missing(&self, name: &str, replicas: u32) -> Indexes {
+        let taken = self.taken.range((name, 0)..=(name, u32::MAX)).map(|(_, nth)| *nth);
+        Indexes::below(replicas).without(&Indexes::from_numbers(taken))
+    }
+
     /// Counts the Jobs of each `replicatedJob` (`calculateReplicatedJobStatuses`).
     pub(super) fn statuses(&self, spec: &JobSetSpec) -> Vec<ReplicatedJobStatus> {
-        let named = |name: &std::sync::Arc<str>| ReplicatedJobStatus { name: name.clone(), ..ReplicatedJobStatus::default() };
+        let named =
+            |name: &Arc<str>| ReplicatedJobStatus { name: Arc::clone(name), ..ReplicatedJobStatus::default() };
         let mut statuses: Vec<ReplicatedJobStatus> =
             spec.replicated_jobs.iter().map(|replicated_job| named(&replicated_job.name)).collect();
         statuses.sort_by(|one, other| other.name.cmp(&one.name));

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use super::super::super::cluster::{Action, NewJob};
 use super::super::super::object::ReplicatedJobStatus;
 use super::super::super::pod_set::Owner;
+use super::super::super::weight::weight;
 use super::children::Child;
 use super::spec::{DependencyStatus, JobSetSpec, ReplicatedJob};
 use super::sync::JobSetSync;
 use crate::text::value::{Value, json};
 
-/// How many Jobs are made in one sync: more than that, a simulation does not do anyway.
-const MOST_JOBS: usize = 10_000;
+/// How many values there may be in all Jobs that are made in one sync. Where that is not enough, the others follow in the
+/// next one.
+const MOST_VALUES: usize = 200_000;
 
 impl JobSetSync<'_> {
     /// Makes the Jobs that are missing.
@@ -43,19 +45,22 @@ impl JobSetSync<'_> {
         if is_blocking && !self.children.previous.is_empty() {
             return;
         }
+        let missing = self.children.missing(&replicated_job.name, replicated_job.replicas);
+        if missing.is_empty() {
+            return;
+        }
         let mut spec = replicated_job.template.clone();
         if let Some(spec) = spec.as_object_mut() {
             spec.insert("suspend", self.spec.suspend.into());
         }
-        for nth in 0..replicated_job.replicas {
-            let role = format!("{}-{nth}", replicated_job.name);
-            let name = format!("{}-{role}", self.object.name);
-            if self.children.names.contains(&*name) {
-                continue;
-            }
-            if self.actions.len() >= MOST_JOBS {
+        let weight = weight(&spec);
+        for nth in missing.iter() {
+            if self.made >= MOST_VALUES {
                 return;
             }
+            self.made += weight;
+            let role = format!("{}-{nth}", replicated_job.name);
+            let name = format!("{}-{role}", self.object.name);
             self.actions.push(Action::CreateJob(Box::new(NewJob {
                 name,
                 owner: Some(Owner::Object(self.number)),
@@ -95,7 +100,8 @@ impl JobSetSync<'_> {
     }
 
     fn status_of(&self, name: &str) -> Option<&ReplicatedJobStatus> {
-        self.status.replicated_jobs.iter().find(|status| *status.name == *name)
+        let statuses = &self.status.replicated_jobs;
+        statuses.get(statuses.binary_search_by(|status| name.cmp(&status.name)).ok()?)
     }
 
     /// Tells whether what a `replicatedJob` depends on is ready or complete (`depends_on.go`, `dependencyReachedStatus`).

@@ -1,6 +1,7 @@
 //! What a JobSet asks for, as its controller reads it: with the defaults of its CRD and of its webhook
 //! (`api/jobset/v1alpha2/jobset_types.go`, `pkg/webhooks/jobset_webhook.go`, `Default`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::super::job::spec::JobSpec;
@@ -95,16 +96,14 @@ impl JobSetSpec {
     /// Returns how many pods run at once whose program may need one another: all but those that others wait for until
     /// they are complete.
     pub(super) fn ranks(&self) -> u32 {
-        let is_before = |name: &str| {
-            let mut dependencies = self.replicated_jobs.iter().flat_map(|replicated_job| &replicated_job.depends_on);
-            dependencies.any(|dependency| {
-                *dependency.name == *name && dependency.until == DependencyStatus::Complete
-            })
-        };
+        let dependencies = self.replicated_jobs.iter().flat_map(|replicated_job| &replicated_job.depends_on);
+        let complete = dependencies.filter(|dependency| dependency.until == DependencyStatus::Complete);
+        let before: BTreeSet<&str> = complete.map(|dependency| &*dependency.name).collect();
         let at_once = |replicated_job: &ReplicatedJob| {
             JobSpec::from_spec(&replicated_job.template).at_once().saturating_mul(replicated_job.replicas)
         };
-        let together = self.replicated_jobs.iter().filter(|replicated_job| !is_before(&replicated_job.name));
+        let is_together = |replicated_job: &&ReplicatedJob| !before.contains(&*replicated_job.name);
+        let together = self.replicated_jobs.iter().filter(is_together);
         together.map(at_once).fold(0, u32::saturating_add)
     }
 }

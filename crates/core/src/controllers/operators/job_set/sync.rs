@@ -41,6 +41,8 @@ pub(super) struct JobSetSync<'a> {
     conditions: Vec<Condition>,
     pub(super) status: JobSetStatus,
     pub(super) actions: Vec<Action>,
+    /// How many values there are in the Jobs that are made.
+    pub(super) made: usize,
     again: Option<Time>,
     is_error: bool,
 }
@@ -69,6 +71,7 @@ impl<'a> JobSetSync<'a> {
             conditions: object.conditions.clone(),
             status,
             actions: Vec::new(),
+            made: 0,
             again: None,
             is_error: false,
         }
