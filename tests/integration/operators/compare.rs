@@ -84,7 +84,8 @@ pub(super) fn difference(world: &World, row: &Value) -> Difference {
     let is_passing = |sort: &str| {
         text(row, "operator").starts_with("training-operator") && ["Running", "Restarting"].contains(&sort)
     };
-    conditions("", main, observed, tolerance, &is_passing, &mut difference);
+    let recorded = (&observed["conditions"], &observed["status"]);
+    conditions("", main, recorded, tolerance, &is_passing, &mut difference);
     life("", (deletion.map(|(at, _)| at), gone), observed, tolerance, &mut difference);
     objects(world, observed, tolerance, &mut difference);
     status::compare(world, row, tolerance, &mut difference);
@@ -117,12 +118,11 @@ fn life(
 fn conditions(
     of: &str,
     ours: &[Condition],
-    object: &Value,
+    (recorded, status): (&Value, &Value),
     tolerance: Tolerance,
     is_passing: &dyn Fn(&str) -> bool,
     difference: &mut Difference,
 ) {
-    let recorded = &object["conditions"];
     let mut sorts: Vec<&str> = ours.iter().map(|condition| condition.sort).collect();
     sorts.extend(items(recorded).iter().map(|condition| text(condition, "type")));
     sorts.sort_unstable();
@@ -139,11 +139,13 @@ fn conditions(
                 if !is_same && at <= tolerance.late {
                     difference.outcome.push(format!("{of} {ours:?}, recorded {theirs}"));
                 }
-                // What was written again is seen again.
-                let is_at = |seen| tolerance.is_near(Some(at), seen);
+                // What was written again is seen again; some operators change a condition and leave its time.
+                let transition =
+                    items(&status["conditions"]).iter().find(|condition| condition["type"] == sort);
+                let transition = transition.and_then(|condition| number(condition, "lastTransitionTime"));
                 if is_same
-                    && !is_at(seen)
-                    && !is_at(stored(object, sort))
+                    && !tolerance.is_near(Some(at), seen)
+                    && !tolerance.is_near(Some(at), transition)
                     && !was_seen(recorded, sort, ours, tolerance)
                 {
                     difference.times.push(format!("{of} {sort} at {at}, recorded {seen:?}"));
@@ -158,12 +160,6 @@ fn conditions(
             _ => {}
         }
     }
-}
-
-/// Returns the last `lastTransitionTime` of a condition: a change was seen then, or one that leaves it as it was.
-fn stored(object: &Value, sort: &str) -> Option<f64> {
-    let stored = items(&object["status"]["conditions"]).iter().find(|condition| condition["type"] == sort);
-    stored.and_then(|condition| number(condition, "lastTransitionTime"))
 }
 
 /// Tells whether a condition was seen with this status at this time: its message or reason may have changed after that.
@@ -320,7 +316,8 @@ fn objects(world: &World, observed: &Value, tolerance: Tolerance, difference: &m
         }
         for (nth, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
             let of = format!("{name:?} {nth}");
-            conditions(&of, ours.conditions, theirs, tolerance, &|_| false, difference);
+            let recorded = (&theirs["conditions"], &theirs["status"]);
+            conditions(&of, ours.conditions, recorded, tolerance, &|_| false, difference);
             life(&of, (ours.deletion, ours.gone), theirs, tolerance, difference);
         }
     }

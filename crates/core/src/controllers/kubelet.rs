@@ -102,7 +102,7 @@ impl PodProgram {
 
     fn disrupt_from(&mut self, at: Time) {
         if let Some(disruption) = self.plan.disruption {
-            self.push(at + disruption.after + END_LAG, Step::Disrupt);
+            self.push(at + disruption.after, Step::Disrupt);
         }
     }
 

@@ -38,7 +38,9 @@ impl Controller for TtlController {
     }
 
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        let expired = cluster.live_jobs().filter(|(_, job)| expiry(job, cluster.clock).is_some_and(|expiry| expiry <= at));
+        let expired = cluster
+            .live_jobs()
+            .filter(|(_, job)| expiry(job, cluster.clock).is_some_and(|expiry| expiry <= at));
         self.next = None;
         expired.map(|(job, _)| Action::DeleteJob { job, propagation: Propagation::Foreground }).collect()
     }

@@ -40,7 +40,8 @@ pub fn schema() -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "index": range.clone(), "attempt": range.clone(), "job": range,
+            "role": {"description": "What the pods are to the object that made them", "type": "string"},
+            "set": range.clone(), "index": range.clone(), "attempt": range.clone(), "job": range,
             "start": never(), "unscheduled": {"type": "boolean"}, "run": never(), "exit": codes.clone(), "init": codes,
             "sidecar": integer(), "oom": {"type": "boolean"}, "restarts": {"type": ["integer", "null"], "minimum": 0},
             "every": seconds(), "crashLoop": {"type": "boolean"}, "reject": {"type": "boolean"},
@@ -53,11 +54,14 @@ pub fn schema() -> Value {
         "required": ["at"],
         "properties": {
             "at": seconds(),
+            "on": {"description": "The object: KIND/NAME, or Pod/ROLE/INDEX", "type": "string"},
             "patch": {"description": "A merge patch of the spec", "type": "object"},
+            "merge": {"description": "A merge patch of the object", "type": "object"},
+            "create": {"description": "An object that is made", "type": "object"},
             "delete": {"enum": ["Background", "Foreground", "Orphan"]},
             "refusePods": {"type": "boolean"},
             "controller": {"enum": ["stop", "start"]},
-            "which": {"enum": ["job", "cron"]},
+            "which": {"enum": ["job", "cron", "operator"]},
             "job": integer(),
         },
     });

@@ -75,8 +75,10 @@ impl<'a> Children<'a> {
 
     /// Counts the Jobs of each `replicatedJob` (`calculateReplicatedJobStatuses`).
     pub(super) fn statuses(&self, spec: &JobSetSpec) -> Vec<ReplicatedJobStatus> {
-        let named =
-            |name: &Arc<str>| ReplicatedJobStatus { name: Arc::clone(name), ..ReplicatedJobStatus::default() };
+        let named = |name: &Arc<str>| ReplicatedJobStatus {
+            name: Arc::clone(name),
+            ..ReplicatedJobStatus::default()
+        };
         let mut statuses: Vec<ReplicatedJobStatus> =
             spec.replicated_jobs.iter().map(|replicated_job| named(&replicated_job.name)).collect();
         statuses.sort_by(|one, other| other.name.cmp(&one.name));

@@ -80,9 +80,8 @@ impl JobSetSync<'_> {
             {
                 continue;
             }
-            let is_one = |child: &&Child<'_>| {
-                *child.replicated_job == *replicated_job.name && child.job.spec.suspend
-            };
+            let is_one =
+                |child: &&Child<'_>| *child.replicated_job == *replicated_job.name && child.job.spec.suspend;
             for child in self.children.active.clone().iter().filter(is_one) {
                 self.set_suspend(child, false);
             }

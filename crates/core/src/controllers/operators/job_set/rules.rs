@@ -72,7 +72,8 @@ impl FailurePolicy {
         failed: &[Child<'a>],
     ) -> (Option<&'a Rule>, Option<Child<'a>>) {
         for rule in &self.rules {
-            let matching: Vec<Child<'_>> = failed.iter().copied().filter(|child| rule.matches(*child)).collect();
+            let matching: Vec<Child<'_>> =
+                failed.iter().copied().filter(|child| rule.matches(*child)).collect();
             if let Some(first) = first_failed(cluster, &matching) {
                 return (Some(rule), Some(first));
             }
@@ -109,7 +110,8 @@ impl Rule {
         let Some(failed) = failure(child.job) else { return false };
         (self.reasons.is_empty() || self.reasons.iter().any(|reason| **reason == *failed.reason))
             && self.patterns.as_ref().is_none_or(|all| all.iter().any(|one| one.is_match(&failed.message)))
-            && (self.targets.is_empty() || self.targets.iter().any(|target| **target == *child.replicated_job))
+            && (self.targets.is_empty()
+                || self.targets.iter().any(|target| **target == *child.replicated_job))
     }
 }
 

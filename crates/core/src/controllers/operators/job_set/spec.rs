@@ -80,7 +80,10 @@ impl JobSetSpec {
                 == Some("InOrder"),
             success: SuccessPolicy {
                 is_any: spec.pointer("/successPolicy/operator").and_then(Value::as_str) == Some("Any"),
-                targets: spec.get("successPolicy").map(|policy| texts(policy, "targetReplicatedJobs")).unwrap_or_default(),
+                targets: spec
+                    .get("successPolicy")
+                    .map(|policy| texts(policy, "targetReplicatedJobs"))
+                    .unwrap_or_default(),
             },
             failure: failure.map(FailurePolicy::from_policy),
             is_managed_by_other: text(spec, "managedBy")
@@ -112,7 +115,9 @@ impl ReplicatedJob {
     fn from_item(item: &Value) -> Self {
         let replicas = match item.get("replicas") {
             None | Some(Value::Null) => 1,
-            Some(replicas) => replicas.as_u64().map_or(0, |replicas| u32::try_from(replicas).unwrap_or(u32::MAX)),
+            Some(replicas) => {
+                replicas.as_u64().map_or(0, |replicas| u32::try_from(replicas).unwrap_or(u32::MAX))
+            }
         };
         let depends_on = list(item, "dependsOn").filter_map(|dependency| {
             let until = match text(dependency, "status") {
@@ -144,7 +149,10 @@ fn with_defaults(mut template: Value) -> Value {
         if job.get("completionMode").is_none_or(Value::is_null) {
             job.insert("completionMode", "Indexed".into());
         }
-        let pod = job.get_mut("template").and_then(|template| template.get_mut("spec")).and_then(Value::as_object_mut);
+        let pod = job
+            .get_mut("template")
+            .and_then(|template| template.get_mut("spec"))
+            .and_then(Value::as_object_mut);
         if let Some(pod) = pod
             && pod.get("restartPolicy").and_then(Value::as_str).is_none_or(str::is_empty)
         {

@@ -118,9 +118,8 @@ impl<'a> JobSetSync<'a> {
 
     /// Returns when it ended (`jobSetFinished`).
     fn finished(&self) -> Option<Time> {
-        let is_end = |condition: &&Condition| {
-            condition.is_true && ["Completed", "Failed"].contains(&condition.sort)
-        };
+        let is_end =
+            |condition: &&Condition| condition.is_true && ["Completed", "Failed"].contains(&condition.sort);
         self.conditions.iter().find(is_end).map(|condition| condition.at)
     }
 
@@ -215,7 +214,8 @@ impl<'a> JobSetSync<'a> {
     /// Tells whether enough Jobs are complete (`success_policy.go`, `executeSuccessPolicy`).
     fn is_successful(&self) -> bool {
         let policy = &self.spec.success;
-        let succeeded = self.children.successful.iter().filter(|child| policy.is_target(child.replicated_job));
+        let succeeded =
+            self.children.successful.iter().filter(|child| policy.is_target(child.replicated_job));
         let targets = self.spec.replicated_jobs.iter().filter(|one| policy.is_target(&one.name));
         let expected: u64 = if policy.is_any { 1 } else { targets.map(|one| u64::from(one.replicas)).sum() };
         succeeded.count() as u64 >= expected

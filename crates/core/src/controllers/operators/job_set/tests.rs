@@ -224,7 +224,8 @@ fn up_to_0_11_no_condition_says_that_it_restarts() {
 #[test]
 fn up_to_0_11_a_set_takes_the_jobs_of_an_earlier_one_of_its_name() {
     let manifest = job_set(&json!({}), &[job("w", 1, 1)]);
-    let script = json!([{"run": null}, {"at": 5, "delete": "Background"}, {"at": 5, "create": manifest.clone()}]);
+    let script =
+        json!([{"run": null}, {"at": 5, "delete": "Background"}, {"at": 5, "create": manifest.clone()}]);
     let script = Script::parse(&script).unwrap();
     let mut world = World::with_object(&manifest, &[], script, Clock { start: 100 }).unwrap();
     world.run(Time::from_seconds(5)).unwrap();

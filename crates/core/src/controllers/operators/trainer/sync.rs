@@ -75,9 +75,8 @@ impl<'a> TrainJobSync<'a> {
     pub(super) fn run(mut self, snapshots: &mut BTreeMap<usize, Value>) -> SyncOutcome {
         if !self.is_managed_by_other() {
             // What failed may go on after a change, but for the deadline.
-            self.conditions.retain(|condition| {
-                condition.sort != "Failed" || condition.reason == DEADLINE_EXCEEDED
-            });
+            self.conditions
+                .retain(|condition| condition.sort != "Failed" || condition.reason == DEADLINE_EXCEEDED);
             self.build(snapshots);
             self.set_suspended();
             self.copy_status();

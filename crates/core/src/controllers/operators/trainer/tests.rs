@@ -63,7 +63,8 @@ fn job_sets(world: &World) -> usize {
 #[test]
 fn restarts_of_its_job_set_do_not_move_its_deadline() {
     let fails = json!([{"index": 0, "run": 2, "exit": 1}, {"run": null}]);
-    let world = run(&json!({"activeDeadlineSeconds": 10}), &json!({"failurePolicy": {"maxRestarts": 9}}), &fails, 60);
+    let world =
+        run(&json!({"activeDeadlineSeconds": 10}), &json!({"failurePolicy": {"maxRestarts": 9}}), &fails, 60);
     assert_eq!(end(&world), ("Failed", "DeadlineExceeded"));
     let gone = world.cluster.objects.iter().find(|object| object.kind == "JobSet").and_then(|one| one.gone);
     assert_eq!(gone.map(|at| at.millis() / 100), Some(99));
@@ -99,7 +100,10 @@ fn makes_one(release: Release, world: &World) -> bool {
 #[test]
 fn up_to_2_1_what_is_complete_runs_again() {
     let world = run(&json!({}), &json!({"ttlSecondsAfterFinished": 5}), &json!([{"run": 3}]), 60);
-    assert_eq!([Release::V2_1, Release::V2_2, Release::V2_3].map(|one| makes_one(one, &world)), [true, false, false]);
+    assert_eq!(
+        [Release::V2_1, Release::V2_2, Release::V2_3].map(|one| makes_one(one, &world)),
+        [true, false, false]
+    );
 }
 
 #[test]
@@ -120,7 +124,8 @@ fn up_to_2_2_an_edited_runtime_reaches_a_job_set_that_is_made_again() {
         let due = controller.due().unwrap();
         let actions = controller.sync(&world.cluster, due);
         let Some(Action::CreateObject(job_set)) = actions.first() else { panic!("{actions:?}") };
-        let pods = job_set.spec().pointer("/replicatedJobs/0/template/spec/parallelism").and_then(Value::as_i64);
+        let pods =
+            job_set.spec().pointer("/replicatedJobs/0/template/spec/parallelism").and_then(Value::as_i64);
         assert_eq!(pods, Some(nodes), "{release:?}");
     }
 }
@@ -130,7 +135,10 @@ fn shipped_runtimes_have_nodes_launchers_and_initializers() {
     for (name, expected) in [
         ("torch-distributed", vec![("node-0", 4)]),
         ("deepspeed-distributed", vec![("launcher-0", 1), ("node-0", 3)]),
-        ("torchtune-llama3.2-1b", vec![("dataset-initializer-0", 1), ("model-initializer-0", 1), ("node-0", 4)]),
+        (
+            "torchtune-llama3.2-1b",
+            vec![("dataset-initializer-0", 1), ("model-initializer-0", 1), ("node-0", 4)],
+        ),
     ] {
         let manifest = train_job(&json!({"runtimeRef": {"name": name}, "trainer": {"numNodes": 4}}));
         let script = Script::parse(&json!([{"run": 3}])).unwrap();
@@ -151,7 +159,9 @@ fn shipped_runtimes_have_nodes_launchers_and_initializers() {
 
 #[test]
 fn ranks_are_the_pods_that_run_together() {
-    for (name, ranks) in [("torch-distributed", 4), ("deepspeed-distributed", 4), ("torchtune-llama3.2-1b", 4)] {
+    for (name, ranks) in
+        [("torch-distributed", 4), ("deepspeed-distributed", 4), ("torchtune-llama3.2-1b", 4)]
+    {
         let manifest = train_job(&json!({"runtimeRef": {"name": name}, "trainer": {"numNodes": 4}}));
         let world = World::with_object(&manifest, &[], Script::default(), Clock::default()).unwrap();
         assert_eq!(main_of(&world).ranks, ranks, "{name}");
@@ -187,7 +197,8 @@ fn strange_manifests_do_no_harm() {
         let mut manifest = runtime(&json!({}));
         let template = manifest.pointer_mut("/spec/template").and_then(Value::as_object_mut).unwrap();
         template.insert("spec", of_runtime);
-        let world = World::with_object(&train_job(&json!({})), &[manifest], Script::default(), Clock::default());
+        let world =
+            World::with_object(&train_job(&json!({})), &[manifest], Script::default(), Clock::default());
         world.unwrap().run(Time::from_seconds(100)).unwrap();
     }
 }
