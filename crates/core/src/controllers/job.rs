@@ -3,6 +3,7 @@
 //! The order of a sync, with the places in the source of Kubernetes 1.36, is in `docs/internals/controllers.md`.
 
 mod backoff;
+mod end;
 mod policy;
 mod removal;
 pub(crate) mod resume;

@@ -12,6 +12,8 @@ mod volcano;
 use super::cluster::{Cluster, Controller};
 use super::object::Object;
 use crate::text::value::Value;
+use job_set::JobSetRelease;
+use trainer::TrainerRelease;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
 const KINDS: [(&str, &str, &str); 17] = [
@@ -57,8 +59,8 @@ pub(super) fn ranks(cluster: &Cluster, object: &Object) -> u32 {
 #[must_use]
 pub(super) fn for_manifest(manifest: &Value) -> Vec<Box<dyn Controller>> {
     match kind_of(manifest) {
-        Some("JobSet") => job_set::controllers(),
-        Some("TrainJob") => trainer::controllers(),
+        Some("JobSet") => job_set::controllers(JobSetRelease::default()),
+        Some("TrainJob") => trainer::controllers(TrainerRelease::default(), JobSetRelease::default()),
         Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(),
         Some("MPIJob") => mpi::controllers(),
         Some("VolcanoJob") => volcano::controllers(),

@@ -10,6 +10,7 @@ use super::super::pod::{Phase, PodGroup};
 use super::super::time::Time;
 use super::BATCH;
 use super::backoff::{BackoffRecord, remaining};
+use super::end::End;
 use super::policy::matched;
 use super::spec::{FailureAction, JobSpec};
 
@@ -61,31 +62,6 @@ pub(super) struct JobSync<'a> {
     wait: Option<Time>,
     pub(super) actions: Vec<Action>,
     is_refused: bool,
-}
-
-/// Why a Job ends.
-struct End {
-    is_success: bool,
-    reason: Cow<'static, str>,
-    message: String,
-    /// Whether the condition before the last one is there already.
-    is_written: bool,
-}
-
-impl End {
-    fn failure(reason: &'static str, message: impl Into<String>) -> Self {
-        let reason = Cow::Borrowed(reason);
-        Self { is_success: false, reason, message: message.into(), is_written: false }
-    }
-
-    fn success(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { is_success: true, ..Self::failure(reason, message) }
-    }
-
-    fn from_written(condition: &Condition, is_success: bool) -> Self {
-        let (reason, message) = (condition.reason.clone(), condition.message.clone());
-        Self { is_success, reason, message, is_written: true }
-    }
 }
 
 fn count<'a>(pods: impl IntoIterator<Item = &'a PodGroup>) -> u32 {

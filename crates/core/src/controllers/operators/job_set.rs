@@ -23,8 +23,8 @@ use sync::JobSetSync;
 
 /// Returns the controllers.
 #[must_use]
-pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
-    vec![Box::new(JobSetController::new(Release::default()))]
+pub(super) fn controllers(release: JobSetRelease) -> Vec<Box<dyn Controller>> {
+    vec![Box::new(JobSetController::new(release))]
 }
 
 /// Returns how many pods of a JobSet run at once whose program may need one another.
@@ -41,9 +41,8 @@ pub(super) fn ranks_of(spec: &Value) -> u32 {
 
 /// Which release of JobSet it is, where releases differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Release {
+pub(super) enum JobSetRelease {
     /// 0.11: Jobs are found by the name of their JobSet, and no condition says that it restarts.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no manifest says which release runs"))]
     V0_11,
     /// 0.12.
     #[default]
@@ -53,7 +52,7 @@ pub(super) enum Release {
 /// The JobSet controller.
 #[derive(Debug)]
 pub(super) struct JobSetController {
-    release: Release,
+    release: JobSetRelease,
     queue: WorkQueue,
     /// What JobSets ask for, as it was read last.
     specs: BTreeMap<usize, Arc<JobSetSpec>>,
@@ -64,7 +63,7 @@ pub(super) struct JobSetController {
 impl JobSetController {
     /// Makes one of a release.
     #[must_use]
-    pub(super) fn new(release: Release) -> Self {
+    pub(super) fn new(release: JobSetRelease) -> Self {
         Self { release, queue: WorkQueue::default(), specs: BTreeMap::new(), last: None }
     }
 

@@ -12,7 +12,7 @@ use super::super::cluster::{Action, Cluster, Controller, Event};
 use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
-use super::job_set::JobSetController;
+use super::job_set::{JobSetController, JobSetRelease, ranks_of};
 use super::queue::WorkQueue;
 use crate::text::value::Value;
 use runtimes::runtime_of;
@@ -20,26 +20,23 @@ use sync::TrainJobSync;
 
 /// Returns the controllers: that of TrainJobs, and that of the JobSets they become.
 #[must_use]
-pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
-    let trainer = TrainJobController::new(Release::default());
-    vec![Box::new(JobSetController::new(super::job_set::Release::default())), Box::new(trainer)]
+pub(super) fn controllers(release: TrainerRelease, job_set: JobSetRelease) -> Vec<Box<dyn Controller>> {
+    vec![Box::new(JobSetController::new(job_set)), Box::new(TrainJobController::new(release))]
 }
 
 /// Returns how many pods of a TrainJob run at once whose program may need one another.
 #[must_use]
 pub(super) fn ranks(cluster: &Cluster, object: &Object) -> u32 {
-    let runtime = runtime_of(cluster, object.spec(), Release::default());
-    runtime.map_or(0, |runtime| super::job_set::ranks_of(&build::job_set_spec(object.spec(), &runtime)))
+    let runtime = runtime_of(cluster, object.spec(), TrainerRelease::default());
+    runtime.map_or(0, |runtime| ranks_of(&build::job_set_spec(object.spec(), &runtime)))
 }
 
 /// Which release of Trainer it is, where releases differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Release {
+pub(super) enum TrainerRelease {
     /// 2.1: a TrainJob has no deadline, and what is complete runs again when its JobSet goes.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no manifest says which release runs"))]
     V2_1,
     /// 2.2: the runtime is read at every sync.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no manifest says which release runs"))]
     V2_2,
     /// 2.3: the runtime is kept as it was at first sight.
     #[default]
@@ -49,7 +46,7 @@ pub(super) enum Release {
 /// The TrainJob controller.
 #[derive(Debug)]
 pub(super) struct TrainJobController {
-    release: Release,
+    release: TrainerRelease,
     queue: WorkQueue,
     /// The runtimes of TrainJobs, as they were at first sight: each is in a `ConfigMap`, which outlives the controller.
     snapshots: BTreeMap<usize, Value>,
@@ -60,7 +57,7 @@ pub(super) struct TrainJobController {
 impl TrainJobController {
     /// Makes one of a release.
     #[must_use]
-    fn new(release: Release) -> Self {
+    fn new(release: TrainerRelease) -> Self {
         Self { release, queue: WorkQueue::default(), snapshots: BTreeMap::new(), last: None }
     }
 

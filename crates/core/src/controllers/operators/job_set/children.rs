@@ -7,7 +7,7 @@ use super::super::super::cluster::{Cluster, Job};
 use super::super::super::indexes::Indexes;
 use super::super::super::object::{Object, ReplicatedJobStatus};
 use super::super::super::pod_set::Owner;
-use super::Release;
+use super::JobSetRelease;
 use super::spec::JobSetSpec;
 
 /// A Job of a JobSet.
@@ -38,13 +38,13 @@ pub(super) struct Children<'a> {
 
 impl<'a> Children<'a> {
     /// Finds the Jobs of a JobSet at an attempt. A Job in deletion stays what it is until its object is gone.
-    pub(super) fn find(cluster: &'a Cluster, number: usize, restarts: u32, release: Release) -> Self {
+    pub(super) fn find(cluster: &'a Cluster, number: usize, restarts: u32, release: JobSetRelease) -> Self {
         let mut children = Self::default();
         let name = cluster.objects.get(number).map(|object| &object.name);
         let is_owned = |job: &Job| match job.owner {
             Some(Owner::Object(owner)) if owner == number => true,
             // Up to 0.11 Jobs are found by the name of their JobSet: those of an earlier one of its name are among them.
-            Some(Owner::Object(owner)) if release == Release::V0_11 => {
+            Some(Owner::Object(owner)) if release == JobSetRelease::V0_11 => {
                 cluster.objects.get(owner).is_some_and(|owner| is_job_set(owner) && Some(&owner.name) == name)
             }
             _ => false,

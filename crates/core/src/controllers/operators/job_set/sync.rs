@@ -6,7 +6,7 @@ use super::super::super::cluster::{Action, Cluster};
 use super::super::super::meta::{Condition, Propagation};
 use super::super::super::object::{JobSetStatus, Object, ObjectStatus};
 use super::super::super::time::Time;
-use super::Release;
+use super::JobSetRelease;
 use super::children::{Child, Children};
 use super::rules::{FailureAction, FailurePolicy, Rule, first_failed};
 use super::spec::JobSetSpec;
@@ -35,7 +35,7 @@ pub(super) struct JobSetSync<'a> {
     pub(super) number: usize,
     pub(super) object: &'a Object,
     pub(super) spec: &'a JobSetSpec,
-    release: Release,
+    release: JobSetRelease,
     at: Time,
     pub(super) children: Children<'a>,
     conditions: Vec<Condition>,
@@ -53,7 +53,7 @@ impl<'a> JobSetSync<'a> {
         number: usize,
         object: &'a Object,
         spec: &'a JobSetSpec,
-        release: Release,
+        release: JobSetRelease,
         at: Time,
     ) -> Self {
         let status = match &object.status {
@@ -206,7 +206,7 @@ impl<'a> JobSetSync<'a> {
     }
 
     fn set_restarting(&mut self, condition: Condition) {
-        if self.release != Release::V0_11 {
+        if self.release != JobSetRelease::V0_11 {
             self.set(condition);
         }
     }

@@ -202,7 +202,7 @@ fn a_job_with_parallelism_and_no_completions_is_refused() {
 }
 
 /// Returns what a release does about a cluster.
-fn sync(release: Release, cluster: &Cluster, at: Time) -> Vec<Action> {
+fn sync(release: JobSetRelease, cluster: &Cluster, at: Time) -> Vec<Action> {
     let mut controller = JobSetController::new(release);
     controller.start(cluster, at);
     let due = controller.due().unwrap();
@@ -214,7 +214,9 @@ fn up_to_0_11_no_condition_says_that_it_restarts() {
     let manifest = job_set(&json!({"failurePolicy": {"maxRestarts": 1}}), &[job("w", 1, 1)]);
     let script = json!([{"run": 2, "exit": 1}, {"at": 1, "controller": "stop", "which": "operator"}]);
     let world = run(&manifest, &script, 20);
-    for (release, expected) in [(Release::V0_11, vec![]), (Release::V0_12, vec!["RestartingJobSet"])] {
+    for (release, expected) in
+        [(JobSetRelease::V0_11, vec![]), (JobSetRelease::V0_12, vec!["RestartingJobSet"])]
+    {
         let actions = sync(release, &world.cluster, Time::from_seconds(20));
         let Some(Action::WriteObject { conditions, .. }) = actions.last() else { panic!("{actions:?}") };
         assert_eq!(conditions.iter().map(|condition| condition.sort).collect::<Vec<_>>(), expected);
@@ -229,7 +231,7 @@ fn up_to_0_11_a_set_takes_the_jobs_of_an_earlier_one_of_its_name() {
     let script = Script::parse(&script).unwrap();
     let mut world = World::with_object(&manifest, &[], script, Clock { start: 100 }).unwrap();
     world.run(Time::from_seconds(5)).unwrap();
-    for (release, makes) in [(Release::V0_11, false), (Release::V0_12, true)] {
+    for (release, makes) in [(JobSetRelease::V0_11, false), (JobSetRelease::V0_12, true)] {
         let actions = sync(release, &world.cluster, Time::from_seconds(5));
         let is_new = |action: &Action| matches!(action, Action::CreateJob(_));
         assert_eq!(actions.iter().any(is_new), makes, "{release:?}");

@@ -82,10 +82,10 @@ fn count(train_job: &Value, runtime: &Value, replicated_job: &Value) -> Value {
 fn patched_grace(train_job: &Value, replicated_job: &Value) -> Option<Value> {
     let name = replicated_job.get("name")?;
     let patches = train_job.get("runtimePatches").and_then(Value::as_array).into_iter().flatten();
-    let patched = patches.filter_map(|patch| {
+    let mut patched = patches.filter_map(|patch| {
         let jobs = patch.pointer("/trainingRuntimeSpec/template/spec/replicatedJobs")?.as_array()?;
         let job = jobs.iter().find(|job| job.get("name") == Some(name))?;
         job.pointer("/template/spec/template/spec/terminationGracePeriodSeconds")
     });
-    patched.filter(|grace| !grace.is_null()).last().cloned()
+    patched.rfind(|grace| !grace.is_null()).cloned()
 }

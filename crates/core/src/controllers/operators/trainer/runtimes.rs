@@ -1,14 +1,14 @@
 //! The runtimes that TrainJobs name: those of the cluster, and those that Trainer ships (`manifests/base/runtimes`).
 
 use super::super::super::cluster::Cluster;
-use super::Release;
+use super::TrainerRelease;
 use crate::text::value::{Value, json};
 
 /// The kind of a runtime where a reference has none, and the one that is shipped.
 const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
 
 /// Returns the `spec` of the runtime that the `spec` of a TrainJob names; nothing where there is none.
-pub(super) fn runtime_of(cluster: &Cluster, train_job: &Value, release: Release) -> Option<Value> {
+pub(super) fn runtime_of(cluster: &Cluster, train_job: &Value, release: TrainerRelease) -> Option<Value> {
     let name = train_job.pointer("/runtimeRef/name").and_then(Value::as_str).unwrap_or_default();
     let kind = runtime_kind(train_job);
     match cluster.object(kind, name) {
@@ -25,7 +25,7 @@ pub(super) fn runtime_kind(train_job: &Value) -> &str {
 
 /// Returns the `spec` of a runtime that Trainer ships, as far as it decides what happens. None of them has a
 /// `failurePolicy`, a `backoffLimit`, a `restartPolicy` or a time after which it goes.
-fn shipped(name: &str, release: Release) -> Option<Value> {
+fn shipped(name: &str, release: TrainerRelease) -> Option<Value> {
     let (policy, jobs) = match name {
         "torch-distributed" => ("torch", json!([job("node", Some("trainer"), &[])])),
         "jax-distributed" => ("jax", json!([job("node", Some("trainer"), &[])])),
@@ -44,10 +44,10 @@ fn shipped(name: &str, release: Release) -> Option<Value> {
         "deepspeed-distributed" | "mlx-distributed" => {
             let node = job("node", None, &[]);
             // Up to 2.2 the launcher does not wait for the nodes.
-            let jobs = if release >= Release::V2_3 {
-                json!([node, job("launcher", Some("trainer"), &[("node", "Ready")])])
-            } else {
+            let jobs = if release <= TrainerRelease::V2_2 {
                 json!([job("launcher", Some("trainer"), &[]), node])
+            } else {
+                json!([node, job("launcher", Some("trainer"), &[("node", "Ready")])])
             };
             return Some(json!({
                 "mlPolicy": {"numNodes": 1, "mpi": {"runLauncherAsNode": true}},

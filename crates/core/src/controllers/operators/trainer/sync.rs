@@ -8,7 +8,7 @@ use super::super::super::meta::{Condition, Propagation};
 use super::super::super::object::{Object, ObjectStatus, TrainStatus, set_condition};
 use super::super::super::pod_set::Owner;
 use super::super::super::time::Time;
-use super::Release;
+use super::TrainerRelease;
 use super::build::{is_suspended, job_set_spec};
 use super::runtimes::{runtime_kind, runtime_of};
 use crate::text::value::{Value, json};
@@ -34,7 +34,7 @@ pub(super) struct TrainJobSync<'a> {
     number: usize,
     object: &'a Object,
     spec: &'a Value,
-    release: Release,
+    release: TrainerRelease,
     at: Time,
     job_set: Option<(usize, &'a Object)>,
     conditions: Vec<Condition>,
@@ -49,7 +49,7 @@ impl<'a> TrainJobSync<'a> {
         cluster: &'a Cluster,
         number: usize,
         object: &'a Object,
-        release: Release,
+        release: TrainerRelease,
         at: Time,
     ) -> Self {
         let status = match &object.status {
@@ -114,7 +114,7 @@ impl<'a> TrainJobSync<'a> {
             self.is_error = true;
             return;
         }
-        if self.is_finished() && self.release > Release::V2_1 {
+        if self.is_finished() && self.release > TrainerRelease::V2_1 {
             return;
         }
         let Some(runtime) = self.runtime(snapshots) else {
@@ -142,7 +142,7 @@ impl<'a> TrainJobSync<'a> {
 
     /// Returns the runtime: since 2.3 as it was at first sight.
     fn runtime(&self, snapshots: &mut BTreeMap<usize, Value>) -> Option<Value> {
-        if self.release < Release::V2_3 {
+        if self.release <= TrainerRelease::V2_2 {
             return runtime_of(self.cluster, self.spec, self.release);
         }
         if let Some(runtime) = snapshots.get(&self.number) {
@@ -194,7 +194,7 @@ impl<'a> TrainJobSync<'a> {
     /// when it was resumed last. Returns the deletion of its JobSet.
     fn check_deadline(&mut self) -> Option<Action> {
         let seconds = self.spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
-        let seconds = seconds.filter(|seconds| *seconds != 0 && self.release > Release::V2_1)?;
+        let seconds = seconds.filter(|seconds| *seconds != 0 && self.release > TrainerRelease::V2_1)?;
         if self.is_finished() || is_suspended(self.spec) {
             return None;
         }

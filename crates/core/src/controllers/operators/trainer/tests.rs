@@ -88,7 +88,7 @@ fn what_failed_is_made_again_when_its_job_set_goes_and_what_is_complete_is_not()
 }
 
 /// Returns whether a release makes a JobSet in a cluster.
-fn makes_one(release: Release, world: &World) -> bool {
+fn makes_one(release: TrainerRelease, world: &World) -> bool {
     let at = Time::from_seconds(60);
     let mut controller = TrainJobController::new(release);
     controller.start(&world.cluster, at);
@@ -101,7 +101,7 @@ fn makes_one(release: Release, world: &World) -> bool {
 fn up_to_2_1_what_is_complete_runs_again() {
     let world = run(&json!({}), &json!({"ttlSecondsAfterFinished": 5}), &json!([{"run": 3}]), 60);
     assert_eq!(
-        [Release::V2_1, Release::V2_2, Release::V2_3].map(|one| makes_one(one, &world)),
+        [TrainerRelease::V2_1, TrainerRelease::V2_2, TrainerRelease::V2_3].map(|one| makes_one(one, &world)),
         [true, false, false]
     );
 }
@@ -116,7 +116,7 @@ fn up_to_2_2_an_edited_runtime_reaches_a_job_set_that_is_made_again() {
     ]);
     let world = run(&json!({}), &json!({}), &script, 30);
     let at = Time::from_seconds(30);
-    for (release, nodes) in [(Release::V2_2, 5), (Release::V2_3, 2)] {
+    for (release, nodes) in [(TrainerRelease::V2_2, 5), (TrainerRelease::V2_3, 2)] {
         let mut controller = TrainJobController::new(release);
         let number = world.cluster.objects.iter().position(|object| object.kind == "TrainJob").unwrap();
         controller.snapshots.insert(number, runtime(&json!({})).get("spec").unwrap().clone());
