@@ -17,14 +17,12 @@ use super::spec::{FailureAction, JobSpec};
 /// How many pods are made or deleted in one sync (`MaxPodCreateDeletePerSync`).
 pub(super) const MOST_PODS: u32 = 500;
 
-/// How long it takes to delete pods, or to take the finalizers from them: others see what was written before, and may
-/// change the Job meanwhile.
-const CALLS: Time = Time::from_millis(20);
-
 /// What came of a sync.
 pub(super) struct SyncOutcome {
     /// When to look again, if nothing happens before.
     pub(super) wait: Option<Time>,
+    /// Whether the rest is done when others have seen what was done first, and may have changed the Job.
+    pub(super) is_unfinished: bool,
     /// What was done; where the API server refused the status, only what came before.
     pub(super) done: Result<SyncDone, Vec<Action>>,
 }
@@ -60,6 +58,7 @@ pub(super) struct JobSync<'a> {
     pub(super) ready: u32,
     pub(super) terminating: u32,
     wait: Option<Time>,
+    is_unfinished: bool,
     pub(super) actions: Vec<Action>,
     is_refused: bool,
 }
@@ -108,6 +107,7 @@ impl<'a> JobSync<'a> {
             ready,
             terminating,
             wait: None,
+            is_unfinished: false,
             actions: Vec::new(),
             is_refused: false,
         }
@@ -134,7 +134,7 @@ impl<'a> JobSync<'a> {
         } else if self.end.is_none() && is_managed {
             if self.spec.suspend && !self.actions.is_empty() {
                 // The condition follows when all pods are deleted, if the Job is still suspended then.
-                self.later(CALLS);
+                self.is_unfinished = true;
             } else {
                 self.suspend();
             }
@@ -148,7 +148,7 @@ impl<'a> JobSync<'a> {
         if is_changed && self.ready > active {
             // The API server: "cannot set more ready pods than active".
             self.actions.truncate(done_before);
-            return SyncOutcome { wait: self.wait, done: Err(self.actions) };
+            return SyncOutcome { wait: self.wait, is_unfinished: false, done: Err(self.actions) };
         }
         // The API server refuses the last condition of a Job without a start time: one that is suspended.
         let is_refused = self.is_refused || self.status.finished().is_some() && self.status.start.is_none();
@@ -161,7 +161,8 @@ impl<'a> JobSync<'a> {
             let (job, status) = (self.number, Box::new(self.status));
             self.actions.push(Action::WriteJob { job, status });
         }
-        SyncOutcome { wait: self.wait, done: Ok(SyncDone { actions: self.actions, record, is_refused }) }
+        let done = SyncDone { actions: self.actions, record, is_refused };
+        SyncOutcome { wait: self.wait, is_unfinished: self.is_unfinished, done: Ok(done) }
     }
 
     /// Tells whether pods are of an index that the Job has.
@@ -470,7 +471,7 @@ impl<'a> JobSync<'a> {
         }
         if self.terminating == 0 {
             if !is_written && !is_success {
-                self.later(CALLS);
+                self.is_unfinished = true;
                 return;
             }
             self.status.set(condition(last));
