@@ -25,6 +25,7 @@ pub mod story;
 pub mod subject;
 pub mod time;
 pub mod ttl;
+mod weight;
 pub mod world;
 
 pub use cluster::Controller;

@@ -249,7 +249,9 @@ fn pod(
             difference.times.push(format!("{name} {field} {at:?}, recorded {recorded:?}"));
         }
     }
-    let ends = [ours.started.map(Time::seconds), ours.ended.map(Time::seconds), number(theirs, "ended")];
+    let ours_at = [ours.started, ours.ended].map(|at| at.map(Time::seconds));
+    let theirs_at = ["started", "ended"].map(|key| number(theirs, key));
+    let ends = [ours_at, theirs_at].concat();
     if ends.iter().flatten().any(|at| *at > tolerance.late) {
         return;
     }

@@ -1,6 +1,6 @@
 //! Compares what operators write in `status` beside conditions.
 
-use jobgate::controllers::object::{MpiStatus, Object, ObjectStatus, WorkloadStatus};
+use jobgate::controllers::object::{JobSetStatus, MpiStatus, Object, ObjectStatus, WorkloadStatus};
 use jobgate::controllers::pod_set::Owner;
 use jobgate::controllers::time::Time;
 use jobgate::controllers::world::World;
@@ -30,6 +30,9 @@ pub(super) fn compare(world: &World, row: &Value, tolerance: Tolerance, differen
     let Owner::Object(object) = world.main else { return };
     let object = &world.cluster.objects[object];
     match &object.status {
+        ObjectStatus::JobSet(ours) if is_settled(object, observed, tolerance) => {
+            job_set(ours, &observed["status"], difference);
+        }
         ObjectStatus::Mpi(ours) if is_settled(object, observed, tolerance) => {
             mpi(ours, &observed["status"], tolerance, difference);
         }
@@ -69,5 +72,20 @@ fn workload(name: &str, ours: &WorkloadStatus, recorded: &Value, difference: &mu
     let ours = ours.admission.as_ref().map(|admission| u64::from(admission.count));
     if ours != admitted {
         difference.outcome.push(format!("{name}: {ours:?} pods admitted, recorded {admitted:?}"));
+    }
+}
+
+fn job_set(ours: &JobSetStatus, recorded: &Value, difference: &mut Difference) {
+    let number = |key: &str| recorded[key].as_u64().unwrap_or_default();
+    for (key, ours) in
+        [("restarts", ours.restarts), ("restartsCountTowardsMax", ours.restarts_count_towards_max)]
+    {
+        if u64::from(ours) != number(key) {
+            difference.outcome.push(format!("{key} {ours}, recorded {}", recorded[key]));
+        }
+    }
+    if ours.terminal_state != recorded["terminalState"].as_str() {
+        let line = format!("terminalState {:?}, recorded {}", ours.terminal_state, recorded["terminalState"]);
+        difference.outcome.push(line);
     }
 }

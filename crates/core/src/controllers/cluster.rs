@@ -32,6 +32,10 @@ pub struct Cluster {
     pub(crate) refuses_pods: bool,
     /// The quotas and limits of pods.
     pub(crate) admission: Admission,
+    /// How many of the first groups of pods are gone, and need not be looked at.
+    pub(crate) settled: usize,
+    /// How many of the first Jobs are.
+    pub(crate) settled_jobs: usize,
 }
 
 /// A Job.
@@ -329,16 +333,35 @@ pub trait Controller: std::fmt::Debug {
 }
 
 impl Cluster {
+    /// Passes by the first groups of pods, and the first Jobs, that are gone.
+    pub(crate) fn settle(&mut self) {
+        while self.jobs.get(self.settled_jobs).is_some_and(|job| job.gone.is_some()) {
+            self.settled_jobs += 1;
+        }
+        while self.pods.get(self.settled).is_some_and(|pods| pods.gone.is_some()) {
+            self.settled += 1;
+        }
+    }
+
+    /// Returns the Jobs that are there, each with its number.
+    pub(crate) fn live_jobs(&self) -> impl Iterator<Item = (usize, &Job)> {
+        self.jobs.iter().enumerate().skip(self.settled_jobs).filter(|(_, job)| job.gone.is_none())
+    }
+
+    /// Returns the pods whose objects are there, each group with its number.
+    fn live_pods(&self) -> impl Iterator<Item = (usize, &PodGroup)> {
+        self.pods.iter().enumerate().skip(self.settled).filter(|(_, pods)| pods.gone.is_none())
+    }
+
     /// Returns the pods of a Job whose objects are there, each group with its number.
     pub(crate) fn pods_of(&self, job: usize) -> impl Iterator<Item = (usize, &PodGroup)> {
         let set = self.jobs.get(job).map(|job| job.set);
-        self.pods.iter().enumerate().filter(move |(_, pods)| Some(pods.set) == set && pods.gone.is_none())
+        self.live_pods().filter(move |(_, pods)| Some(pods.set) == set)
     }
 
     /// Returns the pods of an object whose objects are there, each group with its number.
     pub(crate) fn pods_owned(&self, owner: Owner) -> impl Iterator<Item = (usize, &PodGroup)> {
-        let is_owned = move |pods: &PodGroup| pods.gone.is_none() && self.owner_of(pods) == Some(owner);
-        self.pods.iter().enumerate().filter(move |(_, pods)| is_owned(pods))
+        self.live_pods().filter(move |(_, pods)| self.owner_of(pods) == Some(owner))
     }
 
     /// Returns what pods have in common with others.
@@ -353,8 +376,7 @@ impl Cluster {
 
     /// Returns the Jobs of an object that are there, each with its number.
     pub(crate) fn jobs_owned(&self, owner: Owner) -> impl Iterator<Item = (usize, &Job)> {
-        let is_owned = move |job: &Job| job.gone.is_none() && job.owner == Some(owner);
-        self.jobs.iter().enumerate().filter(move |(_, job)| is_owned(job))
+        self.live_jobs().filter(move |(_, job)| job.owner == Some(owner))
     }
 
     /// Returns the custom resources of an object that are there, each with its number.
@@ -371,7 +393,7 @@ impl Cluster {
 
     /// Returns the Job of a name that is there, with its number.
     pub(crate) fn job(&self, name: &str) -> Option<(usize, &Job)> {
-        self.jobs.iter().enumerate().find(|(_, job)| job.gone.is_none() && job.name == name)
+        self.live_jobs().find(|(_, job)| job.name == name)
     }
 
     /// Tells whether an object has ended, is gone or was never there.

@@ -3,6 +3,7 @@
 //! The order of a sync, with the places in the source of Kubernetes 1.36, is in `docs/internals/controllers.md`.
 
 mod backoff;
+mod end;
 mod policy;
 mod removal;
 pub(crate) mod resume;
@@ -21,6 +22,8 @@ use sync::JobSync;
 const BATCH: Time = Time::from_seconds(1);
 /// How long after a write the controllers see what was written.
 const LAG: Time = Time::from_millis(10);
+/// How long it takes to delete pods, or to take the finalizers from them.
+const CALLS: Time = Time::from_millis(20);
 /// The longest wait after errors (`MaxJobSyncBackOff`).
 const MAX_ERROR_WAIT: i64 = 60;
 
@@ -144,6 +147,9 @@ impl Controller for JobController {
         let outcome = JobSync::new(cluster, number, job, &queue.record, at).run(self.has_wait_fault);
         if let Some(wait) = outcome.wait {
             queue.later(at + wait);
+        }
+        if outcome.is_unfinished {
+            queue.now = Some(at + CALLS);
         }
         match outcome.done {
             Ok(done) => {

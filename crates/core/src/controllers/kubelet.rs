@@ -426,4 +426,5 @@ fn end(pods: &mut PodGroup, phase: Phase, at: Time) {
 fn end_without_status(pods: &mut PodGroup, at: Time) {
     (pods.phase, pods.reason) = (Phase::Failed, Some("DeletionByPodGC"));
     pods.ended = Some(at);
+    pods.reason = Some("DeletionByPodGC");
 }

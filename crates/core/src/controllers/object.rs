@@ -14,7 +14,7 @@ use super::meta::{Condition, Propagation};
 use super::pod_set::Owner;
 use super::time::Time;
 use crate::text::value::Value;
-pub use job_set::JobSetStatus;
+pub use job_set::{JobSetStatus, ReplicatedJobStatus};
 pub use kueue::{WorkloadAdmission, WorkloadStatus};
 pub use mpi::{MpiReplicas, MpiStatus};
 pub use ray::RayJobStatus;

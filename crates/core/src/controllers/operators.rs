@@ -9,12 +9,15 @@ mod trainer;
 mod training;
 mod volcano;
 
-use super::cluster::Controller;
+use super::cluster::{Cluster, Controller};
+use super::object::Object;
 use super::script::MapOrder;
 use super::subject::Subject;
 use crate::text::value::Value;
+use job_set::JobSetRelease;
 pub use kueue::{KueueSettings, WaitForPodsReady};
 pub use mpi::MpiRelease;
+use trainer::TrainerRelease;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
 const KINDS: [(&str, &str, &str); 17] = [
@@ -55,6 +58,20 @@ pub(super) fn kind_of(manifest: &Value) -> Option<&'static str> {
     known.map(|(_, _, name)| name)
 }
 
+/// Returns how many pods run at once whose program may need one another; none where that is not known of the kind.
+#[must_use]
+pub(super) fn ranks(cluster: &Cluster, object: &Object) -> u32 {
+    match object.kind {
+        "JobSet" => job_set::ranks(object),
+        "TrainJob" => trainer::ranks(cluster, object),
+        kind @ ("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => {
+            training::ranks(kind, &object.manifest)
+        }
+        "MPIJob" => mpi::ranks(&object.manifest),
+        _ => 0,
+    }
+}
+
 /// Returns the controllers that look at an object, and at what comes of it; none where no operator of it is known.
 #[must_use]
 pub(super) fn for_manifest(
@@ -64,24 +81,14 @@ pub(super) fn for_manifest(
     order: MapOrder,
 ) -> Vec<Box<dyn Controller>> {
     match kind_of(manifest) {
-        Some("JobSet") => job_set::controllers(),
-        Some("TrainJob") => trainer::controllers(),
+        Some("JobSet") => job_set::controllers(JobSetRelease::default()),
+        Some("TrainJob") => trainer::controllers(TrainerRelease::default(), JobSetRelease::default()),
         Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(order),
         Some("MPIJob") => mpi::controllers(manifest, settings.mpi),
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
         Some(_) => Vec::new(),
         None => kueue::controllers(manifest, before, &settings.kueue),
-    }
-}
-
-/// Returns how many pods of an object need one another; none where that is not known.
-#[must_use]
-pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
-    match kind {
-        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::ranks(kind, manifest),
-        "MPIJob" => mpi::ranks(manifest),
-        _ => 0,
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct TtlController {
 
 /// Returns when a Job is to be deleted. The time counts from the condition that ends it, in whole seconds.
 fn expiry(job: &Job, clock: Clock) -> Option<Time> {
-    let ttl = job.spec.ttl.filter(|_| job.deletion.is_none() && job.gone.is_none())?;
+    let ttl = job.spec.ttl.filter(|_| job.deletion.is_none())?;
     Some(clock.stored(job.status.finished()?.at) + ttl)
 }
 
@@ -33,13 +33,14 @@ impl Controller for TtlController {
     }
 
     fn start(&mut self, cluster: &Cluster, at: Time) {
-        let expiries = cluster.jobs.iter().filter_map(|job| expiry(job, cluster.clock));
+        let expiries = cluster.live_jobs().filter_map(|(_, job)| expiry(job, cluster.clock));
         self.next = expiries.min().map(|next| next.max(at));
     }
 
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        let jobs = cluster.jobs.iter().enumerate();
-        let expired = jobs.filter(|(_, job)| expiry(job, cluster.clock).is_some_and(|expiry| expiry <= at));
+        let expired = cluster
+            .live_jobs()
+            .filter(|(_, job)| expiry(job, cluster.clock).is_some_and(|expiry| expiry <= at));
         self.next = None;
         expired.map(|(job, _)| Action::DeleteJob { job, propagation: Propagation::Foreground }).collect()
     }

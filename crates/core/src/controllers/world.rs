@@ -189,9 +189,8 @@ impl World {
     #[must_use]
     pub(crate) fn due(&self) -> Option<Time> {
         let script = self.script.events.get(self.next_event).map(|(at, _)| *at);
-        let pods = self.programs.iter().zip(&self.cluster.pods);
-        let pods =
-            pods.filter(|(_, pods)| pods.gone.is_none()).filter_map(|(program, _)| program.due()).min();
+        let live = self.live().filter(|(_, pods)| pods.gone.is_none());
+        let pods = live.filter_map(|(program, _)| program.due()).min();
         let later = self.later.iter().map(|(at, _)| *at).min();
         let running = self.running.values().filter_map(|program| match program {
             JobProgram::Gang(gang) => gang.due(),
@@ -232,11 +231,19 @@ impl World {
                 return Ok(false);
             }
             let looked_at = |pods: &PodGroup| 1 + pods.containers.len() / CONTAINERS_A_UNIT;
-            self.spend(1 + self.cluster.pods.iter().map(looked_at).sum::<usize>())?;
+            self.cluster.settle();
+            let pods = self.cluster.pods.iter().skip(self.cluster.settled);
+            self.spend(1 + pods.map(looked_at).sum::<usize>())?;
             self.now = self.now.max(due);
             self.step(due)?;
         }
         Ok(false)
+    }
+
+    /// Returns the pods with their programs, but for the first that are gone.
+    fn live(&self) -> impl Iterator<Item = (&PodProgram, &PodGroup)> {
+        let settled = self.cluster.settled;
+        self.programs.iter().skip(settled).zip(self.cluster.pods.iter().skip(settled))
     }
 
     /// Counts work: a unit for each thing that is looked at.
@@ -262,8 +269,9 @@ impl World {
         let is_due = |(program, pods): (&PodProgram, &PodGroup)| {
             pods.gone.is_none() && program.due().is_some_and(|at| at <= due)
         };
-        if let Some(nth) = self.programs.iter().zip(&self.cluster.pods).position(is_due) {
-            self.step_pods(nth);
+        let nth = self.live().position(is_due);
+        if let Some(nth) = nth {
+            self.step_pods(self.cluster.settled + nth);
             return Ok(());
         }
         let is_due = |program: &JobProgram| match program {

@@ -209,6 +209,12 @@ impl JobSpec {
         }
     }
 
+    /// Tells whether the API server takes it, as far as it decides what happens: an Indexed Job has `completions`.
+    #[must_use]
+    pub(crate) fn is_valid(&self) -> bool {
+        !self.indexed || self.completions.is_some()
+    }
+
     /// Tells whether the API server takes this in place of another: `completions` of an Indexed Job changes together
     /// with `parallelism`, and nobody else's does.
     #[must_use]

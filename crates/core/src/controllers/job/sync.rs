@@ -10,6 +10,7 @@ use super::super::pod::{Phase, PodGroup};
 use super::super::time::Time;
 use super::BATCH;
 use super::backoff::{BackoffRecord, remaining};
+use super::end::End;
 use super::policy::matched;
 use super::spec::{FailureAction, JobSpec};
 
@@ -20,6 +21,8 @@ pub(super) const MOST_PODS: u32 = 500;
 pub(super) struct SyncOutcome {
     /// When to look again, if nothing happens before.
     pub(super) wait: Option<Time>,
+    /// Whether the rest is done when others have seen what was done first, and may have changed the Job.
+    pub(super) is_unfinished: bool,
     /// What was done; where the API server refused the status, only what came before.
     pub(super) done: Result<SyncDone, Vec<Action>>,
 }
@@ -55,35 +58,11 @@ pub(super) struct JobSync<'a> {
     pub(super) ready: u32,
     pub(super) terminating: u32,
     wait: Option<Time>,
+    is_unfinished: bool,
     pub(super) actions: Vec<Action>,
     is_refused: bool,
     /// How many pods it makes.
     made: u32,
-}
-
-/// Why a Job ends.
-struct End {
-    is_success: bool,
-    reason: Cow<'static, str>,
-    message: String,
-    /// Whether the condition before the last one is there already.
-    is_written: bool,
-}
-
-impl End {
-    fn failure(reason: &'static str, message: impl Into<String>) -> Self {
-        let reason = Cow::Borrowed(reason);
-        Self { is_success: false, reason, message: message.into(), is_written: false }
-    }
-
-    fn success(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { is_success: true, ..Self::failure(reason, message) }
-    }
-
-    fn from_written(condition: &Condition, is_success: bool) -> Self {
-        let (reason, message) = (condition.reason.clone(), condition.message.clone());
-        Self { is_success, reason, message, is_written: true }
-    }
 }
 
 fn count<'a>(pods: impl IntoIterator<Item = &'a PodGroup>) -> u32 {
@@ -130,6 +109,7 @@ impl<'a> JobSync<'a> {
             ready,
             terminating,
             wait: None,
+            is_unfinished: false,
             actions: Vec::new(),
             is_refused: false,
             made: 0,
@@ -155,7 +135,12 @@ impl<'a> JobSync<'a> {
         if self.end.is_none() && is_complete {
             self.end = Some(End::success("CompletionsReached", "Reached expected number of succeeded pods"));
         } else if self.end.is_none() && is_managed {
-            self.suspend();
+            if self.spec.suspend && !self.actions.is_empty() {
+                // The condition follows when all pods are deleted, if the Job is still suspended then.
+                self.is_unfinished = true;
+            } else {
+                self.suspend();
+            }
         }
         (self.status.active, self.status.ready) = (active, Some(self.ready));
         self.status.terminating = Some(self.terminating);
@@ -167,7 +152,7 @@ impl<'a> JobSync<'a> {
         if is_changed && (self.ready > active || is_held) {
             // The API server: "cannot set more ready pods than active", or that the Job was written since.
             self.actions.truncate(done_before);
-            return SyncOutcome { wait: self.wait, done: Err(self.actions) };
+            return SyncOutcome { wait: self.wait, is_unfinished: false, done: Err(self.actions) };
         }
         // The API server refuses the last condition of a Job without a start time: one that is suspended.
         let is_refused = self.is_refused || self.status.finished().is_some() && self.status.start.is_none();
@@ -180,7 +165,8 @@ impl<'a> JobSync<'a> {
             let (job, status) = (self.number, Box::new(self.status));
             self.actions.push(Action::WriteJob { job, status });
         }
-        SyncOutcome { wait: self.wait, done: Ok(SyncDone { actions: self.actions, record, is_refused }) }
+        let done = SyncDone { actions: self.actions, record, is_refused };
+        SyncOutcome { wait: self.wait, is_unfinished: self.is_unfinished, done: Ok(done) }
     }
 
     /// Tells whether pods are of an index that the Job has.
@@ -492,6 +478,10 @@ impl<'a> JobSync<'a> {
             self.status.set(condition(before));
         }
         if self.terminating == 0 {
+            if !is_written && !is_success {
+                self.is_unfinished = true;
+                return;
+            }
             self.status.set(condition(last));
         }
     }

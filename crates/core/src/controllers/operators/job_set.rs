@@ -1,9 +1,147 @@
-//! JobSet.
+//! JobSet: Jobs that are made, restarted and ended together (`pkg/controllers/jobset_controller.go` of v0.12.0).
 
-use super::super::cluster::Controller;
+mod children;
+mod create;
+mod rules;
+mod spec;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::object::Object;
+use super::super::pod_set::Owner;
+use super::super::time::Time;
+use super::queue::WorkQueue;
+use crate::text::value::Value;
+use children::is_job_set;
+use spec::JobSetSpec;
+use sync::JobSetSync;
 
 /// Returns the controllers.
 #[must_use]
-pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+pub(super) fn controllers(release: JobSetRelease) -> Vec<Box<dyn Controller>> {
+    vec![Box::new(JobSetController::new(release))]
+}
+
+/// Returns how many pods of a JobSet run at once whose program may need one another.
+#[must_use]
+pub(super) fn ranks(object: &Object) -> u32 {
+    ranks_of(object.spec())
+}
+
+/// Returns the same for the `spec` of a JobSet.
+#[must_use]
+pub(super) fn ranks_of(spec: &Value) -> u32 {
+    JobSetSpec::from_spec(spec).ranks()
+}
+
+/// Which release of JobSet it is, where releases differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum JobSetRelease {
+    /// 0.11: Jobs are found by the name of their JobSet, and no condition says that it restarts.
+    V0_11,
+    /// 0.12.
+    #[default]
+    V0_12,
+}
+
+/// The JobSet controller.
+#[derive(Debug)]
+pub(super) struct JobSetController {
+    release: JobSetRelease,
+    queue: WorkQueue,
+    /// What JobSets ask for, as it was read last.
+    specs: BTreeMap<usize, Arc<JobSetSpec>>,
+    /// The JobSet of the last sync, until that is refused.
+    last: Option<usize>,
+}
+
+impl JobSetController {
+    /// Makes one of a release.
+    #[must_use]
+    pub(super) fn new(release: JobSetRelease) -> Self {
+        Self { release, queue: WorkQueue::default(), specs: BTreeMap::new(), last: None }
+    }
+
+    /// Returns the JobSet that is looked at when something happens to a Job: the one of its owner's name
+    /// (`EnqueueRequestForOwner`).
+    fn of_job(cluster: &Cluster, job: usize) -> Option<usize> {
+        let Some(Owner::Object(owner)) = cluster.jobs.get(job)?.owner else { return None };
+        let owner = cluster.objects.get(owner).filter(|owner| is_job_set(owner))?;
+        cluster.object(owner.kind, &owner.name).map(|(number, _)| number)
+    }
+}
+
+impl Controller for JobSetController {
+    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+        match event {
+            Event::Object(object) | Event::ObjectStatus(object) => {
+                if cluster.objects.get(object).is_some_and(is_job_set) {
+                    if let Event::Object(_) = event {
+                        self.specs.remove(&object);
+                    }
+                    self.queue.add(object, at);
+                }
+            }
+            Event::ObjectGone(object) => {
+                self.queue.remove(object);
+                self.specs.remove(&object);
+            }
+            Event::Job(job) | Event::JobStatus(job) | Event::JobGone(job) => {
+                if let Some(object) = Self::of_job(cluster, job) {
+                    self.queue.add(object, at);
+                }
+            }
+            Event::Pod(_) | Event::CronJob => {}
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.queue.due()
+    }
+
+    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
+        if let Some(last) = self.last.take() {
+            self.queue.succeed(last);
+        }
+        let Some(number) = self.queue.take(at) else { return Vec::new() };
+        let Some(object) = cluster.objects.get(number).filter(|object| object.is_there()) else {
+            return Vec::new();
+        };
+        let spec = self.specs.entry(number).or_insert_with(|| Arc::new(JobSetSpec::from_spec(object.spec())));
+        if object.deletion.is_some() || spec.is_managed_by_other {
+            return Vec::new();
+        }
+        let outcome = JobSetSync::new(cluster, number, object, spec, self.release, at).run();
+        if let Some(at) = outcome.again {
+            self.queue.add_at(number, at);
+        }
+        if outcome.is_error {
+            self.queue.fail(number, at);
+        } else {
+            self.last = Some(number);
+        }
+        outcome.actions
+    }
+
+    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
+        if let Some(last) = self.last.take() {
+            self.queue.fail(last, at);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.queue.stop();
+        self.last = None;
+    }
+
+    fn start(&mut self, cluster: &Cluster, at: Time) {
+        let objects = cluster.objects.iter().enumerate();
+        let there = objects.filter(|(_, object)| object.is_there() && is_job_set(object));
+        self.queue.start(there.map(|(number, _)| number), at);
+    }
 }

@@ -1,9 +1,132 @@
-//! Trainer (TrainJob).
+//! Trainer: a TrainJob becomes a JobSet by its runtime (`pkg/controller/trainjob_controller.go` of v2.3.0).
 
-use super::super::cluster::Controller;
+mod build;
+mod runtimes;
+mod sync;
+#[cfg(test)]
+mod tests;
 
-/// Returns the controllers.
+use std::collections::BTreeMap;
+
+use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::object::Object;
+use super::super::pod_set::Owner;
+use super::super::time::Time;
+use super::job_set::{JobSetController, JobSetRelease, ranks_of};
+use super::queue::WorkQueue;
+use crate::text::value::Value;
+use runtimes::runtime_of;
+use sync::TrainJobSync;
+
+/// Returns the controllers: that of TrainJobs, and that of the JobSets they become.
 #[must_use]
-pub(super) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+pub(super) fn controllers(release: TrainerRelease, job_set: JobSetRelease) -> Vec<Box<dyn Controller>> {
+    vec![Box::new(JobSetController::new(job_set)), Box::new(TrainJobController::new(release))]
+}
+
+/// Returns how many pods of a TrainJob run at once whose program may need one another.
+#[must_use]
+pub(super) fn ranks(cluster: &Cluster, object: &Object) -> u32 {
+    let runtime = runtime_of(cluster, object.spec(), TrainerRelease::default());
+    runtime.map_or(0, |runtime| ranks_of(&build::job_set_spec(object.spec(), &runtime)))
+}
+
+/// Which release of Trainer it is, where releases differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum TrainerRelease {
+    /// 2.1: a TrainJob has no deadline, and what is complete runs again when its JobSet goes.
+    V2_1,
+    /// 2.2: the runtime is read at every sync.
+    V2_2,
+    /// 2.3: the runtime is kept as it was at first sight.
+    #[default]
+    V2_3,
+}
+
+/// The TrainJob controller.
+#[derive(Debug)]
+pub(super) struct TrainJobController {
+    release: TrainerRelease,
+    queue: WorkQueue,
+    /// The runtimes of TrainJobs, as they were at first sight: each is in a `ConfigMap`, which outlives the controller.
+    snapshots: BTreeMap<usize, Value>,
+    /// The TrainJob of the last sync, until that is refused.
+    last: Option<usize>,
+}
+
+impl TrainJobController {
+    /// Makes one of a release.
+    #[must_use]
+    fn new(release: TrainerRelease) -> Self {
+        Self { release, queue: WorkQueue::default(), snapshots: BTreeMap::new(), last: None }
+    }
+
+    /// Returns the TrainJob that is looked at when something happens to an object: itself, or the owner of a JobSet.
+    fn of_object(cluster: &Cluster, object: usize) -> Option<usize> {
+        match (cluster.objects.get(object)?, object) {
+            (Object { kind: "TrainJob", .. }, number) => Some(number),
+            (Object { kind: "JobSet", owner: Some(Owner::Object(owner)), .. }, _) => Some(*owner),
+            _ => None,
+        }
+    }
+}
+
+/// Tells whether an object is a TrainJob.
+fn is_train_job(object: &Object) -> bool {
+    object.kind == "TrainJob"
+}
+
+impl Controller for TrainJobController {
+    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+        let (Event::Object(object) | Event::ObjectStatus(object) | Event::ObjectGone(object)) = event else {
+            return;
+        };
+        let Some(number) = Self::of_object(cluster, object) else { return };
+        if event == Event::ObjectGone(number) {
+            self.queue.remove(number);
+            self.snapshots.remove(&number);
+        } else {
+            self.queue.add(number, at);
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.queue.due()
+    }
+
+    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
+        if let Some(last) = self.last.take() {
+            self.queue.succeed(last);
+        }
+        let Some(number) = self.queue.take(at) else { return Vec::new() };
+        let there = cluster.objects.get(number).filter(|object| object.is_there() && is_train_job(object));
+        let Some(object) = there else { return Vec::new() };
+        let outcome = TrainJobSync::new(cluster, number, object, self.release, at).run(&mut self.snapshots);
+        if let Some(at) = outcome.again {
+            self.queue.add_at(number, at);
+        }
+        if outcome.is_error {
+            self.queue.fail(number, at);
+        } else {
+            self.last = Some(number);
+        }
+        outcome.actions
+    }
+
+    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
+        if let Some(last) = self.last.take() {
+            self.queue.fail(last, at);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.queue.stop();
+        self.last = None;
+    }
+
+    fn start(&mut self, cluster: &Cluster, at: Time) {
+        let objects = cluster.objects.iter().enumerate();
+        let there = objects.filter(|(_, object)| object.is_there() && is_train_job(object));
+        self.queue.start(there.map(|(number, _)| number), at);
+    }
 }

@@ -9,7 +9,7 @@ use super::super::time::Time;
 use super::{Later, World};
 
 /// How long the garbage collector takes.
-pub(super) const COLLECTION: Time = Time::from_millis(150);
+pub(super) const COLLECTION: Time = Time::from_millis(50);
 
 /// `metadata.deletionTimestamp` of an object with what is done with its dependents, and when it is gone.
 type Life<'a> = (&'a mut Option<(Time, Propagation)>, &'a mut Option<Time>);
@@ -84,7 +84,7 @@ impl World {
             Owner::Job(job) => {
                 self.tell(Event::JobGone(job));
                 let set = self.cluster.jobs.get(job).map(|job| job.set);
-                for nth in 0..self.cluster.pods.len() {
+                for nth in self.cluster.settled..self.cluster.pods.len() {
                     if self.cluster.pods.get(nth).is_some_and(|pods| Some(pods.set) == set) {
                         self.cluster.release_pods(nth, self.now);
                     }
@@ -119,7 +119,7 @@ impl World {
     fn collect_dependents(&mut self, owner: Owner) {
         let Some((deletion, _)) = self.life_of(owner) else { return };
         let is_foreground = deletion.is_some_and(|(_, propagation)| propagation == Propagation::Foreground);
-        for nth in 0..self.cluster.pods.len() {
+        for nth in self.cluster.settled..self.cluster.pods.len() {
             let is_left = |pods: &PodGroup| {
                 pods.gone.is_none() && pods.deletion.is_none() && self.cluster.owner_of(pods) == Some(owner)
             };

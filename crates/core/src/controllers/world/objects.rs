@@ -9,9 +9,13 @@ use super::super::object::{Object, ObjectStatus};
 use super::super::operators;
 use super::super::pod_set::{Owner, PodSet, PodTemplate};
 use super::super::program::{ApartProgram, GangProgram, Peers};
+use super::super::weight::weight;
 use super::{JobProgram, TooLong, World};
 use crate::text::patch::merge;
 use crate::text::value::{Value, json};
+
+/// The work of a value in the `spec` of a Job that is made: it is kept as long as the simulation.
+const WORK_A_VALUE: usize = 20;
 
 impl World {
     /// Does what a controller asks, in order, until the API server refuses something. Returns whether it did.
@@ -64,7 +68,10 @@ impl World {
                     self.collect_owner(owner);
                 }
             }
-            Action::CreateJob(new) => return Ok(self.create_job(*new)),
+            Action::CreateJob(new) => {
+                self.spend(self.cluster.jobs.len() + WORK_A_VALUE * weight(&new.spec))?;
+                return Ok(self.create_job(*new));
+            }
             Action::PatchJob { job, patch } => self.patch(job, &json!({ "spec": patch })),
             Action::HoldJob { job, until } => {
                 if let Some(job) = self.cluster.jobs.get_mut(job) {
@@ -134,7 +141,7 @@ impl World {
     fn create_job(&mut self, new: NewJob) -> bool {
         let NewJob { name, owner, role, round, spec } = new;
         let read = JobSpec::from_spec(&spec);
-        let is_refused = owner.is_some() && !read.demand.is_valid();
+        let is_refused = owner.is_some() && !(read.is_valid() && read.demand.is_valid());
         if is_refused || self.cluster.job(&name).is_some() {
             return false;
         }
@@ -201,7 +208,7 @@ impl World {
         }
         let number = self.cluster.objects.len();
         let is_root = object.owner.is_none();
-        let ranks = operators::ranks(object.kind, &object.manifest);
+        let ranks = operators::ranks(&self.cluster, &object);
         self.cluster.objects.push(Object { created: self.now, ranks, ..object });
         if is_root {
             self.begin_program(Owner::Object(number));
@@ -219,8 +226,11 @@ impl World {
         if patched == object.manifest || !operators::admits(object.kind, &object.manifest, &patched) {
             return;
         }
-        object.ranks = operators::ranks(object.kind, &patched);
         object.manifest = patched;
+        let ranks = self.cluster.objects.get(number).map(|object| operators::ranks(&self.cluster, object));
+        if let Some(object) = self.cluster.objects.get_mut(number) {
+            object.ranks = ranks.unwrap_or_default();
+        }
         self.tell(Event::Object(number));
     }
 
@@ -250,14 +260,13 @@ impl Object {
         manifest: Value,
         created: super::Time,
     ) -> Self {
-        let ranks = operators::ranks(kind, &manifest);
         Self {
             kind,
             name: name.to_owned(),
             owner,
             created,
             manifest,
-            ranks,
+            ranks: 0,
             conditions: Vec::new(),
             status: ObjectStatus::default(),
             finalizer: false,

@@ -124,7 +124,8 @@ impl World {
         let mut parts: Vec<(u32, Indexes)> = Vec::new();
         let role = self.cluster.sets.get(set).map(|set| &set.role);
         let is_of_role = |pods: &&PodGroup| self.cluster.set_of(pods).map(|set| &set.role) == role;
-        let mut before: Vec<&PodGroup> = self.cluster.pods.iter().filter(is_of_role).collect();
+        // From the last, they are nearly in order.
+        let mut before: Vec<&PodGroup> = self.cluster.pods.iter().rev().filter(is_of_role).collect();
         before.sort_by_key(|pods| std::cmp::Reverse(pods.attempt));
         for pods in before {
             if left.is_empty() {

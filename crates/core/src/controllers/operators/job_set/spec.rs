@@ -1,0 +1,178 @@
+//! What a JobSet asks for, as its controller reads it: with the defaults of its CRD and of its webhook
+//! (`api/jobset/v1alpha2/jobset_types.go`, `pkg/webhooks/jobset_webhook.go`, `Default`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::super::job::spec::JobSpec;
+use super::super::super::time::Time;
+use super::rules::FailurePolicy;
+use crate::text::value::Value;
+
+/// The fields of a JobSet's `spec` that its controller looks at.
+#[derive(Debug)]
+pub(super) struct JobSetSpec {
+    /// `replicatedJobs`.
+    pub(super) replicated_jobs: Vec<ReplicatedJob>,
+    /// `suspend`.
+    pub(super) suspend: bool,
+    /// `ttlSecondsAfterFinished`.
+    pub(super) ttl: Option<Time>,
+    /// Whether `startupPolicy.startupPolicyOrder` is `InOrder`.
+    pub(super) is_in_order: bool,
+    /// `successPolicy`.
+    pub(super) success: SuccessPolicy,
+    /// `failurePolicy`; nothing where there is none.
+    pub(super) failure: Option<FailurePolicy>,
+    /// Whether `managedBy` names another controller.
+    pub(super) is_managed_by_other: bool,
+}
+
+/// An item of `replicatedJobs`.
+#[derive(Debug)]
+pub(super) struct ReplicatedJob {
+    /// `name`.
+    pub(super) name: Arc<str>,
+    /// `replicas`: how many Jobs.
+    pub(super) replicas: u32,
+    /// `dependsOn`.
+    pub(super) depends_on: Vec<Dependency>,
+    /// `template.spec`, as the webhook leaves it.
+    pub(super) template: Value,
+}
+
+/// An item of `dependsOn`.
+#[derive(Debug)]
+pub(super) struct Dependency {
+    /// The `replicatedJob` that is waited for.
+    pub(super) name: Arc<str>,
+    /// What is waited for.
+    pub(super) until: DependencyStatus,
+}
+
+/// `status` of a dependency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DependencyStatus {
+    /// `Ready`.
+    Ready,
+    /// `Complete`.
+    Complete,
+}
+
+/// `successPolicy`.
+#[derive(Debug)]
+pub(super) struct SuccessPolicy {
+    /// Whether `operator` is `Any`, and not `All`.
+    pub(super) is_any: bool,
+    /// `targetReplicatedJobs`.
+    targets: Vec<Arc<str>>,
+}
+
+impl JobSetSpec {
+    /// Reads a `spec`. What has a wrong type counts as absent: the API server does not take it.
+    pub(super) fn from_spec(spec: &Value) -> Self {
+        let failure = spec.get("failurePolicy").filter(|policy| policy.is_object());
+        Self {
+            replicated_jobs: list(spec, "replicatedJobs").map(ReplicatedJob::from_item).collect(),
+            suspend: spec.get("suspend").and_then(Value::as_bool).unwrap_or(false),
+            ttl: spec.get("ttlSecondsAfterFinished").and_then(Value::as_i64).map(Time::from_seconds),
+            is_in_order: spec.pointer("/startupPolicy/startupPolicyOrder").and_then(Value::as_str)
+                == Some("InOrder"),
+            success: SuccessPolicy {
+                is_any: spec.pointer("/successPolicy/operator").and_then(Value::as_str) == Some("Any"),
+                targets: spec
+                    .get("successPolicy")
+                    .map(|policy| texts(policy, "targetReplicatedJobs"))
+                    .unwrap_or_default(),
+            },
+            failure: failure.map(FailurePolicy::from_policy),
+            is_managed_by_other: text(spec, "managedBy")
+                .is_some_and(|manager| manager != "jobset.sigs.k8s.io/jobset-controller"),
+        }
+    }
+
+    /// Returns how many Jobs there are when all are there.
+    pub(super) fn replicas(&self) -> u64 {
+        self.replicated_jobs.iter().map(|replicated_job| u64::from(replicated_job.replicas)).sum()
+    }
+
+    /// Returns how many pods run at once whose program may need one another: all but those that others wait for until
+    /// they are complete.
+    pub(super) fn ranks(&self) -> u32 {
+        let dependencies = self.replicated_jobs.iter().flat_map(|replicated_job| &replicated_job.depends_on);
+        let complete = dependencies.filter(|dependency| dependency.until == DependencyStatus::Complete);
+        let before: BTreeSet<&str> = complete.map(|dependency| &*dependency.name).collect();
+        let at_once = |replicated_job: &ReplicatedJob| {
+            JobSpec::from_spec(&replicated_job.template).at_once().saturating_mul(replicated_job.replicas)
+        };
+        let is_together = |replicated_job: &&ReplicatedJob| !before.contains(&*replicated_job.name);
+        let together = self.replicated_jobs.iter().filter(is_together);
+        together.map(at_once).fold(0, u32::saturating_add)
+    }
+}
+
+impl ReplicatedJob {
+    fn from_item(item: &Value) -> Self {
+        let replicas = match item.get("replicas") {
+            None | Some(Value::Null) => 1,
+            Some(replicas) => {
+                replicas.as_u64().map_or(0, |replicas| u32::try_from(replicas).unwrap_or(u32::MAX))
+            }
+        };
+        let depends_on = list(item, "dependsOn").filter_map(|dependency| {
+            let until = match text(dependency, "status") {
+                Some("Complete") => DependencyStatus::Complete,
+                Some("Ready") => DependencyStatus::Ready,
+                _ => return None,
+            };
+            Some(Dependency { name: Arc::from(text(dependency, "name").unwrap_or_default()), until })
+        });
+        Self {
+            name: Arc::from(text(item, "name").unwrap_or_default()),
+            replicas,
+            depends_on: depends_on.collect(),
+            template: with_defaults(item.pointer("/template/spec").cloned().unwrap_or_default()),
+        }
+    }
+}
+
+impl SuccessPolicy {
+    /// Tells whether Jobs of a `replicatedJob` count (`success_policy.go`, `jobMatchesSuccessPolicy`).
+    pub(super) fn is_target(&self, name: &str) -> bool {
+        self.targets.is_empty() || self.targets.iter().any(|target| **target == *name)
+    }
+}
+
+/// Sets what the webhook sets in the `spec` of a Job: `completionMode: Indexed`, and `restartPolicy: OnFailure`.
+fn with_defaults(mut template: Value) -> Value {
+    if let Some(job) = template.as_object_mut() {
+        if job.get("completionMode").is_none_or(Value::is_null) {
+            job.insert("completionMode", "Indexed".into());
+        }
+        let pod = job
+            .get_mut("template")
+            .and_then(|template| template.get_mut("spec"))
+            .and_then(Value::as_object_mut);
+        if let Some(pod) = pod
+            && pod.get("restartPolicy").and_then(Value::as_str).is_none_or(str::is_empty)
+        {
+            pod.insert("restartPolicy", "OnFailure".into());
+        }
+    }
+    template
+}
+
+/// Returns a text of a mapping.
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+/// Returns the items of a list of a mapping.
+pub(super) fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Returns the texts of a list of a mapping.
+pub(super) fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
+    list(value, key).filter_map(Value::as_str).map(Arc::from).collect()
+}
