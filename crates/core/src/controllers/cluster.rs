@@ -6,7 +6,7 @@ use super::cron_job::CronJobSpec;
 use super::indexes::Indexes;
 use super::job::spec::JobSpec;
 use super::meta::{Condition, Propagation};
-use super::object::{Object, ObjectStatus};
+use super::object::{Object, ObjectStatus, TimedActions};
 use super::pod::{Deletion, PodGroup};
 use super::pod_set::{Owner, PodSet, PodTemplate};
 use super::time::{Clock, Time};
@@ -29,6 +29,10 @@ pub struct Cluster {
     pub cron_job: Option<CronJob>,
     /// Whether the API server refuses new pods, for a quota or a webhook.
     pub(crate) refuses_pods: bool,
+    /// Whether no PersistentVolumeClaim is there: a Volcano Job waits for those that it names.
+    pub lacks_claims: bool,
+    /// What comes of the actions of Volcano that wait for a timeout.
+    pub timed_actions: TimedActions,
 }
 
 /// A Job.

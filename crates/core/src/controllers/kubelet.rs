@@ -19,6 +19,8 @@ const START_LAG: Time = Time::from_millis(20);
 const END_LAG: Time = Time::from_millis(40);
 /// How long it takes to end a pod that never ran.
 const NEVER_RAN: Time = Time::from_millis(200);
+/// How long after the last status of a pod in deletion the kubelet takes its object away.
+const REMOVAL: Time = Time::from_millis(30);
 /// The first wait of a crash loop, and the longest (`pkg/kubelet/kubelet.go`).
 const CRASH_WAIT: Time = Time::from_seconds(10);
 const MOST_CRASH_WAIT: Time = Time::from_seconds(300);
@@ -60,6 +62,8 @@ enum Step {
     Terminated(i64),
     /// The pod garbage collector ends it.
     Collect,
+    /// It has ended, and the kubelet takes its object away.
+    Remove,
 }
 
 /// The surroundings of a pod.
@@ -177,7 +181,7 @@ impl PodProgram {
         }
         let (at, step) = self.steps.remove(0);
         let Some(pods) = cluster.pods.get_mut(number) else { return false };
-        if pods.gone.is_some() || pods.is_ended() && step != Step::Collect {
+        if pods.gone.is_some() || pods.is_ended() && !matches!(step, Step::Collect | Step::Remove) {
             self.steps.clear();
             return false;
         }
@@ -215,9 +219,23 @@ impl PodProgram {
                 }
                 cluster.delete_pods(number, Time::START, at);
             }
+            Step::Remove => {}
         }
-        cluster.collect(number, at);
+        if step == Step::Remove || !self.removes_later(cluster, number, at) {
+            cluster.collect(number, at);
+        }
         true
+    }
+
+    /// Lets others see how a pod ended before its object goes. A finalizer does that by itself.
+    fn removes_later(&mut self, cluster: &Cluster, number: usize, at: Time) -> bool {
+        let Some(pods) = cluster.pods.get(number) else { return false };
+        let waits = pods.is_ended() && !pods.finalizer && pods.gone.is_none() && pods.deletion.is_some();
+        if waits {
+            self.steps.clear();
+            self.push(at + REMOVAL, Step::Remove);
+        }
+        waits
     }
 
     fn start(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, at: Time) {
@@ -310,8 +328,9 @@ impl PodProgram {
                         .iter()
                         .find(|(of, _)| if of.is_empty() { is_first } else { of == name })
                         .map_or(0, |(_, code)| *code);
+                    // SIGTERM ends the first container, and the others with it.
+                    let code = code.map_or(planned, |code| if is_first { code } else { 0 });
                     is_first = false;
-                    let code = code.unwrap_or(planned);
                     is_failed |= code != 0;
                     status.terminated = Some((code, at));
                     if code == 137 && self.plan.is_oom {
@@ -348,13 +367,26 @@ impl PodProgram {
             }
             DisruptionCause::Deletion => {}
             DisruptionCause::ForcedDeletion => grace = Time::START,
-            _ => pods.disrupted = true,
+            cause => {
+                pods.disrupted = true;
+                pods.reason = reason_of(cause).or(pods.reason);
+            }
         }
         cluster.delete_pods(number, grace, at);
         if let Some(pods) = cluster.pods.get(number) {
             self.on_deletion(pods, at);
         }
         true
+    }
+}
+
+/// Returns the reason of the condition `DisruptionTarget`.
+fn reason_of(cause: DisruptionCause) -> Option<&'static str> {
+    match cause {
+        DisruptionCause::Eviction => Some("EvictionByEvictionAPI"),
+        DisruptionCause::Preemption => Some("PreemptionByScheduler"),
+        DisruptionCause::Taint | DisruptionCause::LostNode => Some("DeletionByTaintManager"),
+        DisruptionCause::Deletion | DisruptionCause::ForcedDeletion | DisruptionCause::Pressure => None,
     }
 }
 
@@ -368,6 +400,6 @@ fn end(pods: &mut PodGroup, phase: Phase, at: Time) {
 
 /// Ends pods of a node that is gone: no container has ended.
 fn end_without_status(pods: &mut PodGroup, at: Time) {
-    pods.phase = Phase::Failed;
+    (pods.phase, pods.reason) = (Phase::Failed, Some("DeletionByPodGC"));
     pods.ended = Some(at);
 }

@@ -18,7 +18,8 @@ pub use mpi::MpiStatus;
 pub use ray::RayJobStatus;
 pub use trainer::TrainStatus;
 pub use training::TrainingStatus;
-pub use volcano::VolcanoStatus;
+pub(crate) use volcano::PodCounts;
+pub use volcano::{JobPhase, PodGroupPhase, TimedActions, VolcanoStatus};
 
 /// A custom resource.
 #[derive(Clone, Debug)]
@@ -63,6 +64,8 @@ pub enum ObjectStatus {
     Train(TrainStatus),
     /// Of a Volcano Job.
     Volcano(VolcanoStatus),
+    /// Of a PodGroup: its phase.
+    PodGroup(PodGroupPhase),
     /// Of a RayJob.
     RayJob(RayJobStatus),
     /// Of a Workload.

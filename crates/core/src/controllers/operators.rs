@@ -13,8 +13,9 @@ use super::cluster::Controller;
 use crate::text::value::Value;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
-const KINDS: [(&str, &str, &str); 17] = [
+const KINDS: [(&str, &str, &str); 19] = [
     ("batch.volcano.sh", "Job", "VolcanoJob"),
+    ("bus.volcano.sh", "Command", "Command"),
     ("jobset.x-k8s.io", "JobSet", "JobSet"),
     ("kubeflow.org", "JAXJob", "JAXJob"),
     ("kubeflow.org", "MPIJob", "MPIJob"),
@@ -28,6 +29,7 @@ const KINDS: [(&str, &str, &str); 17] = [
     ("kueue.x-k8s.io", "WorkloadPriorityClass", "WorkloadPriorityClass"),
     ("ray.io", "RayCluster", "RayCluster"),
     ("ray.io", "RayJob", "RayJob"),
+    ("scheduling.volcano.sh", "PodGroup", "PodGroup"),
     ("trainer.kubeflow.org", "ClusterTrainingRuntime", "ClusterTrainingRuntime"),
     ("trainer.kubeflow.org", "TrainJob", "TrainJob"),
     ("trainer.kubeflow.org", "TrainingRuntime", "TrainingRuntime"),
@@ -54,5 +56,23 @@ pub(super) fn for_manifest(manifest: &Value) -> Vec<Box<dyn Controller>> {
         Some("RayJob" | "RayCluster") => ray::controllers(),
         Some(_) => Vec::new(),
         None => kueue::controllers(manifest),
+    }
+}
+
+/// Returns how many pods run the program of an object: ranks that need one another.
+#[must_use]
+pub(super) fn ranks(kind: &str, manifest: &Value) -> u32 {
+    match kind {
+        "VolcanoJob" => volcano::ranks(manifest),
+        _ => 0,
+    }
+}
+
+/// Tells whether the webhook of an operator takes a change of an object.
+#[must_use]
+pub(super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
+    match kind {
+        "VolcanoJob" => volcano::admits(old, new),
+        _ => true,
     }
 }

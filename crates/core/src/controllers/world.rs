@@ -78,6 +78,8 @@ enum Later {
     Orphan(Owner),
     /// A controller looks again.
     Start(ControllerName),
+    /// A scheduler takes a PodGroup.
+    Enqueue(usize),
 }
 
 /// A simulation that would take too long.

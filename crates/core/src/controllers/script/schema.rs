@@ -40,11 +40,22 @@ pub fn schema() -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "index": range.clone(), "attempt": range.clone(), "job": range,
+            "index": range.clone(), "attempt": range.clone(), "job": range.clone(),
             "start": never(), "unscheduled": {"type": "boolean"}, "run": never(), "exit": codes.clone(), "init": codes,
             "sidecar": integer(), "oom": {"type": "boolean"}, "restarts": {"type": ["integer", "null"], "minimum": 0},
             "every": seconds(), "crashLoop": {"type": "boolean"}, "reject": {"type": "boolean"},
             "silent": never(), "disrupt": disrupt, "term": term,
+        },
+    });
+    let pod_group = json!({
+        "description": "When a scheduler takes PodGroups; the first that names one counts",
+        "type": "object",
+        "required": ["podgroup"],
+        "additionalProperties": false,
+        "properties": {
+            "podgroup": range.clone(),
+            "inqueue": {"description": "From its creation until it is Inqueue; null is never",
+                "type": ["number", "null"], "minimum": 0},
         },
     });
     let event = json!({
@@ -54,6 +65,12 @@ pub fn schema() -> Value {
         "properties": {
             "at": seconds(),
             "patch": {"description": "A merge patch of the spec", "type": "object"},
+            "status": {
+                "description": "What a scheduler writes of a PodGroup",
+                "type": "object",
+                "properties": {"phase": {"enum": ["Pending", "Inqueue", "Running", "Unknown", "Completed"]}},
+            },
+            "command": {"description": "The action of a Command to a Volcano Job", "type": "string"},
             "delete": {"enum": ["Background", "Foreground", "Orphan"]},
             "refusePods": {"type": "boolean"},
             "controller": {"enum": ["stop", "start"]},
@@ -61,7 +78,7 @@ pub fn schema() -> Value {
             "job": integer(),
         },
     });
-    let items = json!({"type": "array", "items": {"anyOf": [plan, event]}});
+    let items = json!({"type": "array", "items": {"anyOf": [plan, pod_group, event]}});
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A script of jobgate simulate",

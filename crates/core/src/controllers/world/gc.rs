@@ -3,6 +3,7 @@
 
 use super::super::cluster::Event;
 use super::super::meta::Propagation;
+use super::super::object::PodGroupPhase;
 use super::super::pod::PodGroup;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
@@ -109,6 +110,7 @@ impl World {
                 self.go(owner);
             }
             Later::Start(name) => self.start(name),
+            Later::Enqueue(group) => self.set_phase(group, PodGroupPhase::Inqueue),
         }
     }
 

@@ -166,7 +166,11 @@ impl World {
         }
         let number = self.cluster.objects.len();
         let is_root = object.owner.is_none();
-        self.cluster.objects.push(Object { created: self.now, ..object });
+        let ranks = operators::ranks(object.kind, &object.manifest);
+        if object.kind == "PodGroup" {
+            self.enqueue_later(number);
+        }
+        self.cluster.objects.push(Object { created: self.now, ranks, ..object });
         if is_root {
             self.begin_program(Owner::Object(number));
         }
@@ -180,9 +184,10 @@ impl World {
         };
         let mut patched = object.manifest.clone();
         merge(&mut patched, patch);
-        if patched == object.manifest {
+        if patched == object.manifest || !operators::admits(object.kind, &object.manifest, &patched) {
             return;
         }
+        object.ranks = operators::ranks(object.kind, &patched);
         object.manifest = patched;
         self.tell(Event::Object(number));
     }
