@@ -19,8 +19,6 @@ const START_LAG: Time = Time::from_millis(20);
 const END_LAG: Time = Time::from_millis(40);
 /// How long it takes to end a pod that never ran.
 const NEVER_RAN: Time = Time::from_millis(200);
-/// How long after the last status of a pod in deletion the kubelet takes its object away.
-const REMOVAL: Time = Time::from_millis(30);
 /// The first wait of a crash loop, and the longest (`pkg/kubelet/kubelet.go`).
 const CRASH_WAIT: Time = Time::from_seconds(10);
 const MOST_CRASH_WAIT: Time = Time::from_seconds(300);
@@ -62,8 +60,6 @@ enum Step {
     Terminated(i64),
     /// The pod garbage collector ends it.
     Collect,
-    /// It has ended, and the kubelet takes its object away.
-    Remove,
 }
 
 /// The surroundings of a pod.
@@ -181,7 +177,7 @@ impl PodProgram {
         }
         let (at, step) = self.steps.remove(0);
         let Some(pods) = cluster.pods.get_mut(number) else { return false };
-        if pods.gone.is_some() || pods.is_ended() && !matches!(step, Step::Collect | Step::Remove) {
+        if pods.gone.is_some() || pods.is_ended() && step != Step::Collect {
             self.steps.clear();
             return false;
         }
@@ -219,23 +215,9 @@ impl PodProgram {
                 }
                 cluster.delete_pods(number, Time::START, at);
             }
-            Step::Remove => {}
         }
-        if step == Step::Remove || !self.removes_later(cluster, number, at) {
-            cluster.collect(number, at);
-        }
+        cluster.collect(number, at);
         true
-    }
-
-    /// Lets others see how a pod ended before its object goes. A finalizer does that by itself.
-    fn removes_later(&mut self, cluster: &Cluster, number: usize, at: Time) -> bool {
-        let Some(pods) = cluster.pods.get(number) else { return false };
-        let waits = pods.is_ended() && !pods.finalizer && pods.gone.is_none() && pods.deletion.is_some();
-        if waits {
-            self.steps.clear();
-            self.push(at + REMOVAL, Step::Remove);
-        }
-        waits
     }
 
     fn start(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, at: Time) {

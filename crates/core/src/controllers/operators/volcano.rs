@@ -25,7 +25,7 @@ use super::super::time::Time;
 use crate::text::value::Value;
 use collector::GarbageCollector;
 use delay::DelayedActions;
-use pods::{Change, DELETION_LAG, Marks, Watch};
+use pods::{Change, DELETION_LAG, JobPods, Marks, Watch};
 use policy::{JobAction, Level, Request, RequestEvent, RequestPods, apply_policies, request_of};
 use requests::Requests;
 use spec::JobSpec;
@@ -133,7 +133,8 @@ impl JobController {
 
     fn observe_pods(&mut self, job: usize, cluster: &Cluster, at: Time) {
         let Some(known) = self.jobs.get(&job) else { return };
-        for Change { request, is_deletion } in self.watch.changes(cluster, &self.marks, (job, &known.spec)) {
+        let pods = JobPods { cluster, job, spec: &known.spec, marks: &self.marks, at };
+        for Change { request, is_deletion } in self.watch.changes(pods) {
             let gone = request.pods.as_ref().filter(|_| is_deletion);
             if let Some(pods) = gone {
                 self.marks.remove(pods.id, &pods.members);

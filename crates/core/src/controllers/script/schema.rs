@@ -40,7 +40,8 @@ pub fn schema() -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "index": range.clone(), "attempt": range.clone(), "job": range.clone(),
+            "role": {"description": "What the pods are to the object that made them", "type": "string"},
+            "set": range.clone(), "index": range.clone(), "attempt": range.clone(), "job": range,
             "start": never(), "unscheduled": {"type": "boolean"}, "run": never(), "exit": codes.clone(), "init": codes,
             "sidecar": integer(), "oom": {"type": "boolean"}, "restarts": {"type": ["integer", "null"], "minimum": 0},
             "every": seconds(), "crashLoop": {"type": "boolean"}, "reject": {"type": "boolean"},

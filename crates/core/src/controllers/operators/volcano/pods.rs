@@ -123,17 +123,27 @@ pub(super) struct Change {
     pub(super) is_deletion: bool,
 }
 
+/// A job whose pods are looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JobPods<'a> {
+    /// All objects.
+    pub(super) cluster: &'a Cluster,
+    /// The number of the job.
+    pub(super) job: usize,
+    /// Its `spec`.
+    pub(super) spec: &'a JobSpec,
+    /// The pods that are out of sync.
+    pub(super) marks: &'a Marks,
+    /// The moment.
+    pub(super) at: Time,
+}
+
 impl Watch {
     /// Returns what changed of the pods of a job since the last time. Pods that were never announced are Pending to it,
     /// whatever they do (`addPod`).
-    pub(super) fn changes(
-        &mut self,
-        cluster: &Cluster,
-        marks: &Marks,
-        (job, spec): (usize, &JobSpec),
-    ) -> Vec<Change> {
+    pub(super) fn changes(&mut self, of: JobPods<'_>) -> Vec<Change> {
         let mut changes = Vec::new();
-        let is_of_job = |pods: &PodGroup| cluster.owner_of(pods) == Some(Owner::Object(job));
+        let cluster = of.cluster;
         // A part of a group that was announced is a group that was.
         for pods in cluster.pods.iter().skip(self.seen.len()) {
             let whole = self.seen.iter().flatten().find(|seen| {
@@ -142,140 +152,125 @@ impl Watch {
             let part = whole.map(|seen| Seen { members: pods.members.clone(), ..seen.clone() });
             self.seen.push(part);
         }
-        for (nth, pods) in cluster.pods.iter().enumerate() {
-            let Some(seen) = self.seen.get_mut(nth) else { continue };
-            if seen.as_ref().is_some_and(|seen| seen.is_gone || seen.is_still(pods)) || !is_of_job(pods) {
+        for (pods, seen) in cluster.pods.iter().zip(&mut self.seen) {
+            if seen.as_ref().is_some_and(|seen| seen.is_gone || seen.is_still(pods)) {
                 continue;
             }
-            let Some(set) = cluster.set_of(pods) else { continue };
-            let before = seen.take();
-            let now = Seen::of(pods);
-            let Some(before) = before else {
-                if pods.gone.is_none() {
-                    *seen = Some(now);
-                    push(&mut changes, marks, pods, (job, set), RequestEvent::PodPending, false);
+            let set = cluster.set_of(pods).filter(|set| set.owner == Owner::Object(of.job));
+            let Some(set) = set else { continue };
+            match seen.take() {
+                Some(before) => {
+                    of.update(&mut changes, (pods, set), &before);
+                    if pods.gone.is_some() {
+                        of.push(&mut changes, (pods, set), RequestEvent::PodEvicted, true);
+                    }
                 }
-                continue;
-            };
-            let is_update = before.phase != now.phase
-                || before.restarts != now.restarts
-                || before.is_ready != now.is_ready
-                || before.is_deleted != now.is_deleted && !now.is_gone;
-            if is_update {
-                update(cluster, &mut changes, marks, (job, spec), (pods, set), &before);
+                None if pods.gone.is_some() => continue,
+                None => of.push(&mut changes, (pods, set), RequestEvent::PodPending, false),
             }
-            if now.is_gone {
-                push(&mut changes, marks, pods, (job, set), RequestEvent::PodEvicted, true);
-            }
-            *seen = Some(now);
+            *seen = Some(Seen::of(pods));
         }
         changes
     }
 }
 
-/// Adds what a change of pods means (`updatePod`).
-fn update(
-    cluster: &Cluster,
-    changes: &mut Vec<Change>,
-    marks: &Marks,
-    (job, spec): (usize, &JobSpec),
-    (pods, set): (&PodGroup, &PodSet),
-    before: &Seen,
-) {
-    let is_new = before.phase != pods.phase;
-    let mut add = |event| push(changes, marks, pods, (job, set), event, false);
-    match pods.phase {
-        Phase::Failed if is_new => add(RequestEvent::PodFailed),
-        Phase::Succeeded if is_new && task_completed(cluster, job, spec, &set.role) => {
-            // The last of them is the one by which the task is complete.
-            let last = pods.members.without(&pods.members.lowest(pods.count().saturating_sub(1)));
-            let change = new_change(pods, (job, set), RequestEvent::TaskCompleted, last, false);
-            let event =
-                if marks.of(pods).is_empty() { change.request.event } else { RequestEvent::OutOfSync };
-            changes.push(Change { request: Request { event, ..change.request }, ..change });
+impl JobPods<'_> {
+    /// Adds what a change of pods means (`updatePod`).
+    fn update(self, changes: &mut Vec<Change>, (pods, set): (&PodGroup, &PodSet), before: &Seen) {
+        let is_changed = (before.phase, before.restarts, before.is_ready)
+            != (pods.phase, pods.restarts, pods.is_ready())
+            || before.is_deleted != pods.deletion.is_some() && pods.gone.is_none();
+        if !is_changed {
+            return;
         }
-        Phase::Running if is_new => add(RequestEvent::PodRunning),
-        Phase::Running | Phase::Pending => {
-            let grown = pods.restarts.saturating_sub(before.restarts);
-            match failing_members(cluster, job, spec, (pods, set), grown) {
-                Some(members) if marks.of(pods).is_empty() => {
-                    changes.push(new_change(pods, (job, set), RequestEvent::TaskFailed, members, false));
-                }
-                _ => add(RequestEvent::OutOfSync),
+        let is_new = before.phase != pods.phase;
+        let is_marked = !self.marks.of(pods).is_empty();
+        let some = match pods.phase {
+            Phase::Succeeded if is_new && self.task_completed(&set.role) => {
+                // The last of them is the one by which the task is complete.
+                let last = pods.members.without(&pods.members.lowest(pods.count().saturating_sub(1)));
+                Some((RequestEvent::TaskCompleted, last))
+            }
+            Phase::Pending | Phase::Running => {
+                let grown = pods.restarts.saturating_sub(before.restarts);
+                let failing = self.failing_members((pods, set), grown);
+                failing.map(|members| (RequestEvent::TaskFailed, members))
+            }
+            _ => None,
+        };
+        let event = match pods.phase {
+            Phase::Failed if is_new => RequestEvent::PodFailed,
+            Phase::Running if is_new => RequestEvent::PodRunning,
+            _ => RequestEvent::OutOfSync,
+        };
+        match some {
+            Some((some, members)) if event == RequestEvent::OutOfSync && !is_marked => {
+                changes.push(self.new_change((pods, set), some, members, false));
+            }
+            _ => self.push(changes, (pods, set), event, false),
+        }
+    }
+
+    fn new_change(
+        self,
+        (pods, set): (&PodGroup, &PodSet),
+        event: RequestEvent,
+        members: Indexes,
+        is_deletion: bool,
+    ) -> Change {
+        let first = pods.containers.iter().find(|container| container.sort == ContainerSort::Main);
+        let code = first.and_then(|container| container.terminated).map_or(0, |(code, _)| code);
+        let request = Request {
+            job: self.job,
+            pods: Some(RequestPods { task: Arc::clone(&set.role), id: PodId::of(pods), members }),
+            event,
+            exit_code: if event == RequestEvent::PodFailed { code } else { 0 },
+            action: None,
+            version: set.round,
+        };
+        Change { request, is_deletion }
+    }
+
+    /// Adds an event of pods; of those that are out of sync it is none.
+    fn push(
+        self,
+        changes: &mut Vec<Change>,
+        (pods, set): (&PodGroup, &PodSet),
+        event: RequestEvent,
+        is_deletion: bool,
+    ) {
+        let marked = self.marks.of(pods);
+        let others = pods.members.without(&marked);
+        for (members, event) in [(others, event), (marked, RequestEvent::OutOfSync)] {
+            if !members.is_empty() {
+                changes.push(self.new_change((pods, set), event, members, is_deletion));
             }
         }
-        Phase::Succeeded | Phase::Failed => add(RequestEvent::OutOfSync),
     }
-}
 
-fn new_change(
-    pods: &PodGroup,
-    (job, set): (usize, &PodSet),
-    event: RequestEvent,
-    members: Indexes,
-    is_deletion: bool,
-) -> Change {
-    let first = pods.containers.iter().find(|container| container.sort == ContainerSort::Main);
-    let code = first.and_then(|container| container.terminated).map_or(0, |(code, _)| code);
-    let request = Request {
-        job,
-        pods: Some(RequestPods { task: Arc::clone(&set.role), id: PodId::of(pods), members }),
-        event,
-        exit_code: if event == RequestEvent::PodFailed { code } else { 0 },
-        action: None,
-        version: set.round,
-    };
-    Change { request, is_deletion }
-}
+    /// Tells whether as many pods of a task have succeeded as it has replicas (`TaskCompleted`).
+    fn task_completed(self, task: &str) -> bool {
+        let replicas = self.spec.task(task).map_or(0, |task| task.replicas);
+        let succeeded = known_pods(self.cluster, self.job, self.at)
+            .filter(|(_, pods, set)| pods.phase == Phase::Succeeded && *set.role == *task);
+        replicas > 0 && succeeded.map(|(_, pods, _)| pods.count()).fold(0, u32::saturating_add) >= replicas
+    }
 
-/// Adds an event of pods; of those that are out of sync it is none.
-fn push(
-    changes: &mut Vec<Change>,
-    marks: &Marks,
-    pods: &PodGroup,
-    of: (usize, &PodSet),
-    event: RequestEvent,
-    is_deletion: bool,
-) {
-    let marked = marks.of(pods);
-    let others = pods.members.without(&marked);
-    for (members, event) in [(others, event), (marked, RequestEvent::OutOfSync)] {
-        if !members.is_empty() {
-            changes.push(new_change(pods, of, event, members, is_deletion));
+    /// Returns those of some pods that restarted by which the restarts in the pods of their task are as many as its
+    /// `maxRetry`, or more (`TaskFailed`); nothing where they are fewer.
+    fn failing_members(self, (pods, set): (&PodGroup, &PodSet), grown: u32) -> Option<Indexes> {
+        let task = self.spec.task(&set.role).filter(|task| task.replicas > 0)?;
+        let alive = known_pods(self.cluster, self.job, self.at)
+            .filter(|(_, other, of)| !other.is_ended() && of.role == set.role);
+        let restarts = |pods: &PodGroup| u64::from(pods.restarts) * u64::from(pods.count());
+        let all = alive.map(|(_, pods, _)| restarts(pods)).fold(0, u64::saturating_add);
+        let limit = u64::from(task.max_retry);
+        if all < limit {
+            return None;
         }
+        // They are announced one after the other.
+        let before = all.saturating_sub(u64::from(grown) * u64::from(pods.count()));
+        let below = limit.saturating_sub(before).saturating_sub(1).checked_div(u64::from(grown)).unwrap_or(0);
+        Some(pods.members.without(&pods.members.lowest(u32::try_from(below).unwrap_or(u32::MAX))))
     }
-}
-
-/// Tells whether as many pods of a task have succeeded as it has replicas (`TaskCompleted`).
-fn task_completed(cluster: &Cluster, job: usize, spec: &JobSpec, task: &str) -> bool {
-    let replicas = spec.task(task).map_or(0, |task| task.replicas);
-    let succeeded = cluster.pods_owned(Owner::Object(job)).filter(|(_, pods)| {
-        pods.phase == Phase::Succeeded && cluster.set_of(pods).is_some_and(|set| *set.role == *task)
-    });
-    replicas > 0 && succeeded.map(|(_, pods)| pods.count()).fold(0, u32::saturating_add) >= replicas
-}
-
-/// Returns those of some pods that restarted by which the restarts in the pods of their task are as many as its
-/// `maxRetry`, or more (`TaskFailed`); nothing where they are fewer.
-fn failing_members(
-    cluster: &Cluster,
-    job: usize,
-    spec: &JobSpec,
-    (pods, set): (&PodGroup, &PodSet),
-    grown: u32,
-) -> Option<Indexes> {
-    let task = spec.task(&set.role).filter(|task| task.replicas > 0)?;
-    let alive = cluster.pods_owned(Owner::Object(job)).filter(|(_, other)| {
-        !other.is_ended() && cluster.set_of(other).is_some_and(|other| other.role == set.role)
-    });
-    let restarts = |pods: &PodGroup| u64::from(pods.restarts) * u64::from(pods.count());
-    let all = alive.map(|(_, pods)| restarts(pods)).fold(0, u64::saturating_add);
-    let limit = u64::from(task.max_retry);
-    if all < limit {
-        return None;
-    }
-    // They are announced one after the other.
-    let before = all.saturating_sub(u64::from(grown) * u64::from(pods.count()));
-    let below = limit.saturating_sub(before).saturating_sub(1).checked_div(u64::from(grown)).unwrap_or(0);
-    Some(pods.members.without(&pods.members.lowest(u32::try_from(below).unwrap_or(u32::MAX))))
 }
