@@ -175,12 +175,23 @@ fn was_seen(recorded: &Value, sort: &str, ours: &Condition, tolerance: Tolerance
     })
 }
 
+/// Tells whether pods of a Volcano Job were deleted within 0.5 s of their creation and never started: the controller makes
+/// them of what its caches do not show yet, and they are not stable.
+fn is_blink(world: &World, pods: &PodGroup) -> bool {
+    let is_volcano = match world.cluster.sets[pods.set].owner {
+        Owner::Object(object) => world.cluster.objects[object].kind == "VolcanoJob",
+        Owner::Job(_) => false,
+    };
+    let is_short = |deleted: Time| deleted.seconds() - pods.created.seconds() <= 0.5;
+    is_volcano && pods.started.is_none() && pods.deletion.is_some_and(|deletion| is_short(deletion.since))
+}
+
 /// A role and an index, where there is one.
 type PodName = (String, Option<u64>);
 
 fn pods(world: &World, observed: &Value, tolerance: Tolerance, difference: &mut Difference) {
     let mut ours: BTreeMap<PodName, Vec<(u32, &PodGroup)>> = BTreeMap::new();
-    for group in &world.cluster.pods {
+    for group in world.cluster.pods.iter().filter(|group| !is_blink(world, group)) {
         let set = &world.cluster.sets[group.set];
         for member in group.members.iter() {
             let index = set.indexed.then_some(u64::from(member));

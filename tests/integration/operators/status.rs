@@ -1,6 +1,8 @@
 //! Compares what operators write in `status` beside conditions.
 
-use jobgate::controllers::object::{JobSetStatus, MpiStatus, Object, ObjectStatus, WorkloadStatus};
+use jobgate::controllers::object::{
+    JobSetStatus, MpiStatus, Object, ObjectStatus, VolcanoStatus, WorkloadStatus,
+};
 use jobgate::controllers::pod_set::Owner;
 use jobgate::controllers::time::Time;
 use jobgate::controllers::world::World;
@@ -36,6 +38,7 @@ pub(super) fn compare(world: &World, row: &Value, tolerance: Tolerance, differen
         ObjectStatus::Mpi(ours) if is_settled(object, observed, tolerance) => {
             mpi(ours, &observed["status"], tolerance, difference);
         }
+        ObjectStatus::Volcano(status) => volcano(status, observed, tolerance, difference),
         _ => {}
     }
 }
@@ -87,5 +90,25 @@ fn job_set(ours: &JobSetStatus, recorded: &Value, difference: &mut Difference) {
     if ours.terminal_state != recorded["terminalState"].as_str() {
         let line = format!("terminalState {:?}, recorded {}", ours.terminal_state, recorded["terminalState"]);
         difference.outcome.push(line);
+    }
+}
+
+/// Compares phase and retries of a Volcano Job, and when it ended.
+fn volcano(status: &VolcanoStatus, observed: &Value, tolerance: Tolerance, difference: &mut Difference) {
+    let phases = items(&observed["phases"]);
+    let Some(last) = phases.last() else { return };
+    let reached = phases.iter().rev().take_while(|phase| phase[1] == last[1]).last();
+    let reached = reached.and_then(|phase| phase[0].as_f64());
+    let ours_at = status.transition.seconds();
+    if !tolerance.is_early(reached) || !tolerance.is_early(Some(ours_at)) {
+        return;
+    }
+    if last[1] != status.phase.name() || last[2].as_u64() != Some(u64::from(status.retry_count)) {
+        let ours = (status.phase.name(), status.retry_count);
+        difference.outcome.push(format!("{ours:?}, recorded {last}"));
+    }
+    let at = observed["status"]["state"]["lastTransitionTime"].as_f64();
+    if status.phase.is_finished() && !tolerance.is_near(Some(ours_at), at) {
+        difference.times.push(format!("{} at {ours_at}, recorded {at:?}", status.phase.name()));
     }
 }

@@ -10,6 +10,7 @@ use super::meta::{Condition, Propagation};
 use super::object::{Object, ObjectStatus};
 use super::pod::{Deletion, PodGroup};
 use super::pod_set::{Owner, PodSet, PodTemplate};
+use super::script::TimedActions;
 use super::time::{Clock, Time};
 use crate::text::value::Value;
 
@@ -36,6 +37,10 @@ pub struct Cluster {
     pub(crate) settled: usize,
     /// How many of the first Jobs are.
     pub(crate) settled_jobs: usize,
+    /// Whether no PersistentVolumeClaim is there: a Volcano Job waits for those that it names.
+    pub lacks_claims: bool,
+    /// What comes of the actions of Volcano that wait for a timeout.
+    pub timed_actions: TimedActions,
 }
 
 /// A Job.

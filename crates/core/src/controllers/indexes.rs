@@ -123,6 +123,16 @@ impl Indexes {
         Self(left)
     }
 
+    /// Returns all numbers of the blocks of a size, counted from 0, that any of them is in. The size is not 0.
+    #[must_use]
+    pub(crate) fn blocks(&self, size: u32) -> Self {
+        let size = size.max(1);
+        let block = |(first, last): &(u32, u32)| {
+            Self::from_range(first / size * size, (last / size * size).saturating_add(size - 1))
+        };
+        self.0.iter().map(block).collect::<Vec<Self>>().iter().collect()
+    }
+
     /// Returns the lowest numbers, as many as asked for.
     #[must_use]
     pub(crate) fn lowest(&self, count: u32) -> Self {
@@ -194,6 +204,14 @@ mod tests {
             prop_assert_eq!(left.len() as usize, a.len());
             prop_assert_eq!(Indexes::parse(&left.to_string()), left.clone());
             prop_assert_eq!([&left, &right].into_iter().collect::<Indexes>(), left.union(&right));
+        }
+    }
+
+    #[test]
+    fn blocks_are_whole() {
+        for (text, size, expected) in [("3,9", 4, "0-3,8-11"), ("5", 1, "5"), ("", 4, ""), ("1-6", 4, "0-7")]
+        {
+            assert_eq!(Indexes::parse(text).blocks(size).to_string(), expected);
         }
     }
 

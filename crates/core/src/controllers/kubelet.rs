@@ -341,8 +341,9 @@ impl PodProgram {
                         .iter()
                         .find(|(of, _)| if of.is_empty() { is_first } else { of == name })
                         .map_or(0, |(_, code)| *code);
+                    // SIGTERM ends the first container, and the others with it.
+                    let code = code.map_or(planned, |code| if is_first { code } else { 0 });
                     is_first = false;
-                    let code = code.unwrap_or(planned);
                     is_failed |= code != 0;
                     status.terminated = Some((code, at));
                     if code == 137 && self.plan.is_oom {

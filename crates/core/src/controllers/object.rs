@@ -20,7 +20,8 @@ pub use mpi::{MpiReplicas, MpiStatus};
 pub use ray::RayJobStatus;
 pub use trainer::TrainStatus;
 pub use training::{ReplicaCounts, TrainingStatus};
-pub use volcano::VolcanoStatus;
+pub(crate) use volcano::PodCounts;
+pub use volcano::{JobPhase, PodGroupPhase, VolcanoStatus};
 
 /// A custom resource.
 #[derive(Clone, Debug)]
@@ -65,6 +66,8 @@ pub enum ObjectStatus {
     Train(TrainStatus),
     /// Of a Volcano Job.
     Volcano(VolcanoStatus),
+    /// Of a PodGroup: its phase.
+    PodGroup(PodGroupPhase),
     /// Of a RayJob.
     RayJob(RayJobStatus),
     /// Of a Workload.

@@ -20,8 +20,9 @@ pub use mpi::MpiRelease;
 use trainer::TrainerRelease;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
-const KINDS: [(&str, &str, &str); 17] = [
+const KINDS: [(&str, &str, &str); 19] = [
     ("batch.volcano.sh", "Job", "VolcanoJob"),
+    ("bus.volcano.sh", "Command", "Command"),
     ("jobset.x-k8s.io", "JobSet", "JobSet"),
     ("kubeflow.org", "JAXJob", "JAXJob"),
     ("kubeflow.org", "MPIJob", "MPIJob"),
@@ -35,6 +36,7 @@ const KINDS: [(&str, &str, &str); 17] = [
     ("kueue.x-k8s.io", "WorkloadPriorityClass", "WorkloadPriorityClass"),
     ("ray.io", "RayCluster", "RayCluster"),
     ("ray.io", "RayJob", "RayJob"),
+    ("scheduling.volcano.sh", "PodGroup", "PodGroup"),
     ("trainer.kubeflow.org", "ClusterTrainingRuntime", "ClusterTrainingRuntime"),
     ("trainer.kubeflow.org", "TrainJob", "TrainJob"),
     ("trainer.kubeflow.org", "TrainingRuntime", "TrainingRuntime"),
@@ -68,6 +70,7 @@ pub(super) fn ranks(cluster: &Cluster, object: &Object) -> u32 {
             training::ranks(kind, &object.manifest)
         }
         "MPIJob" => mpi::ranks(&object.manifest),
+        "VolcanoJob" => volcano::ranks(&object.manifest),
         _ => 0,
     }
 }
@@ -109,6 +112,7 @@ pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
 pub(super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
     match kind {
         "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::admits(kind, old, new),
+        "VolcanoJob" => volcano::admits(old, new),
         _ => true,
     }
 }

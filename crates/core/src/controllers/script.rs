@@ -6,23 +6,28 @@
 mod chance;
 mod path;
 mod schema;
+mod volcano;
 
 use std::sync::Arc;
 
 use super::indexes::Indexes;
 use super::meta::Propagation;
+use super::object::PodGroupPhase;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
-pub use chance::MapOrder;
+pub use chance::{MapOrder, TimedActions};
 use path::path_target;
 pub use schema::schema;
+pub(crate) use volcano::PodGroupRule;
 
 /// What happens beside the controllers.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// Plans of pods. The first that names a pod is its plan.
     pub(crate) plans: Vec<PlanRule>,
+    /// When a scheduler takes PodGroups. The first that names one counts.
+    pub(crate) pod_groups: Vec<PodGroupRule>,
     /// Events, in order of time.
     pub(crate) events: Vec<(Time, ScriptEvent)>,
     /// Whether pods never report that they are ready.
@@ -31,6 +36,8 @@ pub struct Script {
     pub(crate) program: Option<ProgramPlan>,
     /// In which order operators go through what has no order.
     pub map_order: MapOrder,
+    /// What comes of the actions of Volcano that wait for a timeout.
+    pub timed_actions: TimedActions,
     /// Whether operators see the end or the forced deletion of a pod only when its object is gone: two writes that are
     /// milliseconds apart are seen one by one, or as one.
     pub is_seen_late: bool,
@@ -186,12 +193,18 @@ pub(crate) enum ScriptEvent {
     Delete(Target, Propagation),
     /// An object is made.
     Create(Value),
+    /// A PodGroup gets a phase from its scheduler.
+    Phase(Target, PodGroupPhase),
+    /// A Volcano Job is given a command: an action.
+    Command(String),
     /// The API server begins to refuse new pods, or takes them again.
     RefusePods(bool),
     /// A controller goes away.
     Stop(ControllerName),
     /// A controller comes back.
     Start(ControllerName),
+    /// A controller goes away and comes back.
+    Restart(ControllerName),
 }
 
 /// The object that an event is about.
@@ -289,6 +302,8 @@ impl Script {
             }
             if value.get("at").is_some() {
                 script.events.push(event(value).map_err(fail)?);
+            } else if value.get("podgroup").is_some() {
+                script.pod_groups.push(PodGroupRule::parse(value).map_err(fail)?);
             } else {
                 script.plans.push(PlanRule::parse(value).map_err(fail)?);
             }
@@ -392,6 +407,9 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
     if let Some(patch) = value.get("merge") {
         return Ok((at, ScriptEvent::Merge(target(value)?, patch.clone())));
     }
+    if let Some(event) = volcano::event(value)? {
+        return Ok((at, event));
+    }
     if let Some(object) = value.get("create") {
         return Ok((at, ScriptEvent::Create(object.clone())));
     }
@@ -411,8 +429,14 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
     match text("controller") {
         Some("stop") => Ok((at, ScriptEvent::Stop(which()?))),
         Some("start") => Ok((at, ScriptEvent::Start(which()?))),
-        _ => Err("an event has `patch`, `merge`, `create`, `delete`, `refusePods`, or `controller` with `stop` or \
-                  `start`"
+        // The recordings name the operator behind the word.
+        Some(text) if text.starts_with("stop-") => Ok((at, ScriptEvent::Stop(ControllerName::Operator))),
+        Some(text) if text.starts_with("start-") => Ok((at, ScriptEvent::Start(ControllerName::Operator))),
+        Some(text) if text.starts_with("restart-") => {
+            Ok((at, ScriptEvent::Restart(ControllerName::Operator)))
+        }
+        _ => Err("an event has `patch`, `merge`, `status`, `command`, `create`, `delete`, `refusePods`, or \
+                  `controller` with `stop` or `start`"
             .to_owned()),
     }
 }

@@ -81,6 +81,8 @@ enum Later {
     Orphan(Owner),
     /// A controller looks again.
     Start(ControllerName),
+    /// A scheduler takes a PodGroup.
+    Enqueue(usize),
 }
 
 /// A simulation that would take too long.
@@ -91,7 +93,7 @@ pub struct TooLong;
 impl World {
     fn new(script: Script, clock: Clock, has_wait_fault: bool) -> Self {
         Self {
-            cluster: Cluster { clock, ..Cluster::default() },
+            cluster: Cluster { clock, timed_actions: script.timed_actions, ..Cluster::default() },
             now: Time::START,
             main: Owner::Job(0),
             script,

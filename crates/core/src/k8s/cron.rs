@@ -264,7 +264,7 @@ impl Fields {
 }
 
 /// Parses a duration as Go's `time.ParseDuration` does.
-fn duration_nanoseconds(text: &str) -> Result<i64, String> {
+pub(crate) fn duration_nanoseconds(text: &str) -> Result<i64, String> {
     const UNITS: [(&str, u64); 8] = [
         ("ns", 1),
         ("us", 1_000),

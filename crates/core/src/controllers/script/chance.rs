@@ -13,11 +13,27 @@ pub enum MapOrder {
     Backward,
 }
 
+/// What comes of an action of a Volcano policy with a `timeout`: it marks pods one by one beside the worker, which writes the
+/// status meanwhile, so that its own write fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimedActions {
+    /// What was seen most: one that kills two pods or more is lost.
+    #[default]
+    Likely,
+    /// They take effect.
+    Taken,
+    /// They are lost: the pods die, and nothing of it is written.
+    Lost,
+}
+
 impl Script {
     /// Returns the script with what is left to chance settled otherwise, one thing at a time.
     #[must_use]
     pub(in super::super) fn chances(&self) -> Vec<Self> {
-        let backward = Self { map_order: MapOrder::Backward, ..self.clone() };
-        vec![backward]
+        vec![
+            Self { map_order: MapOrder::Backward, ..self.clone() },
+            Self { timed_actions: TimedActions::Taken, ..self.clone() },
+            Self { timed_actions: TimedActions::Lost, ..self.clone() },
+        ]
     }
 }

@@ -48,6 +48,17 @@ pub fn schema() -> Value {
             "silent": never(), "disrupt": disrupt, "term": term,
         },
     });
+    let pod_group = json!({
+        "description": "When a scheduler takes PodGroups; the first that names one counts",
+        "type": "object",
+        "required": ["podgroup"],
+        "additionalProperties": false,
+        "properties": {
+            "podgroup": range.clone(),
+            "inqueue": {"description": "From its creation until it is Inqueue; null is never",
+                "type": ["number", "null"], "minimum": 0},
+        },
+    });
     let event = json!({
         "description": "Something that happens at a time",
         "type": "object",
@@ -60,6 +71,12 @@ pub fn schema() -> Value {
             "path": {"description": "The object, by its path in the API: .../limitranges/NAME", "type": "string"},
             "merge": {"description": "A merge patch of the object", "type": "object"},
             "create": {"description": "An object that is made", "type": "object"},
+            "status": {
+                "description": "What a scheduler writes of a PodGroup",
+                "type": "object",
+                "properties": {"phase": {"enum": ["Pending", "Inqueue", "Running", "Unknown", "Completed"]}},
+            },
+            "command": {"description": "The action of a Command to a Volcano Job", "type": "string"},
             "delete": {"enum": ["Background", "Foreground", "Orphan"]},
             "refusePods": {"type": "boolean"},
             "controller": {"enum": ["stop", "start"]},
@@ -67,7 +84,7 @@ pub fn schema() -> Value {
             "job": integer(),
         },
     });
-    let items = json!({"type": "array", "items": {"anyOf": [plan, event]}});
+    let items = json!({"type": "array", "items": {"anyOf": [plan, pod_group, event]}});
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A script of jobgate simulate",

@@ -3,6 +3,7 @@
 
 use super::super::cluster::Event;
 use super::super::meta::Propagation;
+use super::super::object::PodGroupPhase;
 use super::super::pod::PodGroup;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
@@ -112,6 +113,7 @@ impl World {
                 self.go(owner);
             }
             Later::Start(name) => self.start(name),
+            Later::Enqueue(group) => self.set_phase(group, PodGroupPhase::Inqueue),
         }
     }
 

@@ -209,6 +209,9 @@ impl World {
         let number = self.cluster.objects.len();
         let is_root = object.owner.is_none();
         let ranks = operators::ranks(&self.cluster, &object);
+        if object.kind == "PodGroup" {
+            self.enqueue_later(number);
+        }
         self.cluster.objects.push(Object { created: self.now, ranks, ..object });
         if is_root {
             self.begin_program(Owner::Object(number));

@@ -9,6 +9,9 @@ use super::super::script::Plan;
 use super::super::time::Time;
 use super::{JobProgram, World};
 
+/// A pod of a Volcano Job that never started and was deleted within this time is one that its controller made by mistake.
+const BLINK: Time = Time::from_millis(500);
+
 impl World {
     /// Returns the grace period of pods.
     pub(super) fn grace_of(&self, nth: usize) -> Time {
@@ -124,8 +127,10 @@ impl World {
         let mut parts: Vec<(u32, Indexes)> = Vec::new();
         let role = self.cluster.sets.get(set).map(|set| &set.role);
         let is_of_role = |pods: &&PodGroup| self.cluster.set_of(pods).map(|set| &set.role) == role;
+        let counts = |pods: &&PodGroup| !self.is_blink(pods);
         // From the last, they are nearly in order.
-        let mut before: Vec<&PodGroup> = self.cluster.pods.iter().rev().filter(is_of_role).collect();
+        let before = self.cluster.pods.iter().rev().filter(is_of_role).filter(counts);
+        let mut before: Vec<&PodGroup> = before.collect();
         before.sort_by_key(|pods| std::cmp::Reverse(pods.attempt));
         for pods in before {
             if left.is_empty() {
@@ -141,6 +146,18 @@ impl World {
             parts.push((0, left));
         }
         parts
+    }
+
+    /// Tells whether pods of a Volcano Job were deleted so soon that they are no attempt of their index.
+    fn is_blink(&self, pods: &PodGroup) -> bool {
+        let is_short = || pods.deletion.is_some_and(|deletion| deletion.since - pods.created <= BLINK);
+        let is_volcano = || match self.cluster.owner_of(pods) {
+            Some(Owner::Object(object)) => {
+                self.cluster.objects.get(object).is_some_and(|object| object.kind == "VolcanoJob")
+            }
+            _ => false,
+        };
+        pods.started.is_none() && is_short() && is_volcano()
     }
 
     /// Returns pods by their plan.

@@ -4,7 +4,7 @@ use super::super::cluster::{Controller, Event, Job};
 use super::super::cron_job::CronJobSpec;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
-use super::super::object::Object;
+use super::super::object::{Object, ObjectStatus, PodGroupPhase};
 use super::super::pod::PodGroup;
 use super::super::pod_set::{Owner, PodTemplate};
 use super::super::script::{ControllerName, ScriptEvent, Target};
@@ -15,6 +15,10 @@ use crate::text::value::{Value, json};
 
 /// How long a controller takes to start.
 const CONTROLLER_START: Time = Time::from_millis(1_500);
+
+/// How long an operator takes to start, and until one that is restarted looks again.
+const OPERATOR_START: Time = Time::from_millis(250);
+const OPERATOR_RESTART: Time = Time::from_millis(2_000);
 
 /// What a target is.
 enum Found {
@@ -49,10 +53,58 @@ impl World {
             ScriptEvent::Create(manifest) => {
                 self.create(&manifest, None);
             }
+            ScriptEvent::Phase(target, phase) => {
+                if let Some(Found::Object(Owner::Object(group))) = self.find(&target) {
+                    self.set_phase(group, phase);
+                }
+            }
+            ScriptEvent::Command(action) => self.command(&action),
             ScriptEvent::RefusePods(refuses) => self.cluster.refuses_pods = refuses,
             ScriptEvent::Stop(name) => self.controllers(name, |controller| controller.stop()),
-            ScriptEvent::Start(name) => self.later.push((self.now + CONTROLLER_START, Later::Start(name))),
+            ScriptEvent::Restart(name) => {
+                self.controllers(name, |controller| controller.stop());
+                self.later.push((self.now + OPERATOR_RESTART, Later::Start(name)));
+            }
+            ScriptEvent::Start(name) => {
+                let wait = match name {
+                    ControllerName::Operator => OPERATOR_START,
+                    ControllerName::Job | ControllerName::CronJob => CONTROLLER_START,
+                };
+                self.later.push((self.now + wait, Later::Start(name)));
+            }
         }
+    }
+
+    /// Plans when a scheduler takes a new PodGroup.
+    pub(super) fn enqueue_later(&mut self, group: usize) {
+        let before = self.cluster.objects.iter().filter(|object| object.kind == "PodGroup").count();
+        let nth = u32::try_from(before).unwrap_or(u32::MAX);
+        if let Some(wait) = self.script.enqueued_after(nth) {
+            self.later.push((self.now + wait, Later::Enqueue(group)));
+        }
+    }
+
+    /// Sets the phase of a PodGroup.
+    pub(super) fn set_phase(&mut self, group: usize, phase: PodGroupPhase) {
+        let object = self.cluster.objects.get_mut(group);
+        if let Some(object) = object.filter(|object| object.is_there() && object.kind == "PodGroup") {
+            object.status = ObjectStatus::PodGroup(phase);
+            self.tell(Event::ObjectStatus(group));
+        }
+    }
+
+    /// Gives a Volcano Job a command, as an object of its own.
+    fn command(&mut self, action: &str) {
+        let Owner::Object(main) = self.main else { return };
+        let name = self.cluster.objects.get(main).map_or("", |object| &object.name);
+        let command = json!({
+            "apiVersion": "bus.volcano.sh/v1alpha1",
+            "kind": "Command",
+            "metadata": {"name": format!("command-{}", self.cluster.objects.len())},
+            "action": action,
+            "target": {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": name},
+        });
+        self.create(&command, None);
     }
 
     pub(super) fn start(&mut self, name: ControllerName) {
