@@ -43,8 +43,9 @@ pub(super) struct Tolerance {
 
 impl Tolerance {
     /// Tells whether two times are the same, as far as they lie before the end.
-    fn is_near(self, ours: Option<f64>, theirs: Option<f64>) -> bool {
-        match (ours, theirs) {
+    pub(super) fn is_near(self, ours: Option<f64>, theirs: Option<f64>) -> bool {
+        // What was there before the object was made a few seconds before it, and begins with it here.
+        match (ours, theirs.map(|theirs| theirs.max(0.0))) {
             (None, None) => true,
             (Some(ours), Some(theirs)) => {
                 (ours - theirs).abs() <= self.step || (ours > self.late && theirs > self.late)

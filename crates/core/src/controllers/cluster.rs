@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::cron_job::CronJobSpec;
+use super::dashboard::Dashboards;
 use super::indexes::Indexes;
 use super::job::spec::JobSpec;
 use super::meta::{Condition, Propagation};
@@ -27,6 +28,8 @@ pub struct Cluster {
     pub objects: Vec<Object>,
     /// The CronJob, where one is simulated.
     pub cron_job: Option<CronJob>,
+    /// The dashboards of Ray clusters.
+    pub dashboards: Dashboards,
     /// Whether the API server refuses new pods, for a quota or a webhook.
     pub(crate) refuses_pods: bool,
 }
@@ -250,10 +253,29 @@ pub enum Action {
         /// What becomes of what it owns.
         propagation: Propagation,
     },
+    /// Puts the finalizer of its operator on a custom resource.
+    HoldObject {
+        /// The object.
+        object: usize,
+    },
     /// Takes the finalizer from a custom resource.
     ReleaseObject {
         /// The object.
         object: usize,
+    },
+    /// Submits a program to the dashboard of a Ray cluster.
+    SubmitProgram {
+        /// The name of the cluster.
+        cluster: String,
+        /// The submission id.
+        id: String,
+    },
+    /// Stops a program.
+    StopProgram {
+        /// The name of the cluster.
+        cluster: String,
+        /// The submission id.
+        id: String,
     },
     /// Writes the status of the CronJob.
     WriteCronJob {

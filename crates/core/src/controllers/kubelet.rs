@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::job::spec::ContainerSort;
 use super::pod::{ContainerStatus, Phase, PodGroup};
 use super::pod_set::PodTemplate;
-use super::script::{DisruptionCause, Plan};
+use super::script::{DisruptionCause, Plan, Submission};
 use super::time::Time;
 pub(super) use live::Course;
 
@@ -129,6 +129,21 @@ impl PodProgram {
     /// Tells whether the program runs in the pods.
     pub(super) fn is_working(&self, pods: &PodGroup) -> bool {
         self.plan.follows_program && self.is_running(pods)
+    }
+
+    /// Tells whether their node no longer answers, and nobody has noticed.
+    pub(super) fn fell_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    /// Returns what they do where they submit a program to a Ray cluster.
+    pub(super) fn submission(&self) -> Submission {
+        self.plan.submission
+    }
+
+    /// Returns what the container beside a head does that submits a program.
+    pub(super) fn sidecar_submission(&self) -> Submission {
+        self.plan.sidecar_submission
     }
 
     /// Tells whether pods that run the program ended before it did.
@@ -292,6 +307,24 @@ impl PodProgram {
         cluster.collect(number, at);
     }
 
+    /// Ends one container of a pod that runs on.
+    pub(super) fn end_container(
+        &self,
+        cluster: &mut Cluster,
+        number: usize,
+        around: &PodContext<'_>,
+        (name, code): (&str, i64),
+        at: Time,
+    ) {
+        let Some(pods) = cluster.pods.get_mut(number).filter(|pods| pods.phase == Phase::Running) else { return };
+        for status in &mut pods.containers {
+            if around.template.containers.get(status.nth).is_some_and(|container| container.name == name) {
+                status.terminated.get_or_insert((code, at));
+            }
+        }
+        pods.ready = Some((false, at));
+    }
+
     /// Ends the containers of a pod that runs; with one exit code, where it was told to end.
     fn end(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, code: Option<i64>, at: Time) {
         let mut is_failed = false;
@@ -310,8 +343,10 @@ impl PodProgram {
                         .iter()
                         .find(|(of, _)| if of.is_empty() { is_first } else { of == name })
                         .map_or(0, |(_, code)| *code);
+                    // SIGTERM ends the first container, and the others with it.
+                    let code = code.map_or(planned, |code| if is_first { code } else { 0 });
                     is_first = false;
-                    let code = code.unwrap_or(planned);
+                    let (code, at) = status.terminated.unwrap_or((code, at));
                     is_failed |= code != 0;
                     status.terminated = Some((code, at));
                     if code == 137 && self.plan.is_oom {
@@ -348,13 +383,26 @@ impl PodProgram {
             }
             DisruptionCause::Deletion => {}
             DisruptionCause::ForcedDeletion => grace = Time::START,
-            _ => pods.disrupted = true,
+            cause => {
+                pods.disrupted = true;
+                pods.reason = reason_of(cause).or(pods.reason);
+            }
         }
         cluster.delete_pods(number, grace, at);
         if let Some(pods) = cluster.pods.get(number) {
             self.on_deletion(pods, at);
         }
         true
+    }
+}
+
+/// Returns the reason of the condition `DisruptionTarget`.
+fn reason_of(cause: DisruptionCause) -> Option<&'static str> {
+    match cause {
+        DisruptionCause::Eviction => Some("EvictionByEvictionAPI"),
+        DisruptionCause::Preemption => Some("PreemptionByScheduler"),
+        DisruptionCause::Taint | DisruptionCause::LostNode => Some("DeletionByTaintManager"),
+        DisruptionCause::Deletion | DisruptionCause::ForcedDeletion | DisruptionCause::Pressure => None,
     }
 }
 
@@ -368,6 +416,6 @@ fn end(pods: &mut PodGroup, phase: Phase, at: Time) {
 
 /// Ends pods of a node that is gone: no container has ended.
 fn end_without_status(pods: &mut PodGroup, at: Time) {
-    pods.phase = Phase::Failed;
+    (pods.phase, pods.reason) = (Phase::Failed, Some("DeletionByPodGC"));
     pods.ended = Some(at);
 }

@@ -15,7 +15,7 @@ use crate::text::value::Value;
 pub use job_set::JobSetStatus;
 pub use kueue::WorkloadStatus;
 pub use mpi::MpiStatus;
-pub use ray::RayJobStatus;
+pub use ray::{ClusterState, DeploymentStatus, RayClusterStatus, RayJobReason, RayJobStatus};
 pub use trainer::TrainStatus;
 pub use training::TrainingStatus;
 pub use volcano::VolcanoStatus;
@@ -63,8 +63,10 @@ pub enum ObjectStatus {
     Train(TrainStatus),
     /// Of a Volcano Job.
     Volcano(VolcanoStatus),
+    /// Of a RayCluster.
+    RayCluster(RayClusterStatus),
     /// Of a RayJob.
-    RayJob(RayJobStatus),
+    RayJob(Box<RayJobStatus>),
     /// Of a Workload.
     Workload(WorkloadStatus),
 }

@@ -3,6 +3,7 @@
 //! It is read from a list. An item without `at` is a plan for pods, the first that names a pod is its plan; an item with
 //! `at` is an event. The recordings that the controllers are held against have the same form.
 
+mod ray;
 mod schema;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use super::meta::Propagation;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
+pub(crate) use ray::{DashboardEvent, ProgramRule, Submission, program_plan};
 pub use schema::schema;
 
 /// What happens beside the controllers.
@@ -19,6 +21,8 @@ pub use schema::schema;
 pub struct Script {
     /// Plans of pods. The first that names a pod is its plan.
     pub(crate) plans: Vec<PlanRule>,
+    /// What programs do that are submitted to Ray clusters.
+    pub(crate) programs: Vec<ProgramRule>,
     /// Events, in order of time.
     pub(crate) events: Vec<(Time, ScriptEvent)>,
     /// Whether pods never report that they are ready.
@@ -84,6 +88,10 @@ pub(crate) struct Plan {
     pub(crate) disruption: Option<Disruption>,
     /// What its program does on SIGTERM.
     pub term: Termination,
+    /// What it does where it submits a program to a Ray cluster.
+    pub(crate) submission: Submission,
+    /// What the container beside a head does that submits a program.
+    pub(crate) sidecar_submission: Submission,
 }
 
 /// Restarts in a pod.
@@ -159,6 +167,8 @@ impl Default for Plan {
             is_rejected: false,
             disruption: None,
             term: Termination::default(),
+            submission: Submission::default(),
+            sidecar_submission: Submission::following(),
         }
     }
 }
@@ -176,6 +186,8 @@ pub(crate) enum ScriptEvent {
     Create(Value),
     /// The API server begins to refuse new pods, or takes them again.
     RefusePods(bool),
+    /// Something happens to the dashboards of Ray clusters.
+    Dashboard(DashboardEvent),
     /// A controller goes away.
     Stop(ControllerName),
     /// A controller comes back.
@@ -227,15 +239,17 @@ pub struct ScriptError {
     pub message: String,
 }
 
-const PLAN_KEYS: [&str; 18] = [
+const PLAN_KEYS: [&str; 22] = [
     "attempt",
     "crashLoop",
     "disrupt",
     "every",
     "exit",
+    "follow",
     "index",
     "init",
     "job",
+    "on_loss",
     "oom",
     "reject",
     "restarts",
@@ -245,6 +259,8 @@ const PLAN_KEYS: [&str; 18] = [
     "sidecar",
     "silent",
     "start",
+    "submit",
+    "submitter",
     "term",
 ];
 
@@ -277,6 +293,8 @@ impl Script {
             }
             if value.get("at").is_some() {
                 script.events.push(event(value).map_err(fail)?);
+            } else if value.get("program").is_some() {
+                script.programs.push(ProgramRule::parse(value).map_err(fail)?);
             } else {
                 script.plans.push(PlanRule::parse(value).map_err(fail)?);
             }
@@ -391,11 +409,18 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
         let refuse = refuse.as_bool().ok_or("`refusePods` is true or false")?;
         return Ok((at, ScriptEvent::RefusePods(refuse)));
     }
+    if let Some(dashboard) = value.get("dashboard") {
+        return Ok((at, ScriptEvent::Dashboard(DashboardEvent::parse(dashboard)?)));
+    }
     match text("controller") {
+        Some(word) if word.starts_with("stop-") => Ok((at, ScriptEvent::Stop(ControllerName::Operator))),
+        Some(word) if word.starts_with("start-") || word == "kuberay" => {
+            Ok((at, ScriptEvent::Start(ControllerName::Operator)))
+        }
         Some("stop") => Ok((at, ScriptEvent::Stop(which()?))),
         Some("start") => Ok((at, ScriptEvent::Start(which()?))),
-        _ => Err("an event has `patch`, `merge`, `create`, `delete`, `refusePods`, or `controller` with `stop` or \
-                  `start`"
+        _ => Err("an event has `patch`, `merge`, `create`, `delete`, `refusePods`, `dashboard`, or `controller` with `stop` \
+                  or `start`"
             .to_owned()),
     }
 }
@@ -436,7 +461,11 @@ impl PlanRule {
             is_rejected: flag(value, "reject")?,
             disruption: value.get("disrupt").filter(|one| !one.is_null()).map(disruption).transpose()?,
             term: value.get("term").map_or(Ok(default.term), termination)?,
+            submission: Submission::parse(value)?,
+            sidecar_submission: Submission::parse_sidecar(value)?,
         };
+        // A pod that follows the program ends with it.
+        let plan = Plan { run: plan.run.filter(|_| !plan.submission.follows), ..plan };
         let role = value.get("role").filter(|role| !role.is_null());
         let role = role.map(|role| role.as_str().ok_or("`role` is a text")).transpose()?;
         Ok(Self {

@@ -1,5 +1,6 @@
 //! A cluster in which things happen: one queue drives the controllers, the kubelets and the script.
 
+mod dashboard;
 mod gc;
 mod live;
 mod objects;
@@ -23,6 +24,7 @@ use super::time::{Clock, Time};
 use super::ttl::TtlController;
 use crate::text::value::Value;
 
+pub(super) use dashboard::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
 pub(super) use live::Given;
 
 /// Maximum work of a simulation: one unit for each group of pods at each step, and for each plan where pods are made. It is
@@ -49,6 +51,8 @@ pub struct World {
     /// The `spec` of the CronJob, as it stands.
     cron_spec: Value,
     programs: Vec<PodProgram>,
+    /// The containers that submit programs to Ray clusters.
+    submitters: Vec<dashboard::Submitter>,
     /// The programs, each of an object that nobody made.
     running: BTreeMap<Owner, JobProgram>,
     /// The `spec` of each Job, as it stands.
@@ -99,6 +103,7 @@ impl World {
             operators: Vec::new(),
             cron_spec: Value::Null,
             programs: Vec::new(),
+            submitters: Vec::new(),
             running: BTreeMap::new(),
             specs: Vec::new(),
             later: Vec::new(),
@@ -175,8 +180,8 @@ impl World {
             JobProgram::Apart(_) => None,
         });
         let operators = self.operators.iter().filter_map(|operator| operator.due());
-        let first =
-            [script, pods, later, running.min(), self.jobs.due(), self.ttl.due(), self.cron_jobs.due()];
+        let programs = running.chain(self.submitters_due()).min();
+        let first = [script, pods, later, programs, self.jobs.due(), self.ttl.due(), self.cron_jobs.due()];
         first.into_iter().flatten().chain(operators).min()
     }
 
@@ -251,6 +256,10 @@ impl World {
             self.step_program(root);
             return Ok(());
         }
+        if self.submitters_due().is_some_and(|at| at <= due) {
+            self.step_submitters();
+            return Ok(());
+        }
         self.sync(due)
     }
 
@@ -286,6 +295,7 @@ impl World {
         }
         if let Event::Pod(owner) = event {
             self.observe_ranks(owner, 0);
+            self.observe_submitters();
         }
     }
 
@@ -293,7 +303,17 @@ impl World {
         let Some(owner) = self.cluster.pods.get(nth).and_then(|pods| self.cluster.owner_of(pods)) else {
             return;
         };
+        let started = |world: &Self| world.cluster.pods.get(nth).and_then(|pods| pods.started);
+        let before = started(self);
         let changed = self.in_pod(nth, |program, cluster, around| program.step(cluster, nth, around));
+        if before.is_none() && started(self).is_some() {
+            self.begin_submission(nth);
+        }
+        if self.programs.get(nth).is_some_and(PodProgram::fell_silent)
+            && !self.cluster.dashboards.silent.contains(&nth)
+        {
+            self.cluster.dashboards.silent.push(nth);
+        }
         if changed {
             self.tell(Event::Pod(owner));
             self.collect_owner(owner);

@@ -47,6 +47,15 @@ impl WorkQueue {
         key.now = Some(key.now.map_or(soon, |now| now.min(soon)));
     }
 
+    /// Lets an object be looked at soon, and forgets when it was to be looked at otherwise: the priority queue of
+    /// controller-runtime keeps one entry of each object (`pkg/controller/priorityqueue/priorityqueue.go`).
+    pub(super) fn add_alone(&mut self, object: usize, at: Time) {
+        self.add(object, at);
+        if let Some(key) = self.keys.get_mut(&object) {
+            (key.timer, key.retry) = (None, None);
+        }
+    }
+
     /// Lets an object be looked at at a time.
     pub(super) fn add_at(&mut self, object: usize, at: Time) {
         if self.stopped {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::cluster::{Action, Event, Job, JobStatus, NewJob};
+use super::super::dashboard::SubmittedBy;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
 use super::super::object::{Object, ObjectStatus};
@@ -85,7 +86,20 @@ impl World {
                 self.tell(Event::ObjectStatus(number));
             }
             Action::DeleteObject { object, propagation } => self.delete(Owner::Object(object), propagation),
+            Action::HoldObject { object } => {
+                if let Some(object) = self.cluster.objects.get_mut(object) {
+                    object.finalizer = true;
+                }
+            }
             Action::ReleaseObject { object } => self.release(object),
+            // An operator does not wait for what a dashboard answers.
+            Action::SubmitProgram { cluster, id } => {
+                self.submit(&cluster, &id, SubmittedBy::Operator);
+            }
+            Action::StopProgram { cluster, id } => {
+                self.cluster.stop_program(&cluster, &id, self.now);
+                self.observe_submitters();
+            }
         }
         Ok(true)
     }
@@ -129,6 +143,12 @@ impl World {
         let job = self.cluster.jobs.len();
         let (template, indexed) = (PodTemplate::from_job(&spec), spec.indexed);
         let set = self.cluster.sets.len();
+        // Pods of a role are numbered through all Jobs of it that one object makes.
+        let is_same = |other: &&Job| {
+            let set = self.cluster.sets.get(other.set);
+            owner.is_some() && other.owner == owner && set.is_some_and(|set| set.role == role)
+        };
+        let made = self.cluster.jobs.iter().filter(is_same).last().map_or(0, |before| before.made);
         self.cluster.sets.push(PodSet { owner: Owner::Job(job), role, round, indexed, template });
         self.cluster.jobs.push(Job {
             name: name.to_owned(),
@@ -140,7 +160,7 @@ impl World {
             status: JobStatus::default(),
             deletion: None,
             gone: None,
-            made: 0,
+            made,
         });
         self.specs.push(source);
         if owner.is_none() {

@@ -187,7 +187,7 @@ impl World {
             }
         }
         if !left.is_empty() {
-            parts.push((Plan::default(), left));
+            parts.push((self.unplanned(set), left));
         }
         parts
     }

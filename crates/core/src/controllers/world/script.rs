@@ -42,6 +42,7 @@ impl World {
                 self.create(&manifest, None);
             }
             ScriptEvent::RefusePods(refuses) => self.cluster.refuses_pods = refuses,
+            ScriptEvent::Dashboard(event) => self.change_dashboards(event),
             ScriptEvent::Stop(name) => self.controllers(name, |controller| controller.stop()),
             ScriptEvent::Start(name) => self.later.push((self.now + CONTROLLER_START, Later::Start(name))),
         }
@@ -86,8 +87,10 @@ impl World {
                         && set.is_some_and(|set| *set.role == **role)
                         && wanted.as_ref().is_none_or(|wanted| !pods.members.intersection(wanted).is_empty())
                 };
-                let (nth, pods) = self.cluster.pods.iter().enumerate().find(|(_, pods)| is_it(pods))?;
-                let first = index.or_else(|| pods.members.first())?;
+                let there = self.cluster.pods.iter().enumerate().filter(|(_, pods)| is_it(pods));
+                // Of several, the newest.
+                let (nth, pods) = there.max_by_key(|(_, pods)| (pods.created, pods.members.last()))?;
+                let first = index.or_else(|| pods.members.last())?;
                 Some(Found::Pods(nth, Indexes::from_range(first, first)))
             }
         }
