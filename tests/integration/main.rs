@@ -53,8 +53,8 @@ mod oracle_cron;
 #[cfg(feature = "serve")]
 mod oracle_failures;
 mod oracle_job_failures;
-mod oracle_operator_failures;
 mod oracle_jsonpatch;
+mod oracle_operator_failures;
 mod oracle_quantity;
 mod oracle_yaml;
 mod parents;

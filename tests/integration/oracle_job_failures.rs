@@ -263,7 +263,8 @@ fn cron_job(row: &Value) -> Difference {
         conditions(&job.status, run, (RUN_STEP, late), &mut of_run);
         difference.outcome.extend(of_run.outcome);
         difference.times.extend(of_run.times);
-        let pods = world.cluster.pods.iter().filter(|pods| pods.set == job.set && pods.created.seconds() <= late);
+        let pods =
+            world.cluster.pods.iter().filter(|pods| pods.set == job.set && pods.created.seconds() <= late);
         let pods: u32 = pods.map(PodGroup::count).sum();
         let seen = items(&run["pods"]).iter().filter(|pod| number(pod, "created") <= Some(late)).count();
         if usize::try_from(pods) != Ok(seen) {

@@ -14,6 +14,17 @@ pub(super) fn is_recorded(object: &Object) -> bool {
     ["JobSet", "PodGroup", "RayCluster", "Workload"].contains(&object.kind)
 }
 
+/// Tells whether the conditions of an object are stable: those of a RayCluster are not after one of its pods was replaced.
+pub(super) fn has_stable_conditions(observed: &Value, kind: &str, name: &str) -> bool {
+    let number: u64 = name.strip_prefix("CLUSTER").and_then(|number| number.parse().ok()).unwrap_or(0);
+    let pods: Vec<&Value> = items(&observed["pods"]).iter().filter(|pod| pod["set"] == number).collect();
+    let is_replaced = |gone: &&Value| {
+        let at = gone["gone"].as_f64();
+        pods.iter().any(|pod| pod["role"] == gone["role"] && at.is_some() && pod["created"].as_f64() >= at)
+    };
+    kind != "RayCluster" || !pods.iter().any(is_replaced)
+}
+
 /// Compares the status of the object that is simulated.
 pub(super) fn compare(world: &World, row: &Value, tolerance: Tolerance, difference: &mut Difference) {
     let Owner::Object(object) = world.main else { return };

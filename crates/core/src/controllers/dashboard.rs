@@ -14,8 +14,8 @@ pub(crate) const HEAD: &str = "head";
 pub struct Dashboards {
     /// Whether none of them answers.
     pub(crate) is_down: bool,
-    /// Heads on nodes that no longer answer, by the numbers of their groups.
-    pub(crate) silent: Vec<usize>,
+    /// The pods of heads there were, by the numbers of their groups, each with whether its node still answers.
+    pub(crate) heads: Vec<(usize, bool)>,
     /// Every program that was submitted, in order.
     pub programs: Vec<RayProgram>,
 }
@@ -175,16 +175,18 @@ impl Cluster {
         if self.dashboards.is_down {
             return None;
         }
-        let is_up = |(nth, pods): &(usize, &PodGroup)| {
+        let is_up = |pods: &PodGroup| {
             pods.phase == Phase::Running
                 && pods.gone.is_none()
                 && pods.deletion.is_none()
-                && !self.dashboards.silent.contains(nth)
-                && self.set_of(pods).is_some_and(|set| *set.role == *HEAD)
                 && self.is_of_ray_cluster(pods, name)
         };
-        let (nth, pods) = self.pods.iter().enumerate().rev().find(is_up)?;
-        Some((nth, pods.restarts))
+        let mut answering = self.dashboards.heads.iter().rev().filter(|(_, answers)| *answers);
+        let head = answering.find_map(|(nth, _)| {
+            let pods = self.pods.get(*nth).filter(|pods| is_up(pods))?;
+            Some((*nth, pods.restarts))
+        });
+        head
     }
 
     /// Asks the dashboard of a RayCluster for a program.
@@ -192,7 +194,8 @@ impl Cluster {
     pub(crate) fn ask_dashboard(&self, name: &str, id: &str) -> Answer<'_> {
         let Some(head) = self.answering_head(name) else { return Answer::Silence };
         let mut programs = self.dashboards.programs.iter().rev();
-        let known = programs.find(|program| program.head == head && program.id == id && !program.is_forgotten);
+        let known =
+            programs.find(|program| program.head == head && program.id == id && !program.is_forgotten);
         known.map_or(Answer::Unknown, Answer::Known)
     }
 
@@ -225,7 +228,8 @@ impl Cluster {
     /// Asks the dashboard of a RayCluster to stop a program.
     pub(crate) fn stop_program(&mut self, name: &str, id: &str, at: Time) {
         let Some(head) = self.answering_head(name) else { return };
-        let is_it = |program: &&mut RayProgram| program.head == head && program.id == id && !program.is_forgotten;
+        let is_it =
+            |program: &&mut RayProgram| program.head == head && program.id == id && !program.is_forgotten;
         if let Some(program) = self.dashboards.programs.iter_mut().rev().find(is_it) {
             program.stop(at);
             program.stopped_by_operator |= program.stopped == Some(at);
@@ -254,5 +258,47 @@ impl Dashboards {
         for program in &mut self.programs {
             program.is_forgotten = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(run: Option<i64>) -> RayProgram {
+        RayProgram {
+            cluster: "c".to_owned(),
+            id: "x".to_owned(),
+            by: SubmittedBy::Operator,
+            submitted: Time::from_seconds(10),
+            plan: RayProgramPlan {
+                pending: Time::from_seconds(2),
+                run: run.map(Time::from_seconds),
+                end: ProgramState::Failed,
+                message: None,
+            },
+            stopped: None,
+            stopped_by_operator: false,
+            head: (0, 0),
+            is_forgotten: false,
+        }
+    }
+
+    #[test]
+    fn a_program_is_pending_runs_and_ends() {
+        let program = program(Some(5));
+        let states = [11, 12, 16, 17].map(|at| program.state(Time::from_seconds(at)));
+        let (running, failed) = (ProgramState::Running, ProgramState::Failed);
+        assert_eq!(states, [ProgramState::Pending, running, running, failed]);
+    }
+
+    #[test]
+    fn what_has_ended_is_not_stopped() {
+        let (mut endless, mut short) = (program(None), program(Some(5)));
+        for program in [&mut endless, &mut short] {
+            program.stop(Time::from_seconds(30));
+        }
+        assert_eq!(endless.state(Time::from_seconds(31)), ProgramState::Stopped);
+        assert_eq!((short.state(Time::from_seconds(31)), short.stopped), (ProgramState::Failed, None));
     }
 }

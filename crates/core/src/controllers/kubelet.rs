@@ -316,7 +316,9 @@ impl PodProgram {
         (name, code): (&str, i64),
         at: Time,
     ) {
-        let Some(pods) = cluster.pods.get_mut(number).filter(|pods| pods.phase == Phase::Running) else { return };
+        let Some(pods) = cluster.pods.get_mut(number).filter(|pods| pods.phase == Phase::Running) else {
+            return;
+        };
         for status in &mut pods.containers {
             if around.template.containers.get(status.nth).is_some_and(|container| container.name == name) {
                 status.terminated.get_or_insert((code, at));

@@ -3,6 +3,7 @@
 //! It is read from a list. An item without `at` is a plan for pods, the first that names a pod is its plan; an item with
 //! `at` is an event. The recordings that the controllers are held against have the same form.
 
+mod endings;
 mod ray;
 mod schema;
 
@@ -13,6 +14,7 @@ use super::meta::Propagation;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
+use endings::{disruption, restarts, termination};
 pub(crate) use ray::{DashboardEvent, ProgramRule, Submission, program_plan};
 pub use schema::schema;
 
@@ -477,52 +479,6 @@ impl PlanRule {
             plan,
         })
     }
-}
-
-fn restarts(value: &Value) -> Read<Option<Restarts>> {
-    let count = match value.get("restarts") {
-        None => return Ok(None),
-        Some(Value::Null) => None,
-        Some(count) => {
-            Some(u32::try_from(integer(count, "restarts")?).map_err(|_| "`restarts` is too large")?)
-        }
-    };
-    if count == Some(0) {
-        return Ok(None);
-    }
-    let every = seconds(value, "every")?.unwrap_or(Time::from_seconds(5));
-    let is_backed_off = flag(value, "crashLoop")?;
-    Ok(Some(Restarts { count, every: every.max(Time::from_millis(1)), is_backed_off }))
-}
-
-fn disruption(value: &Value) -> Read<Disruption> {
-    let cause = match value.get("cause").and_then(Value::as_str) {
-        Some("evict") => DisruptionCause::Eviction,
-        Some("preempt") => DisruptionCause::Preemption,
-        Some("taint") => DisruptionCause::Taint,
-        Some("delete") => DisruptionCause::Deletion,
-        Some("force") => DisruptionCause::ForcedDeletion,
-        Some("kubelet") => DisruptionCause::Pressure,
-        Some("lost") => DisruptionCause::LostNode,
-        _ => {
-            return Err(
-                "`cause` is `evict`, `preempt`, `taint`, `delete`, `force`, `kubelet` or `lost`".to_owned()
-            );
-        }
-    };
-    Ok(Disruption {
-        after: seconds(value, "after")?.unwrap_or_default(),
-        cause,
-        collected: seconds(value, "gc")?,
-    })
-}
-
-fn termination(value: &Value) -> Read<Termination> {
-    let default = Termination::default();
-    Ok(Termination {
-        after: seconds_or_never(value, "after", default.after)?,
-        code: value.get("code").map_or(Ok(default.code), |code| integer(code, "code"))?,
-    })
 }
 
 #[cfg(test)]

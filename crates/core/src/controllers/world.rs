@@ -30,6 +30,8 @@ pub(super) use live::Given;
 /// Maximum work of a simulation: one unit for each group of pods at each step, and for each plan where pods are made. It is
 /// about a second.
 pub(crate) const MOST_WORK: u64 = 40_000_000;
+/// How long before the object that is simulated others are made that are there before it.
+const LEAD: Time = Time::from_millis(3_500);
 /// How many containers with a status are one more unit of work: a pod of thousands of them is not one thing to look at.
 const CONTAINERS_A_UNIT: usize = 8;
 
@@ -151,8 +153,8 @@ impl World {
         world
     }
 
-    /// Makes a cluster with objects that are there before, an object and the operators of its kind; nothing where no
-    /// operator of the kind is known.
+    /// Makes a cluster with objects that are there some seconds before, an object and the operators of its kind; nothing
+    /// where no operator of the kind is known.
     #[must_use]
     pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
         let mut world = Self::new(script, clock, false);
@@ -160,8 +162,13 @@ impl World {
         if world.operators.is_empty() {
             return None;
         }
-        for object in before {
-            world.create(object, None);
+        if !before.is_empty() {
+            world.now = Time::START - LEAD;
+            for object in before {
+                world.create(object, None);
+            }
+            world.run(Time::START - Time::from_millis(1)).ok()?;
+            world.now = Time::START;
         }
         world.main = world.create(manifest, None)?;
         Some(world)
@@ -309,11 +316,7 @@ impl World {
         if before.is_none() && started(self).is_some() {
             self.begin_submission(nth);
         }
-        if self.programs.get(nth).is_some_and(PodProgram::fell_silent)
-            && !self.cluster.dashboards.silent.contains(&nth)
-        {
-            self.cluster.dashboards.silent.push(nth);
-        }
+        self.observe_silence(nth);
         if changed {
             self.tell(Event::Pod(owner));
             self.collect_owner(owner);

@@ -150,6 +150,14 @@ mod tests {
     }
 
     #[test]
+    fn what_happens_takes_the_place_of_a_timer() {
+        let mut queue = WorkQueue::default();
+        queue.add_at(0, Time::from_seconds(3));
+        queue.add_alone(0, Time::START);
+        assert_eq!((queue.take(LAG), queue.due()), (Some(0), None));
+    }
+
+    #[test]
     fn what_is_stopped_forgets() {
         let mut queue = WorkQueue::default();
         queue.add(3, Time::START);

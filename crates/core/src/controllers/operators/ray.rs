@@ -6,6 +6,7 @@
 mod cleaning;
 mod cluster_spec;
 mod cluster_status;
+mod job_spec;
 mod ray_cluster;
 mod ray_job;
 mod submitter;
@@ -21,7 +22,7 @@ use ray_job::RayJobController;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Release {
     /// 1.6: a dashboard that does not answer is asked for without end, with the waits of an error.
-    #[cfg(test)]
+    #[allow(dead_code, reason = "nothing says yet which release a cluster has")]
     V1_6,
     /// 1.7.
     #[default]
@@ -68,3 +69,6 @@ fn cluster_number(cluster: &Cluster, number: usize) -> u32 {
     names.dedup();
     u32::try_from(names.len()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

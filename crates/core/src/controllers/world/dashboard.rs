@@ -1,7 +1,8 @@
 //! Programs are submitted to Ray clusters: by the operator, or by a container that submits one and follows it to its end.
 
 use super::super::cluster::Event;
-use super::super::dashboard::{Answer, HEAD, SubmittedBy};
+use super::super::dashboard::{Answer, HEAD, RayProgramPlan, SubmittedBy};
+use super::super::kubelet::PodProgram;
 use super::super::pod::{Phase, PodGroup};
 use super::super::pod_set::{Owner, PodSet};
 use super::super::script::{DashboardEvent, Plan, Submission, program_plan};
@@ -56,10 +57,31 @@ impl World {
         self.observe_submitters();
     }
 
+    /// Takes notice of new pods: of a head, with a dashboard in it.
+    pub(super) fn observe_head(&mut self, nth: usize) {
+        let set = self.cluster.pods.get(nth).and_then(|pods| self.cluster.set_of(pods));
+        if set.is_some_and(|set| *set.role == *HEAD) {
+            self.cluster.dashboards.heads.push((nth, true));
+        }
+    }
+
+    /// Takes notice that the node of pods no longer answers: neither does a dashboard in them.
+    pub(super) fn observe_silence(&mut self, nth: usize) {
+        if self.programs.get(nth).is_some_and(PodProgram::fell_silent) {
+            for head in self.cluster.dashboards.heads.iter_mut().filter(|(head, _)| *head == nth) {
+                head.1 = false;
+            }
+        }
+    }
+
     /// Submits a program.
     pub(super) fn submit(&mut self, cluster: &str, id: &str, by: SubmittedBy) -> bool {
         let number = self.cluster.dashboards.programs.len();
-        let plan = program_plan(&self.script.programs, number).unwrap_or_default();
+        // Where nothing is said of it, it is the program of the simulation.
+        let whole = self.script.program.map(|program| program.startup + program.runtime);
+        let unplanned =
+            || RayProgramPlan { run: whole.or(RayProgramPlan::default().run), ..RayProgramPlan::default() };
+        let plan = program_plan(&self.script.programs, number).unwrap_or_else(unplanned);
         self.cluster.submit_program(cluster, id, by, plan, self.now)
     }
 
@@ -94,9 +116,8 @@ impl World {
             Owner::Object(object) if *set.role == *HEAD => {
                 let object = self.cluster.objects.get(object).filter(|object| object.kind == "RayCluster")?;
                 let containers = object.spec().pointer("/headGroupSpec/template/spec/containers")?;
-                let is_it = |container: &&Value| {
-                    container.get("name").and_then(Value::as_str) == Some(SUBMITTER)
-                };
+                let is_it =
+                    |container: &&Value| container.get("name").and_then(Value::as_str) == Some(SUBMITTER);
                 let container = containers.as_array()?.iter().find(is_it)?;
                 Some((object.name.clone(), variable(container, SUBMISSION_ID)?.to_owned()))
             }

@@ -114,6 +114,7 @@ impl World {
             ..PodGroup::new(set, members, self.now)
         });
         self.programs.push(program);
+        self.observe_head(self.cluster.pods.len() - 1);
     }
 
     /// Returns indexes by how many pods they had in their role.

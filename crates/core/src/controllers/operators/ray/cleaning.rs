@@ -7,7 +7,7 @@ use super::super::super::meta::Propagation;
 use super::super::super::object::{Object, RayJobStatus};
 use super::super::super::time::Time;
 use super::cluster_spec::{flag, list};
-use super::ray_job::JobSpec;
+use super::job_spec::JobSpec;
 use crate::text::value::{Value, json};
 
 /// How much later than its time a timer is set (`requeueDelayFor`).

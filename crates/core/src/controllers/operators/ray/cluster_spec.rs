@@ -61,8 +61,8 @@ impl ClusterSpec {
     /// Reads `spec` of a RayCluster, or `rayClusterSpec` of a RayJob.
     pub(super) fn parse(spec: &Value) -> Self {
         let is_autoscaled = flag(spec, "enableInTreeAutoscaling");
-        let is_v2 = is_autoscaled
-            && spec.pointer("/autoscalerOptions/version").and_then(Value::as_str) == Some("v2");
+        let is_v2 =
+            is_autoscaled && spec.pointer("/autoscalerOptions/version").and_then(Value::as_str) == Some("v2");
         let template = |of: &Value| {
             let template = PodTemplate::from_template(of.get("template").unwrap_or(&Value::Null));
             // The autoscaler of version 2 wants pods that do not restart (`common/pod.go`).
@@ -98,9 +98,8 @@ impl ClusterSpec {
     /// Returns the sums of the least and the most workers.
     pub(super) fn bounds(&self) -> (u32, u32) {
         let groups = self.groups.iter().filter(|group| !group.is_suspended);
-        let bounds = groups.map(|group| {
-            (group.least.saturating_mul(group.hosts), group.most.saturating_mul(group.hosts))
-        });
+        let bounds = groups
+            .map(|group| (group.least.saturating_mul(group.hosts), group.most.saturating_mul(group.hosts)));
         bounds.fold((0, 0), |sum, (least, most)| (sum.0.saturating_add(least), sum.1.saturating_add(most)))
     }
 }

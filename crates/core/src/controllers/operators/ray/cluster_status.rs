@@ -145,7 +145,8 @@ fn head_ready(cluster: &Cluster, head: &PodGroup) -> (bool, &'static str) {
         (Some(_), Phase::Running) => {
             let is_main = |sort| sort == ContainerSort::Main;
             let containers = cluster.set_of(head).map_or(0, |set| set.template.containers.len());
-            let mut ended = head.containers.iter().filter(|status| is_main(status.sort) && status.nth < containers);
+            let mut ended =
+                head.containers.iter().filter(|status| is_main(status.sort) && status.nth < containers);
             match ended.find_map(|status| status.terminated) {
                 Some((0, _)) => (false, "Completed"),
                 Some(_) => (false, "Error"),

@@ -58,9 +58,7 @@ impl RayClusterController {
         let failure = self.reconcile_pods(cluster, (number, object), &spec, &pods, at, &mut actions).err();
         let status = calculate(cluster, object, &spec, &pods, failure, at);
         let is_changed = match status {
-            Some((conditions, status))
-                if conditions != object.conditions || status != status_of(object) =>
-            {
+            Some((conditions, status)) if conditions != object.conditions || status != status_of(object) => {
                 let status = ObjectStatus::RayCluster(status);
                 actions.push(Action::WriteObject { object: number, conditions, status });
                 true

@@ -13,74 +13,13 @@ use super::super::super::time::Time;
 use super::super::queue::WorkQueue;
 use super::cleaning::Ended;
 use super::cluster_status::status_of;
+use super::job_spec::{JobSpec, Mode};
 use super::{Release, cluster_name, is_managed_by_other, submitter, validation};
-use crate::text::value::Value;
 
 /// How long after something happened a reconcile has done what it does.
 const REACTION: Time = Time::from_millis(10);
 /// How long after a reconcile the next one is (`RayJobDefaultRequeueDuration`).
 const TICK: Time = Time::from_seconds(3);
-
-/// Who submits the program (`submissionMode`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// `K8sJobMode`: a Job.
-    Job,
-    /// `HTTPMode`: the operator.
-    Http,
-    /// `SidecarMode`: a container beside the head.
-    Sidecar,
-    /// `InteractiveMode`: a person.
-    Interactive,
-}
-
-/// The fields of `spec` of a RayJob that its controller looks at, with the defaults of its CRD.
-#[derive(Clone, Debug)]
-pub(super) struct JobSpec {
-    /// `submissionMode`.
-    pub(super) mode: Mode,
-    /// `suspend`.
-    pub(super) suspend: bool,
-    /// `shutdownAfterJobFinishes`.
-    pub(super) shutdown: bool,
-    /// `ttlSecondsAfterFinished`.
-    pub(super) ttl: i64,
-    /// `backoffLimit`.
-    pub(super) backoff_limit: i64,
-    /// `activeDeadlineSeconds`.
-    pub(super) active_deadline: Option<i64>,
-    /// `preRunningDeadlineSeconds`.
-    pub(super) pre_running_deadline: Option<i64>,
-    /// The name in `clusterSelector`; nothing where there is no selector.
-    pub(super) selector: Option<String>,
-    /// `jobId`.
-    id: Option<String>,
-}
-
-impl JobSpec {
-    fn parse(spec: &Value) -> Self {
-        let integer = |key: &str| spec.get(key).and_then(Value::as_i64);
-        let flag = |key: &str| spec.get(key).and_then(Value::as_bool).unwrap_or(false);
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let selector = spec.get("clusterSelector").and_then(Value::as_object).filter(|map| !map.is_empty());
-        Self {
-            mode: match spec.get("submissionMode").and_then(Value::as_str) {
-                Some("HTTPMode") => Mode::Http,
-                Some("SidecarMode") => Mode::Sidecar,
-                Some("InteractiveMode") => Mode::Interactive,
-                _ => Mode::Job,
-            },
-            suspend: flag("suspend"),
-            shutdown: flag("shutdownAfterJobFinishes"),
-            ttl: integer("ttlSecondsAfterFinished").unwrap_or(0),
-            backoff_limit: integer("backoffLimit").unwrap_or(0),
-            active_deadline: integer("activeDeadlineSeconds"),
-            pre_running_deadline: integer("preRunningDeadlineSeconds"),
-            selector: selector.map(|map| map.get("ray.io/cluster").and_then(text).unwrap_or_default()),
-            id: spec.get("jobId").and_then(text).filter(|id| !id.is_empty()),
-        }
-    }
-}
 
 /// How a reconcile ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +62,17 @@ impl RayJobController {
         };
         let spec = JobSpec::parse(object.spec());
         let release = self.release;
-        let mut reconcile =
-            Reconcile { cluster, number, object, spec, before: status.clone(), status, at, release, actions: Vec::new() };
+        let mut reconcile = Reconcile {
+            cluster,
+            number,
+            object,
+            spec,
+            before: status.clone(),
+            status,
+            at,
+            release,
+            actions: Vec::new(),
+        };
         let next = reconcile.run();
         if next == Next::Error {
             self.queue.fail(number, at);
@@ -484,7 +432,9 @@ fn about(event: Event, cluster: &Cluster) -> Option<usize> {
         }
         Event::Pod(_) | Event::CronJob => None,
     };
-    owner.filter(|owner| cluster.objects.get(*owner).is_some_and(|owner| owner.kind == "RayJob" && owner.is_there()))
+    owner.filter(|owner| {
+        cluster.objects.get(*owner).is_some_and(|owner| owner.kind == "RayJob" && owner.is_there())
+    })
 }
 
 impl Controller for RayJobController {

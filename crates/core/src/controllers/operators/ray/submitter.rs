@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::super::cluster::Cluster;
 use super::super::super::cluster::NewJob;
 use super::super::super::object::{Object, RayJobStatus};
 use super::super::super::pod_set::Owner;
@@ -9,7 +10,6 @@ use super::super::super::time::Time;
 use super::super::super::world::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
 use super::cluster_number;
 use super::ray_cluster::NO_HEAD_RESTART;
-use super::super::super::cluster::Cluster;
 use crate::text::value::{Value, json};
 
 /// The role of the pods of a submitter Job.
@@ -57,9 +57,9 @@ pub(super) fn job(
     ray_cluster: usize,
 ) -> NewJob {
     let given = job.spec().get("submitterPodTemplate").filter(|template| template.is_object());
-    let mut template = given.cloned().unwrap_or_else(|| {
-        json!({"spec": {"containers": [{"name": SUBMITTER}], "restartPolicy": "Never"}})
-    });
+    let mut template = given
+        .cloned()
+        .unwrap_or_else(|| json!({"spec": {"containers": [{"name": SUBMITTER}], "restartPolicy": "Never"}}));
     if let Some(container) = template.pointer_mut("/spec/containers/0").and_then(Value::as_object_mut) {
         let own = container.get("env").and_then(Value::as_array).cloned().unwrap_or_default();
         let added = environment(status);

@@ -2,7 +2,7 @@
 
 use super::super::super::object::{DeploymentStatus, RayJobStatus};
 use super::cluster_spec::{flag, list};
-use super::ray_job::{JobSpec, Mode};
+use super::job_spec::{JobSpec, Mode};
 use crate::text::value::Value;
 
 /// The longest name of a RayCluster, and of a RayJob, of which clusters have theirs.
@@ -181,7 +181,9 @@ fn deletion(source: &Value, spec: &JobSpec) -> Verdict {
     let is_legacy = has("onSuccess") || has("onFailure");
     let rules = list(strategy, "deletionRules");
     if !rules.is_empty() && spec.shutdown {
-        return wrong("spec.shutdownAfterJobFinishes and spec.deletionStrategy.deletionRules are mutually exclusive");
+        return wrong(
+            "spec.shutdownAfterJobFinishes and spec.deletionStrategy.deletionRules are mutually exclusive",
+        );
     }
     if !rules.is_empty() && is_legacy {
         return wrong("Cannot use both legacy onSuccess/onFailure fields and deletionRules simultaneously");
@@ -206,8 +208,10 @@ fn is_autoscaled(source: &Value) -> bool {
 fn legacy(strategy: &Value, source: &Value, spec: &JobSpec) -> Verdict {
     let policy = |key: &str| strategy.pointer(&format!("/{key}/policy")).and_then(Value::as_str);
     let (Some(success), Some(failure)) = (policy("onSuccess"), policy("onFailure")) else {
-        return refuse("both DeletionStrategy.OnSuccess and DeletionStrategy.OnFailure must be set when using the legacy \
-                       deletion policy fields of DeletionStrategy");
+        return refuse(
+            "both DeletionStrategy.OnSuccess and DeletionStrategy.OnFailure must be set when using the legacy \
+                       deletion policy fields of DeletionStrategy",
+        );
     };
     let policies = [success, failure];
     if spec.selector.is_some()
@@ -217,7 +221,9 @@ fn legacy(strategy: &Value, source: &Value, spec: &JobSpec) -> Verdict {
         return refuse(format!("the ClusterSelector mode doesn't support DeletionStrategy={policy}"));
     }
     if policies.contains(&"DeleteWorkers") && is_autoscaled(source) {
-        return refuse("DeletionStrategy=DeleteWorkers currently does not support RayCluster with autoscaling enabled");
+        return refuse(
+            "DeletionStrategy=DeleteWorkers currently does not support RayCluster with autoscaling enabled",
+        );
     }
     if spec.shutdown && policies.contains(&"DeleteNone") {
         return wrong("shutdownAfterJobFinshes is set to 'true' while deletion policy is 'DeleteNone'");

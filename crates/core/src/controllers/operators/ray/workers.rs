@@ -4,8 +4,9 @@ use super::super::super::cluster::{Action, Cluster};
 use super::super::super::dashboard::HEAD;
 use super::super::super::indexes::Indexes;
 use super::super::super::job::spec::ContainerSort;
+use super::super::super::object::Object;
 use super::super::super::pod::{Phase, PodGroup};
-use super::super::super::pod_set::{Owner, RestartPolicy};
+use super::super::super::pod_set::{Owner, PodSet, RestartPolicy};
 use super::super::super::time::Time;
 use super::cluster_spec::WorkerGroup;
 
@@ -46,12 +47,17 @@ impl<'a> ClusterPods<'a> {
     /// Finds the pods of a RayCluster by its name: one that is made again under its name finds the old pods.
     pub(super) fn find(cluster: &'a Cluster, name: &str) -> Self {
         let mut found = Self::default();
-        for (nth, pods) in cluster.pods.iter().enumerate() {
-            if pods.gone.is_some() || !cluster.is_of_ray_cluster(pods, name) {
-                continue;
+        let of_set = |set: &PodSet| {
+            let is_it = is_of(cluster, set, Some(name));
+            is_it.then(|| *set.role == *HEAD)
+        };
+        let sets: Vec<Option<bool>> = cluster.sets.iter().map(of_set).collect();
+        for (nth, pods) in cluster.pods.iter().enumerate().filter(|(_, pods)| pods.gone.is_none()) {
+            match sets.get(pods.set).copied().flatten() {
+                Some(true) => found.heads.push((nth, pods)),
+                Some(false) => found.workers.push((nth, pods)),
+                None => {}
             }
-            let is_head = cluster.set_of(pods).is_some_and(|set| *set.role == *HEAD);
-            (if is_head { &mut found.heads } else { &mut found.workers }).push((nth, pods));
         }
         found
     }
@@ -68,9 +74,8 @@ impl<'a> ClusterPods<'a> {
 
     /// Tells whether there are pods, and all run and are ready (`CheckAllPodsRunning`, `utils/util.go`).
     pub(super) fn all_run(&self) -> bool {
-        let runs = |pods: &PodGroup| {
-            pods.phase == Phase::Running && pods.ready.is_none_or(|(is_ready, _)| is_ready)
-        };
+        let runs =
+            |pods: &PodGroup| pods.phase == Phase::Running && pods.ready.is_none_or(|(is_ready, _)| is_ready);
         self.all().next().is_some() && self.all().all(|(_, pods)| runs(pods))
     }
 
@@ -86,8 +91,7 @@ pub(super) fn is_dead(cluster: &Cluster, pods: &PodGroup) -> bool {
     if pods.is_ended() {
         return true;
     }
-    let never_restarts =
-        cluster.set_of(pods).is_some_and(|set| set.template.restart == RestartPolicy::Never);
+    let never_restarts = cluster.set_of(pods).is_some_and(|set| set.template.restart == RestartPolicy::Never);
     let mut containers = pods.containers.iter().filter(|status| status.sort == ContainerSort::Main);
     let has_ended = containers.next().is_some_and(|status| status.terminated.is_some());
     pods.phase == Phase::Running && has_ended && never_restarts
@@ -106,15 +110,17 @@ pub(super) fn delete_all<'a>(pods: impl IntoIterator<Item = (usize, &'a PodGroup
 
 /// Returns how many pods of a role Ray clusters have had: new ones are numbered from that on.
 pub(super) fn made(cluster: &Cluster, role: &str) -> u32 {
-    let is_ray = |owner| match owner {
-        Owner::Object(owner) => cluster.objects.get(owner).is_some_and(|owner| owner.kind == "RayCluster"),
-        Owner::Job(_) => false,
-    };
-    let is_it = |pods: &&PodGroup| {
-        cluster.set_of(pods).is_some_and(|set| *set.role == *role && is_ray(set.owner))
-    };
-    let lasts = cluster.pods.iter().filter(is_it).filter_map(|pods| pods.members.last());
-    lasts.max().map_or(0, |last| last.saturating_add(1))
+    let is_it = |set: &PodSet| *set.role == *role && is_of(cluster, set, None);
+    let sets: Vec<bool> = cluster.sets.iter().map(is_it).collect();
+    let pods = cluster.pods.iter().filter(|pods| sets.get(pods.set) == Some(&true));
+    pods.filter_map(|pods| pods.members.last()).max().map_or(0, |last| last.saturating_add(1))
+}
+
+/// Tells whether pods are of a RayCluster: of one of a name, or of any.
+fn is_of(cluster: &Cluster, set: &PodSet, name: Option<&str>) -> bool {
+    let Owner::Object(owner) = set.owner else { return false };
+    let is_it = |owner: &Object| owner.kind == "RayCluster" && name.is_none_or(|name| owner.name == name);
+    cluster.objects.get(owner).is_some_and(is_it)
 }
 
 /// Returns the numbers of so many new pods of a role.
@@ -152,7 +158,11 @@ pub(super) fn single_hosts(
         return Change { created: desired - there, ..Change::default() };
     }
     // Which go is arbitrary; only the autoscaler chooses where there is one.
-    if is_autoscaled { Change::default() } else { Change { deleted: lowest(pods, there - desired), ..Change::default() } }
+    if is_autoscaled {
+        Change::default()
+    } else {
+        Change { deleted: lowest(pods, there - desired), ..Change::default() }
+    }
 }
 
 /// Returns so many pods, those with the lowest numbers.

@@ -6,13 +6,14 @@ use super::super::super::super::object::{DeploymentStatus, RayJobReason};
 use super::super::super::super::pod::PodGroup;
 use super::super::super::super::time::Time;
 use super::super::super::super::world::SUBMITTER;
+use super::super::job_spec::Mode;
 use super::super::workers::ClusterPods;
-use super::{Mode, Reconcile};
+use super::Reconcile;
 
-/// How long the submitter may be finished before the program is
-/// (`DEFAULT_RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS` is the other way round).
+/// How long the submitter may be finished before the program is (`DefaultSubmitterFinishedTimeout`).
 const SUBMITTER_TIMEOUT: Time = Time::from_seconds(30);
-/// How long the program may be finished before the submitter is.
+/// How long the program may be finished before the submitter is
+/// (`DEFAULT_RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS`).
 const GRACE_PERIOD: Time = Time::from_seconds(300);
 /// How long a dashboard may be silent (`DEFAULT_RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS`).
 const STATUS_TIMEOUT: Time = Time::from_seconds(300);
@@ -84,7 +85,8 @@ impl Reconcile<'_> {
     pub(super) fn check_submitter_timeout(&mut self, finished: Option<Time>) -> bool {
         let is_over = finished.is_some_and(|finished| finished + SUBMITTER_TIMEOUT <= self.at);
         if is_over {
-            let message = "The RayJob submitter finished but the ray job did not reach terminal state within 30s";
+            let message =
+                "The RayJob submitter finished but the ray job did not reach terminal state within 30s";
             self.fail(RayJobReason::TransitionGracePeriodExceeded, message.to_owned());
             self.status.program = Some(ProgramState::Failed);
         }
@@ -118,7 +120,8 @@ impl Reconcile<'_> {
         };
         let Some((code, at)) = self.sidecar_end(head) else { return Ok((false, None)) };
         if code != 0 {
-            let message = format!("Ray head pod container {SUBMITTER} terminated with exit code {code}: Error");
+            let message =
+                format!("Ray head pod container {SUBMITTER} terminated with exit code {code}: Error");
             self.fail_submission(message);
         }
         Ok((code != 0, Some(self.cluster.clock.stored(at))))
