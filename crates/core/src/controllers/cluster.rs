@@ -156,6 +156,8 @@ pub enum Event {
     ObjectStatus(usize),
     /// A custom resource is gone.
     ObjectGone(usize),
+    /// A dashboard of a Ray cluster answers something else: nobody watches it, but it is asked again and again.
+    Dashboards,
 }
 
 /// What a controller does in a sync.

@@ -151,6 +151,13 @@ impl RayProgram {
         }
     }
 
+    /// Returns when it gets into another state by itself; nothing if it never does.
+    #[must_use]
+    pub(crate) fn next_change(&self, at: Time) -> Option<Time> {
+        let begin = self.submitted + self.plan.pending;
+        Some(begin).into_iter().chain(self.end()).filter(|next| *next > at).min()
+    }
+
     /// Returns what the dashboard says of it.
     #[must_use]
     pub(crate) fn message(&self, at: Time) -> String {
@@ -182,11 +189,10 @@ impl Cluster {
                 && self.is_of_ray_cluster(pods, name)
         };
         let mut answering = self.dashboards.heads.iter().rev().filter(|(_, answers)| *answers);
-        let head = answering.find_map(|(nth, _)| {
+        answering.find_map(|(nth, _)| {
             let pods = self.pods.get(*nth).filter(|pods| is_up(pods))?;
             Some((*nth, pods.restarts))
-        });
-        head
+        })
     }
 
     /// Asks the dashboard of a RayCluster for a program.

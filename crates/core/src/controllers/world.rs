@@ -62,7 +62,7 @@ pub struct World {
     /// What the garbage collector does, and controllers that start.
     later: Vec<(Time, Later)>,
     /// The work that was done, and the most that may be.
-    pub(super) work: u64,
+    pub(crate) work: u64,
     most_work: u64,
 }
 

@@ -56,6 +56,16 @@ impl WorkQueue {
         }
     }
 
+    /// Takes an object that is to be looked at now, and forgets when it was to be looked at otherwise, like
+    /// [`Self::add_alone`].
+    pub(super) fn take_alone(&mut self, at: Time) -> Option<usize> {
+        let object = self.take(at)?;
+        if let Some(key) = self.keys.get_mut(&object) {
+            (key.now, key.timer, key.retry) = (None, None, None);
+        }
+        Some(object)
+    }
+
     /// Lets an object be looked at at a time.
     pub(super) fn add_at(&mut self, object: usize, at: Time) {
         if self.stopped {

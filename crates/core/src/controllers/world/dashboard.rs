@@ -55,6 +55,7 @@ impl World {
             DashboardEvent::Stop => dashboards.stop_all(at),
         }
         self.observe_submitters();
+        self.tell(Event::Dashboards);
     }
 
     /// Takes notice of new pods: of a head, with a dashboard in it.
@@ -82,7 +83,11 @@ impl World {
         let unplanned =
             || RayProgramPlan { run: whole.or(RayProgramPlan::default().run), ..RayProgramPlan::default() };
         let plan = program_plan(&self.script.programs, number).unwrap_or_else(unplanned);
-        self.cluster.submit_program(cluster, id, by, plan, self.now)
+        let is_taken = self.cluster.submit_program(cluster, id, by, plan, self.now);
+        if is_taken {
+            self.tell(Event::Dashboards);
+        }
+        is_taken
     }
 
     /// Returns what pods do of which a script says nothing: those of Ray run without end, a submitter follows its program.

@@ -11,6 +11,9 @@ use super::{Later, World};
 /// How long the garbage collector takes.
 pub(super) const COLLECTION: Time = Time::from_millis(150);
 
+/// The deletion of an object, and when it was gone.
+type Life<'a> = (&'a mut Option<(Time, Propagation)>, &'a mut Option<Time>);
+
 impl World {
     /// Deletes an object.
     pub(super) fn delete(&mut self, owner: Owner, propagation: Propagation) {
@@ -55,7 +58,7 @@ impl World {
         }
     }
 
-    fn life_of(&mut self, owner: Owner) -> Option<(&mut Option<(Time, Propagation)>, &mut Option<Time>)> {
+    fn life_of(&mut self, owner: Owner) -> Option<Life<'_>> {
         match owner {
             Owner::Job(job) => self.cluster.jobs.get_mut(job).map(|job| (&mut job.deletion, &mut job.gone)),
             Owner::Object(object) => {

@@ -148,7 +148,7 @@ impl World {
             let set = self.cluster.sets.get(other.set);
             owner.is_some() && other.owner == owner && set.is_some_and(|set| set.role == role)
         };
-        let made = self.cluster.jobs.iter().filter(is_same).last().map_or(0, |before| before.made);
+        let made = self.cluster.jobs.iter().rfind(is_same).map_or(0, |before| before.made);
         self.cluster.sets.push(PodSet { owner: Owner::Job(job), role, round, indexed, template });
         self.cluster.jobs.push(Job {
             name: name.to_owned(),

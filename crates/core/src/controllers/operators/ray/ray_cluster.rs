@@ -20,9 +20,8 @@ use super::{cluster_number, is_managed_by_other, validation};
 
 /// How long a reconcile takes that makes what a new cluster needs beside pods: Services, and so on.
 const SERVICES: Time = Time::from_millis(40);
-/// After which time it looks again when it wrote the status, and when it did not.
+/// After which time it looks again when it wrote the status. The look after 300 s without that sees nothing new.
 const SOON: Time = Time::from_seconds(2);
-const LATE: Time = Time::from_seconds(300);
 /// The annotation that keeps it from making another head.
 pub(super) const NO_HEAD_RESTART: &str = "ray.io/disable-provisioned-head-restart";
 
@@ -73,7 +72,9 @@ impl RayClusterController {
             self.queue.fail(number, at);
         } else {
             self.queue.succeed(number);
-            self.queue.add_at(number, at + if is_changed { SOON } else { LATE });
+            if is_changed {
+                self.queue.add_at(number, at + SOON);
+            }
         }
         actions
     }
@@ -240,7 +241,7 @@ impl Controller for RayClusterController {
     }
 
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        self.last = self.queue.take(at);
+        self.last = self.queue.take_alone(at);
         self.last.map_or_else(Vec::new, |number| self.reconcile(cluster, number, at))
     }
 

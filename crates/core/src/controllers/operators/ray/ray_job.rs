@@ -1,6 +1,9 @@
 //! RayJob: its controller, and what a reconcile does by `jobDeploymentStatus` (`rayjob_controller.go`).
 
 mod checks;
+mod ticks;
+
+use std::collections::BTreeMap;
 
 use super::super::super::cluster::{Action, Cluster, Controller, Event, Job};
 use super::super::super::dashboard::{Answer, ProgramState, RayProgram};
@@ -15,11 +18,10 @@ use super::cleaning::Ended;
 use super::cluster_status::status_of;
 use super::job_spec::{JobSpec, Mode};
 use super::{Release, cluster_name, is_managed_by_other, submitter, validation};
+use ticks::{is_polled, tick_after};
 
 /// How long after something happened a reconcile has done what it does.
 const REACTION: Time = Time::from_millis(10);
-/// How long after a reconcile the next one is (`RayJobDefaultRequeueDuration`).
-const TICK: Time = Time::from_seconds(3);
 
 /// How a reconcile ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +41,15 @@ enum Next {
 pub(super) struct RayJobController {
     release: Release,
     queue: WorkQueue,
+    /// When it looked at those that it looks at again after each tick. The looks that see nothing new are left out.
+    ticking: BTreeMap<usize, Time>,
     /// What it looked at last.
     last: Option<usize>,
 }
 
 impl RayJobController {
     pub(super) fn new(release: Release) -> Self {
-        Self { release, queue: WorkQueue::default(), last: None }
+        Self { release, queue: WorkQueue::default(), ticking: BTreeMap::new(), last: None }
     }
 
     fn reconcile(&mut self, cluster: &Cluster, number: usize, at: Time) -> Vec<Action> {
@@ -63,6 +67,8 @@ impl RayJobController {
         let spec = JobSpec::parse(object.spec());
         let release = self.release;
         let mut reconcile = Reconcile {
+            finished: None,
+            is_submitted: false,
             cluster,
             number,
             object,
@@ -74,13 +80,20 @@ impl RayJobController {
             actions: Vec::new(),
         };
         let next = reconcile.run();
+        self.ticking.remove(&number);
         if next == Next::Error {
             self.queue.fail(number, at);
-        } else {
-            self.queue.succeed(number);
-            let next = if let Next::At(next) = next { next } else { Some(at + TICK) };
-            if let Some(next) = next {
-                self.queue.add_at(number, next);
+            return reconcile.actions;
+        }
+        self.queue.succeed(number);
+        match next {
+            Next::At(Some(next)) => self.queue.add_at(number, next),
+            Next::At(None) => {}
+            _ => {
+                self.ticking.insert(number, at);
+                if let Some(until) = reconcile.quiet_until() {
+                    self.queue.add_at(number, tick_after(at, until));
+                }
             }
         }
         reconcile.actions
@@ -98,6 +111,10 @@ struct Reconcile<'a> {
     at: Time,
     release: Release,
     actions: Vec<Action>,
+    /// When what submits the program finished.
+    finished: Option<Time>,
+    /// Whether the program was submitted just now.
+    is_submitted: bool,
 }
 
 impl<'a> Reconcile<'a> {
@@ -217,10 +234,9 @@ impl<'a> Reconcile<'a> {
             return Next::Write;
         }
         let Ok(cluster) = self.get_or_create_cluster() else { return Next::Error };
-        let mut finished = None;
         if self.has_submitter() {
-            let Ok((is_failed, ended)) = self.check_submitter() else { return Next::Error };
-            finished = ended;
+            let Ok((is_failed, finished)) = self.check_submitter() else { return Next::Error };
+            self.finished = finished;
             if self.check_submitter_timeout(finished) || is_failed {
                 return Next::Write;
             }
@@ -228,9 +244,9 @@ impl<'a> Reconcile<'a> {
         let cluster_of_program = self.status.cluster.clone();
         match self.cluster.ask_dashboard(&cluster_of_program, &self.status.id) {
             Answer::Silence => self.note_silence(),
-            Answer::Unknown => self.not_found(finished.is_some()),
+            Answer::Unknown => self.not_found(),
             Answer::Known(program) => {
-                self.note_program(program, finished.is_some());
+                self.note_program(program);
                 self.note_cluster(cluster.map(|(_, cluster)| cluster));
                 Next::Write
             }
@@ -250,13 +266,14 @@ impl<'a> Reconcile<'a> {
     }
 
     /// The dashboard knows no program of the id.
-    fn not_found(&mut self, is_submitter_finished: bool) -> Next {
+    fn not_found(&mut self) -> Next {
         if self.spec.mode == Mode::Http {
             let (cluster, id) = (self.status.cluster.clone(), self.status.id.clone());
             self.actions.push(Action::SubmitProgram { cluster, id });
+            self.is_submitted = true;
             return if self.status.silent_since.take().is_some() { Next::Write } else { Next::Tick };
         }
-        if is_submitter_finished {
+        if self.finished.is_some() {
             let message = "Submitter completed but Ray job not found in RayCluster.";
             self.fail(RayJobReason::AppFailed, message.to_owned());
             return Next::Write;
@@ -264,10 +281,10 @@ impl<'a> Reconcile<'a> {
         if self.release.has_status_check_timeout() { Next::Tick } else { Next::Error }
     }
 
-    fn note_program(&mut self, program: &RayProgram, is_submitter_finished: bool) {
+    fn note_program(&mut self, program: &RayProgram) {
         let state = program.state(self.at);
         self.status.silent_since = None;
-        let is_over = state.is_terminal() && (!self.has_submitter() || is_submitter_finished);
+        let is_over = state.is_terminal() && (!self.has_submitter() || self.finished.is_some());
         (self.status.deployment, self.status.reason) = match state {
             ProgramState::Failed if is_over => {
                 (Some(DeploymentStatus::Failed), Some(RayJobReason::AppFailed))
@@ -430,7 +447,7 @@ fn about(event: Event, cluster: &Cluster) -> Option<usize> {
                 _ => None,
             }
         }
-        Event::Pod(_) | Event::CronJob => None,
+        Event::Pod(_) | Event::CronJob | Event::Dashboards => None,
     };
     owner.filter(|owner| {
         cluster.objects.get(*owner).is_some_and(|owner| owner.kind == "RayJob" && owner.is_there())
@@ -442,6 +459,12 @@ impl Controller for RayJobController {
         if let Some(number) = about(event, cluster) {
             self.queue.add_alone(number, at + REACTION);
         }
+        // These are seen at the next tick.
+        if is_polled(event, cluster) {
+            for (number, looked) in &self.ticking {
+                self.queue.add_at(*number, tick_after(*looked, at));
+            }
+        }
     }
 
     fn due(&self) -> Option<Time> {
@@ -449,7 +472,7 @@ impl Controller for RayJobController {
     }
 
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        self.last = self.queue.take(at);
+        self.last = self.queue.take_alone(at);
         self.last.map_or_else(Vec::new, |number| self.reconcile(cluster, number, at))
     }
 

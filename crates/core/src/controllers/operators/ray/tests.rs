@@ -285,11 +285,23 @@ fn strange_manifests_are_no_reason_to_panic() {
 }
 
 #[test]
+fn looks_that_see_nothing_new_cost_nothing() {
+    let month = 30 * 86_400;
+    for mode in ["K8sJobMode", "HTTPMode", "SidecarMode"] {
+        let manifest = ray_job(&json!({"submissionMode": mode}));
+        let world = live(&manifest, &json!([{"program": 0, "run": month}]), 2 * month);
+        assert_eq!(job_status(&world).deployment, Some(DeploymentStatus::Complete), "{mode}");
+        assert_eq!(world.due(), None, "{mode}");
+        assert!(world.work < 5_000, "{mode}: {}", world.work);
+    }
+}
+
+#[test]
 fn what_it_costs_depends_on_the_failures_and_not_on_the_workers() {
     let script: Vec<Value> =
         (0..1_000).map(|nth| json!({"role": "w", "attempt": nth * 10, "run": 10 + nth, "exit": 1})).collect();
     let start = Instant::now();
     let world = live(&ray_job(&json!({"rayClusterSpec": ray_cluster(10_000)})), &Value::Array(script), 1_100);
     assert_eq!(pods(&world, "w").len(), 11_000);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }

@@ -11,12 +11,12 @@ use super::super::workers::ClusterPods;
 use super::Reconcile;
 
 /// How long the submitter may be finished before the program is (`DefaultSubmitterFinishedTimeout`).
-const SUBMITTER_TIMEOUT: Time = Time::from_seconds(30);
+pub(super) const SUBMITTER_TIMEOUT: Time = Time::from_seconds(30);
 /// How long the program may be finished before the submitter is
 /// (`DEFAULT_RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS`).
-const GRACE_PERIOD: Time = Time::from_seconds(300);
+pub(super) const GRACE_PERIOD: Time = Time::from_seconds(300);
 /// How long a dashboard may be silent (`DEFAULT_RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS`).
-const STATUS_TIMEOUT: Time = Time::from_seconds(300);
+pub(super) const STATUS_TIMEOUT: Time = Time::from_seconds(300);
 
 /// What is seen of what submits the program: whether it failed, and when it finished.
 type Seen = (bool, Option<Time>);
