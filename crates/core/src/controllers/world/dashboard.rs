@@ -108,6 +108,17 @@ impl World {
         }
     }
 
+    /// Returns the plan of pods that would run the program of a simulation: those of Ray do not, their cluster does.
+    pub(super) fn beside_program(&self, set: &PodSet, plan: &Plan) -> Plan {
+        let runs_it = self.script.program.is_some() && plan.follows_program && !plan.fails_by_itself;
+        match runs_it.then(|| self.unplanned(set)) {
+            Some(Plan { follows_program: false, submission, .. }) => {
+                Plan { run: None, follows_program: false, submission, ..plan.clone() }
+            }
+            _ => plan.clone(),
+        }
+    }
+
     /// Returns the cluster and the id of the program that a container in pods submits.
     fn submission_of(&self, set: &PodSet) -> Option<(String, String)> {
         match set.owner {

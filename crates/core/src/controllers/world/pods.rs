@@ -84,6 +84,8 @@ impl World {
     /// Adds pods; those that run a program of their own in groups that have as much left to do.
     fn add_pods(&mut self, set: usize, attempt: u32, members: Indexes, counts: (u32, u32), plan: Plan) {
         let root = self.cluster.sets.get(set).map(|set| self.cluster.root(set.owner));
+        let plan =
+            self.cluster.sets.get(set).map_or_else(|| plan.clone(), |set| self.beside_program(set, &plan));
         let running = root.and_then(|root| self.running.get(&root));
         let runs = match running.filter(|_| plan.follows_program && !plan.fails_by_itself) {
             Some(JobProgram::Apart(apart)) => apart.runs(&members),

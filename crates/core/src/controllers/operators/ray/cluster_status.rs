@@ -70,14 +70,21 @@ pub(super) fn calculate(
         [(_, head)] if head.count() == 1 => Some(*head),
         _ => return None,
     };
-    let sum = |is_one: &dyn Fn(&PodGroup) -> bool| {
-        let counts = pods.workers.iter().filter(|(_, pods)| is_one(pods)).map(|(_, pods)| pods.count());
-        counts.fold(0, u32::saturating_add)
-    };
+    let (mut ready, mut available) = (0_u32, 0_u32);
+    let mut there = u32::from(head.is_some());
+    for (_, pods) in &pods.workers {
+        let count = pods.count();
+        there = there.saturating_add(count);
+        if pods.phase == Phase::Running {
+            available = available.saturating_add(count);
+            ready = ready.saturating_add(if pods.is_ready() { count } else { 0 });
+        }
+    }
+    let all_run = pods.all_run();
     let (least, most) = spec.bounds();
     let mut status = RayClusterStatus {
-        ready: sum(&|pods| pods.phase == Phase::Running && pods.is_ready()),
-        available: sum(&|pods| pods.phase == Phase::Running),
+        ready,
+        available,
         desired: spec.desired(),
         least,
         most,
@@ -85,8 +92,7 @@ pub(super) fn calculate(
         has_address: head.is_some_and(|head| head.ready.is_some() || head.started.is_some()),
         ..status_of(object)
     };
-    let there = pods.count();
-    if failure.is_none() && there == status.desired.saturating_add(1) && pods.all_run() {
+    if failure.is_none() && there == status.desired.saturating_add(1) && all_run {
         status.state = Some(ClusterState::Ready);
     }
     let (is_ready, reason) = head.map_or((false, "HeadPodNotFound"), |head| head_ready(cluster, head));
@@ -94,7 +100,7 @@ pub(super) fn calculate(
     put(&mut conditions, HEAD_READY, is_ready, reason, message, at);
     let suspension = Suspension::of(object);
     if object.condition(PROVISIONED).is_none() && suspension != Suspension::Suspended {
-        let (is_true, reason, message) = if pods.all_run() {
+        let (is_true, reason, message) = if all_run {
             (true, "AllPodRunningAndReadyFirstTime", "All Ray Pods are ready for the first time")
         } else {
             (false, "RayClusterPodsProvisioning", "RayCluster Pods are being provisioned for first time")

@@ -6,7 +6,8 @@ use super::super::super::cluster::{Action, Cluster, Controller as _, Event};
 use super::super::super::object::{
     DeploymentStatus, Object, ObjectStatus, RayClusterStatus, RayJobReason, RayJobStatus,
 };
-use super::super::super::script::Script;
+use super::super::super::program::{Peers, ProgramPlan};
+use super::super::super::script::{PlanRule, Script};
 use super::super::super::time::{Clock, Time};
 use super::super::super::world::World;
 use super::Release;
@@ -167,7 +168,7 @@ fn a_silent_dashboard_is_an_error_before_1_7_and_has_a_time_limit_since() {
     });
     let made = Object::new("RayCluster", "CLUSTER0", None, cluster_of(ray_cluster(1)), Time::START);
     cluster.objects.push(Object { status: ObjectStatus::RayCluster(RayClusterStatus::default()), ..made });
-    for (release, wait, written) in [(Release::V1_6, 5, 0), (Release::V1_7, 3_000, 1)] {
+    for (release, wait, written) in [(Release::V1_6, 5, 0), (Release::V1_7, 300_000, 1)] {
         let mut controller = RayJobController::new(release);
         controller.observe(Event::Object(0), &cluster, Time::START);
         let at = controller.due().unwrap();
@@ -282,6 +283,20 @@ fn strange_manifests_are_no_reason_to_panic() {
         }
     }
     assert!(lived > 500, "{lived}");
+}
+
+#[test]
+fn the_program_of_a_simulation_runs_in_the_cluster_and_not_in_its_pods() {
+    let hour = Time::from_seconds(3_600);
+    let program = ProgramPlan { runtime: hour, startup: hour, checkpoint: None, peers: Peers::Hang };
+    let plans = vec![PlanRule::default()];
+    let script = Script { plans, program: Some(program), ..Script::default() };
+    let clock = Clock { start: 100 };
+    let mut world = World::with_object(&ray_job(&json!({})), &[], script, clock).unwrap();
+    world.run(hour + hour + hour).unwrap();
+    let status = job_status(&world);
+    assert_eq!(status.deployment, Some(DeploymentStatus::Complete));
+    assert!((7_200.0..7_210.0).contains(&status.changed.seconds()), "{}", status.changed);
 }
 
 #[test]

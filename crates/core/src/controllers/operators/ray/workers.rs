@@ -67,11 +67,6 @@ impl<'a> ClusterPods<'a> {
         self.heads.iter().chain(&self.workers).copied()
     }
 
-    /// Returns how many there are.
-    pub(super) fn count(&self) -> u32 {
-        self.all().map(|(_, pods)| pods.count()).fold(0, u32::saturating_add)
-    }
-
     /// Tells whether there are pods, and all run and are ready (`CheckAllPodsRunning`, `utils/util.go`).
     pub(super) fn all_run(&self) -> bool {
         let runs =
@@ -81,20 +76,19 @@ impl<'a> ClusterPods<'a> {
 
     /// Returns those of a role.
     pub(super) fn of_role(&self, cluster: &'a Cluster, role: &str) -> Vec<(usize, &'a PodGroup)> {
-        let is_it = |pods: &PodGroup| cluster.set_of(pods).is_some_and(|set| *set.role == *role);
-        self.all().filter(|(_, pods)| is_it(pods)).collect()
+        let sets: Vec<bool> = cluster.sets.iter().map(|set| *set.role == *role).collect();
+        self.all().filter(|(_, pods)| sets.get(pods.set) == Some(&true)).collect()
     }
 }
 
 /// Tells whether pods are dead: ended, or their Ray container ended and does not start again (`shouldDeletePod`).
 pub(super) fn is_dead(cluster: &Cluster, pods: &PodGroup) -> bool {
-    if pods.is_ended() {
-        return true;
+    if pods.phase != Phase::Running {
+        return pods.is_ended();
     }
     let never_restarts = cluster.set_of(pods).is_some_and(|set| set.template.restart == RestartPolicy::Never);
     let mut containers = pods.containers.iter().filter(|status| status.sort == ContainerSort::Main);
-    let has_ended = containers.next().is_some_and(|status| status.terminated.is_some());
-    pods.phase == Phase::Running && has_ended && never_restarts
+    never_restarts && containers.next().is_some_and(|status| status.terminated.is_some())
 }
 
 /// Deletes pods.
