@@ -21,13 +21,15 @@ pub(crate) use compare::{Difference, difference};
 const START: Clock = Clock { start: 100 };
 
 /// The least share of the rows of a kind that agree in outcome, and in all fields.
-const LEAST: [(&str, f64, f64); 10] = [
+const LEAST: [(&str, f64, f64); 12] = [
     ("JAXJob", 0.98, 0.97),
     ("Job", 0.98, 0.97),
     ("JobSet", 0.98, 0.97),
     ("MPIJob", 0.98, 0.97),
     ("PaddleJob", 0.98, 0.97),
     ("PyTorchJob", 0.98, 0.97),
+    ("RayCluster", 0.98, 0.98),
+    ("RayJob", 0.98, 0.98),
     ("TFJob", 0.98, 0.97),
     ("TrainJob", 0.94, 0.94),
     ("VolcanoJob", 0.98, 0.97),

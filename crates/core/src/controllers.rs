@@ -7,6 +7,7 @@
 mod admission;
 pub mod cluster;
 pub mod cron_job;
+pub mod dashboard;
 pub mod incident;
 pub mod indexes;
 pub mod job;

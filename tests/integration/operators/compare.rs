@@ -44,7 +44,8 @@ pub(super) struct Tolerance {
 impl Tolerance {
     /// Tells whether two times are the same, as far as they lie before the end.
     pub(super) fn is_near(self, ours: Option<f64>, theirs: Option<f64>) -> bool {
-        match (ours, theirs) {
+        // What was there before the object was made some seconds before it: the recordings do not agree how many.
+        match (ours.map(|ours| ours.max(0.0)), theirs.map(|theirs| theirs.max(0.0))) {
             (None, None) => true,
             (Some(ours), Some(theirs)) => {
                 (ours - theirs).abs() <= self.step || (ours > self.late && theirs > self.late)
@@ -85,7 +86,10 @@ pub(crate) fn difference(world: &World, row: &Value) -> Difference {
         text(row, "operator").starts_with("training-operator") && ["Running", "Restarting"].contains(&sort)
     };
     let recorded = (&observed["conditions"], &observed["status"]);
-    conditions("", main, recorded, tolerance, &is_passing, &mut difference);
+    if status::has_stable_conditions(observed, text(row, "kind"), text(&row["manifest"]["metadata"], "name"))
+    {
+        conditions("", main, recorded, tolerance, &is_passing, &mut difference);
+    }
     life("", (deletion.map(|(at, _)| at), gone), observed, tolerance, &mut difference);
     objects(world, observed, tolerance, &mut difference);
     status::compare(world, row, tolerance, &mut difference);
@@ -349,7 +353,9 @@ fn objects(world: &World, observed: &Value, tolerance: Tolerance, difference: &m
         for (nth, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
             let of = format!("{name:?} {nth}");
             let recorded = (&theirs["conditions"], &theirs["status"]);
-            conditions(&of, ours.conditions, recorded, tolerance, &|_| false, difference);
+            if status::has_stable_conditions(observed, name.0, name.1) {
+                conditions(&of, ours.conditions, recorded, tolerance, &|_| false, difference);
+            }
             life(&of, (ours.deletion, ours.gone), theirs, tolerance, difference);
         }
     }

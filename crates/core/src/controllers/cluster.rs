@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::admission::Admission;
 use super::cron_job::CronJobSpec;
+use super::dashboard::Dashboards;
 use super::indexes::Indexes;
 use super::job::spec::JobSpec;
 use super::meta::{Condition, Propagation};
@@ -29,6 +30,8 @@ pub struct Cluster {
     pub objects: Vec<Object>,
     /// The CronJob, where one is simulated.
     pub cron_job: Option<CronJob>,
+    /// The dashboards of Ray clusters.
+    pub dashboards: Dashboards,
     /// Whether the API server refuses new pods, for a quota or a webhook.
     pub(crate) refuses_pods: bool,
     /// The quotas and limits of pods.
@@ -169,6 +172,8 @@ pub enum Event {
     ObjectStatus(usize),
     /// A custom resource is gone.
     ObjectGone(usize),
+    /// A dashboard of a Ray cluster answers something else: nobody watches it, but it is asked again and again.
+    Dashboards,
 }
 
 /// What a controller does in a sync.
@@ -273,10 +278,29 @@ pub enum Action {
         /// What becomes of what it owns.
         propagation: Propagation,
     },
+    /// Puts the finalizer of its operator on a custom resource.
+    HoldObject {
+        /// The object.
+        object: usize,
+    },
     /// Takes the finalizer from a custom resource.
     ReleaseObject {
         /// The object.
         object: usize,
+    },
+    /// Submits a program to the dashboard of a Ray cluster.
+    SubmitProgram {
+        /// The name of the cluster.
+        cluster: String,
+        /// The submission id.
+        id: String,
+    },
+    /// Stops a program.
+    StopProgram {
+        /// The name of the cluster.
+        cluster: String,
+        /// The submission id.
+        id: String,
     },
     /// Writes the status of the CronJob.
     WriteCronJob {

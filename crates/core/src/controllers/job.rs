@@ -107,7 +107,8 @@ impl Controller for JobController {
             | Event::CronJob
             | Event::Object(_)
             | Event::ObjectStatus(_)
-            | Event::ObjectGone(_) => {}
+            | Event::ObjectGone(_)
+            | Event::Dashboards => {}
         }
     }
 

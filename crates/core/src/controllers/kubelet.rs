@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::job::spec::ContainerSort;
 use super::pod::{ContainerStatus, Deletion, Phase, PodGroup};
 use super::pod_set::PodTemplate;
-use super::script::{DisruptionCause, Plan};
+use super::script::{DisruptionCause, Plan, Submission};
 use super::time::Time;
 pub(super) use live::Course;
 
@@ -142,6 +142,21 @@ impl PodProgram {
     /// Tells whether the pods end with the program.
     pub(super) fn ends_with_program(&self) -> bool {
         !self.plan.serves
+    }
+
+    /// Tells whether their node no longer answers, and nobody has noticed.
+    pub(super) fn fell_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    /// Returns what they do where they submit a program to a Ray cluster.
+    pub(super) fn submission(&self) -> Submission {
+        self.plan.submission
+    }
+
+    /// Returns what the container beside a head does that submits a program.
+    pub(super) fn sidecar_submission(&self) -> Submission {
+        self.plan.sidecar_submission
     }
 
     /// Tells whether pods that run the program ended before it did.
@@ -323,6 +338,26 @@ impl PodProgram {
         cluster.collect(number, at);
     }
 
+    /// Ends one container of a pod that runs on.
+    pub(super) fn end_container(
+        &self,
+        cluster: &mut Cluster,
+        number: usize,
+        around: &PodContext<'_>,
+        (name, code): (&str, i64),
+        at: Time,
+    ) {
+        let Some(pods) = cluster.pods.get_mut(number).filter(|pods| pods.phase == Phase::Running) else {
+            return;
+        };
+        for status in &mut pods.containers {
+            if around.template.containers.get(status.nth).is_some_and(|container| container.name == name) {
+                status.terminated.get_or_insert((code, at));
+            }
+        }
+        pods.ready = Some((false, at));
+    }
+
     /// Ends the containers of a pod that runs; with one exit code, where it was told to end.
     fn end(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, code: Option<i64>, at: Time) {
         let mut is_failed = false;
@@ -344,6 +379,7 @@ impl PodProgram {
                     // SIGTERM ends the first container, and the others with it.
                     let code = code.map_or(planned, |code| if is_first { code } else { 0 });
                     is_first = false;
+                    let (code, at) = status.terminated.unwrap_or((code, at));
                     is_failed |= code != 0;
                     status.terminated = Some((code, at));
                     if code == 137 && self.plan.is_oom {

@@ -17,7 +17,7 @@ use crate::text::value::Value;
 pub use job_set::{JobSetStatus, ReplicatedJobStatus};
 pub use kueue::{WorkloadAdmission, WorkloadStatus};
 pub use mpi::{MpiReplicas, MpiStatus};
-pub use ray::RayJobStatus;
+pub use ray::{ClusterState, DeploymentStatus, RayClusterStatus, RayJobReason, RayJobStatus};
 pub use trainer::TrainStatus;
 pub use training::{ReplicaCounts, TrainingStatus};
 pub(crate) use volcano::PodCounts;
@@ -68,8 +68,10 @@ pub enum ObjectStatus {
     Volcano(VolcanoStatus),
     /// Of a PodGroup: its phase.
     PodGroup(PodGroupPhase),
+    /// Of a RayCluster.
+    RayCluster(RayClusterStatus),
     /// Of a RayJob.
-    RayJob(RayJobStatus),
+    RayJob(Box<RayJobStatus>),
     /// Of a Workload.
     Workload(WorkloadStatus),
 }

@@ -4,7 +4,9 @@
 //! `at` is an event. The recordings that the controllers are held against have the same form.
 
 mod chance;
+mod endings;
 mod path;
+mod ray;
 mod schema;
 mod volcano;
 
@@ -17,7 +19,9 @@ use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
 pub use chance::{MapOrder, TimedActions};
+use endings::{disruption, restarts, termination};
 use path::path_target;
+pub(crate) use ray::{DashboardEvent, ProgramRule, Submission, program_plan};
 pub use schema::schema;
 pub(crate) use volcano::PodGroupRule;
 
@@ -28,6 +32,8 @@ pub struct Script {
     pub(crate) plans: Vec<PlanRule>,
     /// When a scheduler takes PodGroups. The first that names one counts.
     pub(crate) pod_groups: Vec<PodGroupRule>,
+    /// What programs do that are submitted to Ray clusters.
+    pub(crate) programs: Vec<ProgramRule>,
     /// Events, in order of time.
     pub(crate) events: Vec<(Time, ScriptEvent)>,
     /// Whether pods never report that they are ready.
@@ -102,6 +108,10 @@ pub(crate) struct Plan {
     pub(crate) disruption: Option<Disruption>,
     /// What its program does on SIGTERM.
     pub term: Termination,
+    /// What it does where it submits a program to a Ray cluster.
+    pub(crate) submission: Submission,
+    /// What the container beside a head does that submits a program.
+    pub(crate) sidecar_submission: Submission,
 }
 
 /// Restarts in a pod.
@@ -178,6 +188,8 @@ impl Default for Plan {
             is_rejected: false,
             disruption: None,
             term: Termination::default(),
+            submission: Submission::default(),
+            sidecar_submission: Submission::following(),
         }
     }
 }
@@ -199,6 +211,8 @@ pub(crate) enum ScriptEvent {
     Command(String),
     /// The API server begins to refuse new pods, or takes them again.
     RefusePods(bool),
+    /// Something happens to the dashboards of Ray clusters.
+    Dashboard(DashboardEvent),
     /// A controller goes away.
     Stop(ControllerName),
     /// A controller comes back.
@@ -252,15 +266,17 @@ pub struct ScriptError {
     pub message: String,
 }
 
-const PLAN_KEYS: [&str; 18] = [
+const PLAN_KEYS: [&str; 22] = [
     "attempt",
     "crashLoop",
     "disrupt",
     "every",
     "exit",
+    "follow",
     "index",
     "init",
     "job",
+    "on_loss",
     "oom",
     "reject",
     "restarts",
@@ -270,6 +286,8 @@ const PLAN_KEYS: [&str; 18] = [
     "sidecar",
     "silent",
     "start",
+    "submit",
+    "submitter",
     "term",
 ];
 
@@ -304,6 +322,8 @@ impl Script {
                 script.events.push(event(value).map_err(fail)?);
             } else if value.get("podgroup").is_some() {
                 script.pod_groups.push(PodGroupRule::parse(value).map_err(fail)?);
+            } else if value.get("program").is_some() {
+                script.programs.push(ProgramRule::parse(value).map_err(fail)?);
             } else {
                 script.plans.push(PlanRule::parse(value).map_err(fail)?);
             }
@@ -426,16 +446,20 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
         let refuse = refuse.as_bool().ok_or("`refusePods` is true or false")?;
         return Ok((at, ScriptEvent::RefusePods(refuse)));
     }
+    if let Some(dashboard) = value.get("dashboard") {
+        return Ok((at, ScriptEvent::Dashboard(DashboardEvent::parse(dashboard)?)));
+    }
     match text("controller") {
+        Some(word) if word.starts_with("stop-") => Ok((at, ScriptEvent::Stop(ControllerName::Operator))),
+        Some(word) if word.starts_with("start-") || word == "kuberay" => {
+            Ok((at, ScriptEvent::Start(ControllerName::Operator)))
+        }
         Some("stop") => Ok((at, ScriptEvent::Stop(which()?))),
         Some("start") => Ok((at, ScriptEvent::Start(which()?))),
-        // The recordings name the operator behind the word.
-        Some(text) if text.starts_with("stop-") => Ok((at, ScriptEvent::Stop(ControllerName::Operator))),
-        Some(text) if text.starts_with("start-") => Ok((at, ScriptEvent::Start(ControllerName::Operator))),
         Some(text) if text.starts_with("restart-") => {
             Ok((at, ScriptEvent::Restart(ControllerName::Operator)))
         }
-        _ => Err("an event has `patch`, `merge`, `status`, `command`, `create`, `delete`, `refusePods`, or \
+        _ => Err("an event has `patch`, `merge`, `status`, `command`, `create`, `delete`, `refusePods`, `dashboard`, or \
                   `controller` with `stop` or `start`"
             .to_owned()),
     }
@@ -478,7 +502,11 @@ impl PlanRule {
             is_rejected: flag(value, "reject")?,
             disruption: value.get("disrupt").filter(|one| !one.is_null()).map(disruption).transpose()?,
             term: value.get("term").map_or(Ok(default.term), termination)?,
+            submission: Submission::parse(value)?,
+            sidecar_submission: Submission::parse_sidecar(value)?,
         };
+        // A pod that follows the program ends with it.
+        let plan = Plan { run: plan.run.filter(|_| !plan.submission.follows), ..plan };
         let role = value.get("role").filter(|role| !role.is_null());
         let role = role.map(|role| role.as_str().ok_or("`role` is a text")).transpose()?;
         Ok(Self {
@@ -490,52 +518,6 @@ impl PlanRule {
             plan,
         })
     }
-}
-
-fn restarts(value: &Value) -> Read<Option<Restarts>> {
-    let count = match value.get("restarts") {
-        None => return Ok(None),
-        Some(Value::Null) => None,
-        Some(count) => {
-            Some(u32::try_from(integer(count, "restarts")?).map_err(|_| "`restarts` is too large")?)
-        }
-    };
-    if count == Some(0) {
-        return Ok(None);
-    }
-    let every = seconds(value, "every")?.unwrap_or(Time::from_seconds(5));
-    let is_backed_off = flag(value, "crashLoop")?;
-    Ok(Some(Restarts { count, every: every.max(Time::from_millis(1)), is_backed_off }))
-}
-
-fn disruption(value: &Value) -> Read<Disruption> {
-    let cause = match value.get("cause").and_then(Value::as_str) {
-        Some("evict") => DisruptionCause::Eviction,
-        Some("preempt") => DisruptionCause::Preemption,
-        Some("taint") => DisruptionCause::Taint,
-        Some("delete") => DisruptionCause::Deletion,
-        Some("force") => DisruptionCause::ForcedDeletion,
-        Some("kubelet") => DisruptionCause::Pressure,
-        Some("lost") => DisruptionCause::LostNode,
-        _ => {
-            return Err(
-                "`cause` is `evict`, `preempt`, `taint`, `delete`, `force`, `kubelet` or `lost`".to_owned()
-            );
-        }
-    };
-    Ok(Disruption {
-        after: seconds(value, "after")?.unwrap_or_default(),
-        cause,
-        collected: seconds(value, "gc")?,
-    })
-}
-
-fn termination(value: &Value) -> Read<Termination> {
-    let default = Termination::default();
-    Ok(Termination {
-        after: seconds_or_never(value, "after", default.after)?,
-        code: value.get("code").map_or(Ok(default.code), |code| integer(code, "code"))?,
-    })
 }
 
 #[cfg(test)]

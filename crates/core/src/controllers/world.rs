@@ -1,5 +1,6 @@
 //! A cluster in which things happen: one queue drives the controllers, the kubelets and the script.
 
+mod dashboard;
 mod gc;
 mod live;
 mod objects;
@@ -24,11 +25,14 @@ use super::time::{Clock, Time};
 use super::ttl::TtlController;
 use crate::text::value::{Value, json};
 
+pub(super) use dashboard::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
 pub(super) use live::Given;
 
 /// Maximum work of a simulation: one unit for each group of pods at each step, and for each plan where pods are made. It is
 /// about a second.
 pub(crate) const MOST_WORK: u64 = 40_000_000;
+/// How long before the object that is simulated others are made that are there before it.
+const LEAD: Time = Time::from_millis(3_500);
 /// How many containers with a status are one more unit of work: a pod of thousands of them is not one thing to look at.
 const CONTAINERS_A_UNIT: usize = 8;
 
@@ -54,12 +58,14 @@ pub struct World {
     pub(super) weights: Vec<(Arc<str>, u32)>,
     /// How much all ranks of the program count together; as many as they are where nothing is said.
     pub(super) rank_weight: Option<u32>,
+    /// The containers that submit programs to Ray clusters.
+    submitters: Vec<dashboard::Submitter>,
     /// The programs, each of an object that nobody made.
     running: BTreeMap<Owner, JobProgram>,
     /// What the garbage collector does, and controllers that start.
     later: Vec<(Time, Later)>,
     /// The work that was done, and the most that may be.
-    pub(super) work: u64,
+    pub(crate) work: u64,
     most_work: u64,
 }
 
@@ -106,6 +112,7 @@ impl World {
             programs: Vec::new(),
             weights: Vec::new(),
             rank_weight: None,
+            submitters: Vec::new(),
             running: BTreeMap::new(),
             later: Vec::new(),
             work: 0,
@@ -152,8 +159,8 @@ impl World {
         world
     }
 
-    /// Makes a cluster with objects that are there before, an object and the operators of its kind; nothing where no
-    /// operator of the kind is known.
+    /// Makes a cluster with objects that are there some seconds before, an object and the operators of its kind; nothing
+    /// where no operator of the kind is known.
     #[must_use]
     pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
         Self::with_operators(manifest, before, script, clock, &Settings::default())
@@ -173,8 +180,13 @@ impl World {
         if world.operators.is_empty() {
             return None;
         }
-        for object in before {
-            world.create(object, None);
+        if !before.is_empty() {
+            world.now = Time::START - LEAD;
+            for object in before {
+                world.create(object, None);
+            }
+            world.run(Time::START - Time::from_millis(1)).ok()?;
+            world.now = Time::START;
         }
         world.main = world.create(manifest, None)?;
         Some(world)
@@ -199,8 +211,8 @@ impl World {
             JobProgram::Apart(_) => None,
         });
         let operators = self.operators.iter().filter_map(|operator| operator.due());
-        let first =
-            [script, pods, later, running.min(), self.jobs.due(), self.ttl.due(), self.cron_jobs.due()];
+        let programs = running.chain(self.submitters_due()).min();
+        let first = [script, pods, later, programs, self.jobs.due(), self.ttl.due(), self.cron_jobs.due()];
         first.into_iter().flatten().chain(operators).min()
     }
 
@@ -284,6 +296,10 @@ impl World {
             self.step_program(root);
             return Ok(());
         }
+        if self.submitters_due().is_some_and(|at| at <= due) {
+            self.step_submitters();
+            return Ok(());
+        }
         self.sync(due)
     }
 
@@ -321,6 +337,7 @@ impl World {
         }
         if let Event::Pod(owner) = event {
             self.observe_ranks(owner, 0);
+            self.observe_submitters();
         }
     }
 
@@ -328,7 +345,13 @@ impl World {
         let Some(owner) = self.cluster.pods.get(nth).and_then(|pods| self.cluster.owner_of(pods)) else {
             return;
         };
+        let started = |world: &Self| world.cluster.pods.get(nth).and_then(|pods| pods.started);
+        let before = started(self);
         let changed = self.in_pod(nth, |program, cluster, around| program.step(cluster, nth, around));
+        if before.is_none() && started(self).is_some() {
+            self.begin_submission(nth);
+        }
+        self.observe_silence(nth);
         if changed {
             self.tell(Event::Pod(owner));
             self.collect_owner(owner);

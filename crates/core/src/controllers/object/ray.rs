@@ -1,5 +1,161 @@
-//! `status` of a RayJob.
+//! `status` of a RayJob and of a RayCluster.
+
+use super::super::dashboard::ProgramState;
+use super::super::meta::Condition;
+use super::super::time::Time;
 
 /// `status` of a RayJob, without its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RayJobStatus {}
+pub struct RayJobStatus {
+    /// `jobDeploymentStatus`; nothing where it is empty.
+    pub deployment: Option<DeploymentStatus>,
+    /// When `jobDeploymentStatus` last changed.
+    pub changed: Time,
+    /// `jobStatus`: what the dashboard last said of the program; nothing where it is empty.
+    pub program: Option<ProgramState>,
+    /// `reason`.
+    pub reason: Option<RayJobReason>,
+    /// `message`.
+    pub message: String,
+    /// `failed`: attempts.
+    pub failed: u32,
+    /// `succeeded`: attempts.
+    pub succeeded: u32,
+    /// `rayClusterName`.
+    pub cluster: String,
+    /// `jobId`: the submission id.
+    pub id: String,
+    /// Whether `dashboardURL` is known.
+    pub(crate) has_dashboard: bool,
+    /// `startTime`, of this attempt.
+    pub(crate) start: Option<Time>,
+    /// `endTime`.
+    pub(crate) end: Option<Time>,
+    /// `rayJobInfo.endTime`.
+    pub(crate) program_end: Option<Time>,
+    /// `jobStatusCheckFailureStartTime`: since when the dashboard does not answer.
+    pub(crate) silent_since: Option<Time>,
+    /// `rayClusterStatus`.
+    pub(crate) cluster_status: Option<Box<(RayClusterStatus, Vec<Condition>)>>,
+    /// How many names of clusters were given: they are random, and numbered here.
+    pub(crate) names: u32,
+    /// How many submission ids were given.
+    pub(crate) ids: u32,
+}
+
+/// `jobDeploymentStatus` of a RayJob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeploymentStatus {
+    /// `Initializing`.
+    Initializing,
+    /// `Waiting`: for a submission id (InteractiveMode).
+    Waiting,
+    /// `Running`.
+    Running,
+    /// `Suspending`.
+    Suspending,
+    /// `Suspended`.
+    Suspended,
+    /// `Retrying`.
+    Retrying,
+    /// `Complete`.
+    Complete,
+    /// `Failed`.
+    Failed,
+    /// `ValidationFailed`.
+    ValidationFailed,
+}
+
+impl DeploymentStatus {
+    /// Returns the word of the API.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Initializing => "Initializing",
+            Self::Waiting => "Waiting",
+            Self::Running => "Running",
+            Self::Suspending => "Suspending",
+            Self::Suspended => "Suspended",
+            Self::Retrying => "Retrying",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+            Self::ValidationFailed => "ValidationFailed",
+        }
+    }
+}
+
+/// `reason` of a RayJob that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RayJobReason {
+    /// `AppFailed`.
+    AppFailed,
+    /// `SubmissionFailed`.
+    SubmissionFailed,
+    /// `DeadlineExceeded`.
+    DeadlineExceeded,
+    /// `PreRunningDeadlineExceeded`.
+    PreRunningDeadlineExceeded,
+    /// `JobDeploymentStatusTransitionGracePeriodExceeded`.
+    TransitionGracePeriodExceeded,
+    /// `JobStatusCheckTimeoutExceeded`.
+    StatusCheckTimeoutExceeded,
+    /// `ValidationFailed`.
+    ValidationFailed,
+}
+
+impl RayJobReason {
+    /// Returns the word of the API.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::AppFailed => "AppFailed",
+            Self::SubmissionFailed => "SubmissionFailed",
+            Self::DeadlineExceeded => "DeadlineExceeded",
+            Self::PreRunningDeadlineExceeded => "PreRunningDeadlineExceeded",
+            Self::TransitionGracePeriodExceeded => "JobDeploymentStatusTransitionGracePeriodExceeded",
+            Self::StatusCheckTimeoutExceeded => "JobStatusCheckTimeoutExceeded",
+            Self::ValidationFailed => "ValidationFailed",
+        }
+    }
+}
+
+/// `status` of a RayCluster, without its conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RayClusterStatus {
+    /// `state`; nothing before it was ready.
+    pub state: Option<ClusterState>,
+    /// `readyWorkerReplicas`.
+    pub ready: u32,
+    /// `availableWorkerReplicas`: those that run.
+    pub available: u32,
+    /// `desiredWorkerReplicas`.
+    pub desired: u32,
+    /// `minWorkerReplicas`.
+    pub(crate) least: u32,
+    /// `maxWorkerReplicas`.
+    pub(crate) most: u32,
+    /// `head.podName`: the number of the head's pod.
+    pub(crate) head: Option<u32>,
+    /// Whether `head.podIP` is known: from when the head runs.
+    pub(crate) has_address: bool,
+}
+
+/// `state` of a RayCluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterState {
+    /// `ready`: all pods were ready at once. It stays, whatever becomes of them.
+    Ready,
+    /// `suspended`.
+    Suspended,
+}
+
+impl ClusterState {
+    /// Returns the word of the API.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Suspended => "suspended",
+        }
+    }
+}

@@ -96,7 +96,7 @@ impl Controller for JobSetController {
                     self.queue.add(object, at);
                 }
             }
-            Event::Pod(_) | Event::CronJob => {}
+            Event::Pod(_) | Event::CronJob | Event::Dashboards => {}
         }
     }
 

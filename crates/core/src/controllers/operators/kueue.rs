@@ -121,7 +121,7 @@ impl Controller for KueueController {
                     _ => {}
                 }
             }
-            Event::Pod(_) | Event::CronJob => {}
+            Event::Pod(_) | Event::CronJob | Event::Dashboards => {}
         }
     }
 

@@ -70,7 +70,7 @@ fn concerned(event: Event, cluster: &Cluster) -> Option<usize> {
                 Owner::Job(_) => return None,
             }
         }
-        Event::ObjectGone(_) | Event::CronJob => return None,
+        Event::ObjectGone(_) | Event::CronJob | Event::Dashboards => return None,
     };
     cluster
         .objects

@@ -48,6 +48,25 @@ impl WorkQueue {
         key.now = Some(key.now.map_or(soon, |now| now.min(soon)));
     }
 
+    /// Lets an object be looked at soon, and forgets when it was to be looked at otherwise: the priority queue of
+    /// controller-runtime keeps one entry of each object (`pkg/controller/priorityqueue/priorityqueue.go`).
+    pub(super) fn add_alone(&mut self, object: usize, at: Time) {
+        self.add(object, at);
+        if let Some(key) = self.keys.get_mut(&object) {
+            (key.timer, key.retry) = (None, None);
+        }
+    }
+
+    /// Takes an object that is to be looked at now, and forgets when it was to be looked at otherwise, like
+    /// [`Self::add_alone`].
+    pub(super) fn take_alone(&mut self, at: Time) -> Option<usize> {
+        let object = self.take(at)?;
+        if let Some(key) = self.keys.get_mut(&object) {
+            (key.now, key.timer, key.retry) = (None, None, None);
+        }
+        Some(object)
+    }
+
     /// Lets an object be looked at at a time.
     pub(super) fn add_at(&mut self, object: usize, at: Time) {
         if self.stopped {
@@ -172,6 +191,7 @@ mod tests {
         assert_eq!(queue.errors(0), 12);
     }
 
+    #[test]
     fn events_that_wait_as_errors_do_make_the_next_wait_longer_and_not_this_one() {
         let mut queue = WorkQueue::default();
         for _ in 0..3 {
@@ -181,6 +201,14 @@ mod tests {
         assert_eq!((queue.due(), queue.take(first)), (Some(first), Some(0)));
         queue.add_limited(0, Time::START);
         assert_eq!(queue.due(), Some(Time::from_millis(8 * FIRST_ERROR_WAIT)));
+    }
+
+    #[test]
+    fn what_happens_takes_the_place_of_a_timer() {
+        let mut queue = WorkQueue::default();
+        queue.add_at(0, Time::from_seconds(3));
+        queue.add_alone(0, Time::START);
+        assert_eq!((queue.take(LAG), queue.due()), (Some(0), None));
     }
 
     #[test]

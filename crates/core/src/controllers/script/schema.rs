@@ -35,17 +35,42 @@ pub fn schema() -> Value {
         "additionalProperties": false,
         "properties": {"after": never(), "code": integer()},
     });
+    let submission = json!({
+        "follow": {"description": "Whether it ends with the program that it submits", "type": "boolean"},
+        "submit": {"description": "From its start until it submits; null is never", "type": ["number", "null"], "minimum": 0},
+        "on_loss": {"description": "Its exit code when the dashboard goes away", "type": "integer"},
+        "run": never(),
+        "exit": integer(),
+    });
+    let submitter = json!({
+        "description": "What the container beside the head of a Ray cluster does that submits a program",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": submission.clone(),
+    });
     let plan = json!({
         "description": "What becomes of pods; the first plan that names a pod is its plan",
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "role": {"description": "What the pods are to the object that made them", "type": "string"},
-            "set": range.clone(), "index": range.clone(), "attempt": range.clone(), "job": range,
+            "set": range.clone(), "index": range.clone(), "attempt": range.clone(), "job": range.clone(),
             "start": never(), "unscheduled": {"type": "boolean"}, "run": never(), "exit": codes.clone(), "init": codes,
             "sidecar": integer(), "oom": {"type": "boolean"}, "restarts": {"type": ["integer", "null"], "minimum": 0},
             "every": seconds(), "crashLoop": {"type": "boolean"}, "reject": {"type": "boolean"},
             "silent": never(), "disrupt": disrupt, "term": term,
+            "follow": submission["follow"].clone(), "submit": submission["submit"].clone(),
+            "on_loss": submission["on_loss"].clone(), "submitter": submitter,
+        },
+    });
+    let program = json!({
+        "description": "What programs do that are submitted to Ray clusters, by their numbers in order of submission",
+        "type": "object",
+        "required": ["program"],
+        "additionalProperties": false,
+        "properties": {
+            "program": range, "pending": seconds(), "run": never(), "end": {"enum": ["SUCCEEDED", "FAILED"]},
+            "message": {"type": "string"},
         },
     });
     let pod_group = json!({
@@ -79,12 +104,19 @@ pub fn schema() -> Value {
             "command": {"description": "The action of a Command to a Volcano Job", "type": "string"},
             "delete": {"enum": ["Background", "Foreground", "Orphan"]},
             "refusePods": {"type": "boolean"},
-            "controller": {"enum": ["stop", "start"]},
+            "dashboard": {
+                "description": "What happens to the dashboards of Ray clusters",
+                "enum": ["down", "up", "forget", "stop"],
+            },
+            "controller": {
+                "description": "`stop` or `start`, or one of these or `restart` and the name of an operator",
+                "type": "string", "pattern": "^((stop|start|restart)(-.+)?|kuberay)$",
+            },
             "which": {"enum": ["job", "cron", "operator"]},
             "job": integer(),
         },
     });
-    let items = json!({"type": "array", "items": {"anyOf": [plan, pod_group, event]}});
+    let items = json!({"type": "array", "items": {"anyOf": [plan, pod_group, program, event]}});
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A script of jobgate simulate",

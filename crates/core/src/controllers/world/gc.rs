@@ -110,7 +110,12 @@ impl World {
             }
             Later::Orphan(owner) => {
                 self.orphan(owner);
-                self.go(owner);
+                if !self.is_held(owner) {
+                    self.go(owner);
+                } else if let Some((Some((_, propagation)), _)) = self.life_of(owner) {
+                    // Nothing is left of it but its operator's finalizer.
+                    *propagation = Propagation::Background;
+                }
             }
             Later::Start(name) => self.start(name),
             Later::Enqueue(group) => self.set_phase(group, PodGroupPhase::Inqueue),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::cluster::{Action, Event, Job, JobStatus, NewJob};
+use super::super::dashboard::SubmittedBy;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
 use super::super::object::{Object, ObjectStatus};
@@ -104,7 +105,20 @@ impl World {
                 self.tell(Event::ObjectStatus(number));
             }
             Action::DeleteObject { object, propagation } => self.delete(Owner::Object(object), propagation),
+            Action::HoldObject { object } => {
+                if let Some(object) = self.cluster.objects.get_mut(object) {
+                    object.finalizer = true;
+                }
+            }
             Action::ReleaseObject { object } => self.release(object),
+            // An operator does not wait for what a dashboard answers.
+            Action::SubmitProgram { cluster, id } => {
+                self.submit(&cluster, &id, SubmittedBy::Operator);
+            }
+            Action::StopProgram { cluster, id } => {
+                self.cluster.stop_program(&cluster, &id, self.now);
+                self.observe_submitters();
+            }
         }
         Ok(true)
     }

@@ -87,6 +87,8 @@ impl World {
     /// Adds pods; those that run a program of their own in groups that have as much left to do.
     fn add_pods(&mut self, set: usize, attempt: u32, members: Indexes, counts: (u32, u32), plan: Plan) {
         let root = self.cluster.sets.get(set).map(|set| self.cluster.root(set.owner));
+        let plan =
+            self.cluster.sets.get(set).map_or_else(|| plan.clone(), |set| self.beside_program(set, &plan));
         let running = root.and_then(|root| self.running.get(&root));
         let runs = match running.filter(|_| plan.follows_program && !plan.fails_by_itself) {
             Some(JobProgram::Apart(apart)) => apart.runs(&members),
@@ -119,6 +121,7 @@ impl World {
             ..PodGroup::new(set, members, self.now)
         });
         self.programs.push(program);
+        self.observe_head(self.cluster.pods.len() - 1);
     }
 
     /// Returns indexes by how many pods they had in their role.
@@ -207,7 +210,7 @@ impl World {
             }
         }
         if !left.is_empty() {
-            parts.push((Plan::default(), left));
+            parts.push((self.unplanned(set), left));
         }
         parts
     }

@@ -60,6 +60,7 @@ impl World {
             }
             ScriptEvent::Command(action) => self.command(&action),
             ScriptEvent::RefusePods(refuses) => self.cluster.refuses_pods = refuses,
+            ScriptEvent::Dashboard(event) => self.change_dashboards(event),
             ScriptEvent::Stop(name) => self.controllers(name, |controller| controller.stop()),
             ScriptEvent::Restart(name) => {
                 self.controllers(name, |controller| controller.stop());
@@ -149,8 +150,10 @@ impl World {
                         && set.is_some_and(|set| *set.role == **role)
                         && wanted.as_ref().is_none_or(|wanted| !pods.members.intersection(wanted).is_empty())
                 };
-                let (nth, pods) = self.cluster.pods.iter().enumerate().find(|(_, pods)| is_it(pods))?;
-                let first = index.or_else(|| pods.members.first())?;
+                let there = self.cluster.pods.iter().enumerate().filter(|(_, pods)| is_it(pods));
+                // Of several, the newest.
+                let (nth, pods) = there.max_by_key(|(_, pods)| (pods.created, pods.members.last()))?;
+                let first = index.or_else(|| pods.members.last())?;
                 Some(Found::Pods(nth, Indexes::from_range(first, first)))
             }
         }
