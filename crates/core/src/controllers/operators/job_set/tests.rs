@@ -183,6 +183,32 @@ fn a_failure_is_counted_while_suspended() {
 }
 
 #[test]
+fn a_child_that_is_suspended_by_hand_loses_its_pods_and_goes_on() {
+    let script = json!([{"run": null}, {"at": 5, "on": "Job/j-w-0", "patch": {"suspend": true}}]);
+    let world = run(&job_set(&json!({}), &[job("w", 2, 2)]), &script, 60);
+    let started: Vec<(bool, i64)> = world
+        .cluster
+        .pods
+        .iter()
+        .map(|pods| (pods.deletion.is_some(), pods.created.millis() / 1_000))
+        .collect();
+    assert_eq!(started, [(true, 0), (false, 0), (false, 5)]);
+    // The Job controller finds it resumed before it says that it is suspended.
+    assert!(world.cluster.jobs.iter().all(|job| job.status.conditions.is_empty()));
+}
+
+#[test]
+fn a_child_that_fails_is_not_ready_for_a_moment_before_it_is_failed() {
+    let manifest = job_set(&json!({"startupPolicy": {"startupPolicyOrder": "InOrder"}}), &[job("w", 2, 1)]);
+    let world = run(&manifest, &json!([{"role": "w-1", "run": 2, "exit": 1}, {"run": 9}]), 60);
+    let conditions = &main_of(&world).conditions;
+    let states: Vec<(&str, bool)> =
+        conditions.iter().map(|condition| (condition.sort, condition.is_true)).collect();
+    let expected = [("StartupPolicyInProgress", true), ("StartupPolicyCompleted", false), ("Failed", true)];
+    assert_eq!(states, expected);
+}
+
+#[test]
 fn a_child_with_a_time_of_its_own_runs_again_while_the_set_is_not_done() {
     let mut short = job("a", 1, 1);
     let spec = short.pointer_mut("/template/spec").and_then(Value::as_object_mut).unwrap();

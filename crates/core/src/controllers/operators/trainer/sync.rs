@@ -110,6 +110,8 @@ impl<'a> TrainJobSync<'a> {
         let kind = runtime_kind(self.spec);
         if !["ClusterTrainingRuntime", "TrainingRuntime"].contains(&kind) {
             let message = format!("unsupported runtime: {kind}.trainer.kubeflow.org");
+            // It is taken back and said again in each sync: what is stored changes by the second.
+            self.at = self.cluster.clock.stored(self.at);
             self.fail("TrainingRuntimeNotSupported", message);
             self.is_error = true;
             return;

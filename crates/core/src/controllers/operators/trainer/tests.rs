@@ -169,6 +169,14 @@ fn ranks_are_the_pods_that_run_together() {
 }
 
 #[test]
+fn a_runtime_of_another_kind_is_refused_without_haste() {
+    let fields = json!({"runtimeRef": {"name": "r", "kind": "PodTemplate"}});
+    let world = run(&fields, &json!({}), &json!([]), 1_000_000);
+    assert_eq!((end(&world), job_sets(&world)), (("Failed", "TrainingRuntimeNotSupported"), 0));
+    assert!(world.work < 5_000, "{}", world.work);
+}
+
+#[test]
 fn a_deleted_train_job_takes_its_pods_with_it() {
     let script = json!([{"run": null}, {"at": 5, "delete": "Foreground"}]);
     let world = run(&json!({}), &json!({}), &script, 30);
