@@ -259,7 +259,7 @@ fn pod(
     let reason = ours.reason.unwrap_or_default();
     let recorded = text(theirs, "reason");
     // Of a pod without a reason of its own, that of its condition `DisruptionTarget` was recorded.
-    let is_same = if DISRUPTIONS.contains(&recorded) { ours.disrupted } else { recorded == reason };
+    let is_same = recorded == reason || DISRUPTIONS.contains(&recorded) && ours.disrupted;
     if ours.ended.is_some() && !is_same {
         difference.outcome.push(format!("{name} reason {reason:?}, recorded {}", theirs["reason"]));
     }
