@@ -20,7 +20,7 @@ pub(super) enum Target {
         keeps_ended: bool,
     },
     /// Some of a task.
-    Some {
+    Part {
         /// The name of the task; nothing where the action is about no pod.
         task: Option<Arc<str>>,
         /// Their indexes.
@@ -43,6 +43,8 @@ impl Target {
     fn of(action: JobAction, pods: Option<&RequestPods>, spec: &JobSpec) -> Option<Self> {
         let task = pods.map(|pods| pods.task.clone());
         let members = match (action.level(), pods) {
+            // A Command names no partition.
+            (Level::Partition, None) => return None,
             (Level::Job, _) | (_, None) => Indexes::default(),
             (Level::Task, Some(_)) => Indexes::from_range(0, u32::MAX),
             (Level::Pod, Some(pods)) => pods.members.clone(),
@@ -52,7 +54,7 @@ impl Target {
                 size => pods.members.blocks(size),
             },
         };
-        Some(Self::Some { task, members })
+        Some(Self::Part { task, members })
     }
 }
 
@@ -83,10 +85,10 @@ impl JobView<'_> {
                 }
                 Target::All { keeps_ended } if (*keeps_ended || is_last_try) && pods.is_ended() => continue,
                 Target::All { .. } => pods.members.clone(),
-                Target::Some { task, members } if task.as_ref() == Some(&set.role) => {
+                Target::Part { task, members } if task.as_ref() == Some(&set.role) => {
                     pods.members.intersection(members)
                 }
-                Target::Some { .. } => continue,
+                Target::Part { .. } => continue,
             };
             if !members.is_empty() {
                 kill.terminating = kill.terminating.saturating_add(members.len());
