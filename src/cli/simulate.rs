@@ -52,7 +52,8 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
         for problem in &problems {
             say(problem)?;
         }
-        return finish(&[], (snapshot, now, &policy.assumptions), problems.is_empty(), args, out);
+        let asked = (args, script.as_ref());
+        return finish(&[], (snapshot, now, &policy.assumptions), problems.is_empty(), asked, out);
     }
     let inputs = lint::collect(&args.paths, |path| lint::drained(path, MAX_FILE_SIZE));
     let mut is_whole = true;
@@ -79,13 +80,10 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
             }
         }
     }
-    if script.is_some() && !snapshot.is_empty() {
-        bail!("--script is for manifests: a Job that runs is not at its start");
-    }
     if simulated.is_empty() && snapshot.is_empty() && is_whole {
         bail!("no Job to simulate; Jobs, CronJobs and the Jobs of JobSets are simulated");
     }
-    finish(&simulated, (snapshot, now, &policy.assumptions), is_whole, args, out)
+    finish(&simulated, (snapshot, now, &policy.assumptions), is_whole, (args, script.as_ref()), out)
 }
 
 /// Writes what comes of Jobs of manifests and of a cluster, and returns whether it is as expected.
@@ -93,14 +91,14 @@ fn finish(
     simulated: &[Simulated],
     (snapshot, now, defaults): (LiveSnapshot, i64, &ProgramDefaults),
     mut is_whole: bool,
-    args: &Simulate,
+    (args, script): (&Simulate, Option<&Script>),
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     for notice in snapshot.left_out() {
         say(&notice)?;
     }
     let mut live: Vec<Standing> = Vec::new();
-    for standing in live::standings(snapshot, (now, defaults), args) {
+    for standing in live::standings(snapshot, (now, defaults), args, script) {
         match standing {
             Ok(standing) => live.push(standing),
             Err(problem) => {
@@ -122,6 +120,9 @@ fn finish(
             markdown::write(simulated, out)?;
             live::write_markdown(&live, out)?;
         }
+    }
+    for notice in live.iter().flat_map(|job| &job.notices) {
+        say(notice)?;
     }
     for problem in live.iter().flat_map(|job| &job.problems) {
         is_whole = false;

@@ -23,8 +23,8 @@ use crate::judge::simulation::{SimulatedJob, jobs};
 use crate::kinds::Workload;
 use crate::local::lint::{Input, Loaded, MAX_FILE_SIZE, Options, load};
 use crate::report::{ObjectId, clean, span};
-use crate::text::lines::Lines;
 use crate::text::number::bytes;
+use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Document, SyntaxErrorKind};
@@ -93,6 +93,16 @@ pub(super) enum OrBecause {
     Peers,
     /// Two things fall on one moment.
     Moment,
+}
+
+impl OrBecause {
+    /// Returns it in words, before the other end.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Peers => "where the pods do not need one another",
+            Self::Moment => "two things fall on one moment, and if the other comes first",
+        }
+    }
 }
 
 /// Simulates the Jobs of a file. Those of a cluster, which have a status, and their pods are gathered.

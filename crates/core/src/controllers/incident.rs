@@ -61,6 +61,9 @@ pub enum IncidentPlace {
     Index(u32),
     /// So many.
     Count(u32),
+    /// Those of the indexes from the first to the last. It has no words of its own: of a Job that runs, it is what `n=2`
+    /// means.
+    Between(u32, u32),
     /// All.
     All,
 }
@@ -188,6 +191,7 @@ impl fmt::Display for Occurrence {
             IncidentPlace::One => Ok(()),
             IncidentPlace::Index(index) => write!(f, ":index={index}"),
             IncidentPlace::Count(count) => write!(f, ":n={count}"),
+            IncidentPlace::Between(first, last) => write!(f, ":index={first}-{last}"),
             IncidentPlace::All => f.write_str(":all"),
         }
     }

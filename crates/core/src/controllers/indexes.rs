@@ -63,6 +63,12 @@ impl Indexes {
         self.0.first().map(|(first, _)| *first)
     }
 
+    /// Returns the highest.
+    #[must_use]
+    pub(crate) fn last(&self) -> Option<u32> {
+        self.0.last().map(|(_, last)| *last)
+    }
+
     /// Returns the numbers, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().flat_map(|(first, last)| *first..=*last)

@@ -4,6 +4,7 @@
 //! `at` is an event. The recordings that the controllers are held against have the same form.
 
 mod schema;
+mod words;
 
 use super::cluster::Propagation;
 use super::indexes::Indexes;
@@ -311,6 +312,9 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
         _ => Err("`which` is `job` or `cron`".to_owned()),
     };
     if let Some(patch) = value.get("patch") {
+        if !patch.is_object() {
+            return Err("`patch` is a mapping".to_owned());
+        }
         return Ok((at, ScriptEvent::Patch(patch.clone())));
     }
     if value.get("delete").is_some() {

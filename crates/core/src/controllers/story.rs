@@ -190,6 +190,7 @@ fn place(spec: &JobSpec, occurrence: &Occurrence, assumptions: &Assumptions) -> 
         IncidentPlace::One => of(0, together),
         IncidentPlace::Index(index) => of(index / together * together, together),
         IncidentPlace::Count(count) => of(0, count.max(1)),
+        IncidentPlace::Between(first, last) => Range { first, last: Some(last) },
         IncidentPlace::All => of(0, all),
     }
 }
