@@ -13,7 +13,7 @@ mod runs;
 mod stories;
 mod timeline;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -27,7 +27,7 @@ use crate::controllers::live::LiveSnapshot;
 use crate::controllers::script::Script;
 use crate::judge::simulation::ProgramDefaults;
 use crate::local::files::{self, MAX_SETTINGS_BYTES};
-use crate::local::lint::{self, MAX_FILE_SIZE, path_text};
+use crate::local::lint::{self, MAX_FILE_SIZE, STDIN, path_text};
 use crate::report::clean;
 use crate::text::yaml::{self, Limits};
 use live::Standing;
@@ -55,7 +55,19 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
         let asked = (args, script.as_ref());
         return finish(&[], (snapshot, now, &policy.assumptions), problems.is_empty(), asked, out);
     }
-    let inputs = lint::collect(&args.paths, |path| lint::drained(path, MAX_FILE_SIZE));
+    let mut left_out: Vec<String> = Vec::new();
+    let inputs = lint::collect(&args.paths, |path| {
+        let text = lint::drained(path, MAX_FILE_SIZE)?;
+        if path.as_os_str() != STDIN || text.len() as u64 <= MAX_FILE_SIZE {
+            return Ok(text);
+        }
+        let others = live::list::take_stdin(STDIN, &text, &mut snapshot).map_err(io::Error::other)?;
+        left_out.extend(others);
+        Ok(Vec::new())
+    });
+    for notice in &left_out {
+        say(notice)?;
+    }
     let mut is_whole = true;
     for error in &inputs.unreadable {
         is_whole = false;

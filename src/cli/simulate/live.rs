@@ -6,6 +6,7 @@ pub(super) mod cluster;
 mod course;
 mod human;
 mod json;
+pub(super) mod list;
 mod markdown;
 mod standing;
 mod times;

@@ -23,7 +23,6 @@ use crate::judge::simulation::{SimulatedJob, jobs};
 use crate::kinds::Workload;
 use crate::local::lint::{Input, Loaded, MAX_FILE_SIZE, Options, load};
 use crate::report::{ObjectId, clean, span};
-use crate::text::number::bytes;
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -118,7 +117,9 @@ pub(super) fn of_file(
     live: &mut LiveSnapshot,
 ) -> Result<Found, String> {
     let Ok(loaded) = load(input, MAX_FILE_SIZE).map_err(|error| error.to_string())? else {
-        return Err(format!("read {}: it is larger than {}", clean(&input.path), bytes(MAX_FILE_SIZE)));
+        let left_out = live::list::take_file(input, live);
+        let left_out = left_out.map_err(|error| format!("read {}: {error}", clean(&input.path)))?;
+        return Ok(Found { notices: left_out.into_iter().collect(), ..Found::default() });
     };
     let limits = Options::default().limits();
     let lines = Lines::new(loaded.bytes());
