@@ -15,7 +15,7 @@ mod simulable;
 mod stories;
 mod timeline;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -29,7 +29,7 @@ use crate::controllers::live::LiveSnapshot;
 use crate::controllers::script::Script;
 use crate::judge::simulation::ProgramDefaults;
 use crate::local::files::{self, MAX_SETTINGS_BYTES};
-use crate::local::lint::{self, MAX_FILE_SIZE, path_text};
+use crate::local::lint::{self, MAX_FILE_SIZE, STDIN, path_text};
 use crate::report::clean;
 use crate::text::yaml::{self, Limits};
 use live::Standing;
@@ -54,9 +54,22 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
         for problem in &problems {
             say(problem)?;
         }
-        return finish(&[], (snapshot, now, &policy.assumptions), problems.is_empty(), args, out);
+        let asked = (args, script.as_ref());
+        return finish(&[], (snapshot, now, &policy.assumptions), problems.is_empty(), asked, out);
     }
-    let inputs = lint::collect(&args.paths, |path| lint::drained(path, MAX_FILE_SIZE));
+    let mut left_out: Vec<String> = Vec::new();
+    let inputs = lint::collect(&args.paths, |path| {
+        let text = lint::drained(path, MAX_FILE_SIZE)?;
+        if path.as_os_str() != STDIN || text.len() as u64 <= MAX_FILE_SIZE {
+            return Ok(text);
+        }
+        let others = live::list::take_stdin(STDIN, &text, &mut snapshot).map_err(io::Error::other)?;
+        left_out.extend(others);
+        Ok(Vec::new())
+    });
+    for notice in &left_out {
+        say(notice)?;
+    }
     let mut is_whole = true;
     for error in &inputs.unreadable {
         is_whole = false;
@@ -82,13 +95,10 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
             }
         }
     }
-    if script.is_some() && !snapshot.is_empty() {
-        bail!("--script is for manifests: a Job that runs is not at its start");
-    }
     if simulated.is_empty() && snapshot.is_empty() && is_whole {
         bail!("no Job to simulate; Jobs, CronJobs and the Jobs of JobSets are simulated");
     }
-    finish(&simulated, (snapshot, now, &policy.assumptions), is_whole, args, out)
+    finish(&simulated, (snapshot, now, &policy.assumptions), is_whole, (args, script.as_ref()), out)
 }
 
 /// Writes what comes of Jobs of manifests and of a cluster, and returns whether it is as expected.
@@ -96,14 +106,14 @@ fn finish(
     simulated: &[Simulated],
     (snapshot, now, defaults): (LiveSnapshot, i64, &ProgramDefaults),
     mut is_whole: bool,
-    args: &Simulate,
+    (args, script): (&Simulate, Option<&Script>),
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     for notice in snapshot.left_out() {
         say(&notice)?;
     }
     let mut live: Vec<Standing> = Vec::new();
-    for standing in live::standings(snapshot, (now, defaults), args) {
+    for standing in live::standings(snapshot, (now, defaults), args, script) {
         match standing {
             Ok(standing) => live.push(standing),
             Err(problem) => {
@@ -125,6 +135,9 @@ fn finish(
             markdown::write(simulated, out)?;
             live::write_markdown(&live, out)?;
         }
+    }
+    for notice in live.iter().flat_map(|job| &job.notices) {
+        say(notice)?;
     }
     for problem in live.iter().flat_map(|job| &job.problems) {
         is_whole = false;

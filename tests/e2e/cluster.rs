@@ -108,6 +108,16 @@ const USERS: [(&str, &str, &str); 5] = [
     ("watcher", "watcher-token", ""),
 ];
 
+/// The controllers that run.
+const CONTROLLERS: [&str; 6] = [
+    "garbage-collector-controller",
+    "job-controller",
+    "cronjob-controller",
+    "statefulset-controller",
+    "serviceaccount-controller",
+    "namespace-controller",
+];
+
 impl Cluster {
     fn start(assets: &Assets, definitions: &[Value], audit: Option<&str>) -> Result<Self, String> {
         let dir = tempfile::Builder::new()
@@ -231,6 +241,9 @@ impl Cluster {
 
     fn controllers(&self, assets: &Assets) -> Result<Process, String> {
         let file = |flag: &str, name: &str| format!("--{flag}={}", self.dir.path().join(name).display());
+        let mut controllers: Vec<&str> = CONTROLLERS.to_vec();
+        // Scenarios look at Jobs that have ended; recorded rows also say when they are deleted.
+        controllers.extend(env::var_os("JOBGATE_ROWS").map(|_| "ttl-after-finished-controller"));
         Process::start(
             assets.command("kube-controller-manager").args(assets.gates()).args([
                 // Of many Jobs at once, the last would wait for the client's own limit.
@@ -245,8 +258,7 @@ impl Cluster {
                 file("service-account-private-key-file", "accounts.key"),
                 file("root-ca-file", "ca.crt"),
                 file("flex-volume-plugin-dir", "plugins"),
-                "--controllers=garbage-collector-controller,job-controller,cronjob-controller,statefulset-controller,serviceaccount-controller,namespace-controller"
-                    .to_owned(),
+                format!("--controllers={}", controllers.join(",")),
                 "--concurrent-gc-syncs=4".to_owned(),
             ]),
             &self.dir.path().join("controllers.log"),

@@ -13,6 +13,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario::new("simulate_says_what_a_live_job_waits_for", says_what_it_waits_for)
         .needs(Needs::Controllers)
         .ungated(),
+    Scenario::new("simulate_names_a_live_pod_that_does_not_end", names_a_pod_that_does_not_end)
+        .needs(Needs::Controllers)
+        .ungated(),
     Scenario::new("simulate_of_what_cannot_be_read_is_said", says_what_cannot_be_read),
 ];
 
@@ -91,6 +94,55 @@ fn says_what_it_waits_for(place: &Place<'_>) {
         let created: jiff::Timestamp = created.parse().expect("a time");
         let late = created.duration_since(until).as_secs();
         assert!((0..=3).contains(&late), "{created} after {until}");
+    }
+}
+
+/// A pod in deletion on a node that does not answer, of which no kubelet says the end.
+fn names_a_pod_that_does_not_end(place: &Place<'_>) {
+    place.create(&job("train", json!({"spec": {"podReplacementPolicy": "Failed"}}))).ok();
+    let names = pods(place, 1);
+    let pod = names[0].as_str();
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-7"},
+    });
+    let path = format!("/api/v1/namespaces/{}/pods/{pod}/binding", place.namespace);
+    place.with_input(&["create", "--raw", &path, "-f", "-"], &binding.to_string()).ok();
+    let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    // As the node controller leaves it: not ready, though its container was.
+    let status = json!({"status": {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at.as_str()}],
+        "containerStatuses": [{
+            "name": "trainer", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
+            "state": {"running": {"startedAt": at.as_str()}},
+        }],
+    }});
+    let patch = status.to_string();
+    place.kubectl(&["patch", "pod", pod, "--subresource=status", "--type=merge", "-p", &patch]).ok();
+    place.kubectl(&["delete", "pod", pod, "--wait=false"]).ok();
+    let seen = eventually(Duration::from_secs(20), || {
+        let seen = told(place, "train");
+        if waits(&seen) == ["pod-stuck"] { Ok(seen) } else { Err(format!("{seen:#}")) }
+    })
+    .expect("it waits for the pod");
+    let wait = &seen["waits"][0];
+    assert_eq!((&wait["pods"][0], &wait["nodes"][0]), (&pod.into(), &"gpu-7".into()), "{wait:#}");
+    let stored = place.stored(&format!("pod/{pod}"));
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let (since, deletion) = (time(&wait["since"]), time(&stored["metadata"]["deletionTimestamp"]));
+    let grace = stored["metadata"]["deletionGracePeriodSeconds"].as_i64().expect("a grace period");
+    assert_eq!(since, deletion.map(|at| at - Duration::from_secs(grace.unsigned_abs())), "{wait:#}");
+    let output = simulate(place, "admin", &["job/train"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for expected in [
+        format!("{pod}, which has been terminating for "),
+        " on gpu-7 and does not end: its node seems not to answer; it is replaced only at its end".to_owned(),
+        "as it stands, it never ends: ".to_owned(),
+        "`kubectl get node gpu-7`: does it answer?".to_owned(),
+        format!("`kubectl delete pod {pod} -n {} --force --grace-period=0`", place.namespace),
+    ] {
+        assert!(text.contains(&expected), "{expected}\n{text}");
     }
 }
 

@@ -1,6 +1,11 @@
-//! Random Jobs and scripts, on the real kube-controller-manager and in the model: the outcome must be the same.
+//! Random Jobs and scripts, on the real kube-controller-manager and in the model: the outcome must be the same. What was
+//! seen may be written as rows of recordings (`JOBGATE_RECORD`), and rows may be recorded again (`JOBGATE_ROWS`, and
+//! `JOBGATE_ONLY` with the start of their ids).
 //!
 //! It takes a while, so that it runs only where `JOBGATE_SIMULATED` says how many; `JOBGATE_SEED` repeats a run.
+
+mod rows;
+mod watch;
 
 use std::env;
 use std::fmt::Write as _;
@@ -24,6 +29,7 @@ use crate::kubelet::script::Script;
 use crate::kubelet::timeline::Timeline;
 use crate::random::Random;
 use crate::scenario::Place;
+use watch::Jobs;
 
 /// How many Jobs are created in one second.
 const AT_ONCE: usize = 4;
@@ -36,6 +42,12 @@ const LEAST: f64 = 0.97;
 
 /// Returns the comparison, if it was asked for.
 pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
+    if let Ok(path) = env::var("JOBGATE_ROWS") {
+        let ensemble = Arc::clone(ensemble);
+        return Ok(vec![Trial::test("simulated_rows_are_recorded_again", move || {
+            run(&ensemble, |ensemble| record_again(ensemble, &path))
+        })]);
+    }
     let Ok(count) = env::var("JOBGATE_SIMULATED") else { return Ok(Vec::new()) };
     let count: usize = count.parse().map_err(|_| format!("JOBGATE_SIMULATED is a number, not {count}"))?;
     let ensemble = Arc::clone(ensemble);
@@ -198,12 +210,34 @@ fn outcome(
     format!("{} | {} | {counts:?} | {indexes:?}", pods.join(", "), conditions.join(", "))
 }
 
-struct Run<'e> {
-    place: Place<'e>,
-    spec: Value,
+/// A Job that is to run, and what becomes of its pods.
+struct Planned {
+    id: String,
+    about: String,
+    manifest: serde_json::Value,
     script: serde_json::Value,
+    is_never_ready: bool,
+    /// For how many seconds it is watched.
+    watched: u64,
+    /// The recording of another time.
+    before: Option<serde_json::Value>,
+}
+
+struct Run<'e> {
+    planned: Planned,
+    place: Place<'e>,
+    /// When it was created, and the second in which it is looked at.
+    began: Duration,
     scenario: Option<Scenario>,
+    until: usize,
     seen: Option<String>,
+    row: Option<serde_json::Value>,
+}
+
+impl Run<'_> {
+    fn spec(&self) -> Value {
+        Value::from(self.planned.manifest["spec"].clone())
+    }
 }
 
 fn now() -> Duration {
@@ -214,47 +248,172 @@ fn compare(ensemble: &Ensemble, count: usize) {
     let seed = env::var("JOBGATE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(|| now().as_secs());
     println!("JOBGATE_SEED={seed}");
+    let version = version_of(ensemble);
     let mut random = Random::new(seed);
-    let mut runs: Vec<Run<'_>> = (0..count)
-        .map(|_| {
-            let place = Place::new(&ensemble.cluster, false);
-            let spec = spec(&mut random);
-            let script = script(&mut random, &spec);
-            Run { place, spec, script, scenario: None, seen: None }
-        })
-        .collect();
-    let batches = count.div_ceil(AT_ONCE);
-    let watched = usize::try_from(WATCHED).expect("a small number");
-    for second in 0..batches + watched {
+    let planned = (0..count).map(|nth| {
+        let spec = spec(&mut random);
+        let script = script(&mut random, &spec);
+        let spec: serde_json::Value = serde_json::from_str(&spec.to_string()).expect("a spec");
+        Planned {
+            id: format!("s{seed}-{nth}"),
+            about: format!("random, {version}"),
+            manifest: serde_json::json!({
+                "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec,
+            }),
+            script,
+            is_never_ready: false,
+            watched: WATCHED,
+            before: None,
+        }
+    });
+    let runs = play(ensemble, planned.collect(), has_wait_fault(&version));
+    write(&runs);
+    report(&runs, seed, has_wait_fault(&version));
+}
+
+/// Records rows again, and prints what differs.
+fn record_again(ensemble: &Ensemble, path: &str) {
+    let only = env::var("JOBGATE_ONLY").unwrap_or_default();
+    let version = version_of(ensemble);
+    let (mut planned, mut left_out) = (Vec::new(), Vec::new());
+    for row in rows::read(path) {
+        let id = row["id"].as_str().expect("an id of each row").to_owned();
+        if !id.starts_with(&only) {
+            continue;
+        }
+        // All Jobs of the cluster would miss their controller.
+        let script = row["script"].as_array().expect("a script of each row");
+        if row["kind"] != "Job" || script.iter().any(|entry| !entry["controller"].is_null()) {
+            left_out.push(id);
+            continue;
+        }
+        let until = row["observed"]["until"].as_f64().unwrap_or_default();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some minutes")]
+        let watched = until.ceil() as u64;
+        planned.push(Planned {
+            about: row["about"].as_str().unwrap_or_default().to_owned(),
+            manifest: row["manifest"].clone(),
+            script: row["script"].clone(),
+            is_never_ready: row["no_ready"] == true,
+            watched,
+            before: Some(row),
+            id,
+        });
+    }
+    assert!(!planned.is_empty(), "no row of {path} is of a Job, and has an id that starts with `{only}`");
+    let runs = play(ensemble, planned, has_wait_fault(&version));
+    write(&runs);
+    let mut same = 0_usize;
+    for run in &runs {
+        let (Some(before), Some(after)) = (&run.planned.before, &run.row) else { continue };
+        let differences = rows::differences(before, after);
+        same += usize::from(differences.is_empty());
+        if !differences.is_empty() {
+            println!("{}: {}", run.planned.id, differences.join("; "));
+        }
+    }
+    if !left_out.is_empty() {
+        let why = "of a CronJob, or their controller is stopped";
+        println!("not recorded again: {} rows, {why}: {}", left_out.len(), left_out.join(", "));
+    }
+    println!("{same} of {} are as they were, on {version}", runs.len());
+}
+
+/// Writes what was seen as rows, where that was asked for.
+fn write(runs: &[Run<'_>]) {
+    if let Ok(path) = env::var("JOBGATE_RECORD") {
+        let rows: Vec<serde_json::Value> = runs.iter().filter_map(|run| run.row.clone()).collect();
+        rows::write(&path, &rows);
+    }
+}
+
+fn version_of(ensemble: &Ensemble) -> String {
+    let version = ensemble.cluster.admin.run(&["get", "--raw", "/version"], "").quiet().json();
+    version["gitVersion"].as_str().expect("a version").to_owned()
+}
+
+/// Creates the Jobs, some in each second, and looks at each after its time.
+fn play(ensemble: &Ensemble, planned: Vec<Planned>, has_fault: bool) -> Vec<Run<'_>> {
+    let jobs = Jobs::watch(&ensemble.api);
+    let run = |(nth, planned): (usize, Planned)| Run {
+        until: nth / AT_ONCE + usize::try_from(planned.watched).expect("a small number"),
+        place: Place::new(&ensemble.cluster, false),
+        began: Duration::ZERO,
+        scenario: None,
+        seen: None,
+        row: None,
+        planned,
+    };
+    let mut runs: Vec<Run<'_>> = planned.into_iter().enumerate().map(run).collect();
+    let last = runs.iter().map(|run| run.until).max().unwrap_or_default();
+    for second in 0..=last {
         // The same moment of each second.
         let into = u64::from(now().subsec_millis());
         sleep(Duration::from_millis((1_000 + PHASE - into) % 1_000));
         let began = Instant::now();
         for run in runs.chunks_mut(AT_ONCE).nth(second).into_iter().flatten() {
-            let object = json!({
-                "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": run.spec.clone(),
-            });
-            let scenario =
-                ensemble.kubelet.take(&run.place.namespace, Script::parse(&run.script).expect("a script"));
-            let list = list_of(&run.place.namespace, &object);
-            scenario.begin(&format!("{list}/j"), Arc::new(()));
-            let (status, answer) = ensemble.api.send_as(ANYBODY, Method::POST, &list, &object);
-            assert_eq!(status, 201, "{answer:#}");
-            run.scenario = Some(scenario);
+            begin(ensemble, &jobs, run);
         }
-        let done = second.checked_sub(watched).and_then(|batch| runs.chunks_mut(AT_ONCE).nth(batch));
-        for run in done.into_iter().flatten() {
+        for run in runs.iter_mut().filter(|run| run.until == second) {
             let Some(scenario) = run.scenario.take() else { continue };
-            let object = run.place.stored("job/j");
-            run.seen = Some(seen(&object, &scenario.timeline()));
+            look(&jobs, run, &scenario.timeline(), has_fault);
         }
         if let Some(rest) = Duration::from_millis(700).checked_sub(began.elapsed()) {
             sleep(rest);
         }
     }
-    let version = ensemble.cluster.admin.run(&["get", "--raw", "/version"], "").quiet().json();
-    let version = version["gitVersion"].as_str().expect("a version");
-    report(&runs, seed, has_wait_fault(version));
+    runs
+}
+
+fn begin(ensemble: &Ensemble, jobs: &Jobs, run: &mut Run<'_>) {
+    let script = Script::parse(&run.planned.script).expect("a script");
+    let script = if run.planned.is_never_ready { script.never_ready() } else { script };
+    let object = Value::from(run.planned.manifest.clone());
+    let scenario = ensemble.kubelet.take(&run.place.namespace, script);
+    let list = list_of(&run.place.namespace, &object);
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    jobs.begin(&run.place.namespace);
+    run.began = now();
+    scenario.begin(&format!("{list}/{name}"), Arc::new(()));
+    let (status, answer) = ensemble.api.send_as(ANYBODY, Method::POST, &list, &object);
+    assert_eq!(status, 201, "{answer:#}");
+    run.scenario = Some(scenario);
+}
+
+/// Notes what has become of a Job.
+fn look(jobs: &Jobs, run: &mut Run<'_>, timeline: &Timeline, has_fault: bool) {
+    let Some((job, until)) = jobs.seen(&run.place.namespace) else { return };
+    let status = Value::from(job.status.clone());
+    run.seen = Some(seen(&json!({ "status": status }), timeline));
+    // Some hundredths of a second pass until it is there.
+    let phase = f64::from(run.began.subsec_millis() / 10 + 1) / 100.0;
+    #[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
+    let began = run.began.as_secs() as f64 + phase;
+    let Planned { id, about, manifest, script, is_never_ready, .. } = &run.planned;
+    let mut row = serde_json::json!({
+        "id": id, "kind": "Job", "about": about, "manifest": manifest, "script": script, "phase": phase,
+        "observed": rows::observed(&job, until, began, timeline),
+    });
+    if *is_never_ready {
+        row["no_ready"] = true.into();
+    }
+    if has_fault && meets_fault(run, until) {
+        row["bug"] = "kubernetes#139428".into();
+    }
+    run.row = Some(row);
+}
+
+/// Tells whether the course of a Job is another where kubernetes#139428 is not fixed.
+fn meets_fault(run: &Run<'_>, until: f64) -> bool {
+    let course = |has_fault: bool| {
+        let mut script = ModelScript::parse(&Value::from(run.planned.script.clone())).expect("a script");
+        script.is_never_ready = run.planned.is_never_ready;
+        let start = i64::from(run.began.subsec_millis()) + 10;
+        let mut world = World::with_job("j", &run.spec(), script, Clock { start }, has_fault);
+        let is_done = world.run(Time::from_fraction(until).expect("a time")).is_ok();
+        (is_done, format!("{:?}", world.cluster))
+    };
+    course(false) != course(true)
 }
 
 /// Tells whether kubernetes#139428 is in a release; patch releases after these of 1.34 to 1.36 are without it, as 1.37 is.
@@ -277,7 +436,8 @@ fn report(runs: &[Run<'_>], seed: u64, has_wait_fault: bool) {
     let until = f64::from(u32::try_from(WATCHED).expect("a small number"));
     for (nth, run) in runs.iter().enumerate() {
         let Some(seen) = &run.seen else { continue };
-        let model = |start: i64, at: f64| modelled(&run.spec, &run.script, start, at, has_wait_fault);
+        let model =
+            |start: i64, at: f64| modelled(&run.spec(), &run.planned.script, start, at, has_wait_fault);
         let expected = model(start, until);
         // What still moves when it is looked at, or hangs on a few hundredths of a second, is "either".
         let is_either = [
@@ -299,7 +459,8 @@ fn report(runs: &[Run<'_>], seed: u64, has_wait_fault: bool) {
             let _ = writeln!(
                 differences,
                 "{nth}: {}\n  script {}\n  seen  {seen}\n  model {expected}",
-                run.spec, run.script
+                run.spec(),
+                run.planned.script
             );
         }
     }

@@ -159,9 +159,216 @@ fn manifests_and_jobs_that_run_may_come_together() {
     let alone = json(&place.run(&["simulate", "--what", "drain", "--format", "json", "plain.yaml"]));
     assert_eq!(alone["live"], Value::Null, "nothing is added for manifests");
     assert_eq!(alone["jobs"][0]["stories"], document["jobs"][0]["stories"]);
-    let output = place.run(&["simulate", "--script", "s.yaml", "saved.yaml"]);
-    assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("--script is for manifests"), "{}", stderr(&output));
+}
+
+/// Two pods of an Indexed Job; index 2 is done.
+const SWEEP: &str = "\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: sweep, namespace: ml, uid: u, creationTimestamp: '2026-11-28T01:00:10Z'}
+  spec:
+    completionMode: Indexed
+    completions: 4
+    parallelism: 2
+    backoffLimit: 1
+    template:
+      spec:
+        restartPolicy: Never
+        containers:
+        - {name: c, image: registry.example.com/c:v1, command: [bash, -c, 'work.py --shard $JOB_COMPLETION_INDEX']}
+  status: {active: 2, ready: 2, succeeded: 1, completedIndexes: '2', startTime: '2026-11-28T01:00:10Z'}
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: sweep-0-a
+    namespace: ml
+    creationTimestamp: '2026-11-28T03:00:10Z'
+    annotations: {batch.kubernetes.io/job-completion-index: '0'}
+    finalizers: [batch.kubernetes.io/job-tracking]
+    ownerReferences: [{apiVersion: batch/v1, kind: Job, name: sweep, uid: u, controller: true}]
+  spec: {nodeName: gpu-1}
+  status:
+    phase: Running
+    containerStatuses: [{name: c, ready: true, state: {running: {startedAt: '2026-11-28T03:00:12Z'}}}]
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: sweep-1-a
+    namespace: ml
+    creationTimestamp: '2026-11-28T03:00:10Z'
+    annotations: {batch.kubernetes.io/job-completion-index: '1'}
+    finalizers: [batch.kubernetes.io/job-tracking]
+    ownerReferences: [{apiVersion: batch/v1, kind: Job, name: sweep, uid: u, controller: true}]
+  spec: {nodeName: gpu-2}
+  status:
+    phase: Running
+    containerStatuses: [{name: c, ready: true, state: {running: {startedAt: '2026-11-28T03:00:12Z'}}}]
+";
+
+#[test]
+fn a_script_is_played_from_now_on() {
+    // The pods that run are let alone; index 3 is the first that is made, an hour after they started.
+    let script = "\
+- {index: 3, attempt: [0, 1], run: 60.5, exit: 3}
+- {index: 1, run: 5}
+- {at: 90000, patch: {suspend: true}}
+";
+    let place = Place::with(&[
+        ("sweep.yaml", SWEEP),
+        ("s.yaml", script),
+        ("later.yaml", "- {at: 600, patch: {suspend: true}}\n"),
+    ]);
+    let arguments = ["--runtime", "58m", "--script", "s.yaml", "sweep.yaml"];
+    let output = place.run(&[&["simulate", "--now", NOW][..], &arguments].concat());
+    assert_eq!((code(&output), stderr(&output)), (0, ""));
+    let text = stdout(&output);
+    for expected in [
+        "script: it fails at 04:02:26 (in 52m): more than 1 failures (`backoffLimit`)",
+        "  04:00:13  in 50m  1 pod 3 created",
+        "1 pod 3 failed with exit code 3",
+        "  not used: the plan of index 1: no such pod is made",
+        "  not used: the event at 25h: nothing is left of the Job by then",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    let told = live(&place, &arguments);
+    assert_eq!(
+        (&told[0]["next"]["ends"], &told[0]["stories"][0]["ends"]),
+        (&"completes".into(), &"fails".into())
+    );
+    assert_eq!(told[0]["stories"][0]["podsFailed"], 2);
+    assert_eq!(told[0]["stories"][0]["unused"].as_array().unwrap().len(), 2);
+    // Its times count from now.
+    let told = live(&place, &["--script", "later.yaml", "sweep.yaml"]);
+    let happens = told[0]["stories"][0]["happens"].as_array().unwrap();
+    let suspended =
+        happens.iter().find(|entry| entry["what"].as_str().unwrap().starts_with("-- the `spec` gets"));
+    assert_eq!(suspended.unwrap()["at"], "2026-11-28T03:20:10Z");
+    assert_eq!(told[0]["stories"][0]["ends"], "waits");
+    // From standard input, too, and with what is expected of it.
+    let output = place
+        .command(&["simulate", "--now", NOW, "--script", "later.yaml", "--expect", "drain=completes", "-"])
+        .write_stdin(SWEEP)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+}
+
+#[test]
+fn what_of_a_script_cannot_apply_is_said() {
+    let ended = BACKOFF.replace(
+        "status: {active: 0, ready: 0, failed: 3,",
+        "status: {conditions: [{type: Failed, status: 'True', lastTransitionTime: '2026-11-28T03:10:00Z'}],",
+    );
+    let managed = BACKOFF.replace("    backoffLimit: 6", "    managedBy: kueue.x-k8s.io/multikueue");
+    for (job, script, expected) in [
+        (SWEEP, "- {index: 7, run: 1}", "the plan of index 7: it has the indexes 0-3"),
+        (SWEEP, "- {index: 2, run: 1}", "the plan of index 2: it is done already"),
+        (
+            SWEEP,
+            "- {run: 1, exit: {d: 1}}",
+            "the plan of all pods: `exit`: the pod template has no container `d`",
+        ),
+        (SWEEP, "- {run: 1, init: {c: 1}}", "`init`: the pod template has no init container `c`"),
+        (
+            SWEEP,
+            "- {run: 1, restarts: 2}",
+            "`restarts`: containers restart in place only with `restartPolicy: OnFailure`",
+        ),
+        (SWEEP, "- {job: [1, 2], run: 1}", "the plan of job 1-2: `job: 1` is of a CronJob"),
+        (
+            SWEEP,
+            "- {at: 60, patch: {completions: 5}}",
+            "the event at 1m: `completions` changes only of an Indexed Job",
+        ),
+        (
+            SWEEP,
+            "- {at: 60, patch: {template: {}}}\n- {at: 1, patch: {completionMode: NonIndexed}}",
+            "`completionMode` of a Job that runs",
+        ),
+        (SWEEP, "- {at: 60, patch: {paralelism: 5}}", "`paralelism` of a Job that runs cannot be changed"),
+        (SWEEP, "- {at: 60, patch: {suspend: 'yes'}}", "`suspend` cannot be"),
+        (
+            SWEEP,
+            "- {at: 60, controller: stop, which: cron}",
+            "`which: cron` is about the controller of CronJobs",
+        ),
+        (SWEEP, "- {at: 60, delete: Background, job: 3}", "`job: 3` is of a CronJob"),
+        (
+            SWEEP,
+            "- {at: 60, delete: Foreground}\n- {at: 70, delete: Background}",
+            "the event at 1m10s: the Job is in deletion by then",
+        ),
+        (BACKOFF, "- {index: 0, run: 1}", "the plan of index 0: the Job has no completion indexes"),
+        (&ended, "- {run: 1}", "script: not simulated: it has ended"),
+        (&managed, "- {run: 1}", "script: not simulated: another controller runs it"),
+    ] {
+        let place = Place::with(&[("job.yaml", job), ("s.yaml", script)]);
+        let output = place.run(&["simulate", "--now", NOW, "--script", "s.yaml", "job.yaml"]);
+        assert_eq!(code(&output), 2, "{script}: {}", stdout(&output));
+        assert!(stderr(&output).contains(expected), "{script}: {}", stderr(&output));
+    }
+    // Indexes that the script adds are there.
+    let grown = "- {at: 60, patch: {completions: 6, parallelism: 6}}\n- {index: 5, run: 1}\n";
+    let place = Place::with(&[("sweep.yaml", SWEEP), ("s.yaml", grown)]);
+    let told = live(&place, &["--script", "s.yaml", "sweep.yaml"]);
+    assert_eq!(
+        (&told[0]["stories"][0]["ends"], &told[0]["stories"][0]["podsMade"]),
+        (&"completes".into(), &3.into())
+    );
+}
+
+#[test]
+fn incidents_that_cannot_happen_are_said() {
+    let silent = SWEEP.replacen(
+        "    phase: Running\n",
+        "    phase: Running\n    conditions: [{type: Ready, status: 'False', lastTransitionTime: '2026-11-28T03:09:00Z'}]\n",
+        1,
+    );
+    for (job, incident, expected) in [
+        (SWEEP, "missed", "missed:1h: not simulated: `missed` is about a schedule, and it has none"),
+        (SWEEP, "drain:index=9", "`index=9`: it has the indexes 0-3"),
+        (SWEEP, "oom:index=2", "`index=2`: it is done already"),
+        (SWEEP, "oom:n=4", "`n=4`: 3 of its indexes are not done"),
+        (BACKOFF, "oom:index=3", "`index=3`: it has no indexes, and 1 pods"),
+        (&silent, "drain:index=0", "sweep-0-a is on a node that does not answer"),
+    ] {
+        let place = Place::with(&[("job.yaml", job)]);
+        let output = place.run(&["simulate", "--now", NOW, "--what", incident, "job.yaml"]);
+        assert_eq!(code(&output), 2, "{incident}: {}", stdout(&output));
+        assert!(stderr(&output).contains(expected), "{incident}: {}", stderr(&output));
+    }
+    // Without a place, it happens to a pod that runs; `n=3` is of those that are not done.
+    let place = Place::with(&[("silent.yaml", &silent), ("sweep.yaml", SWEEP)]);
+    let told = live(&place, &["--what", "drain", "silent.yaml"]);
+    let happens = told[0]["stories"][0]["happens"].to_string();
+    assert!(happens.contains("1 pod 1 evicted"), "{happens}");
+    let told = live(&place, &["--what", "exit=1:n=3", "sweep.yaml"]);
+    assert_eq!(told[0]["stories"][0]["ends"], "fails");
+}
+
+#[test]
+fn what_falls_on_one_moment_has_two_ends() {
+    // The pods end when the deadline is: 58 m of work and 2 m to start, from 03:00:12.
+    let tied = |deadline: u32| {
+        let deadline = format!("    backoffLimit: 1\n    activeDeadlineSeconds: {deadline}");
+        let one = SWEEP.replace("    completions: 4", "    completions: 3");
+        let place = Place::with(&[("tied.yaml", &one.replace("    backoffLimit: 1", &deadline))]);
+        live(&place, &["--runtime", "58m", "tied.yaml"])[0]["next"].clone()
+    };
+    let told: Vec<Value> = (10_798..10_812).map(tied).collect();
+    assert_eq!((&told[0]["ends"], &told[0]["or"]), (&"fails".into(), &Value::Null), "{}", told[0]);
+    assert_eq!((&told[13]["ends"], &told[13]["or"]), (&"completes".into(), &Value::Null), "{}", told[13]);
+    let either: Vec<&Value> = told.iter().filter(|told| told["or"] != Value::Null).collect();
+    assert!((1..=4).contains(&either.len()), "{told:?}");
+    for told in either {
+        assert_ne!(told["ends"], told["or"]["ends"], "{told}");
+        let text = told["text"].as_str().unwrap();
+        assert!(text.contains("two things fall on one moment, and if the other comes first, it "), "{text}");
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub struct Simulate {
     #[arg(long, value_name = "INCIDENT", value_parser = story)]
     pub(crate) what: Vec<Story>,
 
-    /// A story as a file: what each pod does, and events (see docs/simulate.md)
+    /// A story as a file: what each pod does, and events (see docs/simulate.md); of a Job that runs, from now on
     #[arg(long, value_name = "FILE", conflicts_with = "what")]
     pub(crate) script: Option<PathBuf>,
 
@@ -75,7 +75,7 @@ pub struct Simulate {
 
     /// Take Jobs that run from the cluster, with their pods: job/train, or train; nothing is written
     #[cfg(feature = "serve")]
-    #[arg(long, conflicts_with_all = ["script", "now"], help_heading = "Cluster")]
+    #[arg(long, conflicts_with = "now", help_heading = "Cluster")]
     pub(crate) cluster: bool,
 
     /// The namespace of the Jobs [default: that of the context]

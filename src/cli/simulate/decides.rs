@@ -2,6 +2,7 @@
 
 use crate::controllers::incident::{Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
+use crate::controllers::pod::{Phase, PodGroup};
 use crate::controllers::story::{Ending, Outcome};
 use crate::controllers::subject::Subject;
 use crate::judge::finding::Part;
@@ -41,7 +42,8 @@ pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) 
     match (outcome.ending, outcome.reason.as_deref()) {
         (Ending::Fails | Ending::Wedged, Some("BackoffLimitExceeded")) => {
             let limit = spec.backoff_limit;
-            let together = outcome.made > 1 && outcome.pods.iter().any(|pods| pods.count() > limit);
+            let is_failed = |pods: &PodGroup| pods.phase == Phase::Failed && pods.count() > limit;
+            let together = outcome.made > 1 && outcome.pods.iter().any(is_failed);
             let why = if spec.restarts_in_place && failed <= limit {
                 format!("restarts in the pods count, and reach `backoffLimit` {limit}")
             } else if together {

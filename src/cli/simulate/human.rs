@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::runs;
-use super::stories::{OrBecause, Row, Simulated, assumptions_in_words};
+use super::stories::{Row, Simulated, assumptions_in_words};
 use super::timeline::timeline;
 use crate::controllers::incident::Duration;
 use crate::controllers::story::{Ending, Outcome};
@@ -212,11 +212,7 @@ pub(super) fn sentence(job: &Simulated, row: &Row) -> String {
         Ending::RunsOn => "runs without end".to_owned(),
     };
     let or = row.or.as_ref().map_or_else(String::new, |(or, because)| {
-        let because = match because {
-            OrBecause::Peers => "where the pods do not need one another",
-            OrBecause::Moment => "two things fall on one moment, and if the other comes first",
-        };
-        format!("; {because}, the end is `{}`", or.ending.word())
+        format!("; {}, the end is `{}`", because.words(), or.ending.word())
     });
     let Some(decision) = &row.decision else { return format!("it {ends}{or}") };
     let place =

@@ -25,7 +25,6 @@ use crate::kinds::Workload;
 use crate::local::lint::{Input, Loaded, MAX_FILE_SIZE, Options, load};
 use crate::report::{ObjectId, clean, span};
 use crate::text::lines::Lines;
-use crate::text::number::bytes;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Document, SyntaxErrorKind};
@@ -102,6 +101,16 @@ pub(super) enum OrBecause {
     Moment,
 }
 
+impl OrBecause {
+    /// Returns it in words, before the other end.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Peers => "where the pods do not need one another",
+            Self::Moment => "two things fall on one moment, and if the other comes first",
+        }
+    }
+}
+
 /// Simulates the Jobs of a file. Those of a cluster, which have a status, and their pods are gathered.
 ///
 /// # Errors
@@ -116,7 +125,9 @@ pub(super) fn of_file(
     live: &mut LiveSnapshot,
 ) -> Result<Found, String> {
     let Ok(loaded) = load(input, MAX_FILE_SIZE).map_err(|error| error.to_string())? else {
-        return Err(format!("read {}: it is larger than {}", clean(&input.path), bytes(MAX_FILE_SIZE)));
+        let left_out = live::list::take_file(input, live);
+        let left_out = left_out.map_err(|error| format!("read {}: {error}", clean(&input.path)))?;
+        return Ok(Found { notices: left_out.into_iter().collect(), ..Found::default() });
     };
     let limits = Options::default().limits();
     let lines = Lines::new(loaded.bytes());

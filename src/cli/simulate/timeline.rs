@@ -27,6 +27,9 @@ pub(super) fn timeline(
     // Pods to which the same happens in the same second are one entry.
     let mut entries: BTreeMap<(i64, u8, &str, String), Indexes> = BTreeMap::new();
     let mut add = |at: Time, order: u8, what: String, pods: &PodGroup| {
+        if from.is_some_and(|from| Time::from_seconds(at.millis() / 1_000) < from) {
+            return;
+        }
         let role = outcome.roles.get(pods.set).map_or("", |role| &**role);
         let entry = entries.entry((at.millis() / 1_000, order, role, what)).or_default();
         *entry = entry.union(&pods.members);

@@ -54,6 +54,12 @@ pub(crate) struct Seen {
     /// The name of its group of pods.
     #[serde(skip)]
     pub(crate) group: Option<String>,
+    /// What its annotations count of the failures of its index: those that count, and those that are ignored.
+    #[serde(skip)]
+    pub(crate) index_failures: (Option<u64>, Option<u64>),
+    /// Why its first container ended, where its status says it.
+    #[serde(skip)]
+    pub(crate) container_reason: Option<String>,
     pub(crate) role: String,
     pub(crate) index: Option<u64>,
     pub(crate) attempt: u64,
@@ -91,8 +97,12 @@ impl Timeline {
             other.role == role && other.index == index && other.job == job && !other.is_blink()
         };
         let attempt = u64::try_from(self.pods.iter().filter(is_one).count()).unwrap_or_default();
-        let group = &pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"];
+        let annotations = &pod["metadata"]["annotations"];
+        let group = &annotations["scheduling.k8s.io/group-name"];
+        let count =
+            |of: &str| annotations[format!("batch.kubernetes.io/{of}").as_str()].as_str()?.parse().ok();
         self.pods.push(Seen {
+            index_failures: (count("job-index-failure-count"), count("job-index-ignored-failure-count")),
             uid: text(&pod["metadata"]["uid"]).to_owned(),
             path: path.to_owned(),
             life,
@@ -177,6 +187,7 @@ impl Timeline {
                     seen.ended = Some(at);
                     seen.exit = exits(status);
                     seen.reason = reason(status);
+                    seen.container_reason = container_reason(status);
                 }
                 _ => {}
             }
@@ -223,8 +234,17 @@ fn reason(status: &Value) -> Option<String> {
     status.get("reason").or_else(disrupted).map(|reason| text(reason).to_owned())
 }
 
+fn container_reason(status: &Value) -> Option<String> {
+    let all = ["containerStatuses", "initContainerStatuses"].into_iter();
+    let mut ends = all.flat_map(|key| status[key].as_array().into_iter().flatten());
+    ends.find_map(|container| {
+        let reason = container["state"]["terminated"]["reason"].as_str()?;
+        (reason != "Completed").then(|| reason.to_owned())
+    })
+}
+
 /// Returns a time in seconds, to a tenth.
-pub(super) fn tenths(at: Duration) -> f64 {
+pub(crate) fn tenths(at: Duration) -> f64 {
     (at.as_secs_f64() * 10.0).round() / 10.0
 }
 

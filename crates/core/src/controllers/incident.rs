@@ -65,6 +65,9 @@ pub enum IncidentPlace {
     Index(u32),
     /// So many.
     Count(u32),
+    /// Those of the indexes from the first to the last. It has no words of its own: of a Job that runs, it is what `n=2`
+    /// means.
+    Between(u32, u32),
     /// All.
     All,
 }
@@ -214,6 +217,7 @@ impl fmt::Display for Occurrence {
             IncidentPlace::One => Ok(()),
             IncidentPlace::Index(index) => write!(f, "{before}index={index}"),
             IncidentPlace::Count(count) => write!(f, "{before}n={count}"),
+            IncidentPlace::Between(first, last) => write!(f, "{before}index={first}-{last}"),
             IncidentPlace::All => write!(f, "{before}all"),
         }
     }

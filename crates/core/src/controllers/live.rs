@@ -7,7 +7,9 @@ mod backoff;
 mod fields;
 mod groups;
 mod job;
+mod place;
 mod pod;
+mod script;
 mod snapshot;
 mod story;
 #[cfg(test)]
@@ -16,6 +18,7 @@ mod waits;
 
 pub use job::{LiveCondition, LiveJob};
 pub use pod::LivePod;
+pub use script::from_now;
 pub use snapshot::{LiveSnapshot, is_live};
-pub use story::{LiveOutcome, tell};
+pub use story::{LiveOutcome, LiveScript, lower, tell, tell_otherwise};
 pub use waits::{Wait, WaitFor};

@@ -9,6 +9,7 @@ mod path;
 mod ray;
 mod schema;
 mod volcano;
+mod words;
 
 use std::sync::Arc;
 
@@ -422,6 +423,9 @@ fn event(value: &Value) -> Read<(Time, ScriptEvent)> {
         _ => Err("`which` is `job`, `cron` or `operator`".to_owned()),
     };
     if let Some(patch) = value.get("patch") {
+        if !patch.is_object() {
+            return Err("`patch` is a mapping".to_owned());
+        }
         return Ok((at, ScriptEvent::Patch(target(value)?, patch.clone())));
     }
     if let Some(patch) = value.get("merge") {

@@ -129,8 +129,8 @@ impl World {
     }
 
     /// Makes a cluster with one Job whose `spec` nothing changes, and in which little may happen.
-    pub(super) fn with_spec(spec: JobSpec, script: Script, most_work: u64) -> Self {
-        let world = Self::new(script, Clock::default(), false);
+    pub(super) fn with_spec(spec: JobSpec, script: Script, clock: Clock, most_work: u64) -> Self {
+        let world = Self::new(script, clock, false);
         let mut world = Self { most_work: most_work.min(MOST_WORK), ..world };
         world.add_job("", spec, Value::Null);
         world

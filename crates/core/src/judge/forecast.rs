@@ -67,7 +67,7 @@ impl Forecast {
 }
 
 /// Returns what would happen to the Job around a pod template whose containers have these command lines; nothing if it has no
-/// Job, depends on what is not known, or would take too long.
+/// Job, depends on what is not known, such as the part of the second in which it is created, or would take too long.
 pub(super) fn forecast(
     pod: &PodTemplate<'_>,
     lines: &[CommandLine<'_>],
@@ -90,7 +90,7 @@ pub(super) fn forecast(
     let mut left = most;
     let mut end = |peers| {
         let assumptions = Assumptions { peers, ..job.assumptions };
-        tell_within(&spec, lower(&spec, &story, &assumptions), &mut left).ok()
+        tell_within(&spec, &lower(&spec, &story, &assumptions), &mut left).ok().flatten()
     };
     let outcome = end(job.assumptions.peers);
     let other = outcome.as_ref().zip(job.or_peers).map(|(_, peers)| end(peers));
@@ -205,6 +205,25 @@ mod tests {
         let mut placeholder = job(&gang(16));
         placeholder["spec"]["parallelism"] = "${RANKS}".into();
         assert!(ask(&placeholder, Incident::Drain).0.is_none());
+    }
+
+    #[test]
+    fn what_falls_on_one_moment_has_no_answer() {
+        // Half of the deadline is the work. A pod that fails in the middle of it, and one that does it again after 10 s, with
+        // 2 m to start each: 250 s and three quarters of the deadline.
+        let told =
+            |deadline: i64| ask(&job(&json!({"activeDeadlineSeconds": deadline})), Incident::Exit(1)).0;
+        let ending = |deadline: i64| told(deadline).map(|told| told.outcome.ending);
+        assert_eq!(ending(980), Some(Ending::Fails));
+        assert_eq!(ending(1_030), Some(Ending::Completes));
+        let unknown: Vec<i64> = (980..1_030).filter(|deadline| told(*deadline).is_none()).collect();
+        assert!((1..=8).contains(&unknown.len()), "{unknown:?}");
+        assert!(unknown.windows(2).all(|pair| pair[1] == pair[0] + 1), "{unknown:?}");
+        let is_before = |deadline: &i64| *deadline < unknown[0];
+        for deadline in 980..1_030 {
+            let expected = if is_before(&deadline) { Ending::Fails } else { Ending::Completes };
+            assert!(unknown.contains(&deadline) || ending(deadline) == Some(expected), "{deadline}");
+        }
     }
 
     #[test]

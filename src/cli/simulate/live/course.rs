@@ -31,8 +31,8 @@ pub(super) fn premise(standing: &Standing) -> &'static str {
 
 /// Returns how it ends: `it completes at 15:02:22 (in 11h52m)`.
 pub(super) fn end(standing: &Standing, told: &Told) -> String {
-    let or = told.or.as_ref().map_or_else(String::new, |or| {
-        format!("; where the pods do not need one another, {}", ends(standing, told.story.is_empty(), or))
+    let or = told.or.as_ref().map_or_else(String::new, |(or, because)| {
+        format!("; {}, {}", because.words(), ends(standing, told.story.is_empty(), or))
     });
     let overdue = match told.outcome.outcome.ending {
         Ending::RunsOn | Ending::Fails

@@ -46,6 +46,9 @@ fn one(standing: &Standing, out: &mut dyn Write) -> io::Result<()> {
         if standing.stories.len() == 1 {
             timeline(standing, told, out)?;
         }
+        for unused in &told.outcome.unused {
+            writeln!(out, "  not used: {unused}")?;
+        }
     }
     let advice = advice(standing);
     if !advice.is_empty() {

@@ -93,8 +93,15 @@ fn told(standing: &Standing, told: &Told) -> Value {
         if !told.story.is_empty() {
             fields.insert("story", told.story.as_str().into());
         }
-        if let Some(or) = &told.or {
-            fields.insert("or", json!({ "ends": or.outcome.ending.word(), "at": stamp(or.outcome.at) }));
+        if let Some((or, because)) = &told.or {
+            let or = json!({
+                "ends": or.outcome.ending.word(), "at": stamp(or.outcome.at), "because": because.words(),
+            });
+            fields.insert("or", or);
+        }
+        if !told.outcome.unused.is_empty() {
+            let unused = told.outcome.unused.iter().map(|text| text.as_str().into());
+            fields.insert("unused", Value::Array(unused.collect()));
         }
     }
     value

@@ -36,7 +36,9 @@ pub(in crate::cli::simulate) fn write(standings: &[Standing], out: &mut dyn Writ
             writeln!(out, "\n| incident | what comes of it |\n|---|---|")?;
         }
         for told in &standing.stories {
-            writeln!(out, "| {} | {} |", told.story, escaped(&end(standing, told)))?;
+            let unused = told.outcome.unused.iter().map(|unused| format!("; not used: {unused}"));
+            let unused: String = unused.collect();
+            writeln!(out, "| {} | {}{} |", told.story, escaped(&end(standing, told)), escaped(&unused))?;
         }
         let advice = advice(standing);
         if !advice.is_empty() {

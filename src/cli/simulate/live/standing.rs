@@ -2,6 +2,7 @@
 
 use super::times::Moment;
 use crate::cli::simulate::decides::Decision;
+use crate::cli::simulate::stories::OrBecause;
 use crate::cli::simulate::timeline::Entry;
 use crate::controllers::live::{LiveJob, LiveOutcome, Wait};
 use crate::controllers::story::Assumptions;
@@ -23,6 +24,8 @@ pub(in super::super) struct Standing {
     pub(super) stories: Vec<Told>,
     /// Stories that cannot be told.
     pub(in super::super) problems: Vec<String>,
+    /// Stories that are about nothing any more.
+    pub(in super::super) notices: Vec<String>,
     /// Expectations that do not hold.
     pub(in super::super) unexpected: Vec<String>,
 }
@@ -32,8 +35,8 @@ pub(in super::super) struct Standing {
 pub(super) struct Told {
     pub(super) story: String,
     pub(super) outcome: LiveOutcome,
-    /// What comes of it where the pods do not need one another.
-    pub(super) or: Option<LiveOutcome>,
+    /// Another end, and what decides.
+    pub(super) or: Option<(LiveOutcome, OrBecause)>,
     pub(super) decision: Option<Decision>,
     pub(super) happens: Vec<Entry>,
 }

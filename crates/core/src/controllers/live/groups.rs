@@ -16,7 +16,7 @@ const ROUNDED: [i64; 4] = [1, 60_000, 3_600_000, ALL];
 /// More than all times there are, in milliseconds.
 const ALL: i64 = 1_000_000_000_000_000;
 /// From where on pods without an index are numbered that are not active: those that are made next follow the active ones.
-const ENDED: u32 = 1_000_000_000;
+pub(super) const ENDED: u32 = 1_000_000_000;
 /// How long after its deletion a pod without a node is there: the pod garbage collector looks every 20 s.
 const COLLECTED: Time = Time::from_seconds(20);
 /// The reasons of a pod that the API has.
@@ -36,6 +36,20 @@ const REASONS: [&str; 8] = [
 pub(super) struct LiveGroup {
     pub(super) pods: PodGroup,
     pub(super) course: Course,
+}
+
+impl LiveGroup {
+    /// Lets what is to become of it be later by a part of a second.
+    pub(super) fn delay(&mut self, by: Time) {
+        self.pods.started = self.pods.started.map(|at| at + by);
+        self.course = match self.course {
+            Course::Crashes { last, restarts } => Course::Crashes { last: last + by, restarts },
+            Course::Silent(deleted) => Course::Silent(deleted.map(|at| at + by)),
+            Course::Ends(at) => Course::Ends(at + by),
+            Course::IsCollected(at) => Course::IsCollected(at + by),
+            other => other,
+        };
+    }
 }
 
 /// Returns one pod as a group.

@@ -1,12 +1,11 @@
 //! What comes of a Job of a cluster, as it stands and after incidents.
 
-use super::super::incident::{IncidentPlace, Occurrence};
-use super::super::indexes::Indexes;
+use super::super::incident::Occurrence;
 use super::super::meta::Propagation;
 use super::super::pod::Phase;
-use super::super::program::Peers;
-use super::super::script::Range;
-use super::super::story::{self, Assumptions, HORIZON, Outcome, lower};
+use super::super::program::{Peers, ProgramPlan};
+use super::super::script::{Range, Script};
+use super::super::story::{self, Assumptions, HORIZON, Outcome};
 use super::super::time::Time;
 use super::super::world::{Given, TooLong, World};
 use super::backoff::counted;
@@ -14,10 +13,19 @@ use super::groups::groups;
 use super::job::LiveJob;
 use super::pod::PodStage;
 
-/// When something happens for which nobody says it.
-const SOON: Time = Time::from_seconds(1);
 /// A time after the end of every simulation.
 const NEVER: Time = Time::from_seconds(2 * 366 * 86_400);
+/// By how much the pods, and what happens to them, may be later than is known, in milliseconds: the API keeps the start of a
+/// pod in whole seconds, and nobody says an incident to a part of one.
+const LATER: [(i64, i64); 3] = [(250, 990), (500, 250), (990, 500)];
+
+/// What happens to a Job of a cluster from its moment on.
+#[derive(Clone, Debug)]
+pub struct LiveScript {
+    pub(super) script: Script,
+    /// Whether its plans are only for pods that are made from now on.
+    pub(super) is_of_new_pods: bool,
+}
 
 /// What comes of a Job of a cluster.
 #[derive(Clone, Debug)]
@@ -30,6 +38,8 @@ pub struct LiveOutcome {
     pub failed: u32,
     /// When the Job is gone, where it is in deletion.
     pub gone: Option<Time>,
+    /// What of a script played no part, in words.
+    pub unused: Vec<String>,
 }
 
 impl LiveJob {
@@ -43,24 +53,10 @@ impl LiveJob {
         since.is_some_and(|since| since + assumptions.startup + assumptions.runtime <= Time::START)
     }
 
-    /// Returns incidents with the time and the place that they have where nobody says it: now, and a pod that is active.
-    fn placed(&self, story: &[Occurrence]) -> Vec<Occurrence> {
-        let active =
-            Indexes::from_numbers(self.pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| pod.index));
-        let failed = self.status.failed_indexes.clone().unwrap_or_default();
-        let open = self.spec.indexes().without(&self.status.completed).without(&failed);
-        let first = active.first().or_else(|| open.first()).filter(|_| self.spec.indexed);
-        let place = |occurrence: &Occurrence| Occurrence {
-            at: occurrence.at.or(Some(SOON)),
-            place: match (occurrence.place, first) {
-                (IncidentPlace::One, Some(first)) if !occurrence.incident.is_of_all() => {
-                    IncidentPlace::Index(first)
-                }
-                (place, _) => place,
-            },
-            ..occurrence.clone()
-        };
-        story.iter().map(place).collect()
+    /// Returns what is assumed of it: a program that runs for longer than was assumed runs on.
+    pub(super) fn assumed(&self, assumptions: &Assumptions) -> Assumptions {
+        let runtime = if self.is_overdue(assumptions) { NEVER } else { assumptions.runtime };
+        Assumptions { runtime, ..*assumptions }
     }
 
     fn propagation(&self) -> Option<(Time, Propagation)> {
@@ -74,18 +70,11 @@ impl LiveJob {
     }
 }
 
-/// Returns what comes of a Job after incidents; without one, as it stands. Times of incidents count from the moment of
-/// the Job.
-///
-/// # Errors
-///
-/// More work than a simulation does.
-pub fn tell(job: &LiveJob, story: &[Occurrence], assumptions: &Assumptions) -> Result<LiveOutcome, TooLong> {
-    let mut assumptions = *assumptions;
-    if job.is_overdue(&assumptions) {
-        assumptions.runtime = NEVER;
-    }
-    let mut script = lower(&job.spec, &job.placed(story), &assumptions);
+/// Returns the script of incidents that happen to a Job; without one, of the Job as it stands. Times of incidents count
+/// from the moment of the Job.
+#[must_use]
+pub fn lower(job: &LiveJob, story: &[Occurrence], assumptions: &Assumptions) -> LiveScript {
+    let mut script = story::lower(&job.spec, &job.placed(story), &job.assumed(assumptions));
     if story.is_empty() {
         // A Job that is suspended stays so.
         script.events.clear();
@@ -97,8 +86,72 @@ pub fn tell(job: &LiveJob, story: &[Occurrence], assumptions: &Assumptions) -> R
             rule.attempt = Some(Range { first: 1, last: Some(1) });
         }
     }
-    let plan = script.program;
-    let pods = groups(job);
+    LiveScript { script, is_of_new_pods: false }
+}
+
+/// Returns what comes of a Job.
+///
+/// # Errors
+///
+/// More work than a simulation does.
+pub fn tell(job: &LiveJob, script: &LiveScript) -> Result<LiveOutcome, TooLong> {
+    tell_later(job, script, Time::START)
+}
+
+/// Returns another end of a Job, where that depends on parts of a second that nobody knows: what falls on one moment is
+/// never guessed.
+///
+/// # Errors
+///
+/// More work than a simulation does.
+pub fn tell_otherwise(
+    job: &LiveJob,
+    script: &LiveScript,
+    outcome: &LiveOutcome,
+) -> Result<Option<LiveOutcome>, TooLong> {
+    let end = |outcome: &LiveOutcome| (outcome.outcome.ending, outcome.outcome.reason.clone());
+    for (pods, story) in LATER {
+        let other = tell_later(job, &script.later(Time::from_millis(story)), Time::from_millis(pods))?;
+        if end(&other) != end(outcome) {
+            return Ok(Some(other));
+        }
+    }
+    Ok(None)
+}
+
+impl LiveScript {
+    /// Returns it with what happens to the Job and its pods later by a part of a second.
+    fn later(&self, by: Time) -> Self {
+        let mut later = self.clone();
+        for (at, _) in &mut later.script.events {
+            *at = *at + by;
+        }
+        if self.is_of_new_pods {
+            // Times of their plans count from the start of each pod.
+            return later;
+        }
+        for plan in later.script.plans.iter_mut().map(|rule| &mut rule.plan) {
+            if let Some(disruption) = &mut plan.disruption {
+                disruption.after = disruption.after + by;
+            }
+            plan.silent = plan.silent.map(|at| at + by);
+            plan.run = plan.run.map(|run| if plan.fails_by_itself { run + by } else { run });
+        }
+        later
+    }
+}
+
+/// Returns what comes of a Job whose pods are later by a part of a second.
+fn tell_later(job: &LiveJob, script: &LiveScript, by: Time) -> Result<LiveOutcome, TooLong> {
+    let plan = script.script.program;
+    let mut pods = groups(job);
+    for group in &mut pods {
+        group.delay(by);
+        if script.is_of_new_pods {
+            // So the next pod of each index is attempt 1, whether it has an active one or not.
+            group.pods.attempt = 0;
+        }
+    }
     let given = Given {
         name: job.name.clone(),
         spec: job.object.get("spec").cloned().unwrap_or_default(),
@@ -109,7 +162,7 @@ pub fn tell(job: &LiveJob, story: &[Occurrence], assumptions: &Assumptions) -> R
         pods: pods.into_iter().map(|group| (group.pods, group.course)).collect(),
         clock: job.clock,
     };
-    let mut world = World::from_live(given, script);
+    let mut world = World::from_live(given, script.script.clone());
     let before = world.cluster.jobs.first().map_or(0, |job| job.made);
     let succeeded_before =
         job.pods.iter().any(|pod| pod.phase == Phase::Succeeded) || job.status.succeeded > 0;
@@ -118,13 +171,16 @@ pub fn tell(job: &LiveJob, story: &[Occurrence], assumptions: &Assumptions) -> R
     let mut plan = plan;
     if succeeded_before {
         // What has succeeded has done its work, whatever the others do.
-        plan = plan.map(|plan| super::super::program::ProgramPlan { peers: Peers::Independent, ..plan });
+        plan = plan.map(|plan| ProgramPlan { peers: Peers::Independent, ..plan });
     }
     let outcome = story::end_of(&mut world, plan)?;
+    let unused =
+        if script.is_of_new_pods { script.unused(job, &outcome, world.events_left()) } else { Vec::new() };
     Ok(LiveOutcome {
         made: outcome.made.saturating_sub(before),
         failed: outcome.status.failed.saturating_sub(job.status.failed),
         gone,
+        unused,
         outcome,
     })
 }

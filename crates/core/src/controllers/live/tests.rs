@@ -125,7 +125,11 @@ fn assumed() -> Assumptions {
 fn ahead(job: &LiveJob, story: &str) -> LiveOutcome {
     let story: Vec<Occurrence> =
         story.split('+').filter(|one| !one.is_empty()).map(|one| one.parse().unwrap()).collect();
-    tell(job, &story, &assumed()).unwrap()
+    told(job, &story, &assumed())
+}
+
+fn told(job: &LiveJob, story: &[Occurrence], assumptions: &Assumptions) -> LiveOutcome {
+    tell(job, &lower(job, story, assumptions)).unwrap()
 }
 
 type Case = (&'static str, Value, Vec<Value>, &'static [(&'static str, Option<i64>, Option<i64>)]);
@@ -344,10 +348,10 @@ fn work_that_is_left_counts_from_the_start_of_the_pods() {
     // Longer than was assumed: nobody knows.
     let short = Assumptions { runtime: seconds(3_600), ..assumed() };
     assert!(job_now.is_overdue(&short));
-    assert_eq!(tell(&job_now, &[], &short).unwrap().outcome.ending, Ending::RunsOn);
+    assert_eq!(self::told(&job_now, &[], &short).outcome.ending, Ending::RunsOn);
     // Ranks that need one another end together.
     let gang = Assumptions { peers: Peers::Exit(seconds(600)), ..assumed() };
-    let told = tell(&job_now, &[], &gang).unwrap();
+    let told = self::told(&job_now, &[], &gang);
     assert!((seconds(left)..seconds(left + 3)).contains(&told.outcome.at), "{:?}", told.outcome.at);
 }
 
@@ -370,7 +374,7 @@ fn incidents_happen_to_what_runs() {
     assert_eq!(ahead(&job, "hang").outcome.ending, Ending::RunsOn);
     let gang = Assumptions { peers: Peers::Exit(seconds(600)), ..assumed() };
     let drain: Occurrence = "drain@1h".parse().unwrap();
-    let told = tell(&job, &[drain], &gang).unwrap();
+    let told = told(&job, &[drain], &gang);
     assert_eq!((told.outcome.ending, told.made), (Ending::Completes, 2));
 }
 
@@ -542,7 +546,7 @@ fn strange_fields_are_no_reason_to_panic() {
                     }
                     let drain: Occurrence = "drain".parse().unwrap();
                     let story = if place.len() % 2 == 0 { vec![drain] } else { Vec::new() };
-                    let _ = tell(&job, &story, &assumed()).map(|told| told.outcome.at);
+                    let _ = tell(&job, &lower(&job, &story, &assumed())).map(|told| told.outcome.at);
                 }
             }
         }
@@ -571,7 +575,7 @@ fn many_pods_take_bounded_time() {
     let jobs = snapshot.into_jobs();
     assert_eq!(jobs[0].pods.len(), usize::try_from(count).unwrap());
     let waits = jobs[0].waits();
-    let _ = tell(&jobs[0], &[], &assumed()).map(|told| told.outcome.ending);
+    let _ = tell(&jobs[0], &lower(&jobs[0], &[], &assumed())).map(|told| told.outcome.ending);
     assert!(!waits.is_empty());
     assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }

@@ -71,6 +71,12 @@ impl World {
         world
     }
 
+    /// Returns how many events of the script have not happened.
+    #[must_use]
+    pub(in super::super) fn events_left(&self) -> usize {
+        self.script.events.len().saturating_sub(self.next_event)
+    }
+
     /// Tells whether the pods do not need one another. Ranks of which some have done their work do not any more.
     fn is_apart(&self, pods: &[(PodGroup, Course)]) -> bool {
         self.script.program.is_some_and(|plan| plan.peers == Peers::Independent)

@@ -140,9 +140,14 @@ impl World {
                 break;
             }
             let here = left.intersection(&pods.members);
-            if !here.is_empty() {
-                left = left.without(&here);
-                parts.push((pods.attempt + 1, here));
+            if here.is_empty() {
+                continue;
+            }
+            left = left.without(&here);
+            // Of one attempt they are made alike, whatever became of the ones before.
+            match parts.last_mut() {
+                Some((attempt, members)) if *attempt == pods.attempt + 1 => *members = members.union(&here),
+                _ => parts.push((pods.attempt + 1, here)),
             }
         }
         if !left.is_empty() {

@@ -1,0 +1,205 @@
+//! Rows of recordings, in the format of `job-failures.md`: written, and held against those of another time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::watch::JobSeen;
+use crate::kubelet::timeline::{Seen, Timeline};
+
+/// Two recordings of one row differ by up to a step of the controller, in seconds.
+const STEP: f64 = 1.5;
+
+/// Returns what was observed, as a row has it.
+pub(super) fn observed(job: &JobSeen, until: f64, began: f64, timeline: &Timeline) -> Value {
+    let status = &job.status;
+    let mut counts = json!({});
+    for key in ["active", "ready", "succeeded", "failed", "terminating"] {
+        counts[key] = status[key].as_u64().unwrap_or_default().into();
+    }
+    for key in ["completedIndexes", "failedIndexes"] {
+        if let Some(text) = status[key].as_str() {
+            counts[key] = text.into();
+        }
+    }
+    let start = status["startTime"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    #[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
+    let start = start.map(|at| ((at.as_second() as f64 - began) * 10.0).round() / 10.0);
+    let conditions: Vec<Value> = job.conditions.iter().map(plain).collect();
+    let mut observed = json!({
+        "until": until,
+        "conditions": conditions,
+        "status_log": job.counts.clone(),
+        "job_deleted_at": job.deleted,
+        "start_time": start,
+        "status": counts,
+        "job_deleting_at": job.deleting,
+        "pods": timeline.pods.iter().map(pod).collect::<Vec<Value>>(),
+    });
+    if let Some((at, message)) = timeline.refused.first() {
+        observed["refused"] = json!({"at": (at * 100.0).round() / 100.0, "message": message});
+    }
+    observed
+}
+
+/// Returns a condition with names of pods as rows have them: `NS/POD`.
+fn plain(condition: &Value) -> Value {
+    let mut condition = condition.clone();
+    let text = condition["message"].as_str().unwrap_or_default();
+    let words: Vec<&str> =
+        text.split(' ').map(|word| if word.contains("/j-") { "NS/POD" } else { word }).collect();
+    let text = words.join(" ");
+    condition["message"] = text.into();
+    condition
+}
+
+fn pod(seen: &Seen) -> Value {
+    let mut row = json!({
+        "attempt": seen.attempt, "created": seen.created, "started": seen.started, "ended": seen.ended,
+        "phase": seen.phase, "deleting": seen.deleting, "gone": seen.gone,
+    });
+    if let Some(index) = seen.index {
+        row["index"] = index.into();
+    }
+    if !seen.exit.is_empty() {
+        row["exit"] = json!(seen.exit);
+    }
+    if let Some(reason) = seen.reason.as_ref().or(seen.container_reason.as_ref()) {
+        row["reason"] = reason.as_str().into();
+    }
+    if seen.restarts > 0 {
+        row["restarts"] = seen.restarts.into();
+    }
+    let (failures, ignored) = seen.index_failures;
+    for (key, count) in [("index_failures", failures), ("index_ignored", ignored)] {
+        if let Some(count) = count {
+            row[key] = count.into();
+        }
+    }
+    row
+}
+
+/// Reads rows.
+pub(super) fn read(path: &str) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("read the rows {path}: {error}"));
+    let row = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{path}: {error}"));
+    text.lines().filter(|line| !line.is_empty()).map(row).collect()
+}
+
+/// Writes rows.
+pub(super) fn write(path: &str, rows: &[Value]) {
+    let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    fs::write(Path::new(path), text).unwrap_or_else(|error| panic!("write the recording {path}: {error}"));
+    println!("{} rows in {path}", rows.len());
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Returns how two recordings of one row differ by more than two of one release do.
+pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
+    let (before, after) = (&before["observed"], &after["observed"]);
+    let until = |observed: &Value| observed["until"].as_f64().unwrap_or_default();
+    let late = until(before).min(until(after)) - STEP;
+    let mut found = pods(before, after, late);
+    let last = |observed: &Value| -> BTreeMap<String, Value> {
+        let of = |one: &Value| (one["type"].as_str().unwrap_or_default().to_owned(), one.clone());
+        list(observed, "conditions").iter().map(of).collect()
+    };
+    let (ours, theirs) = (last(before), last(after));
+    for sort in ours.keys().chain(theirs.keys().filter(|sort| !ours.contains_key(*sort))) {
+        let (one, other) = (ours.get(sort), theirs.get(sort));
+        let is_early = |one: Option<&Value>| one.is_some_and(|one| one["at"].as_f64() <= Some(late));
+        let text = |one: Option<&Value>| {
+            one.map(|one| format!("{} {} {}", one["status"], one["reason"], one["message"]))
+        };
+        // Which pod a message is about is not stable.
+        let is_of_pod = one.is_some_and(|one| one["reason"] == "PodFailurePolicy");
+        let is_same = match (one, other) {
+            (Some(one), Some(other)) if is_of_pod => one["reason"] == other["reason"],
+            _ => text(one) == text(other),
+        };
+        if !is_same && (is_early(one) || is_early(other)) {
+            found.push(format!("{sort}: {:?}, now {:?}", text(one), text(other)));
+        } else if is_same
+            && !is_near(
+                &one.map_or(Value::Null, |one| one["at"].clone()),
+                &other.map_or(Value::Null, |one| one["at"].clone()),
+                late,
+            )
+        {
+            found.push(format!(
+                "{sort} at {:?}, now at {:?}",
+                one.map(|one| &one["at"]),
+                other.map(|one| &one["at"])
+            ));
+        }
+    }
+    if before["job_deleting_at"].is_null() && after["job_deleting_at"].is_null() {
+        let last = |observed: &Value| list(observed, "status_log").last().and_then(|entry| entry[0].as_f64());
+        let is_moving = last(before) > Some(late) || last(after) > Some(late);
+        for key in ["succeeded", "failed", "completedIndexes", "failedIndexes", "terminating"] {
+            let (one, other) = (&before["status"][key], &after["status"][key]);
+            // An empty list of indexes may be left out.
+            let is_same = one == other
+                || [one, other].iter().all(|one| one.as_str().is_none_or(str::is_empty) && !one.is_number());
+            if !is_same && !is_moving {
+                found.push(format!("{key} {one}, now {other}"));
+            }
+        }
+    }
+    if !is_near(&before["job_deleted_at"], &after["job_deleted_at"], late) {
+        found.push(format!("gone at {}, now at {}", before["job_deleted_at"], after["job_deleted_at"]));
+    }
+    found
+}
+
+/// Tells whether two times are the same, as far as they lie before a moment.
+fn is_near(one: &Value, other: &Value, late: f64) -> bool {
+    match (one.as_f64(), other.as_f64()) {
+        (None, None) => true,
+        (Some(one), Some(other)) => (one - other).abs() <= STEP || one > late && other > late,
+        (Some(one), None) | (None, Some(one)) => one > late,
+    }
+}
+
+fn pods(before: &Value, after: &Value, late: f64) -> Vec<String> {
+    let named = |observed: &Value| -> BTreeMap<(Option<u64>, Option<u64>), Value> {
+        let key = |pod: &Value| (pod["index"].as_u64(), pod["attempt"].as_u64());
+        list(observed, "pods").iter().map(|pod| (key(pod), pod.clone())).collect()
+    };
+    let (ours, theirs) = (named(before), named(after));
+    let mut found = Vec::new();
+    for (key, pod) in ours.iter().chain(theirs.iter().filter(|(key, _)| !ours.contains_key(key))) {
+        let name = match key {
+            (Some(index), attempt) => {
+                format!("pod of index {index}, attempt {}", attempt.unwrap_or_default())
+            }
+            (None, attempt) => format!("pod {}", attempt.unwrap_or_default()),
+        };
+        let (Some(one), Some(other)) = (ours.get(key), theirs.get(key)) else {
+            if pod["created"].as_f64() <= Some(late) {
+                let now = if ours.contains_key(key) { "not made now" } else { "made now" };
+                found.push(format!("{name}: {now}"));
+            }
+            continue;
+        };
+        for at in ["created", "started", "ended", "deleting", "gone"] {
+            if !is_near(&one[at], &other[at], late) {
+                found.push(format!("{name}: {at} {}, now {}", one[at], other[at]));
+            }
+        }
+        let is_late = [&one["started"], &one["ended"], &other["started"], &other["ended"]]
+            .iter()
+            .any(|at| at.as_f64() > Some(late));
+        for key in ["phase", "index_failures", "index_ignored"] {
+            if one[key] != other[key] && !(key == "phase" && is_late) {
+                found.push(format!("{name}: {key} {}, now {}", one[key], other[key]));
+            }
+        }
+    }
+    found
+}
