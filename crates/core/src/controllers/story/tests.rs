@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::text::value::json;
 
 const HOUR: Time = Time::from_seconds(3_600);
 
