@@ -71,7 +71,7 @@ pub struct Job {
     pub deletion: Option<(Time, Propagation)>,
     /// When it was gone.
     pub gone: Option<Time>,
-    /// How many pods it has had.
+    /// How many pods it has had; with those of the Jobs before it that its owner made in its role.
     pub made: u32,
 }
 

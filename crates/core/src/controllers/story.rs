@@ -409,18 +409,19 @@ impl Summary {
 
     /// Returns the outcome.
     pub(super) fn outcome(self, world: &mut World, plan: Option<ProgramPlan>, is_still: bool) -> Outcome {
-        let now = world.now;
+        let decided = self.end.as_ref().map(|end| (end.at, end.reason.clone())).or(self.before);
+        let at = decided.as_ref().map_or(world.now, |(at, _)| *at);
         let mut used = Time::START;
         for pods in &world.cluster.pods {
             let Some(started) = pods.started else { continue };
-            let ended = pods.ended.or(pods.gone).unwrap_or(now);
+            let ended = pods.ended.or(pods.gone).unwrap_or(at);
             used = used + times((ended - started).max(Time::START), world.weight(pods));
         }
         let (lost, done) = world.work(world.main).unwrap_or_default();
         let runtime = plan.map_or(Time::START, |plan| plan.runtime);
         let wanted = plan.filter(|plan| plan.peers != Peers::Independent).map(|_| runtime);
         let is_half_done = world.is_half_done(world.main, wanted);
-        let ending = match (self.end.as_ref().map(|end| end.is_success), &self.before) {
+        let ending = match (self.end.as_ref().map(|end| end.is_success), &decided) {
             (Some(true), _) if is_half_done => Ending::CompletesHalfDone,
             (Some(true), _) => Ending::Completes,
             (Some(false), _) => Ending::Fails,
@@ -428,7 +429,6 @@ impl Summary {
             (None, None) if is_still && !world.is_running(world.main) => Ending::Waits,
             (None, None) => Ending::RunsOn,
         };
-        let decided = self.end.map(|end| (end.at, end.reason)).or(self.before);
         // One exit code is all that is asked of them.
         for pods in &mut world.cluster.pods {
             pods.containers.retain(|status| status.terminated.is_some());
@@ -441,7 +441,7 @@ impl Summary {
             ending,
             roles: self.roles,
             others: self.others,
-            at: decided.as_ref().map_or(now, |(at, _)| *at),
+            at,
             reason: decided.map(|(_, reason)| reason),
             status: self.status,
             pods,
