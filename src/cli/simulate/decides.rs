@@ -7,6 +7,7 @@ use crate::controllers::story::{Ending, Outcome};
 use crate::controllers::subject::Subject;
 use crate::judge::finding::Part;
 use crate::text::pointer::Pointer;
+use crate::text::value::Value;
 
 /// The field that decides, and why.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl Decision {
 
     /// Returns the field.
     pub(super) fn name(&self) -> String {
-        self.field.join(".")
+        if self.field.is_empty() { "spec".to_owned() } else { self.field.join(".") }
     }
 }
 
@@ -103,9 +104,10 @@ pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) 
 }
 
 /// Returns the field of an object that decides; nothing where it completes, or where the reason names no field.
-pub(super) fn decision_of_object(subject: &Subject, outcome: &Outcome) -> Option<Decision> {
+pub(super) fn decision_of_object(subject: &Subject, manifest: &Value, outcome: &Outcome) -> Option<Decision> {
     let decided = |field: &[&'static str], why: &str| {
-        Some(Decision { field: field.to_vec(), is_set: true, why: why.to_owned() })
+        let part = field.iter().try_fold(manifest.get("spec")?, |part, key| part.get(key));
+        Some(Decision { field: field.to_vec(), is_set: part.is_some(), why: why.to_owned() })
     };
     let reason = outcome.reason.as_deref().unwrap_or_default();
     let written = outcome.status.conditions.iter().find(|one| one.is_true && one.reason == reason);
@@ -115,7 +117,9 @@ pub(super) fn decision_of_object(subject: &Subject, outcome: &Outcome) -> Option
         Ending::CompletesHalfDone => {
             decided(&[], "the program exits with 0 on SIGTERM, and its operator takes that for its end")
         }
-        Ending::Wedged => decided(&[], "the end of a Job inside waits for a pod that is terminating, without end"),
+        Ending::Wedged => {
+            decided(&[], "the end of a Job inside waits for a pod that is terminating, without end")
+        }
         Ending::Fails => {
             let (field, why) = subject.decider(reason, message)?;
             decided(field, why)
@@ -123,10 +127,7 @@ pub(super) fn decision_of_object(subject: &Subject, outcome: &Outcome) -> Option
         Ending::Waits | Ending::RunsOn => match (subject.deadline_at, subject.deadline) {
             ([], _) => decided(&[], "nothing ends it: its kind has no deadline"),
             (field, Some(_)) => decided(field, "nothing ends it, its deadline neither"),
-            (field, None) => {
-                let why = "there is no deadline".to_owned();
-                Some(Decision { field: field.to_vec(), is_set: false, why })
-            }
+            (field, None) => decided(field, "there is no deadline"),
         },
     }
 }

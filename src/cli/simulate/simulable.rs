@@ -120,7 +120,7 @@ impl<'a> Simulable<'a> {
     pub(super) fn decision(&self, story: &[Occurrence], outcome: &Outcome) -> Option<Decision> {
         match self {
             Self::Job(job) => decision(&job.job_spec, story, outcome),
-            Self::Object(object) => decision_of_object(&object.subject, outcome),
+            Self::Object(object) => decision_of_object(&object.subject, object.manifest, outcome),
         }
     }
 

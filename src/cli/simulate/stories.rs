@@ -344,6 +344,9 @@ pub(super) fn happens(incidents: &[Occurrence], assumptions: &Assumptions) -> Ve
                 Incident::Oom => "a container takes too much memory",
                 Incident::Exit(_) => "a program exits",
                 Incident::ControllerAway(_) => "the Job controller goes away",
+                Incident::OperatorAway(_) => "the operator goes away",
+                Incident::DashboardSilent(_) => "the Ray dashboard stops answering",
+                Incident::SubmitterLost => "the pod that submits is deleted",
                 _ => return None,
             };
             let at = occurrence.at.unwrap_or_else(|| assumptions.middle());

@@ -46,6 +46,8 @@ pub enum Incident {
     ControllerAway(Time),
     /// The operator of the kind is away for a time.
     OperatorAway(Time),
+    /// The dashboard of a Ray cluster does not answer for a time.
+    DashboardSilent(Time),
     /// The pod that submits a RayJob is deleted.
     SubmitterLost,
     /// The CronJob controller is away for a time, when a run is due.
@@ -130,7 +132,7 @@ const WORDS: [(&str, Incident); 16] = [
 
 fn names() -> String {
     let mut names: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
-    names.extend(["exit=N", "kueue-preempt:30m", "controller-away:3m", "operator-away:3m", "missed:1h"]);
+    names.extend(["exit=N", "kueue-preempt:30m", "controller-away:3m", "operator-away:3m", "dashboard-silent:6m", "missed:1h"]);
     names.join(", ")
 }
 
@@ -172,6 +174,7 @@ impl Incident {
             Self::KueuePreempt(_) => f.write_str("kueue-preempt"),
             Self::ControllerAway(_) => f.write_str("controller-away"),
             Self::OperatorAway(_) => f.write_str("operator-away"),
+            Self::DashboardSilent(_) => f.write_str("dashboard-silent"),
             Self::Pending(_) => f.write_str("pending"),
             Self::Missed(_) => f.write_str("missed"),
             other => {
@@ -186,6 +189,7 @@ impl Incident {
             Self::KueuePreempt(time)
             | Self::ControllerAway(time)
             | Self::OperatorAway(time)
+            | Self::DashboardSilent(time)
             | Self::Pending(Some(time))
             | Self::Missed(time) => Some(time),
             _ => None,
@@ -313,6 +317,9 @@ impl FromStr for Occurrence {
                 "operator-away",
                 "how long it takes: `operator-away:3m`",
             ))?),
+            ("dashboard-silent", _) => Incident::DashboardSilent(time.take().ok_or(
+                IncidentError::Missing("dashboard-silent", "how long it takes: `dashboard-silent:6m`"),
+            )?),
             ("pending", _) => Incident::Pending(time.take()),
             ("missed", _) => Incident::Missed(time.take().unwrap_or(MISSED)),
             _ => {
@@ -350,6 +357,8 @@ mod tests {
             "exit=1:role=worker,index=3",
             "drain@1h:role=ps",
             "operator-away:1m",
+            "dashboard-silent@1h:6m",
+            "node-lost:ray-head",
             "submitter-lost",
         ] {
             let read: Occurrence = text.parse().unwrap();

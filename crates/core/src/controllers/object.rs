@@ -95,6 +95,16 @@ impl Object {
     /// Returns how it ended, if it did.
     #[must_use]
     pub fn end(&self) -> Option<ObjectEnd> {
+        match &self.status {
+            ObjectStatus::Volcano(status) => status.end(),
+            ObjectStatus::RayJob(status) => status.end(),
+            // It fails when the kubelet evicts a worker, and goes on.
+            ObjectStatus::Mpi(status) if status.completion.is_none() => None,
+            _ => self.end_of_conditions(),
+        }
+    }
+
+    fn end_of_conditions(&self) -> Option<ObjectEnd> {
         ENDS.iter().find_map(|(sort, is_success)| {
             let condition = self.condition(sort)?;
             let (is_success, reason) = (*is_success, condition.reason.clone());

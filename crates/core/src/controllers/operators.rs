@@ -98,11 +98,17 @@ pub(super) fn for_manifest(
 /// Returns the pods of an object by role; nothing where no operator of it is known, or what it needs is not there.
 #[must_use]
 pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
-    let _ = before;
+    let spec = manifest.get("spec").unwrap_or(&Value::Null);
     match kind_of(manifest)? {
+        "JobSet" => Some(job_set::subject(spec)),
+        "TrainJob" => trainer::subject(spec, before),
         kind @ ("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => {
             training::subject(kind, manifest)
         }
+        "MPIJob" => mpi::subject(manifest),
+        "VolcanoJob" => Some(volcano::subject(spec)),
+        "RayJob" => Some(ray::of_job(spec)),
+        "RayCluster" => Some(ray::of_cluster(spec)),
         _ => None,
     }
 }

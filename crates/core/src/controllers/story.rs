@@ -11,7 +11,7 @@ use super::pod::PodGroup;
 use super::pod_set::Owner;
 use super::program::{Peers, ProgramPlan, times};
 use super::script::{
-    ControllerName, Disruption, DisruptionCause, Plan, PlanRule, Range, Restarts, Script, ScriptEvent,
+    ControllerName, DashboardEvent, Disruption, DisruptionCause, Plan, PlanRule, Range, Restarts, Script, ScriptEvent,
     Target, Termination,
 };
 use super::subject::{Role, Subject};
@@ -101,6 +101,10 @@ pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &A
             }
             Incident::ControllerAway(time) => away(&mut script, ControllerName::Job, at, time),
             Incident::OperatorAway(time) => away(&mut script, ControllerName::Operator, at, time),
+            Incident::DashboardSilent(time) => {
+                script.events.push((at, ScriptEvent::Dashboard(DashboardEvent::Down)));
+                script.events.push((at + time, ScriptEvent::Dashboard(DashboardEvent::Up)));
+            }
             // `Missed` is of the CronJob.
             _ => {}
         }
@@ -191,7 +195,8 @@ fn disturbed(
         | Incident::KueuePreempt(_)
         | Incident::Missed(_)
         | Incident::ControllerAway(_)
-        | Incident::OperatorAway(_) => return None,
+        | Incident::OperatorAway(_)
+        | Incident::DashboardSilent(_) => return None,
     })
 }
 

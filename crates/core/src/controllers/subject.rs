@@ -55,6 +55,13 @@ pub struct Role {
     pub(crate) weight: u32,
 }
 
+impl Decider {
+    /// Returns one: a part of the reason or of the message, a field below `spec`, and how it decides.
+    pub(crate) fn new(sign: &'static str, field: &[&'static str], why: &'static str) -> Self {
+        Self { sign, field: field.to_vec(), why }
+    }
+}
+
 impl Subject {
     /// Returns that of a Job.
     #[must_use]

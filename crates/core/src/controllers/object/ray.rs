@@ -1,8 +1,11 @@
 //! `status` of a RayJob and of a RayCluster.
 
+use std::borrow::Cow;
+
 use super::super::dashboard::ProgramState;
 use super::super::meta::Condition;
 use super::super::time::Time;
+use super::ObjectEnd;
 
 /// `status` of a RayJob, without its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +67,20 @@ pub enum DeploymentStatus {
     Failed,
     /// `ValidationFailed`.
     ValidationFailed,
+}
+
+impl RayJobStatus {
+    /// Returns how the job ended, if it did. One whose program was stopped is complete, and did not do its work.
+    pub(super) fn end(&self) -> Option<ObjectEnd> {
+        let is_success = match self.deployment? {
+            DeploymentStatus::Complete => self.program == Some(ProgramState::Succeeded),
+            DeploymentStatus::Failed | DeploymentStatus::ValidationFailed => false,
+            _ => return None,
+        };
+        let stopped = if is_success { "" } else { "STOPPED" };
+        let reason = Cow::Borrowed(self.reason.map_or(stopped, RayJobReason::word));
+        Some(ObjectEnd { is_success, at: self.changed, reason })
+    }
 }
 
 impl DeploymentStatus {

@@ -1,6 +1,9 @@
 //! `status` of a Volcano Job and of its PodGroup.
 
+use std::borrow::Cow;
+
 use super::super::time::Time;
+use super::ObjectEnd;
 
 /// `status` of a Volcano Job, without its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +63,18 @@ pub enum JobPhase {
     Completed,
     /// `Failed`.
     Failed,
+}
+
+impl VolcanoStatus {
+    /// Returns how the job ended, if it did.
+    pub(super) fn end(&self) -> Option<ObjectEnd> {
+        let is_over = self.phase.is_finished() || self.phase == JobPhase::Aborted;
+        is_over.then(|| ObjectEnd {
+            is_success: self.phase == JobPhase::Completed,
+            at: self.transition,
+            reason: Cow::Borrowed(self.phase.name()),
+        })
+    }
 }
 
 impl JobPhase {

@@ -4,6 +4,7 @@ mod children;
 mod create;
 mod rules;
 mod spec;
+mod subject;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,8 @@ use crate::text::value::Value;
 use children::is_job_set;
 use spec::JobSetSpec;
 use sync::JobSetSync;
+
+pub(super) use subject::subject;
 
 /// Returns the controllers.
 #[must_use]

@@ -4,6 +4,7 @@
 
 mod spec;
 mod status;
+mod subject;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,8 @@ struct MpiController {
     /// The MPIJob that was looked at last.
     last: Option<usize>,
 }
+
+pub(super) use subject::subject;
 
 /// Returns the controllers of an MPIJob; none for other versions than v2beta1, which this operator leaves alone.
 #[must_use]

@@ -9,6 +9,7 @@ mod cluster_status;
 mod job_spec;
 mod ray_cluster;
 mod ray_job;
+mod subject;
 mod submitter;
 mod validation;
 mod workers;
@@ -35,6 +36,8 @@ impl Release {
         self == Self::V1_7
     }
 }
+
+pub(super) use subject::{of_cluster, of_job};
 
 /// Returns the controllers.
 #[must_use]

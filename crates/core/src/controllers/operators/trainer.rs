@@ -2,6 +2,7 @@
 
 mod build;
 mod runtimes;
+mod subject;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,8 @@ use super::queue::WorkQueue;
 use crate::text::value::Value;
 use runtimes::runtime_of;
 use sync::TrainJobSync;
+
+pub(super) use subject::subject;
 
 /// Returns the controllers: that of TrainJobs, and that of the JobSets they become.
 #[must_use]

@@ -12,6 +12,7 @@ mod policy;
 mod requests;
 mod spec;
 mod state;
+mod subject;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,8 @@ use sync::{JobView, delete};
 const LAG: Time = Time::from_millis(10);
 /// How long an action takes whose end is an error, with the wait after it: pods that had ended have successors by then.
 const LOSS: Time = Time::from_millis(50);
+
+pub(super) use subject::subject;
 
 /// Returns the controllers.
 #[must_use]

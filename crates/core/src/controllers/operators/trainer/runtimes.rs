@@ -18,6 +18,21 @@ pub(super) fn runtime_of(cluster: &Cluster, train_job: &Value, release: TrainerR
     }
 }
 
+/// Returns the same of manifests.
+pub(super) fn runtime_among(objects: &[Value], train_job: &Value, release: TrainerRelease) -> Option<Value> {
+    let name = train_job.pointer("/runtimeRef/name").and_then(Value::as_str).unwrap_or_default();
+    let kind = runtime_kind(train_job);
+    let is_it = |object: &&Value| {
+        let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        text("/kind") == kind && text("/metadata/name") == name
+    };
+    match objects.iter().find(is_it) {
+        Some(runtime) => runtime.get("spec").cloned(),
+        None if kind == CLUSTER_RUNTIME => shipped(name, release),
+        None => None,
+    }
+}
+
 /// Returns the kind of the runtime that the `spec` of a TrainJob names.
 pub(super) fn runtime_kind(train_job: &Value) -> &str {
     train_job.pointer("/runtimeRef/kind").and_then(Value::as_str).unwrap_or(CLUSTER_RUNTIME)

@@ -1,0 +1,58 @@
+//! What a story happens to: the pods of a JobSet, by its Jobs.
+
+use std::sync::Arc;
+
+use super::super::super::job::spec::JobSpec;
+use super::super::super::subject::{Decider, Role, Subject};
+use super::spec::{JobSetSpec, ReplicatedJob};
+use crate::text::value::Value;
+
+/// Maximum Jobs that a story can name.
+const MOST_ROLES: usize = 256;
+
+/// Returns the pods of a JobSet by role.
+#[must_use]
+pub(in super::super) fn subject(spec: &Value) -> Subject {
+    let read = JobSetSpec::from_spec(spec);
+    let roles = read.replicated_jobs.iter().flat_map(|replicated_job| {
+        (0..replicated_job.replicas).map(move |nth| of_job(replicated_job, nth)).take(MOST_ROLES)
+    });
+    Subject {
+        roles: roles.take(MOST_ROLES).collect(),
+        deadline: None,
+        deadline_at: &[],
+        deciders: vec![
+            Decider::new(
+                "FailedJobs",
+                &["failurePolicy"],
+                "there is no `failurePolicy`: the first Job that fails fails the JobSet",
+            ),
+            Decider::new(
+                "ReachedMaxRestarts",
+                &["failurePolicy", "maxRestarts"],
+                "a Job fails, and no restart is left",
+            ),
+            Decider::new(
+                "FailJobSetFailurePolicyAction",
+                &["failurePolicy", "rules"],
+                "a rule fails the JobSet",
+            ),
+        ],
+        operator: Some("JobSet v0.12.0"),
+        is_gang: false,
+        is_suspended: read.suspend,
+        suspend: &["suspend"],
+    }
+}
+
+fn of_job(replicated_job: &ReplicatedJob, nth: u32) -> Role {
+    let spec = JobSpec::from_spec(&replicated_job.template);
+    Role {
+        name: Some(Arc::from(format!("{}-{nth}", replicated_job.name))),
+        count: spec.at_once(),
+        indexed: spec.indexed,
+        restarts_in_place: spec.restarts_in_place,
+        serves: false,
+        weight: 1,
+    }
+}
