@@ -425,6 +425,14 @@ impl Cluster {
         self.live_jobs().find(|(_, job)| job.name == name)
     }
 
+    /// Tells whether the pods of an object run its program.
+    pub(crate) fn has_ranks(&self, owner: Owner) -> bool {
+        match owner {
+            Owner::Job(_) => true,
+            Owner::Object(object) => self.objects.get(object).is_some_and(|object| object.ranks > 0),
+        }
+    }
+
     /// Tells whether an object has ended, is gone or was never there.
     pub(crate) fn is_over(&self, owner: Owner) -> bool {
         match owner {

@@ -75,11 +75,16 @@ impl ObjectStory<'_> {
         };
         let roles = self.subject.roles.iter();
         world.weights = roles.filter_map(|role| Some((role.name.clone()?, role.weight))).collect();
+        let hosts = self.subject.roles.iter().filter(|role| role.serves).map(|role| role.count);
+        world.hosts = Some(hosts.fold(0, u32::saturating_add)).filter(|hosts| *hosts > 0);
         let ranks = self.subject.roles.iter().map(|role| role.count.saturating_mul(role.weight));
         world.rank_weight = Some(ranks.fold(0, u32::saturating_add));
         let is_still = world.run_to_end(HORIZON)?;
         let plan = script.program;
-        Ok(Summary::of_main(&world).outcome(&mut world, plan, is_still))
+        let has_ranks = world.cluster.has_ranks(world.main);
+        let outcome = Summary::of_main(&world).outcome(&mut world, plan, is_still);
+        // Where the program is no business of the pods, what it loses is not known.
+        Ok(if has_ranks { outcome } else { Outcome { done: outcome.used, ..outcome } })
     }
 }
 

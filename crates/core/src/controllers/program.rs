@@ -33,6 +33,9 @@ pub enum Peers {
 /// How long an agent that has no restarts left takes to exit.
 const LAST_EXIT: Time = Time::from_seconds(30);
 
+/// How long a launcher tries to reach a host that is not there.
+const HOST_WAIT: Time = Time::from_seconds(60);
+
 /// A program whose ranks need one another.
 #[derive(Clone, Debug)]
 pub(super) struct GangProgram {
@@ -43,6 +46,8 @@ pub(super) struct GangProgram {
     running: Option<Time>,
     /// When those exit that miss another.
     exit: Option<Time>,
+    /// When those exit that find no host to run on.
+    give_up: Option<Time>,
     restarts: u32,
     /// Work that was done twice, in time of one rank.
     pub(super) lost: Time,
@@ -57,6 +62,8 @@ pub(super) struct RankCount {
     pub(super) fresh: u32,
     /// How many wait for one that is lost.
     pub(super) stale: u32,
+    /// Whether ranks are there that are to be started on others, and some of those are not: `mpirun` and its hosts.
+    pub(super) lacks_hosts: bool,
 }
 
 /// What ranks do next.
@@ -66,6 +73,8 @@ pub(super) enum RankStep {
     Break,
     /// Those that wait for one that is lost exit with 1.
     Exit,
+    /// Those that find no host to run on exit with 1.
+    GiveUp,
     /// All have done their work.
     Finish,
 }
@@ -73,13 +82,13 @@ pub(super) enum RankStep {
 impl GangProgram {
     pub(super) fn new(plan: ProgramPlan) -> Self {
         let restarts = if let Peers::Restart(times) = plan.peers { times } else { 0 };
-        Self { plan, saved: Time::START, running: None, exit: None, restarts, lost: Time::START }
+        Self { plan, saved: Time::START, running: None, exit: None, give_up: None, restarts, lost: Time::START }
     }
 
     /// Returns when something happens next.
     pub(super) fn due(&self) -> Option<Time> {
         let end = self.running.map(|since| since + self.plan.startup + (self.plan.runtime - self.saved));
-        end.into_iter().chain(self.exit).min()
+        end.into_iter().chain(self.exit).chain(self.give_up).min()
     }
 
     /// Returns the work that is done, in time of one rank.
@@ -109,11 +118,20 @@ impl GangProgram {
         if self.running.is_none() && ranks.wanted > 0 && ranks.fresh >= ranks.wanted && ranks.stale == 0 {
             self.running = Some(at);
         }
+        self.give_up = match self.give_up {
+            _ if self.running.is_some() || !ranks.lacks_hosts => None,
+            None => Some(at + HOST_WAIT),
+            waiting => waiting,
+        };
         None
     }
 
     /// Does what is due.
     pub(super) fn step(&mut self, at: Time) -> Option<RankStep> {
+        if self.give_up.is_some_and(|give_up| give_up <= at) {
+            self.give_up = None;
+            return Some(RankStep::GiveUp);
+        }
         if self.exit.is_some_and(|exit| exit <= at) {
             self.exit = None;
             return Some(RankStep::Exit);
@@ -225,7 +243,7 @@ mod tests {
             peers: Peers::Exit(MINUTE),
         };
         let mut gang = GangProgram::new(plan);
-        let ranks = |fresh, stale| RankCount { wanted: 4, fresh, stale };
+        let ranks = |fresh, stale| RankCount { wanted: 4, fresh, stale, lacks_hosts: false };
         assert_eq!(gang.observe(ranks(3, 0), Time::START), None);
         assert_eq!(gang.due(), None);
         gang.observe(ranks(4, 0), MINUTE);

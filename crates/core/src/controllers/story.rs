@@ -11,7 +11,7 @@ use super::pod::PodGroup;
 use super::pod_set::Owner;
 use super::program::{Peers, ProgramPlan, times};
 use super::script::{
-    ControllerName, DashboardEvent, Disruption, DisruptionCause, Plan, PlanRule, Range, Restarts, Script, ScriptEvent,
+    ControllerName, DashboardEvent, Disruption, DisruptionCause, Plan, PlanRule, ProgramRule, Range, Restarts, Script, ScriptEvent,
     Target, Termination,
 };
 use super::subject::{Role, Subject};
@@ -81,6 +81,10 @@ pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &A
     let default = Plan { term: assumptions.term, ..Plan::default() };
     for occurrence in story {
         let at = occurrence.at.unwrap_or_else(|| assumptions.middle());
+        if let Some(rule) = program_rule(subject, occurrence, at) {
+            script.programs.push(rule);
+            continue;
+        }
         for role in roles(subject, occurrence) {
             if let Some((attempts, plan)) = disturbed(role, occurrence.incident, at, assumptions, &default) {
                 let members = place(role, occurrence, assumptions);
@@ -121,6 +125,19 @@ pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &A
     script.plans.push(PlanRule { plan: default, ..PlanRule::default() });
     script.program = Some(program);
     script
+}
+
+/// Returns what an incident without a place does to a program that runs beside its pods.
+fn program_rule(subject: &Subject, occurrence: &Occurrence, at: Time) -> Option<ProgramRule> {
+    if !subject.has_dashboard || occurrence.role.is_some() || occurrence.place != IncidentPlace::One {
+        return None;
+    }
+    match occurrence.incident {
+        Incident::Exit(code) => Some(ProgramRule::new(false, Some(at), code != 0)),
+        Incident::CrashLoop | Incident::CrashAll => Some(ProgramRule::new(true, Some(CRASH), true)),
+        Incident::Hang => Some(ProgramRule::new(true, None, false)),
+        _ => None,
+    }
 }
 
 fn away(script: &mut Script, name: ControllerName, at: Time, time: Time) {

@@ -1,5 +1,6 @@
 //! What a story happens to: the pods of an object, by their roles.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::job::spec::JobSpec;
@@ -19,6 +20,8 @@ pub struct Subject {
     pub(crate) deciders: Vec<Decider>,
     /// The operator and its release, as the model has it; nothing for what is in Kubernetes itself.
     pub operator: Option<&'static str>,
+    /// Whether its program runs beside the pods, as their dashboard says.
+    pub(crate) has_dashboard: bool,
     /// Whether its operator joins its pods to one program.
     pub is_gang: bool,
     /// Whether it is suspended.
@@ -80,6 +83,7 @@ impl Subject {
             deadline_at: &["activeDeadlineSeconds"],
             deciders: Vec::new(),
             operator: None,
+            has_dashboard: false,
             is_gang: false,
             is_suspended: spec.suspend,
             suspend: &["suspend"],
@@ -88,7 +92,7 @@ impl Subject {
 
     /// Returns the roles of a name; without one, the role that has most pods.
     pub(crate) fn named(&self, name: Option<&str>) -> impl Iterator<Item = &Role> {
-        let most = self.roles.iter().max_by_key(|role| (!role.serves, role.count));
+        let most = self.roles.iter().min_by_key(|role| Reverse(role.count));
         let is_most = move |role: &&Role| most.is_some_and(|most| std::ptr::eq(*role, most));
         self.roles.iter().filter(move |role| match name {
             Some(name) => role.is_named(name),

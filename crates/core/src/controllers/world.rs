@@ -56,6 +56,8 @@ pub struct World {
     programs: Vec<PodProgram>,
     /// How much a pod of a role counts where time is summed; one where nothing is said.
     pub(super) weights: Vec<(Arc<str>, u32)>,
+    /// How many pods serve the others, where a program needs all of those; nothing where none does.
+    pub(super) hosts: Option<u32>,
     /// How much all ranks of the program count together; as many as they are where nothing is said.
     pub(super) rank_weight: Option<u32>,
     /// The containers that submit programs to Ray clusters.
@@ -111,6 +113,7 @@ impl World {
             cron_spec: Value::Null,
             programs: Vec::new(),
             weights: Vec::new(),
+            hosts: None,
             rank_weight: None,
             submitters: Vec::new(),
             running: BTreeMap::new(),

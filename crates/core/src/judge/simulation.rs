@@ -93,14 +93,7 @@ pub fn object<'a>(
     let manifest = workload.object.value?;
     let mut subject = subject(manifest, before)?;
     let reading = WorkloadReading::from_workload(workload);
-    let held = |pod: &PodTemplate<'_>| Held::by_pod(pod).map_or(0, |held| held.total());
-    let has_accelerators = workload.pods.iter().any(|pod| held(pod) > 0);
-    if has_accelerators {
-        for role in &mut subject.roles {
-            let of_role = workload.pods.iter().find(|pod| role.is_named(name_of(pod)));
-            role.weight = of_role.map_or(0, |pod| u32::try_from(held(pod)).unwrap_or(u32::MAX));
-        }
-    }
+    let has_accelerators = weigh(&mut subject, workload);
     let pods = || (0..workload.pods.len()).map(|index| reading.commands(index).containers.as_slice());
     let lines: Vec<&CommandLine<'_>> = pods().flatten().collect();
     let (peers, or_peers, because) = peers_of_object(workload, &subject, &lines, defaults.peer_timeout);
@@ -125,6 +118,24 @@ pub fn object<'a>(
         or_peers,
         because,
     })
+}
+
+/// Lets each pod count for its accelerators. Returns whether any has one.
+fn weigh(subject: &mut Subject, workload: &Workload<'_>) -> bool {
+    let held = |pod: &PodTemplate<'_>| Held::by_pod(pod).map_or(0, |held| held.total());
+    // Those of a kind with runtimes are in the object, for each node.
+    let nodes = subject.roles.iter().map(|role| i64::from(role.count)).max().unwrap_or_default().max(1);
+    let of_run = workload.kind.runs_in.and_then(|_| Held::by_run(workload, 0));
+    let of_node = of_run.map_or(0, |held| held.total() / nodes);
+    if of_node == 0 && workload.pods.iter().all(|pod| held(pod) == 0) {
+        return false;
+    }
+    for role in &mut subject.roles {
+        let of_role = workload.pods.iter().find(|pod| role.is_named(name_of(pod)));
+        let held = of_role.map_or(of_node, held).max(of_node);
+        role.weight = u32::try_from(held).unwrap_or(u32::MAX);
+    }
+    true
 }
 
 /// Returns what a role is called in the manifest: the key or the name of the item above its template.
@@ -157,9 +168,9 @@ fn peers_of_object(
     if let Some((_, command)) = lines.iter().find_map(|line| joins(line)) {
         return (Peers::Exit(timeout), None, format!("{command} joins the pods"));
     }
-    let kind = workload.kind.as_str();
     if subject.is_gang {
-        return (Peers::Exit(timeout), None, format!("the pods of a {kind} are the ranks of one program"));
+        let because = format!("the pods of {} are the ranks of one program", workload.kind.as_str());
+        return (Peers::Exit(timeout), None, because);
     }
     let because = "the command does not show whether the pods need one another";
     (Peers::Exit(timeout), Some(Peers::Independent), because.to_owned())

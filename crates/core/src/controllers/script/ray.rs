@@ -49,6 +49,16 @@ pub(crate) enum DashboardEvent {
 }
 
 impl ProgramRule {
+    /// Returns that of the first program or of all: how long they run, and whether they fail.
+    pub(crate) fn new(is_of_all: bool, run: Option<Time>, fails: bool) -> Self {
+        let programs = Range { first: 0, last: Some(0) };
+        let end = if fails { ProgramState::Failed } else { ProgramState::Succeeded };
+        Self {
+            programs: (!is_of_all).then_some(programs),
+            plan: RayProgramPlan { run, end, ..RayProgramPlan::default() },
+        }
+    }
+
     /// Reads `{"program": …}`.
     pub(super) fn parse(value: &Value) -> Read<Self> {
         const KEYS: [&str; 5] = ["program", "pending", "run", "end", "message"];

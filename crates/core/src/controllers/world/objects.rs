@@ -221,13 +221,13 @@ impl World {
             return false;
         }
         let number = self.cluster.objects.len();
-        let is_root = object.owner.is_none();
         let ranks = operators::ranks(&self.cluster, &object);
+        let runs_program = object.owner.is_none() && ranks > 0;
         if object.kind == "PodGroup" {
             self.enqueue_later(number);
         }
         self.cluster.objects.push(Object { created: self.now, ranks, ..object });
-        if is_root {
+        if runs_program {
             self.begin_program(Owner::Object(number));
         }
         self.tell(Event::Object(number));

@@ -95,7 +95,7 @@ impl World {
             Some(JobProgram::Gang(_)) => vec![(members, None)],
             None => vec![(members, plan.run)],
         };
-        let serves = plan.serves;
+        let serves = plan.serves && !plan.fails_by_itself;
         for (members, run) in runs {
             let run = run.filter(|_| !serves);
             self.add_group(set, attempt, members, counts, Plan { run, ..plan.clone() });

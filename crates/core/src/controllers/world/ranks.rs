@@ -56,13 +56,20 @@ impl World {
     /// Counts the ranks of the program of an object that nobody made.
     pub(super) fn ranks(&self, root: Owner) -> RankCount {
         let mut ranks = RankCount { wanted: self.ranks_wanted(root), ..RankCount::default() };
+        let (mut started, mut hosts) = (0_u32, 0_u32);
         for (program, pods) in self.programs.iter().zip(&self.cluster.pods) {
             if !program.is_working(pods) || !self.is_part(pods, root) {
                 continue;
             }
             let count = if program.is_stale { &mut ranks.stale } else { &mut ranks.fresh };
             *count = count.saturating_add(pods.count());
+            if program.ends_with_program() {
+                started = started.saturating_add(pods.count());
+            } else {
+                hosts = hosts.saturating_add(pods.count());
+            }
         }
+        ranks.lacks_hosts = started > 0 && self.hosts.is_some_and(|wanted| hosts < wanted);
         ranks
     }
 
@@ -106,21 +113,26 @@ impl World {
 
     pub(super) fn step_program(&mut self, root: Owner) {
         let Some(JobProgram::Gang(gang)) = self.running.get_mut(&root) else { return };
-        let (code, is_stale) = match gang.step(self.now) {
-            Some(RankStep::Finish) => (0, false),
-            Some(RankStep::Exit) => (1, true),
+        let (code, is_one) = match gang.step(self.now) {
+            Some(RankStep::Finish) => (0, (|is_stale| !is_stale) as fn(bool) -> bool),
+            Some(RankStep::Exit) => (1, (|is_stale| is_stale) as fn(bool) -> bool),
+            Some(RankStep::GiveUp) => (1, (|_| true) as fn(bool) -> bool),
             _ => return,
         };
+        // Those that serve do not exit, and are there for the next try.
+        for program in self.programs.iter_mut().filter(|program| !program.ends_with_program()) {
+            program.is_stale = false;
+        }
         let mut owners: Vec<Owner> = Vec::new();
         for nth in 0..self.programs.len() {
-            let is_one =
+            let is_here =
                 self.programs.get(nth).zip(self.cluster.pods.get(nth)).is_some_and(|(program, pods)| {
                     program.is_working(pods)
-                        && program.is_stale == is_stale
+                        && is_one(program.is_stale)
                         && program.ends_with_program()
                         && self.is_part(pods, root)
                 });
-            if !is_one {
+            if !is_here {
                 continue;
             }
             let at = self.now;
@@ -136,6 +148,7 @@ impl World {
         for owner in owners {
             self.tell(Event::Pod(owner));
         }
+        self.observe_ranks(root, 0);
     }
 
     /// Tells whether an object counts work as done that is not: pods that succeeded before the program did all of it.

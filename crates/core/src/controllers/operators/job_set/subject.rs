@@ -39,6 +39,7 @@ pub(in super::super) fn subject(spec: &Value) -> Subject {
             ),
         ],
         operator: Some("JobSet v0.12.0"),
+        has_dashboard: false,
         is_gang: false,
         is_suspended: read.suspend,
         suspend: &["suspend"],

@@ -43,6 +43,7 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
             Decider::new("deadline", DEADLINE, "the deadline of the launcher passes"),
         ],
         operator: Some("mpi-operator v0.8.0"),
+        has_dashboard: false,
         is_gang: true,
         is_suspended: spec.suspend,
         suspend: &["runPolicy", "suspend"],

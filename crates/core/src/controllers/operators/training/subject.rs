@@ -30,6 +30,7 @@ pub(in super::super) fn subject(kind: &str, manifest: &Value) -> Option<Subject>
             decider("failed", &[spec.kind.field], "a pod that fails, or is deleted, fails the job at once"),
         ],
         operator: Some("training-operator v1.9.4"),
+        has_dashboard: false,
         is_gang: true,
         is_suspended: spec.suspend,
         suspend: &["runPolicy", "suspend"],

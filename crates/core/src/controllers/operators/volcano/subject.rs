@@ -25,6 +25,7 @@ pub(in super::super) fn subject(spec: &Value) -> Subject {
             Decider::new("Terminated", &["policies"], "a policy ends it"),
         ],
         operator: Some("Volcano v1.15.1"),
+        has_dashboard: false,
         is_gang: false,
         is_suspended: false,
         suspend: &[],
