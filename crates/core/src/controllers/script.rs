@@ -19,7 +19,7 @@ use super::object::PodGroupPhase;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
-pub use chance::{MapOrder, TimedActions};
+pub use chance::{MapOrder, TimedActions, WATCH_DELAY};
 use endings::{disruption, restarts, termination};
 use path::path_target;
 pub(crate) use ray::{DashboardEvent, ProgramRule, Submission, program_plan};
@@ -43,6 +43,10 @@ pub struct Script {
     pub(crate) program: Option<ProgramPlan>,
     /// In which order operators go through what has no order.
     pub map_order: MapOrder,
+    /// How much later than usual operators see what happens: two things of one moment are seen together then.
+    pub watch_delay: Time,
+    /// Whether pods that would end in one moment end one after the other.
+    pub ends_apart: bool,
     /// What comes of the actions of Volcano that wait for a timeout.
     pub timed_actions: TimedActions,
     /// Whether operators see the end or the forced deletion of a pod only when its object is gone: two writes that are

@@ -336,7 +336,7 @@ impl World {
             self.cron_jobs.observe(event, &self.cluster, self.now);
         }
         for operator in &mut self.operators {
-            operator.observe(event, &self.cluster, self.now);
+            operator.observe(event, &self.cluster, self.now + self.script.watch_delay);
         }
         if let Event::Pod(owner) = event {
             self.observe_ranks(owner, 0);

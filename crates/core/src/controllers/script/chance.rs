@@ -1,6 +1,10 @@
 //! What is left to chance in a real cluster, and is settled in one way here.
 
+use super::super::time::Time;
 use super::Script;
+
+/// How much later than usual an operator may see what happens.
+pub const WATCH_DELAY: Time = Time::from_millis(150);
 
 /// In which order an operator goes through a map: Go takes another one each time. Where what comes of it depends on the
 /// order, it is either.
@@ -32,6 +36,9 @@ impl Script {
     pub(in super::super) fn chances(&self) -> Vec<Self> {
         vec![
             Self { map_order: MapOrder::Backward, ..self.clone() },
+            Self { is_seen_late: true, ..self.clone() },
+            Self { watch_delay: WATCH_DELAY, ..self.clone() },
+            Self { ends_apart: true, ..self.clone() },
             Self { timed_actions: TimedActions::Taken, ..self.clone() },
             Self { timed_actions: TimedActions::Lost, ..self.clone() },
         ]

@@ -5,12 +5,17 @@ use super::super::indexes::Indexes;
 use super::super::kubelet::PodProgram;
 use super::super::pod::PodGroup;
 use super::super::pod_set::Owner;
+use super::super::program::times;
 use super::super::script::Plan;
 use super::super::time::Time;
 use super::{JobProgram, World};
 
 /// A pod of a Volcano Job that never started and was deleted within this time is one that its controller made by mistake.
 const BLINK: Time = Time::from_millis(500);
+
+/// How long one after the other pods end that would end in one moment, and for how many that is tried.
+const APART: Time = Time::from_millis(50);
+const MOST_APART: u32 = 16;
 
 impl World {
     /// Returns the grace period of pods.
@@ -96,10 +101,29 @@ impl World {
             None => vec![(members, plan.run)],
         };
         let serves = plan.serves && !plan.fails_by_itself;
-        for (members, run) in runs {
+        for (members, run) in self.apart(runs) {
             let run = run.filter(|_| !serves);
             self.add_group(set, attempt, members, counts, Plan { run, ..plan.clone() });
         }
+    }
+
+    /// Lets pods that would end in one moment end one after the other, where that is asked for: the later ones first.
+    fn apart(&self, runs: Vec<(Indexes, Option<Time>)>) -> Vec<(Indexes, Option<Time>)> {
+        if !self.script.ends_apart {
+            return runs;
+        }
+        let here = u32::try_from(self.cluster.pods.len()).unwrap_or(u32::MAX);
+        let each = |(members, run): (Indexes, Option<Time>)| {
+            let one = |nth: u32, member: u32| {
+                let later = times(APART, MOST_APART.saturating_sub(here.saturating_add(nth)));
+                (Indexes::from_range(member, member), run.map(|run| run + later))
+            };
+            if members.len() > MOST_APART {
+                return vec![(members, run)];
+            }
+            (0..).zip(members.iter()).map(|(nth, member)| one(nth, member)).collect::<Vec<_>>()
+        };
+        runs.into_iter().flat_map(each).collect()
     }
 
     fn add_group(
