@@ -96,7 +96,7 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
         }
     }
     if simulated.is_empty() && snapshot.is_empty() && is_whole {
-        bail!("no Job to simulate; Jobs, CronJobs and the Jobs of JobSets are simulated");
+        bail!("no object to simulate: Jobs, CronJobs, and objects whose operators are modelled");
     }
     finish(&simulated, (snapshot, now, &policy.assumptions), is_whole, (args, script.as_ref()), out)
 }

@@ -9,8 +9,8 @@ mod status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jobgate::controllers::operators::{KueueSettings, Settings, WaitForPodsReady};
 use jobgate::controllers::object::Object;
+use jobgate::controllers::operators::{KueueSettings, Settings, WaitForPodsReady};
 use jobgate::controllers::pod_set::Owner;
 use jobgate::controllers::script::{MapOrder, Script, TimedActions, WATCH_DELAY};
 use jobgate::controllers::time::{Clock, Time};

@@ -122,7 +122,7 @@ fn what_cannot_be_simulated_is_said() {
     let huge = SWEEP
         .replace("completions: 4", "completions: 2147483647")
         .replace("parallelism: 4", "parallelism: 100000");
-    let other = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: p}\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}\n";
+    let other = "apiVersion: kubeflow.org/v1\nkind: MPIJob\nmetadata: {name: p}\nspec: {mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: mpi, image: i}]}}}}}\n";
     let place = Place::with(&[
         ("wrong.yaml", &wrong),
         ("huge.yaml", &huge),
@@ -135,8 +135,8 @@ fn what_cannot_be_simulated_is_said() {
         ("huge.yaml", "not simulated: too many pods"),
         ("not.yaml", "not.yaml:"),
         ("none.yaml", "none.yaml"),
-        ("empty.yaml", "no Job to simulate"),
-        ("other.yaml", "the operator of PyTorchJob is not modelled yet"),
+        ("empty.yaml", "no object to simulate"),
+        ("other.yaml", "the operator of MPIJob is not modelled"),
     ] {
         let output = place.run(&["simulate", file]);
         assert!(stderr(&output).contains(expected), "{file}: {}", stderr(&output));

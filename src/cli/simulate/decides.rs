@@ -37,8 +37,9 @@ impl Decision {
 
 /// Returns the field that decides; nothing where the Job completes as if nothing had happened.
 pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) -> Option<Decision> {
-    let decided =
-        |field: &[&'static str], is_set: bool, why: String| Some(Decision { field: field.to_vec(), is_set, why });
+    let decided = |field: &[&'static str], is_set: bool, why: String| {
+        Some(Decision { field: field.to_vec(), is_set, why })
+    };
     let failed = outcome.status.failed;
     match (outcome.ending, outcome.reason.as_deref()) {
         (Ending::Fails | Ending::Wedged, Some("BackoffLimitExceeded")) => {

@@ -25,7 +25,7 @@ pub(super) fn shown(hours: f64) -> String {
     match hours {
         0.0 => "0".to_owned(),
         hours if hours < 0.05 => "<0.1".to_owned(),
-        hours if hours < 10.0 => format!("{hours:.1}"),
+        hours if hours < 9.95 => format!("{hours:.1}"),
         hours => format!("{hours:.0}"),
     }
 }
@@ -91,7 +91,9 @@ pub(super) fn modelled(job: &Simulated) -> String {
             "It is what {operator} and the controllers of Kubernetes 1.36 do, as they were recorded; no scheduler: nodes \
              have room."
         ),
-        None => "It is what the controllers of Kubernetes 1.36 do, not its scheduler: nodes have room.".to_owned(),
+        None => {
+            "It is what the controllers of Kubernetes 1.36 do, not its scheduler: nodes have room.".to_owned()
+        }
     }
 }
 
@@ -115,7 +117,7 @@ fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result
         let outcome = &row.outcome;
         let time = |time: Time| shown(hours(job, time));
         lines.push(vec![
-            format!("{} {}", job.object.kind, job.object.full_name()),
+            format!("{} {}", job.kind, job.object.full_name()),
             ends(row),
             when(outcome),
             outcome.made.to_string(),
@@ -129,14 +131,14 @@ fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result
     columns(&lines, out)?;
     writeln!(out)?;
     for (job, row) in jobs.iter().filter_map(|job| Some((job, job.rows.first()?))) {
-        writeln!(out, "{} {}: {}", job.object.kind, job.object.full_name(), sentence(job, row))?;
+        writeln!(out, "{} {}: {}", job.kind, job.object.full_name(), sentence(job, row))?;
     }
     writeln!(out)?;
     for (nth, job) in jobs.iter().enumerate() {
         let assumed = assumptions_in_words(job);
         let is_new = |before: &[Simulated]| before.iter().all(|one| assumptions_in_words(one) != assumed);
         if jobs.get(..nth).is_none_or(is_new) {
-            writeln!(out, "assumed of {} {}: {assumed}", job.object.kind, job.object.full_name())?;
+            writeln!(out, "assumed of {} {}: {assumed}", job.kind, job.object.full_name())?;
         }
     }
     Ok(())

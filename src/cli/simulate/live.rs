@@ -216,7 +216,10 @@ impl Teller<'_> {
 
 /// Returns incidents, with the moment itself where nobody says when they happen.
 fn soon(incidents: &[Occurrence]) -> Vec<Occurrence> {
-    incidents.iter().map(|one| Occurrence { at: one.at.or(Some(Default::default())), ..one.clone() }).collect()
+    incidents
+        .iter()
+        .map(|one| Occurrence { at: one.at.or(Some(Default::default())), ..one.clone() })
+        .collect()
 }
 
 /// Returns what is assumed of the program of a Job, what its other ranks may do instead, and why; nothing where it has no

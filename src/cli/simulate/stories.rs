@@ -49,6 +49,8 @@ pub(super) struct Simulated {
     pub(super) path: String,
     /// The object.
     pub(super) object: ObjectId,
+    /// What people call its kind.
+    pub(super) kind: &'static str,
     /// Where the `spec` of the Job is in it.
     pub(super) pointer: String,
     /// The accelerators of each pod.
@@ -192,7 +194,7 @@ fn of_object(
         None => simulation::jobs(&workload, assumptions).into_iter().map(Simulable::Job).collect(),
     };
     if listed.is_empty() {
-        found.notices.push(format!("{title}: not simulated; the operator of {kind} is not modelled yet"));
+        found.notices.push(format!("{title}: not simulated: the operator of {kind} is not modelled"));
         return;
     }
     let refused = api::check(object);
@@ -233,6 +235,7 @@ fn of_object(
                     title: title.clone(),
                     path: file.input.path.to_string(),
                     object: id.clone(),
+                    kind: workload.kind.title(),
                     pointer: job.pointer().to_string(),
                     accelerators: job.accelerators(),
                     retries: job.job_spec().and_then(JobSpec::retries),
@@ -268,9 +271,8 @@ fn simulate(
     let is_alone = stories.len() == 1;
     let or_peers = job.or_peers().filter(|_| args.peers.is_none());
     let run = |name: &str, incidents: &[Occurrence]| -> Result<Row, String> {
-        let script_of = |assumptions: &Assumptions| {
-            script.cloned().unwrap_or_else(|| job.lower(incidents, assumptions))
-        };
+        let script_of =
+            |assumptions: &Assumptions| script.cloned().unwrap_or_else(|| job.lower(incidents, assumptions));
         let failed = |error: TooLong| format!("{name}: not simulated: {error}");
         let mut outcome = job.tell(script_of(&assumptions)).map_err(failed)?;
         let mut or = None;
@@ -392,10 +394,7 @@ fn stories(args: &Simulate, has_script: bool, has_schedule: bool) -> Vec<Story> 
     }
     let usual = Incident::USUAL.into_iter().chain(has_schedule.then_some(Incident::OF_SCHEDULE));
     usual
-        .map(|incident| Story {
-            name: incident.to_string(),
-            incidents: vec![Occurrence::from(incident)],
-        })
+        .map(|incident| Story { name: incident.to_string(), incidents: vec![Occurrence::from(incident)] })
         .collect()
 }
 

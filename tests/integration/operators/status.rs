@@ -2,8 +2,8 @@
 
 use jobgate::controllers::dashboard::ProgramState;
 use jobgate::controllers::object::{
-    DeploymentStatus, JobSetStatus, MpiStatus, Object, ObjectStatus, RayJobReason, RayJobStatus, VolcanoStatus,
-    WorkloadStatus,
+    DeploymentStatus, JobSetStatus, MpiStatus, Object, ObjectStatus, RayJobReason, RayJobStatus,
+    VolcanoStatus, WorkloadStatus,
 };
 use jobgate::controllers::pod_set::Owner;
 use jobgate::controllers::time::Time;

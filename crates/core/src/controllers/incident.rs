@@ -100,7 +100,9 @@ pub enum IncidentError {
     #[error("no incident `{0}`; there are {names}", names = names())]
     Unknown(String),
     /// A part that is neither a time nor a place.
-    #[error("`{0}` is neither a duration (`30m`) nor a place (`index=3`, `n=2`, `role=worker,index=1`, `all`)")]
+    #[error(
+        "`{0}` is neither a duration (`30m`) nor a place (`index=3`, `n=2`, `role=worker,index=1`, `all`)"
+    )]
     Part(String),
     /// An incident without its number or duration.
     #[error("`{0}` needs {1}")]
@@ -132,7 +134,14 @@ const WORDS: [(&str, Incident); 16] = [
 
 fn names() -> String {
     let mut names: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
-    names.extend(["exit=N", "kueue-preempt:30m", "controller-away:3m", "operator-away:3m", "dashboard-silent:6m", "missed:1h"]);
+    names.extend([
+        "exit=N",
+        "kueue-preempt:30m",
+        "controller-away:3m",
+        "operator-away:3m",
+        "dashboard-silent:6m",
+        "missed:1h",
+    ]);
     names.join(", ")
 }
 
@@ -297,36 +306,36 @@ impl FromStr for Occurrence {
                 Some(_) => return Err(fail()),
             }
         }
-        let incident = match (name, name.strip_prefix("exit=")) {
-            (_, Some(code)) => {
-                let code: u8 =
-                    code.parse().map_err(|_| IncidentError::Missing("exit=", "a code from 0 to 255"))?;
-                Incident::Exit(code)
-            }
-            ("kueue-preempt", _) => {
-                Incident::KueuePreempt(time.take().ok_or(IncidentError::Missing(
+        let incident =
+            match (name, name.strip_prefix("exit=")) {
+                (_, Some(code)) => {
+                    let code: u8 =
+                        code.parse().map_err(|_| IncidentError::Missing("exit=", "a code from 0 to 255"))?;
+                    Incident::Exit(code)
+                }
+                ("kueue-preempt", _) => Incident::KueuePreempt(time.take().ok_or(IncidentError::Missing(
                     "kueue-preempt",
                     "how long it takes: `kueue-preempt:30m`",
-                ))?)
-            }
-            ("controller-away", _) => Incident::ControllerAway(time.take().ok_or(IncidentError::Missing(
-                "controller-away",
-                "how long it takes: `controller-away:3m`",
-            ))?),
-            ("operator-away", _) => Incident::OperatorAway(time.take().ok_or(IncidentError::Missing(
-                "operator-away",
-                "how long it takes: `operator-away:3m`",
-            ))?),
-            ("dashboard-silent", _) => Incident::DashboardSilent(time.take().ok_or(
-                IncidentError::Missing("dashboard-silent", "how long it takes: `dashboard-silent:6m`"),
-            )?),
-            ("pending", _) => Incident::Pending(time.take()),
-            ("missed", _) => Incident::Missed(time.take().unwrap_or(MISSED)),
-            _ => {
-                let known = WORDS.iter().find(|(word, _)| *word == name);
-                known.map(|(_, incident)| *incident).ok_or_else(|| IncidentError::Unknown(name.to_owned()))?
-            }
-        };
+                ))?),
+                ("controller-away", _) => Incident::ControllerAway(time.take().ok_or(
+                    IncidentError::Missing("controller-away", "how long it takes: `controller-away:3m`"),
+                )?),
+                ("operator-away", _) => Incident::OperatorAway(time.take().ok_or(IncidentError::Missing(
+                    "operator-away",
+                    "how long it takes: `operator-away:3m`",
+                ))?),
+                ("dashboard-silent", _) => Incident::DashboardSilent(time.take().ok_or(
+                    IncidentError::Missing("dashboard-silent", "how long it takes: `dashboard-silent:6m`"),
+                )?),
+                ("pending", _) => Incident::Pending(time.take()),
+                ("missed", _) => Incident::Missed(time.take().unwrap_or(MISSED)),
+                _ => {
+                    let known = WORDS.iter().find(|(word, _)| *word == name);
+                    known
+                        .map(|(_, incident)| *incident)
+                        .ok_or_else(|| IncidentError::Unknown(name.to_owned()))?
+                }
+            };
         if let Some(time) = time {
             return Err(IncidentError::Part(Duration(time).to_string()));
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::cluster::JobStatus;
 use super::incident::Occurrence;
 use super::object::Object;
+use super::operators;
 use super::pod::{Phase, PodGroup};
 use super::pod_set::Owner;
 use super::script::Script;
@@ -12,7 +13,6 @@ use super::story::{Assumptions, OTHER_STARTS, Outcome, Summary, decided, lower_f
 use super::subject::Subject;
 use super::time::{Clock, Time};
 use super::world::{TooLong, World};
-use super::operators;
 use crate::text::value::Value;
 
 /// How far a simulation goes: some operators look every few seconds, without end.

@@ -82,7 +82,15 @@ pub(super) enum RankStep {
 impl GangProgram {
     pub(super) fn new(plan: ProgramPlan) -> Self {
         let restarts = if let Peers::Restart(times) = plan.peers { times } else { 0 };
-        Self { plan, saved: Time::START, running: None, exit: None, give_up: None, restarts, lost: Time::START }
+        Self {
+            plan,
+            saved: Time::START,
+            running: None,
+            exit: None,
+            give_up: None,
+            restarts,
+            lost: Time::START,
+        }
     }
 
     /// Returns when something happens next.

@@ -11,8 +11,8 @@ use super::pod::PodGroup;
 use super::pod_set::Owner;
 use super::program::{Peers, ProgramPlan, times};
 use super::script::{
-    ControllerName, DashboardEvent, Disruption, DisruptionCause, Plan, PlanRule, ProgramRule, Range, Restarts, Script, ScriptEvent,
-    Target, Termination,
+    ControllerName, DashboardEvent, Disruption, DisruptionCause, Plan, PlanRule, ProgramRule, Range,
+    Restarts, Script, ScriptEvent, Target, Termination,
 };
 use super::subject::{Role, Subject};
 use super::time::{Clock, Time};

@@ -133,6 +133,7 @@ impl Role {
 
 /// Tells whether a role has a name; those of a JobSet have the number of the Job after it.
 fn is_of(role: &str, name: &str) -> bool {
-    let number = |rest: &str| rest.strip_prefix('-').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
+    let number =
+        |rest: &str| rest.strip_prefix('-').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
     role.eq_ignore_ascii_case(name) || role.strip_prefix(name).is_some_and(number)
 }

@@ -76,7 +76,10 @@ impl LiveJob {
             }
             (place, _) => place,
         };
-        story.iter().map(|one| Occurrence { at: one.at.or(Some(SOON)), place: place(one), ..one.clone() }).collect()
+        story
+            .iter()
+            .map(|one| Occurrence { at: one.at.or(Some(SOON)), place: place(one), ..one.clone() })
+            .collect()
     }
 
     /// Returns in words why incidents cannot happen to it; nothing where they can.

@@ -101,7 +101,9 @@ fn patched(job: &LiveJob, script: &Script, problems: &mut Vec<String>) -> Vec<Jo
             ScriptEvent::Delete(Target::Run(number), _) if *number > 0 => {
                 Some(format!("`job: {number}` is of a CronJob, and this is one Job"))
             }
-            ScriptEvent::Delete(Target::Main | Target::Run(_), _) if is_deleted => Some("the Job is in deletion by then".to_owned()),
+            ScriptEvent::Delete(Target::Main | Target::Run(_), _) if is_deleted => {
+                Some("the Job is in deletion by then".to_owned())
+            }
             ScriptEvent::Delete(Target::Main | Target::Run(_), _) => {
                 is_deleted = true;
                 None

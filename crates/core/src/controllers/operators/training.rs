@@ -23,8 +23,8 @@ use super::queue::WorkQueue;
 use crate::text::value::Value;
 use kind::Kind;
 use spec::TrainingSpec;
-use sync::Sync;
 pub(super) use subject::subject;
+use sync::Sync;
 pub(super) use webhook::admits;
 
 /// Returns the controllers.

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 
 use super::super::cluster::{Action, Cluster, Controller, Event};
 use super::super::object::{JobPhase, Object, ObjectStatus, PodGroupPhase};
-use super::super::script::TimedActions;
 use super::super::pod_set::Owner;
+use super::super::script::TimedActions;
 use super::super::time::Time;
 use crate::text::value::Value;
 use collector::GarbageCollector;

@@ -123,7 +123,13 @@ impl World {
     fn submission_of(&self, set: &PodSet) -> Option<(String, String)> {
         match set.owner {
             Owner::Job(job) => {
-                let containers = self.cluster.jobs.get(job)?.manifest.pointer("/spec/template/spec/containers")?.as_array()?;
+                let containers = self
+                    .cluster
+                    .jobs
+                    .get(job)?
+                    .manifest
+                    .pointer("/spec/template/spec/containers")?
+                    .as_array()?;
                 let container = containers.first()?;
                 let address = variable(container, DASHBOARD_ADDRESS)?;
                 let cluster = address.split_once(HEAD_SERVICE).map_or(address, |(cluster, _)| cluster);

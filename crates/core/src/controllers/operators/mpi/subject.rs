@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::super::super::job::spec::JobSpec;
 use super::super::super::pod_set::RestartPolicy;
 use super::super::super::subject::{Decider, Role, Subject};
+use super::API_VERSION;
 use super::spec::MpiSpec;
 use crate::text::value::Value;
 
@@ -14,7 +15,8 @@ const DEADLINE: &[&str] = &["runPolicy", "activeDeadlineSeconds"];
 /// Returns the pods of an MPIJob by role; nothing where the operator leaves it alone.
 #[must_use]
 pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
-    let spec = MpiSpec::read(manifest)?;
+    let is_known = manifest.get("apiVersion").and_then(Value::as_str) == Some(API_VERSION);
+    let spec = MpiSpec::read(manifest).filter(|_| is_known)?;
     let launcher = JobSpec::from_spec(&spec.launcher_job(None));
     let role = |name: &str, count, restarts_in_place| Role {
         name: Some(Arc::from(name)),
@@ -25,9 +27,9 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
         serves: name != "launcher",
         weight: 1,
     };
-    let workers = spec.worker_template().map(|template| {
-        role("worker", spec.workers(), template.restart != RestartPolicy::Never)
-    });
+    let workers = spec
+        .worker_template()
+        .map(|template| role("worker", spec.workers(), template.restart != RestartPolicy::Never));
     let first = role("launcher", 1, launcher.restarts_in_place);
     Some(Subject {
         roles: [first].into_iter().chain(workers).collect(),
@@ -40,7 +42,7 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
                 "the kubelet evicts a worker, which is never replaced",
             ),
             Decider::new("backoff limit", &["runPolicy", "backoffLimit"], "the launcher fails too often"),
-            Decider::new("deadline", DEADLINE, "the deadline of the launcher passes"),
+            Decider::new("specified deadline", DEADLINE, "the deadline of the launcher passes"),
         ],
         operator: Some("mpi-operator v0.8.0"),
         has_dashboard: false,

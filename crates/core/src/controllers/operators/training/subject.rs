@@ -26,7 +26,11 @@ pub(in super::super) fn subject(kind: &str, manifest: &Value) -> Option<Subject>
                 &["runPolicy", "backoffLimit"],
                 "restarts in all its pods count together, and reach `backoffLimit`",
             ),
-            decider("deadline", DEADLINE, "the deadline passed; it is looked at when something happens to the job, or each 10 h"),
+            decider(
+                "specified deadline",
+                DEADLINE,
+                "the deadline passed; it is looked at when something happens to the job, or each 10 h",
+            ),
             decider("failed", &[spec.kind.field], "a pod that fails, or is deleted, fails the job at once"),
         ],
         operator: Some("training-operator v1.9.4"),

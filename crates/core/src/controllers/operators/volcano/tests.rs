@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::super::super::object::{JobPhase, ObjectStatus, VolcanoStatus};
-use super::super::super::script::TimedActions;
 use super::super::super::script::Script;
+use super::super::super::script::TimedActions;
 use super::super::super::time::{Clock, Time};
 use super::super::super::world::World;
 use crate::text::value::{Value, json};
