@@ -141,7 +141,15 @@ fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result
             writeln!(out, "assumed of {} {}: {assumed}", job.kind, job.object.full_name())?;
         }
     }
-    Ok(())
+    let mut operators: Vec<&str> = jobs.iter().filter_map(|job| job.operator).collect();
+    operators.sort_unstable();
+    operators.dedup();
+    let operators: String = operators.iter().map(|operator| format!("{operator}, ")).collect();
+    writeln!(
+        out,
+        "It is what {operators}and the controllers of Kubernetes 1.36 do, as they were recorded; no scheduler: nodes have \
+         room."
+    )
 }
 
 fn table(job: &Simulated, rows: &[Row], out: &mut dyn Write) -> io::Result<()> {

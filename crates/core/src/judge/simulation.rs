@@ -162,6 +162,10 @@ fn peers_of_object(
     if ranks <= 1 {
         return (Peers::Independent, None, "one pod runs at a time".to_owned());
     }
+    if subject.has_dashboard {
+        let because = "what Ray makes of a lost pod is not simulated";
+        return (Peers::Independent, None, because.to_owned());
+    }
     if let Some((restarts, written)) = lines.iter().find_map(|line| restarts_inside(line)) {
         return (Peers::Restart(restarts), None, format!("`{written}` restarts the ranks in their pods"));
     }
