@@ -15,7 +15,7 @@ use crate::text::value::Value;
 /// The Job of a manifest, or an object whose operator is modelled.
 #[derive(Debug)]
 pub(super) enum Simulable<'a> {
-    Job(SimulatedJob<'a>),
+    Job(Box<SimulatedJob<'a>>),
     Object(Box<SimulatedObject<'a>>),
 }
 

@@ -191,7 +191,10 @@ fn of_object(
     let of_operator = simulation::object(&workload, file.before, assumptions);
     let listed: Vec<Simulable<'_>> = match of_operator {
         Some(object) => vec![Simulable::Object(Box::new(object))],
-        None => simulation::jobs(&workload, assumptions).into_iter().map(Simulable::Job).collect(),
+        None => simulation::jobs(&workload, assumptions)
+            .into_iter()
+            .map(|job| Simulable::Job(Box::new(job)))
+            .collect(),
     };
     if listed.is_empty() {
         found.notices.push(format!("{title}: not simulated: the operator of {kind} is not modelled"));
