@@ -73,6 +73,7 @@ mod server;
 mod shell;
 mod simulate;
 mod simulate_live;
+mod simulate_live_objects;
 #[cfg(unix)]
 mod strangers;
 mod yaml_laws;

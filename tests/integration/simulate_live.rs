@@ -429,7 +429,7 @@ fn a_cluster_has_to_be_there() {
         stderr(&output)
     );
     let output = place.run(&["simulate", "--cluster", "pod/train"]);
-    assert!(stderr(&output).contains("with --cluster, name Jobs: job/train"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("with --cluster, name what runs: job/train"), "{}", stderr(&output));
     for (arguments, expected) in [
         (["simulate", "-n", "ml", "job.yaml"].as_slice(), "--cluster"),
         (["simulate", "--now", "soon", "job.yaml"].as_slice(), "write a time as in"),

@@ -1,74 +1,80 @@
-//! Jobs of a cluster: where each stands, what it waits for, and what comes next.
+//! Jobs of a cluster, and objects of operators: where each stands, what it waits for, and what comes next.
 
 mod advice;
 #[cfg(feature = "serve")]
 pub(super) mod cluster;
+mod counts;
 mod course;
 mod human;
 mod json;
 pub(super) mod list;
 mod markdown;
+#[cfg(feature = "serve")]
+mod resources;
 mod standing;
+mod subject;
 mod times;
 mod words;
 
 use std::cmp::Reverse;
 
-use super::decides::decision;
 use super::stories::{OrBecause, assumed, happens, in_words, severity};
 use super::timeline::Entry;
 use crate::cli::args::{Expectation, Simulate, Story};
 use crate::controllers::incident::Occurrence;
-use crate::controllers::live::{
-    LiveJob, LiveScript, LiveSnapshot, from_now, is_live, lower, tell, tell_otherwise,
-};
+use crate::controllers::live::{LiveParts, LiveScript, LiveSnapshot, is_live};
 use crate::controllers::program::Peers;
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Ending};
-use crate::judge::simulation::{ProgramDefaults, jobs};
+use crate::judge::simulation::{ProgramDefaults, jobs, live_program};
 use crate::kinds::Workload;
 use crate::report::clean;
 use crate::text::value::Value;
 pub(super) use human::write as write_human;
-pub(super) use json::job as to_json;
+pub(super) use json::standing as to_json;
 pub(super) use markdown::write as write_markdown;
 pub(super) use standing::Standing;
 use standing::Told;
+use subject::Subject;
 use times::Moment;
 
-/// Takes an object that is of a cluster and no manifest: a Job with a status, or a pod. Returns whether it was one.
+/// Takes an object that is of a cluster and no manifest: a Job or an object of an operator with a status, or a pod. Returns
+/// whether it was one.
 pub(super) fn take(object: &Value, snapshot: &mut LiveSnapshot) -> bool {
     if is_live(object) {
-        snapshot.add_job(object);
+        snapshot.add(object);
         return true;
     }
     snapshot.add_pod(object)
 }
 
-/// Returns what becomes of the Jobs of a cluster, at a moment in milliseconds since 1970; or in words why not.
+/// Returns what becomes of the Jobs and objects of a cluster, at a moment in milliseconds since 1970; or in words why not.
 pub(super) fn standings(
     snapshot: LiveSnapshot,
     (now, defaults): (i64, &ProgramDefaults),
     args: &Simulate,
     script: Option<&Script>,
 ) -> Vec<Result<Standing, String>> {
-    snapshot.into_jobs().into_iter().map(|job| standing(job, (now, defaults), args, script)).collect()
+    let LiveParts { jobs, objects } = snapshot.into_parts();
+    let objects = objects.into_iter().map(|object| Subject::Object(Box::new(object)));
+    let jobs = jobs.into_iter().map(|job| Subject::Job(Box::new(job)));
+    objects.chain(jobs).map(|subject| standing(subject, (now, defaults), args, script)).collect()
 }
 
 fn standing(
-    job: LiveJob,
+    subject: Subject,
     (now, defaults): (i64, &ProgramDefaults),
     args: &Simulate,
     script: Option<&Script>,
 ) -> Result<Standing, String> {
-    let place = job.namespace.as_ref().map_or_else(String::new, |name| format!(" in the namespace {name}"));
-    let title = clean(&format!("{} (Job){place}", job.name)).into_owned();
-    let Some((assumptions, or_peers, because)) = assumptions_of(&job, defaults, args) else {
+    let place = subject.namespace().map_or_else(String::new, |name| format!(" in the namespace {name}"));
+    let title = clean(&format!("{} ({}){place}", subject.name(), subject.kind())).into_owned();
+    let Some((assumptions, or_peers, because)) = assumptions_of(&subject, defaults, args) else {
         return Err(format!("{title}: not simulated: it has no `spec` with a pod template"));
     };
-    let teller = Teller { job: &job, assumptions, or_peers, script };
-    let is_managed = job.manager.is_some();
-    let is_over = job.finished().is_some() && job.deletion.is_none() || is_managed;
+    let teller = Teller { subject: &subject, assumptions, or_peers, script };
+    let is_managed = subject.is_managed();
+    let is_over = subject.ended().is_some() && !subject.is_in_deletion() || is_managed;
     let next = (!is_over).then(|| teller.as_it_stands());
     let (mut stories, mut problems, mut notices) = (Vec::new(), Vec::new(), Vec::new());
     let asked = args.what.iter().map(|story| story.name.as_str()).chain(script.map(|_| SCRIPT));
@@ -98,20 +104,13 @@ fn standing(
             Err(problem) => problems.push(format!("{title}: {}: {problem}", expected.story.name)),
         }
     }
+    let is_resumed = subject.is_suspended() && !stories.is_empty() && script.is_none();
+    let resumed = if is_resumed { ", and in an incident it is resumed now" } else { "" };
+    let assumed = in_words(&assumptions, &because);
     Ok(Standing {
-        waits: job.waits(),
+        waits: subject.waits(),
         moment: Moment::new(now),
-        assumed: {
-            let resumed = if job.spec.suspend && !stories.is_empty() && script.is_none() {
-                ", and in an incident it is resumed now"
-            } else {
-                ""
-            };
-            format!(
-                "{}; the work counts from the start of each pod{resumed}",
-                in_words(&assumptions, &because)
-            )
-        },
+        assumed: format!("{assumed}; the work counts from the start of each pod{resumed}"),
         title,
         assumptions,
         next,
@@ -119,16 +118,16 @@ fn standing(
         problems,
         notices,
         unexpected,
-        job,
+        subject,
     })
 }
 
 /// The name of the story of a script.
 const SCRIPT: &str = "script";
 
-/// Tells what comes of a Job.
+/// Tells what comes of a Job, or of an object.
 struct Teller<'a> {
-    job: &'a LiveJob,
+    subject: &'a Subject,
     assumptions: Assumptions,
     or_peers: Option<Peers>,
     script: Option<&'a Script>,
@@ -141,20 +140,17 @@ impl Teller<'_> {
 
     /// Tells what comes of it after incidents.
     fn told(&self, story: &Story) -> Result<Told, String> {
-        if let Some(problem) = self.job.cannot_happen(&story.incidents) {
+        if let Some(problem) = self.subject.cannot_happen(&story.incidents) {
             return Err(format!("not simulated: {problem}"));
         }
         let happens = happens(&soon(&story.incidents), &self.assumptions);
-        let script = |assumptions: &Assumptions| Ok(lower(self.job, &story.incidents, assumptions));
+        let script = |assumptions: &Assumptions| self.subject.lower(&story.incidents, assumptions);
         self.told_by(&story.name, &story.incidents, happens, script)
     }
 
     /// Tells what comes of it by a script.
     fn scripted(&self, script: &Script) -> Result<Told, String> {
-        let played = |assumptions: &Assumptions| {
-            let failed = |problems: Vec<String>| format!("cannot apply: {}", problems.join("; "));
-            from_now(self.job, script, assumptions).map_err(failed)
-        };
+        let played = |assumptions: &Assumptions| self.subject.scripted(script, assumptions);
         let happens = script.happens().into_iter().map(|(at, what)| (at, format!("-- {what}")));
         self.told_by(SCRIPT, &[], happens.collect(), played)
     }
@@ -168,21 +164,21 @@ impl Teller<'_> {
     ) -> Result<Told, String> {
         let failed = |error| format!("not simulated: {error}");
         let played = script(&self.assumptions)?;
-        let outcome = tell(self.job, &played).map_err(failed)?;
+        let outcome = self.subject.tell(&played).map_err(failed)?;
         let mut or = None;
         if let Some(peers) = self.or_peers {
             let apart = script(&Assumptions { peers, ..self.assumptions })?;
-            let other = tell(self.job, &apart).map_err(failed)?;
+            let other = self.subject.tell(&apart).map_err(failed)?;
             or = Some((other, OrBecause::Peers))
                 .filter(|(other, _)| other.outcome.ending != outcome.outcome.ending);
         }
         if or.is_none() {
-            let other = tell_otherwise(self.job, &played, &outcome).map_err(failed)?;
+            let other = self.subject.tell_otherwise(&played, &outcome).map_err(failed)?;
             or = other.map(|other| (other, OrBecause::Moment));
         }
         Ok(Told {
             or,
-            decision: decision(&self.job.spec, incidents, &outcome.outcome),
+            decision: self.subject.decision(incidents, &outcome.outcome),
             happens,
             story: name.to_owned(),
             outcome,
@@ -193,12 +189,12 @@ impl Teller<'_> {
     fn is_unexpected(&self, expected: &Expectation) -> Result<Option<String>, String> {
         let Expectation { story, ending } = expected;
         // Nothing happens any more to one that has ended.
-        if let Some(end) = self.job.finished() {
-            let ends = if end.sort == "Complete" { Ending::Completes } else { Ending::Fails }.word();
+        if let Some(is_success) = self.subject.ended() {
+            let ends = if is_success { Ending::Completes } else { Ending::Fails }.word();
             let text = format!("it has ended with `{ends}`, not with `{ending}`");
             return Ok((ends != ending).then_some(text));
         }
-        if self.job.manager.is_some() {
+        if self.subject.is_managed() {
             return Err("not simulated: another controller runs it".to_owned());
         }
         let told = match self.script {
@@ -222,15 +218,24 @@ fn soon(incidents: &[Occurrence]) -> Vec<Occurrence> {
         .collect()
 }
 
-/// Returns what is assumed of the program of a Job, what its other ranks may do instead, and why; nothing where it has no
-/// pod template.
+/// Returns what is assumed of the program, what its other ranks may do instead, and why; nothing of a Job without a pod
+/// template.
 fn assumptions_of(
-    job: &LiveJob,
+    subject: &Subject,
     defaults: &ProgramDefaults,
     args: &Simulate,
 ) -> Option<(Assumptions, Option<Peers>, String)> {
-    let workload = Workload::from_object(&job.object)?;
-    let read = jobs(&workload, defaults).into_iter().next()?;
-    let because = if args.peers.is_some() { "--peers".to_owned() } else { read.because.clone() };
-    Some((assumed(&read.assumptions, args), read.or_peers.filter(|_| args.peers.is_none()), because))
+    let (assumptions, or_peers, because) = match subject {
+        Subject::Job(job) => {
+            let workload = Workload::from_object(&job.object)?;
+            let read = jobs(&workload, defaults).into_iter().next()?;
+            (read.assumptions, read.or_peers, read.because)
+        }
+        Subject::Object(object) => {
+            let workload = Workload::from_object(object.templates())?;
+            live_program(&workload, object.together(), object.time_limit(), defaults)
+        }
+    };
+    let because = if args.peers.is_some() { "--peers".to_owned() } else { because };
+    Some((assumed(&assumptions, args), or_peers.filter(|_| args.peers.is_none()), because))
 }

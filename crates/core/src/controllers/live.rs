@@ -1,4 +1,4 @@
-//! A Job of a cluster, as it is at a moment: where it stands, what it waits for, and a world that goes on from there.
+//! A Job of a cluster, or an object of an operator, as it is at a moment: where it stands, what it waits for, and a world that goes on from there.
 //!
 //! No clock is read: whoever asks says which moment it is. All times count from that moment, so that what was before it is
 //! negative.
@@ -7,18 +7,24 @@ mod backoff;
 mod fields;
 mod groups;
 mod job;
+mod object;
+mod object_waits;
+mod owners;
 mod place;
 mod pod;
+mod pod_waits;
 mod script;
 mod snapshot;
 mod story;
 #[cfg(test)]
 mod tests;
+mod wait;
 mod waits;
 
 pub use job::{LiveCondition, LiveJob};
+pub use object::{LiveEnd, LiveObject, RoleCount};
 pub use pod::LivePod;
 pub use script::from_now;
-pub use snapshot::{LiveSnapshot, is_live};
+pub use snapshot::{LiveParts, LiveSnapshot, is_live};
 pub use story::{LiveOutcome, LiveScript, lower, tell, tell_otherwise};
-pub use waits::{Wait, WaitFor};
+pub use wait::{Wait, WaitFor};

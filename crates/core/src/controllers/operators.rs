@@ -1,5 +1,6 @@
 //! The operators: controllers of custom resources, which make Jobs, pods and one another's objects.
 
+pub(crate) mod asked;
 mod job_set;
 mod kueue;
 mod mpi;

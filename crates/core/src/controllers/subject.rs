@@ -65,7 +65,25 @@ impl Decider {
     }
 }
 
+/// How the pods of an object work together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Together {
+    /// How many there are.
+    pub count: u32,
+    /// Whether their operator joins them to one program.
+    pub is_gang: bool,
+    /// Whether the program runs beside them, as their dashboard says.
+    pub has_dashboard: bool,
+}
+
 impl Subject {
+    /// Returns how its pods work together.
+    #[must_use]
+    pub fn together(&self) -> Together {
+        let count = self.roles.iter().map(|role| role.count).fold(0, u32::saturating_add);
+        Together { count, is_gang: self.is_gang, has_dashboard: self.has_dashboard }
+    }
+
     /// Returns that of a Job.
     #[must_use]
     pub(crate) fn from_job(spec: &JobSpec) -> Self {

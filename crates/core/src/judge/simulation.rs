@@ -6,7 +6,7 @@ use crate::controllers::pod::unreachable_tolerated;
 use crate::controllers::program::Peers;
 use crate::controllers::script::Termination;
 use crate::controllers::story::Assumptions;
-use crate::controllers::subject::Subject;
+use crate::controllers::subject::{Subject, Together};
 use crate::controllers::time::Time;
 use crate::judge::commands::{CommandLine, Value as Given};
 use crate::judge::peers::{joins, max_restarts, use_of_index, works_with_others};
@@ -96,28 +96,52 @@ pub fn object<'a>(
     let has_accelerators = weigh(&mut subject, workload);
     let pods = || (0..workload.pods.len()).map(|index| reading.commands(index).containers.as_slice());
     let lines: Vec<&CommandLine<'_>> = pods().flatten().collect();
-    let (peers, or_peers, because) = peers_of_object(workload, &subject, &lines, defaults.peer_timeout);
-    let ends_with_zero = pods().any(|lines| ends_with_zero(lines).is_some());
+    let program = program_of(workload, &lines, subject.together(), subject.deadline, defaults);
+    let (assumptions, or_peers, because) = program;
+    Some(SimulatedObject { manifest, before, has_accelerators, assumptions, subject, or_peers, because })
+}
+
+/// What is assumed of a program, what the other ranks may do instead where that is not known, and why.
+type Program = (Assumptions, Option<Peers>, String);
+
+/// Returns what is assumed of the program of an object that runs in a cluster, whose pods work together so.
+#[must_use]
+pub fn live_program(
+    workload: &Workload<'_>,
+    together: Together,
+    deadline: Option<Time>,
+    defaults: &ProgramDefaults,
+) -> Program {
+    let reading = WorkloadReading::from_workload(workload);
+    let lines: Vec<&CommandLine<'_>> =
+        (0..workload.pods.len()).flat_map(|index| reading.commands(index).containers.as_slice()).collect();
+    program_of(workload, &lines, together, deadline, defaults)
+}
+
+fn program_of(
+    workload: &Workload<'_>,
+    lines: &[&CommandLine<'_>],
+    together: Together,
+    deadline: Option<Time>,
+    defaults: &ProgramDefaults,
+) -> Program {
+    let (peers, or_peers, because) = peers_of_object(workload, together, lines, defaults.peer_timeout);
+    let reading = WorkloadReading::from_workload(workload);
+    let mut pods = (0..workload.pods.len()).map(|index| reading.commands(index).containers.as_slice());
+    let ends_with_zero = pods.any(|lines| ends_with_zero(lines).is_some());
     let tolerations = workload.pods.iter().map(|pod| pod.spec.get("tolerations"));
     let unreachable = tolerations.map(|part| unreachable_tolerated(part.values())).max().flatten();
     let half = |deadline: Time| Time::from_millis(deadline.millis() / 2);
-    Some(SimulatedObject {
-        manifest,
-        before,
-        has_accelerators,
-        assumptions: Assumptions {
-            runtime: subject.deadline.map_or(defaults.runtime, half),
-            startup: defaults.startup,
-            checkpoint: defaults.checkpoint,
-            peers,
-            pods_per_node: 1,
-            term: termination(ends_with_zero, defaults),
-            unreachable,
-        },
-        subject,
-        or_peers,
-        because,
-    })
+    let assumptions = Assumptions {
+        runtime: deadline.map_or(defaults.runtime, half),
+        startup: defaults.startup,
+        checkpoint: defaults.checkpoint,
+        peers,
+        pods_per_node: 1,
+        term: termination(ends_with_zero, defaults),
+        unreachable,
+    };
+    (assumptions, or_peers, because)
 }
 
 /// Lets each pod count for its accelerators. Returns whether any has one.
@@ -154,15 +178,14 @@ fn termination(ends_with_zero: bool, defaults: &ProgramDefaults) -> Termination 
 /// Returns what the other ranks of an object do when one is lost: those of kubeflow.org are joined by their operator.
 fn peers_of_object(
     workload: &Workload<'_>,
-    subject: &Subject,
+    together: Together,
     lines: &[&CommandLine<'_>],
     timeout: Time,
 ) -> (Peers, Option<Peers>, String) {
-    let ranks = subject.roles.iter().map(|role| role.count).fold(0, u32::saturating_add);
-    if ranks <= 1 {
+    if together.count <= 1 {
         return (Peers::Independent, None, "one pod runs at a time".to_owned());
     }
-    if subject.has_dashboard {
+    if together.has_dashboard {
         let because = "what Ray makes of a lost pod is not simulated";
         return (Peers::Independent, None, because.to_owned());
     }
@@ -172,7 +195,7 @@ fn peers_of_object(
     if let Some((_, command)) = lines.iter().find_map(|line| joins(line)) {
         return (Peers::Exit(timeout), None, format!("{command} joins the pods"));
     }
-    if subject.is_gang {
+    if together.is_gang {
         let because = format!("the pods of {} are the ranks of one program", workload.kind.as_str());
         return (Peers::Exit(timeout), None, because);
     }

@@ -1,29 +1,37 @@
-//! Jobs of a cluster, read with the kubeconfig of whoever asks: only get and list.
+//! Jobs and objects of operators of a cluster, with what they made, read with the kubeconfig of whoever asks: only get and
+//! list.
 
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use kube::Client;
 
+use super::resources::{Known, named, of_kind};
 use crate::cli::args::Simulate;
 use crate::cli::audit::{FIRST_ANSWER_TIMEOUT, reach};
 use crate::cluster::fetch::Failure;
+use crate::cluster::jobs::{JOBS, PODS, Resource};
 use crate::cluster::{self, chain, jobs};
 use crate::controllers::live::LiveSnapshot;
 use crate::report::clean;
+use crate::text::value::Value;
 
-/// How many pods of one Job are read.
+/// How many pods of one object are read.
 const MOST_PODS: usize = 20_000;
+/// How many Jobs of one object are read.
+const MOST_JOBS: usize = 5_000;
 
-/// Reads the Jobs that the arguments name, and their pods. Returns them, with what could not be read.
+/// Reads the Jobs and objects that the arguments name, and what they made. Returns what could not be read.
 ///
 /// # Errors
 ///
-/// There is no kubeconfig, the API server does not answer, or an argument is no name of a Job.
+/// There is no kubeconfig, the API server does not answer, or an argument is no name of a kind that is read.
 pub(in crate::cli::simulate) fn read(
     args: &Simulate,
     snapshot: &mut LiveSnapshot,
 ) -> anyhow::Result<Vec<String>> {
-    let names: Vec<String> = args.paths.iter().map(|path| name(path)).collect::<anyhow::Result<_>>()?;
+    let names: Vec<(Known, String)> =
+        args.paths.iter().map(|path| name(path)).collect::<anyhow::Result<_>>()?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     runtime.block_on(async {
@@ -34,30 +42,118 @@ pub(in crate::cli::simulate) fn read(
         reach(&connection, FIRST_ANSWER_TIMEOUT).await.context("ask the cluster for --cluster")?;
         let client = &connection.client;
         let namespace = args.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
-        let mut problems = Vec::new();
-        for name in &names {
-            let shown = format!("the Job {} in the namespace {}", clean(name), clean(namespace));
-            let job = match jobs::job(client, namespace, name).await {
-                Ok(job) => job,
-                Err(failure) => {
-                    problems.push(problem(&format!("get {shown}"), "get jobs in batch", &failure));
-                    continue;
-                }
-            };
-            snapshot.add_job(&job);
-            let pods = jobs::pods(client, &job, MOST_PODS, |pod| {
-                snapshot.add_pod(&pod);
-            });
-            match pods.await {
-                Ok(false) => {}
-                Ok(true) => problems.push(format!("{shown}: only {MOST_PODS} of its pods are looked at")),
-                Err(failure) => {
-                    problems.push(problem(&format!("list the pods of {shown}"), "list pods", &failure));
-                }
+        let mut reader = Reader { client, namespace, snapshot, problems: Vec::new() };
+        for (known, name) in &names {
+            reader.read(known, name).await;
+        }
+        Ok(reader.problems)
+    })
+}
+
+/// Reads objects of a namespace.
+struct Reader<'a> {
+    client: &'a Client,
+    namespace: &'a str,
+    snapshot: &'a mut LiveSnapshot,
+    /// What could not be read.
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// Reads an object and what it made.
+    async fn read(&mut self, known: &Known, name: &str) {
+        let shown = self.shown(known.resource, name);
+        let Some(object) = self.get(known.resource, name, true).await else { return };
+        self.snapshot.add(&object);
+        if known.resource == JOBS {
+            self.pods_of_job(&object, &shown).await;
+            return;
+        }
+        let label = |key: &str, value: &str| format!("{key}={value}");
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let mut of = name.to_owned();
+        if let Some(below) = known.below.and_then(of_kind) {
+            // That of a RayJob has a name of its own, once it is there.
+            let named =
+                if below.resource.kind == "RayCluster" { text("/status/rayClusterName") } else { Some(name) };
+            let Some(named) = named.filter(|named| !named.is_empty()) else { return };
+            if let Some(object) = self.get(below.resource, named, false).await {
+                self.snapshot.add(&object);
+            }
+            named.clone_into(&mut of);
+        }
+        if !known.jobs.is_empty() {
+            let mut found = Vec::new();
+            self.list(JOBS, &label(known.jobs, &of), (&shown, MOST_JOBS), |job| found.push(job)).await;
+            found.iter().for_each(|job| self.snapshot.add(job));
+        }
+        let mut pods = Vec::new();
+        self.list(PODS, &label(known.pods, &of), (&shown, MOST_PODS), |pod| pods.push(pod)).await;
+        pods.iter().for_each(|pod| {
+            self.snapshot.add_pod(pod);
+        });
+        // The launcher of an MPIJob, the submitter of a RayJob.
+        let job = match known.resource.kind {
+            "MPIJob" => format!("{name}-launcher"),
+            "RayJob" => name.to_owned(),
+            _ => return,
+        };
+        if let Some(job) = self.get(JOBS, &job, false).await {
+            self.snapshot.add(&job);
+            self.pods_of_job(&job, &shown).await;
+        }
+    }
+
+    fn shown(&self, resource: Resource, name: &str) -> String {
+        format!("the {} {} in the namespace {}", resource.kind, clean(name), clean(self.namespace))
+    }
+
+    /// Gets an object. One that need not be there may be missing.
+    async fn get(&mut self, resource: Resource, name: &str, is_needed: bool) -> Option<Value> {
+        match jobs::object(self.client, resource, self.namespace, name).await {
+            Ok(object) => Some(object),
+            Err(Failure::NotFound) if !is_needed => None,
+            Err(failure) => {
+                let permission = format!("get {} in {}", resource.plural, resource.group);
+                let what = format!("get {}", self.shown(resource, name));
+                self.problems.push(problem(&what, &permission, &failure));
+                None
             }
         }
-        Ok(problems)
-    })
+    }
+
+    async fn pods_of_job(&mut self, job: &Value, shown: &str) {
+        let selector = jobs::selector(job);
+        let mut pods = Vec::new();
+        self.list(PODS, &selector, (shown, MOST_PODS), |pod| pods.push(pod)).await;
+        pods.iter().for_each(|pod| {
+            self.snapshot.add_pod(pod);
+        });
+    }
+
+    /// Lists what has some labels.
+    async fn list(
+        &mut self,
+        resource: Resource,
+        selector: &str,
+        (shown, most): (&str, usize),
+        take: impl FnMut(Value),
+    ) {
+        let plural = resource.plural;
+        let listed = jobs::list(self.client, resource, (self.namespace, selector), most, take).await;
+        match listed {
+            Ok(false) => {}
+            Ok(true) => self.problems.push(format!("{shown}: only {most} of its {plural} are looked at")),
+            Err(failure) => {
+                let permission = if resource.group.is_empty() {
+                    format!("list {plural}")
+                } else {
+                    format!("list {plural} in {}", resource.group)
+                };
+                self.problems.push(problem(&format!("list the {plural} of {shown}"), &permission, &failure));
+            }
+        }
+    }
 }
 
 fn problem(what: &str, permission: &str, failure: &Failure) -> String {
@@ -68,17 +164,21 @@ fn problem(what: &str, permission: &str, failure: &Failure) -> String {
     }
 }
 
-/// Returns the name of a Job: `job/train`, `jobs/train`, `job.batch/train` or `train`.
-fn name(argument: &Path) -> anyhow::Result<String> {
+/// Returns what an argument names, as kubectl takes it: `job/train`, `pytorchjob/train`, or `train` for a Job.
+fn name(argument: &Path) -> anyhow::Result<(Known, String)> {
     let shown = argument.to_string_lossy();
     let (kind, name) = shown.split_once('/').unwrap_or(("job", &shown));
-    if !["job", "jobs", "job.batch", "jobs.batch", "job.v1.batch", "jobs.v1.batch"].contains(&kind) {
-        bail!("with --cluster, name Jobs: job/train or train, not {}", clean(&shown));
-    }
+    let Some(known) = named(kind) else {
+        bail!(
+            "with --cluster, name what runs: job/train, jobset/train, trainjob/train, pytorchjob/train, mpijob/train, \
+             vcjob/train, rayjob/train, or train for a Job; not {}",
+            clean(&shown)
+        );
+    };
     if !cluster::fetch::is_name(name) {
-        bail!("{} is no name of a Job", clean(name));
+        bail!("{} is no name of a {}", clean(name), known.resource.kind);
     }
-    Ok(name.to_owned())
+    Ok((known, name.to_owned()))
 }
 
 #[cfg(test)]
@@ -88,16 +188,19 @@ mod tests {
     #[test]
     fn a_job_is_named_as_kubectl_does() {
         for (argument, expected) in [
-            ("train", Some("train")),
-            ("job/train", Some("train")),
-            ("jobs.batch/train", Some("train")),
+            ("train", Some(("batch", "train"))),
+            ("job/train", Some(("batch", "train"))),
+            ("jobs.batch/train", Some(("batch", "train"))),
+            ("pytorchjob/train", Some(("kubeflow.org", "train"))),
             ("pod/train", None),
             ("-", None),
             ("job/a/b", None),
             ("job/..", None),
             ("./job.yaml", None),
         ] {
-            assert_eq!(name(Path::new(argument)).ok().as_deref(), expected, "{argument}");
+            let read = name(Path::new(argument)).ok();
+            let read = read.as_ref().map(|(known, name)| (known.resource.group, name.as_str()));
+            assert_eq!(read, expected, "{argument}");
         }
     }
 }

@@ -9,15 +9,18 @@ use crate::controllers::time::Time;
 
 /// Returns what happens from now on, in order, and how many entries were left out in the middle.
 pub(super) fn course(standing: &Standing, told: &Told) -> (Vec<Entry>, usize) {
-    let job = &standing.job;
+    let subject = &standing.subject;
     let (mut entries, left_out) =
-        timeline(&told.outcome.outcome, &told.happens, job.spec.indexed, Some(Time::START));
+        timeline(&told.outcome.outcome, &told.happens, subject.is_indexed(), Some(Time::START));
     if let Some(gone) = told.outcome.gone {
-        entries.push((gone, "the Job is gone".to_owned()));
+        entries.push((gone, format!("the {} is gone", subject.kind())));
     }
-    let end = told.outcome.outcome.status.finished().map(|end| end.at);
-    if let (Some(end), Some(ttl), None) = (end, job.ttl(), job.deletion) {
-        entries.push((end + ttl, "the Job is deleted, by its `ttlSecondsAfterFinished`".to_owned()));
+    let end = subject.end_in(&told.outcome.outcome);
+    if let (Some(end), Some(ttl), false) = (end, subject.ttl(), subject.is_in_deletion()) {
+        entries.push((
+            end + ttl,
+            format!("the {} is deleted, by its `ttlSecondsAfterFinished`", subject.kind()),
+        ));
     }
     (entries, left_out)
 }
@@ -36,7 +39,7 @@ pub(super) fn end(standing: &Standing, told: &Told) -> String {
     });
     let overdue = match told.outcome.outcome.ending {
         Ending::RunsOn | Ending::Fails
-            if told.story.is_empty() && standing.job.is_overdue(&standing.assumptions) =>
+            if told.story.is_empty() && standing.subject.is_overdue(&standing.assumptions) =>
         {
             format!(
                 "; its pods have run for longer than {}, so when they end is not known: give a longer `--runtime`",
@@ -50,12 +53,12 @@ pub(super) fn end(standing: &Standing, told: &Told) -> String {
 
 /// Returns why it ends so: `: the deadline passes (`activeDeadlineSeconds`)`.
 fn why(standing: &Standing, told: &Told) -> String {
-    let job = &standing.job;
+    let subject = &standing.subject;
     let ending = told.outcome.outcome.ending;
-    if job.deletion.is_some() {
+    if subject.is_in_deletion() {
         return String::new();
     }
-    if told.story.is_empty() && job.spec.suspend {
+    if told.story.is_empty() && subject.is_suspended() {
         return String::new();
     }
     if ending == Ending::Wedged && standing.is_decided() {
@@ -76,13 +79,13 @@ fn why(standing: &Standing, told: &Told) -> String {
 fn ends(standing: &Standing, as_it_stands: bool, told: &LiveOutcome) -> String {
     let at = |moment: Moment| moment.with_distance(told.outcome.at);
     let moment = standing.moment;
-    if standing.job.deletion.is_some() {
+    if standing.subject.is_in_deletion() {
         return match told.gone {
             Some(gone) => format!("it is gone at {}", moment.with_distance(gone)),
             None => "it stays in deletion".to_owned(),
         };
     }
-    if as_it_stands && standing.job.spec.suspend {
+    if as_it_stands && standing.subject.is_suspended() {
         return "it stays suspended".to_owned();
     }
     match told.outcome.ending {

@@ -1,14 +1,13 @@
-//! A Job of a cluster, for people.
+//! A Job of a cluster, or an object of an operator, for people.
 
 use std::io::{self, Write};
 
 use super::advice::advice;
+use super::counts::status;
 use super::course::{course, end, premise};
 use super::standing::{Standing, Told};
-use super::times::{long, since};
-use super::words::{quoted, sentence};
-use crate::cli::simulate::timeline::shortened;
-use crate::controllers::indexes::Indexes;
+use super::times::long;
+use super::words::sentence;
 use crate::controllers::live::WaitFor;
 use crate::controllers::time::Time;
 
@@ -70,73 +69,11 @@ fn one(standing: &Standing, out: &mut dyn Write) -> io::Result<()> {
         }
         writeln!(
             out,
-            "What comes next is what the controllers of Kubernetes 1.36 do; times are UTC, and nodes have room."
+            "What comes next is what the controllers of Kubernetes 1.36{} do; times are UTC, and nodes have room.",
+            standing.subject.operator().map_or_else(String::new, |operator| format!(" and {operator}"))
         )?;
     }
     Ok(())
-}
-
-/// Returns where a Job stands, line by line.
-pub(super) fn status(standing: &Standing) -> Vec<(&'static str, String)> {
-    let Standing { job, moment, .. } = standing;
-    let status = &job.status;
-    let mut lines = vec![("age", since(job.created))];
-    if let Some(start) = status.start.filter(|start| since(*start) != since(job.created)) {
-        lines.push(("started", format!("{} ago", since(start))));
-    }
-    let ready = status.ready.map_or_else(String::new, |ready| format!(", {ready} ready"));
-    let terminating = match status.terminating {
-        None | Some(0) => String::new(),
-        Some(count) => format!(", {count} terminating"),
-    };
-    let of = match job.completions() {
-        Some(all) => format!("{} of {all} succeeded", status.succeeded),
-        None => format!("{} succeeded", status.succeeded),
-    };
-    lines.push(("pods", format!("{} active{ready}{terminating}; {of}", status.active)));
-    lines.push(("failures", failures(standing)));
-    if job.spec.indexed {
-        let failed = status.failed_indexes.clone().unwrap_or_default();
-        let list = |indexes: &Indexes| {
-            if indexes.is_empty() { "none".to_owned() } else { shortened(indexes) }
-        };
-        let mut text = format!("{} done", list(&status.completed));
-        if job.is_per_index() {
-            text.push_str(&format!(", {} failed", list(&failed)));
-        }
-        lines.push(("indexes", text));
-    }
-    for condition in &job.conditions {
-        let reason = if condition.reason.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", quoted(&condition.reason))
-        };
-        let text = if condition.message.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", quoted(&condition.message))
-        };
-        lines.push((
-            "condition",
-            format!("{}{reason}, {} ago{text}", quoted(&condition.sort), since(condition.at)),
-        ));
-    }
-    if let Some(at) = job.deadline().filter(|_| job.finished().is_none()) {
-        lines.push(("ends by", moment.with_distance(at)));
-    }
-    lines
-}
-
-fn failures(standing: &Standing) -> String {
-    let (limit, failed) = (standing.job.spec.backoff_limit, standing.job.status.failed);
-    if standing.job.is_per_index() && limit == i32::MAX.unsigned_abs() {
-        return format!("{failed}, with a limit for each index");
-    }
-    match limit.checked_sub(failed) {
-        Some(left) => format!("{failed} of `backoffLimit` {limit}, {left} left"),
-        None => format!("{failed}, more than `backoffLimit` {limit}"),
-    }
 }
 
 fn timeline(standing: &Standing, told: &Told, out: &mut dyn Write) -> io::Result<()> {

@@ -1,20 +1,23 @@
-//! A Job of a cluster as JSON.
+//! A Job of a cluster, or an object of an operator, as JSON.
 
 use super::advice::advice;
 use super::course::{course, end};
 use super::standing::{Standing, Told};
+use super::subject::Subject;
 use super::words::sentence;
+use crate::controllers::live::{LiveJob, LiveObject};
 use crate::controllers::time::Time;
 use crate::text::value::{Value, json};
 
-pub(in crate::cli::simulate) fn job(standing: &Standing) -> Value {
-    let Standing { job, moment, waits, next, stories, .. } = standing;
+pub(in crate::cli::simulate) fn standing(standing: &Standing) -> Value {
+    let Standing { subject, moment, waits, next, stories, .. } = standing;
     let stamp = |at: Option<Time>| at.and_then(|at| moment.stamp(at)).map_or(Value::Null, Value::from);
     let texts = |list: &[String]| Value::Array(list.iter().map(|text| text.as_str().into()).collect());
     let waits: Vec<Value> = waits
         .iter()
         .map(|wait| {
             json!({
+                "of": texts(&wait.of),
                 "for": wait.what.word(),
                 "text": sentence(standing, wait),
                 "since": stamp(wait.since),
@@ -24,8 +27,8 @@ pub(in crate::cli::simulate) fn job(standing: &Standing) -> Value {
             })
         })
         .collect();
-    let conditions: Vec<Value> = job
-        .conditions
+    let conditions: Vec<Value> = subject
+        .conditions()
         .iter()
         .map(|one| {
             json!({
@@ -34,29 +37,28 @@ pub(in crate::cli::simulate) fn job(standing: &Standing) -> Value {
             })
         })
         .collect();
-    let status = &job.status;
-    let failed = status.failed_indexes.clone().unwrap_or_default();
     let mut document = json!({
-        "kind": "Job",
-        "name": job.name.as_str(),
-        "namespace": job.namespace.clone().unwrap_or_default(),
+        "kind": subject.kind(),
+        "name": subject.name(),
+        "namespace": subject.namespace().unwrap_or_default(),
         "now": stamp(Some(Time::START)),
-        "created": stamp(Some(job.created)),
-        "started": stamp(status.start),
-        "deadlineAt": stamp(job.deadline()),
-        "deleted": stamp(job.expiry()),
-        "active": i64::from(status.active),
-        "ready": i64::from(status.ready.unwrap_or_default()),
-        "terminating": i64::from(status.terminating.unwrap_or_default()),
-        "succeeded": i64::from(status.succeeded),
-        "failed": i64::from(status.failed),
-        "backoffLimit": i64::from(job.spec.backoff_limit),
-        "completedIndexes": status.completed.to_string(),
-        "failedIndexes": failed.to_string(),
+        "created": stamp(Some(subject.created())),
+        "started": stamp(subject.start()),
+        "deadlineAt": stamp(subject.deadline()),
+        "deleted": stamp(subject.expiry()),
         "conditions": conditions,
         "waits": waits,
         "do": texts(&advice(standing)),
     });
+    let more = match subject {
+        Subject::Job(job) => of_job(job),
+        Subject::Object(object) => of_object(object),
+    };
+    if let (Some(fields), Value::Object(more)) = (document.as_object_mut(), &more) {
+        for (key, value) in more.iter() {
+            fields.insert(key, value.clone());
+        }
+    }
     if let Some(fields) = document.as_object_mut() {
         if let Some(next) = next {
             fields.insert("assumed", standing.assumed.as_str().into());
@@ -70,6 +72,44 @@ pub(in crate::cli::simulate) fn job(standing: &Standing) -> Value {
         fields.insert("stories", Value::Array(stories));
     }
     document
+}
+
+fn of_job(job: &LiveJob) -> Value {
+    let status = &job.status;
+    let failed = status.failed_indexes.clone().unwrap_or_default();
+    json!({
+        "active": i64::from(status.active),
+        "ready": i64::from(status.ready.unwrap_or_default()),
+        "terminating": i64::from(status.terminating.unwrap_or_default()),
+        "succeeded": i64::from(status.succeeded),
+        "failed": i64::from(status.failed),
+        "backoffLimit": i64::from(job.spec.backoff_limit),
+        "completedIndexes": status.completed.to_string(),
+        "failedIndexes": failed.to_string(),
+    })
+}
+
+fn of_object(object: &LiveObject) -> Value {
+    let roles = object.roles().into_iter().map(|role| {
+        json!({
+            "role": role.name,
+            "wanted": role.wanted.map(i64::from),
+            "active": i64::from(role.active),
+            "ready": i64::from(role.ready),
+            "terminating": i64::from(role.terminating),
+            "succeeded": i64::from(role.succeeded),
+            "failed": i64::from(role.failed),
+        })
+    });
+    let (restarts, limit) =
+        object.restarts().map_or((None, None), |(restarts, limit)| (Some(restarts), limit));
+    json!({
+        "operator": object.operator(),
+        "state": object.state(),
+        "restarts": restarts.map(i64::from),
+        "restartLimit": limit.map(i64::from),
+        "roles": roles.collect::<Vec<Value>>(),
+    })
 }
 
 fn told(standing: &Standing, told: &Told) -> Value {

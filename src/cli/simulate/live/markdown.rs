@@ -1,10 +1,10 @@
-//! A Job of a cluster, for a comment.
+//! A Job of a cluster, or an object of an operator, for a comment.
 
 use std::io::{self, Write};
 
 use super::advice::advice;
+use super::counts::status;
 use super::course::{end, premise};
-use super::human::status;
 use super::standing::Standing;
 use super::words::sentence;
 use crate::cli::simulate::markdown::escaped;

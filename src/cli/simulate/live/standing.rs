@@ -1,19 +1,20 @@
-//! What is known of a Job of a cluster, and of what becomes of it.
+//! What is known of a Job of a cluster, or of an object of an operator, and of what becomes of it.
 
+use super::subject::Subject;
 use super::times::Moment;
 use crate::cli::simulate::decides::Decision;
 use crate::cli::simulate::stories::OrBecause;
 use crate::cli::simulate::timeline::Entry;
-use crate::controllers::live::{LiveJob, LiveOutcome, Wait};
+use crate::controllers::live::{LiveOutcome, Wait};
 use crate::controllers::story::Assumptions;
 
-/// A Job of a cluster, and what becomes of it.
+/// A Job of a cluster, or an object of an operator, and what becomes of it.
 #[derive(Debug)]
 pub(in super::super) struct Standing {
     /// `train (Job) in the namespace ml`.
     pub(super) title: String,
     pub(super) moment: Moment,
-    pub(super) job: LiveJob,
+    pub(super) subject: Subject,
     pub(super) waits: Vec<Wait>,
     pub(super) assumptions: Assumptions,
     /// What is assumed, in words.
@@ -54,6 +55,6 @@ impl Standing {
 
     /// Tells whether how it ends is decided: the condition before the last one is there.
     pub(super) fn is_decided(&self) -> bool {
-        ["FailureTarget", "SuccessCriteriaMet"].into_iter().any(|sort| self.job.condition(sort).is_some())
+        self.subject.is_decided()
     }
 }

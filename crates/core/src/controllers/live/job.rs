@@ -7,10 +7,9 @@ use super::super::cluster::JobStatus;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
 use super::super::meta::Condition;
-use super::super::pod::Phase;
 use super::super::time::{Clock, Time};
 use super::fields::{deletion, items, number, owned, tagged, text, time};
-use super::pod::LivePod;
+use super::pod::{LivePod, last_failed};
 use crate::text::value::Value;
 
 /// A Job of a cluster, as it is at a moment. Times count from that moment.
@@ -86,24 +85,12 @@ impl LiveJob {
         let read = JobSpec::from_spec(spec);
         let controller = items(object, "/metadata/ownerReferences")
             .find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
-        let conditions: Vec<LiveCondition> = items(object, "/status/conditions")
-            .filter(|one| text(one, "/status") == Some("True"))
-            .map(|one| LiveCondition {
-                sort: owned(one, "/type").unwrap_or_default(),
-                reason: owned(one, "/reason").unwrap_or_default(),
-                message: owned(one, "/message").unwrap_or_default(),
-                at: time(one, "/lastTransitionTime", now).unwrap_or(created),
-            })
-            .collect();
+        let conditions = conditions(object, created, now);
         let mut containers = BTreeMap::new();
         for (nth, container) in read.containers.iter().enumerate() {
             containers.entry(container.name.clone()).or_insert(nth);
         }
-        let mut object = object.clone();
-        // It may be as long as all the rest.
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
+        let object = without_managed_fields(object);
         Self {
             containers,
             namespace: owned(&object, "/metadata/namespace"),
@@ -154,10 +141,28 @@ impl LiveJob {
     /// Returns the name of the pod that failed last, of those that are there.
     #[must_use]
     pub fn last_failed(&self) -> Option<&str> {
-        let failed = self.pods.iter().filter(|pod| pod.phase == Phase::Failed);
-        let ended =
-            |pod: &&LivePod| pod.containers.iter().filter_map(|one| one.terminated).map(|(_, at)| at).max();
-        failed.max_by_key(ended).map(|pod| pod.name.as_str())
+        last_failed(&self.pods)
+    }
+
+    /// Returns what it is to the object that made it: the `replicatedJob` of a JobSet, or the role of its pods.
+    #[must_use]
+    pub fn role(&self) -> Option<&str> {
+        let label = |key: &str| tagged(&self.object, "labels", key);
+        label("jobset.sigs.k8s.io/replicatedjob-name").or_else(|| match self.owner.as_ref()?.0.as_str() {
+            "MPIJob" => Some("launcher"),
+            "RayJob" => Some("submitter"),
+            _ => None,
+        })
+    }
+
+    /// Returns which attempt of its JobSet it is of.
+    pub(super) fn attempt(&self) -> Option<u32> {
+        tagged(&self.object, "labels", "jobset.sigs.k8s.io/restart-attempt")?.parse().ok()
+    }
+
+    /// Returns its number among those of its `replicatedJob`.
+    pub(super) fn number(&self) -> Option<u32> {
+        tagged(&self.object, "labels", "jobset.sigs.k8s.io/job-index")?.parse().ok()
     }
 
     /// Returns how long after its end the TTL controller deletes it.
@@ -177,6 +182,28 @@ impl LiveJob {
     pub fn completions(&self) -> Option<u32> {
         self.spec.completions
     }
+}
+
+/// Returns an object without `managedFields`, which may be as long as all the rest.
+pub(super) fn without_managed_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+/// Returns the conditions of an object that are true.
+pub(super) fn conditions(object: &Value, created: Time, now: i64) -> Vec<LiveCondition> {
+    items(object, "/status/conditions")
+        .filter(|one| text(one, "/status") == Some("True"))
+        .map(|one| LiveCondition {
+            sort: owned(one, "/type").unwrap_or_default(),
+            reason: owned(one, "/reason").unwrap_or_default(),
+            message: owned(one, "/message").unwrap_or_default(),
+            at: time(one, "/lastTransitionTime", now).unwrap_or(created),
+        })
+        .collect()
 }
 
 /// Reads the status as the controller does.

@@ -20,6 +20,34 @@ const TAINTED: Time = Time::from_seconds(5);
 const MOST_SECONDS: i64 = 1_000_000_000;
 const MOST_FAILURES: u32 = 1_000_000;
 
+/// Labels of operators that say what a pod is to its object, the most exact ones first.
+const ROLES: [&str; 5] = [
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/job-role",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "volcano.sh/task-spec",
+    "ray.io/group",
+];
+/// Labels of operators that number the pods of a role.
+const REPLICAS: [&str; 2] = ["training.kubeflow.org/replica-index", "volcano.sh/task-index"];
+
+/// Returns the first of some labels that an object has.
+fn first_label<'v>(object: &'v Value, keys: &[&str]) -> Option<&'v str> {
+    keys.iter().find_map(|key| tagged(object, "labels", key))
+}
+
+/// Returns what a pod is to its object; the head of a Ray cluster has a group as well.
+fn role(object: &Value) -> Option<&str> {
+    let head = tagged(object, "labels", "ray.io/node-type").filter(|sort| *sort == "head");
+    head.or_else(|| first_label(object, &ROLES))
+}
+
+/// Returns the name of the pod that failed last, of those that are there.
+pub(super) fn last_failed<'p>(pods: impl IntoIterator<Item = &'p LivePod>) -> Option<&'p str> {
+    let failed = pods.into_iter().filter(|pod| pod.phase == Phase::Failed);
+    failed.max_by_key(|pod| pod.last_end()).map(|pod| pod.name.as_str())
+}
+
 /// A pod of a Job, as it is at a moment. Times count from that moment.
 #[derive(Clone, Debug)]
 pub struct LivePod {
@@ -29,6 +57,10 @@ pub struct LivePod {
     pub node: Option<String>,
     /// Its completion index.
     pub index: Option<u32>,
+    /// What it is to the object that made it, by a label of the operator: `worker`.
+    pub role: Option<String>,
+    /// Its number in its role, by a label of the operator.
+    pub replica: Option<u32>,
     pub(super) created: Time,
     pub(super) failures: u32,
     pub(super) ignored: u32,
@@ -141,6 +173,8 @@ impl LivePod {
             index: index.or_else(|| {
                 tagged(object, "labels", "batch.kubernetes.io/job-completion-index")?.parse().ok()
             }),
+            role: role(object).map(str::to_owned),
+            replica: first_label(object, &REPLICAS).and_then(|number| number.parse().ok()),
             created,
             failures: count("batch.kubernetes.io/job-index-failure-count"),
             ignored: count("batch.kubernetes.io/job-index-ignored-failure-count"),
@@ -191,6 +225,11 @@ impl LivePod {
     pub(super) fn given_up(&self) -> Option<Time> {
         let since = self.ready.map_or(Time::START, |(_, at)| at);
         self.tolerated.map(|tolerated| since + TAINTED + tolerated)
+    }
+
+    /// Returns when its last container ended, of those that have.
+    pub(super) fn last_end(&self) -> Option<Time> {
+        self.containers.iter().filter_map(|one| one.terminated).map(|(_, at)| at).max()
     }
 
     /// Tells whether it succeeded or failed.

@@ -1,44 +1,54 @@
-//! The Jobs of a cluster and their pods, gathered from objects in any order.
+//! The Jobs and the objects of operators of a cluster, and their pods, gathered from objects in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fields::{items, owned, tagged, text};
+use super::fields::{owned, text};
 use super::job::LiveJob;
+use super::object::{LiveObject, live_kind};
+use super::owners::Maker;
 use super::pod::LivePod;
 use crate::text::value::Value;
 
-/// How many pods are looked at, of all Jobs together.
+/// How many pods are looked at, of all Jobs and objects together.
 const MOST_PODS: usize = 100_000;
 
-/// The Jobs of a cluster and their pods, at a moment.
+/// The Jobs and the objects of operators of a cluster, and their pods, at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct LiveSnapshot {
     now: i64,
-    jobs: Vec<LiveJob>,
-    names: BTreeSet<(Option<String>, String)>,
-    pods: BTreeMap<(String, String), (PodOwner, LivePod)>,
+    jobs: Vec<(LiveJob, Option<Maker>)>,
+    objects: Vec<(LiveObject, Option<Maker>)>,
+    /// The namespaces, kinds and names that are taken.
+    names: BTreeSet<(Option<String>, &'static str, String)>,
+    pods: BTreeMap<(String, String), (Maker, LivePod)>,
     /// How many pods were too many.
     left_out: usize,
-    /// The names of Jobs that were there twice.
-    doubled: BTreeSet<String>,
+    /// The kinds and names of what was there twice.
+    doubled: BTreeSet<(&'static str, String)>,
 }
 
-/// Who made a pod.
-#[derive(Clone, Debug)]
-struct PodOwner {
-    uid: Option<String>,
-    name: Option<String>,
+/// Jobs and objects of operators, each with what it made.
+#[derive(Clone, Debug, Default)]
+pub struct LiveParts {
+    /// The Jobs that no object here made.
+    pub jobs: Vec<LiveJob>,
+    /// The objects that no other object here made.
+    pub objects: Vec<LiveObject>,
 }
 
-/// Tells whether a Job comes from a cluster, and is no manifest: it was created, and has a status.
+/// Tells whether a Job or an object of an operator comes from a cluster, and is no manifest: it was created, and has a
+/// status.
 #[must_use]
 pub fn is_live(object: &Value) -> bool {
-    let is_job = text(object, "/kind") == Some("Job")
-        && text(object, "/apiVersion").is_some_and(|version| version.starts_with("batch/"));
     let status = object.get("status").and_then(Value::as_object);
-    is_job
+    (is_job(object) || live_kind(object).is_some())
         && text(object, "/metadata/creationTimestamp").is_some()
         && status.is_some_and(|status| !status.is_empty())
+}
+
+fn is_job(object: &Value) -> bool {
+    text(object, "/kind") == Some("Job")
+        && text(object, "/apiVersion").is_some_and(|version| version.starts_with("batch/"))
 }
 
 impl LiveSnapshot {
@@ -48,22 +58,36 @@ impl LiveSnapshot {
         Self { now, ..Self::default() }
     }
 
-    /// Adds a Job; of several with one name, the first is the one.
-    pub fn add_job(&mut self, object: &Value) {
-        let job = LiveJob::from_object(object, self.now);
-        if self.names.insert((job.namespace.clone(), job.name.clone())) {
-            self.jobs.push(job);
-        } else {
-            self.doubled.insert(job.name);
+    /// Adds a Job, or an object of an operator; of several with one kind and name, the first is the one.
+    pub fn add(&mut self, object: &Value) {
+        match LiveObject::from_object(object, self.now) {
+            Some(read) if self.is_new(&read.namespace, read.kind, &read.name) => {
+                self.objects.push((read, Maker::from_object(object)));
+            }
+            Some(_) => {}
+            None => {
+                let read = LiveJob::from_object(object, self.now);
+                if self.is_new(&read.namespace, "Job", &read.name) {
+                    self.jobs.push((read, Maker::from_object(object)));
+                }
+            }
         }
     }
 
-    /// Adds a pod that a Job made; another is left out. Returns whether it is a pod.
+    fn is_new(&mut self, namespace: &Option<String>, kind: &'static str, name: &str) -> bool {
+        let is_new = self.names.insert((namespace.clone(), kind, name.to_owned()));
+        if !is_new {
+            self.doubled.insert((kind, name.to_owned()));
+        }
+        is_new
+    }
+
+    /// Adds a pod that a Job or an operator made; another is left out. Returns whether it is a pod.
     pub fn add_pod(&mut self, object: &Value) -> bool {
         if text(object, "/kind") != Some("Pod") || text(object, "/apiVersion") != Some("v1") {
             return false;
         }
-        let Some(owner) = PodOwner::from_object(object) else { return true };
+        let Some(owner) = Maker::from_object(object) else { return true };
         let key = (
             owned(object, "/metadata/namespace").unwrap_or_default(),
             owned(object, "/metadata/name").unwrap_or_default(),
@@ -77,10 +101,10 @@ impl LiveSnapshot {
         true
     }
 
-    /// Tells whether there is no Job.
+    /// Tells whether there is no Job and no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
+        self.jobs.is_empty() && self.objects.is_empty()
     }
 
     /// Returns what was left out, in words.
@@ -89,7 +113,7 @@ impl LiveSnapshot {
         let mut words: Vec<String> = self
             .doubled
             .iter()
-            .map(|name| format!("the Job {name} is there more than once: the first is used"))
+            .map(|(kind, name)| format!("the {kind} {name} is there more than once: the first is used"))
             .collect();
         if self.left_out > 0 {
             words.push(format!("{} more pods are left out: {MOST_PODS} are looked at", self.left_out));
@@ -97,51 +121,131 @@ impl LiveSnapshot {
         words
     }
 
-    /// Returns the Jobs in order, each with its pods.
+    /// Returns the Jobs and objects in order, each with what it made.
+    #[must_use]
+    pub fn into_parts(self) -> LiveParts {
+        let Self { mut jobs, mut objects, pods, .. } = self;
+        let known = Known::of(&jobs, &objects);
+        for ((namespace, _), (maker, pod)) in pods {
+            match known.find(&namespace, &maker) {
+                Some(Place::Job(nth)) => {
+                    if let Some((job, _)) = jobs.get_mut(nth) {
+                        job.pods.push(pod);
+                    }
+                }
+                Some(Place::Object(nth)) => {
+                    if let Some((object, _)) = objects.get_mut(nth) {
+                        object.pods.push(pod);
+                    }
+                }
+                None => {}
+            }
+        }
+        let mut parts = LiveParts::default();
+        for (job, maker) in jobs {
+            let place =
+                maker.and_then(|maker| known.find(job.namespace.as_deref().unwrap_or_default(), &maker));
+            let Some(Place::Object(nth)) = place else {
+                parts.jobs.push(job);
+                continue;
+            };
+            if let Some((object, _)) = objects.get_mut(nth) {
+                object.jobs.push(job);
+            }
+        }
+        let mut below: BTreeMap<usize, Vec<LiveObject>> = BTreeMap::new();
+        let mut top = Vec::new();
+        for (nth, (object, maker)) in objects.into_iter().enumerate() {
+            let namespace = object.namespace.clone().unwrap_or_default();
+            let place = maker.and_then(|maker| known.find(&namespace, &maker));
+            match place {
+                // A JobSet of a TrainJob, a RayCluster of a RayJob: none of what makes these is made itself.
+                Some(Place::Object(of)) if of != nth && ["JobSet", "RayCluster"].contains(&object.kind) => {
+                    below.entry(of).or_default().push(object);
+                }
+                _ => top.push((nth, object)),
+            }
+        }
+        for (nth, mut object) in top {
+            object.objects = below.remove(&nth).unwrap_or_default();
+            object.sort();
+            parts.objects.push(object);
+        }
+        // What an object made that is below another is left to itself.
+        parts.objects.extend(below.into_values().flatten());
+        parts.objects.sort_by(|a, b| (&a.namespace, a.kind, &a.name).cmp(&(&b.namespace, b.kind, &b.name)));
+        parts.jobs.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        parts
+    }
+
+    /// Returns the Jobs in order, each with its pods, but for those that an object here made.
     #[must_use]
     pub fn into_jobs(self) -> Vec<LiveJob> {
-        let Self { mut jobs, pods, .. } = self;
-        let mut by_uid = BTreeMap::new();
-        let mut by_name = BTreeMap::new();
-        for (nth, job) in jobs.iter().enumerate() {
-            let namespace = job.namespace.clone().unwrap_or_default();
-            if let Some(uid) = &job.uid {
-                by_uid.insert((namespace.clone(), uid.clone()), nth);
-            }
-            by_name.insert((namespace, job.name.clone()), nth);
-        }
-        for ((namespace, _), (owner, pod)) in pods {
-            // A Job that was deleted and created again has the name of the one before, and other pods: the name says
-            // whose a pod is only where one of the two has no uid.
-            let is_named = |nth: &&usize| {
-                owner.uid.is_none() || jobs.get(**nth).is_some_and(|job: &LiveJob| job.uid.is_none())
-            };
-            let by_uid = owner.uid.as_ref().and_then(|uid| by_uid.get(&(namespace.clone(), uid.clone())));
-            let named = owner.name.as_ref().and_then(|name| by_name.get(&(namespace, name.clone())));
-            let nth = by_uid.or_else(|| named.filter(is_named)).copied();
-            if let Some(job) = nth.and_then(|nth| jobs.get_mut(nth)) {
-                job.pods.push(pod);
-            }
-        }
-        jobs.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        jobs
+        self.into_parts().jobs
     }
 }
 
-impl PodOwner {
-    /// Returns the Job of a pod: its controller, else what its labels say.
-    fn from_object(object: &Value) -> Option<Self> {
-        let mut owners = items(object, "/metadata/ownerReferences");
-        let controller = owners.find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
-        if let Some(owner) = controller {
-            if text(owner, "/kind") != Some("Job") {
-                return None;
-            }
-            return Some(Self { uid: owned(owner, "/uid"), name: owned(owner, "/name") });
+impl LiveObject {
+    /// Puts what it made in the order of the names.
+    fn sort(&mut self) {
+        self.jobs.sort_by(|a, b| a.name.cmp(&b.name));
+        self.objects.sort_by(|a, b| a.name.cmp(&b.name));
+        self.objects.iter_mut().for_each(Self::sort);
+    }
+}
+
+/// Where a Job or an object is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Job(usize),
+    Object(usize),
+}
+
+/// Jobs and objects by what names them.
+#[derive(Debug, Default)]
+struct Known {
+    by_uid: BTreeMap<(String, String), Place>,
+    /// Whether it has a uid, too.
+    by_name: BTreeMap<(String, &'static str, String), (Place, bool)>,
+}
+
+impl Known {
+    fn of(jobs: &[(LiveJob, Option<Maker>)], objects: &[(LiveObject, Option<Maker>)]) -> Self {
+        let mut known = Self::default();
+        for (nth, (job, _)) in jobs.iter().enumerate() {
+            known.add(&job.namespace, ("Job", &job.name), &job.uid, Place::Job(nth));
         }
-        let label = |key: &str| tagged(object, "labels", key).map(str::to_owned);
-        let uid = label("batch.kubernetes.io/controller-uid").or_else(|| label("controller-uid"));
-        let name = label("batch.kubernetes.io/job-name").or_else(|| label("job-name"));
-        (uid.is_some() || name.is_some()).then_some(Self { uid, name })
+        for (nth, (object, _)) in objects.iter().enumerate() {
+            known.add(&object.namespace, (object.kind, &object.name), &object.uid, Place::Object(nth));
+        }
+        known
+    }
+
+    fn add(
+        &mut self,
+        namespace: &Option<String>,
+        (kind, name): (&'static str, &str),
+        uid: &Option<String>,
+        place: Place,
+    ) {
+        let namespace = namespace.clone().unwrap_or_default();
+        if let Some(uid) = uid {
+            self.by_uid.insert((namespace.clone(), uid.clone()), place);
+        }
+        self.by_name.insert((namespace, kind, name.to_owned()), (place, uid.is_some()));
+    }
+
+    fn find(&self, namespace: &str, maker: &Maker) -> Option<Place> {
+        let uid = maker.uid.as_ref();
+        if let Some(place) = uid.and_then(|uid| self.by_uid.get(&(namespace.to_owned(), uid.clone()))) {
+            return Some(*place);
+        }
+        let name = maker.name.as_ref()?;
+        // What was deleted and created again has the name of the one before, and other pods: the name says whose a pod is
+        // only where one of the two has no uid.
+        maker.kinds.iter().find_map(|kind| {
+            let (place, has_uid) = self.by_name.get(&(namespace.to_owned(), *kind, name.clone()))?;
+            (uid.is_none() || !has_uid).then_some(*place)
+        })
     }
 }

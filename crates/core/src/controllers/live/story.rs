@@ -11,7 +11,7 @@ use super::super::world::{Given, TooLong, World};
 use super::backoff::counted;
 use super::groups::groups;
 use super::job::LiveJob;
-use super::pod::PodStage;
+use super::pod::{LivePod, PodStage};
 
 /// A time after the end of every simulation.
 const NEVER: Time = Time::from_seconds(2 * 366 * 86_400);
@@ -47,10 +47,7 @@ impl LiveJob {
     /// on.
     #[must_use]
     pub fn is_overdue(&self, assumptions: &Assumptions) -> bool {
-        let started =
-            self.pods.iter().filter(|pod| pod.stage() == PodStage::Runs).filter_map(|pod| pod.started);
-        let since = if assumptions.peers == Peers::Independent { started.min() } else { started.max() };
-        since.is_some_and(|since| since + assumptions.startup + assumptions.runtime <= Time::START)
+        is_overdue(self.pods.iter(), assumptions)
     }
 
     /// Returns what is assumed of it: a program that runs for longer than was assumed runs on.
@@ -68,6 +65,13 @@ impl LiveJob {
         };
         Some((self.deletion?, how))
     }
+}
+
+/// Tells whether the program in pods runs for longer than was assumed.
+pub(super) fn is_overdue<'p>(pods: impl Iterator<Item = &'p LivePod>, assumptions: &Assumptions) -> bool {
+    let started = pods.filter(|pod| pod.stage() == PodStage::Runs).filter_map(|pod| pod.started);
+    let since = if assumptions.peers == Peers::Independent { started.min() } else { started.max() };
+    since.is_some_and(|since| since + assumptions.startup + assumptions.runtime <= Time::START)
 }
 
 /// Returns the script of incidents that happen to a Job; without one, of the Job as it stands. Times of incidents count

@@ -103,7 +103,7 @@ fn condition(sort: &str, reason: &str, at: i64) -> Value {
 fn live(job: Value, pods: Vec<Value>) -> LiveJob {
     let mut snapshot = LiveSnapshot::new(NOW);
     assert!(is_live(&job));
-    snapshot.add_job(&job);
+    snapshot.add(&job);
     for pod in pods {
         assert!(snapshot.add_pod(&pod));
     }
@@ -448,8 +448,8 @@ fn pods_find_their_job() {
         metadata["name"] = name.into();
         assert!(snapshot.add_pod(&other(json!({"metadata": metadata}))));
     }
-    snapshot.add_job(&job(json!({})));
-    snapshot.add_job(&job(json!({"status": {"active": 9}})));
+    snapshot.add(&job(json!({})));
+    snapshot.add(&job(json!({"status": {"active": 9}})));
     // Twice, which is once.
     snapshot.add_pod(&other(json!({"metadata": {"name": "by-uid"}})));
     assert_eq!(snapshot.left_out(), ["the Job train is there more than once: the first is used"]);
@@ -533,7 +533,7 @@ fn strange_fields_are_no_reason_to_panic() {
                 for (other, object) in objects.iter().enumerate() {
                     let object = if other == nth { &changed } else { object };
                     if !snapshot.add_pod(object) && (other == nth || nth > 1 || other > 1) {
-                        snapshot.add_job(object);
+                        snapshot.add(object);
                     }
                 }
                 // So many pods take their time, and are no matter of this test.
@@ -558,9 +558,8 @@ fn many_pods_take_bounded_time() {
     let count = 20_000;
     let began = Instant::now();
     let mut snapshot = LiveSnapshot::new(NOW);
-    snapshot.add_job(&job(
-        json!({"spec": {"completions": count, "parallelism": count, "backoffLimit": 100_000}}),
-    ));
+    snapshot
+        .add(&job(json!({"spec": {"completions": count, "parallelism": count, "backoffLimit": 100_000}})));
     for index in 0..count {
         let at = stamp(-7_000 + index % 6_000);
         snapshot.add_pod(&match index % 4 {

@@ -1,5 +1,6 @@
 //! JobSet: Jobs that are made, restarted and ended together (`pkg/controllers/jobset_controller.go` of v0.12.0).
 
+mod asked;
 mod children;
 mod create;
 mod rules;
@@ -18,6 +19,7 @@ use super::super::pod_set::Owner;
 use super::super::time::Time;
 use super::queue::WorkQueue;
 use crate::text::value::Value;
+pub(super) use asked::asked;
 use children::is_job_set;
 use spec::JobSetSpec;
 use sync::JobSetSync;

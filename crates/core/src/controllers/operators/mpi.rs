@@ -2,6 +2,7 @@
 //!
 //! Places in the source are of v0.8.0, `M` is `pkg/controller/mpi_job_controller.go`.
 
+mod asked;
 mod spec;
 mod status;
 mod subject;
@@ -14,6 +15,7 @@ use super::super::pod_set::Owner;
 use super::super::time::Time;
 use super::queue::WorkQueue;
 use crate::text::value::Value;
+pub(super) use asked::asked;
 use spec::MpiSpec;
 use sync::MpiSync;
 

@@ -3,6 +3,7 @@
 //! Sources: `ray-operator/controllers/ray` of KubeRay v1.7.0. What a dashboard answers is a part of the world
 //! ([`super::super::dashboard`]).
 
+mod asked;
 mod cleaning;
 mod cluster_spec;
 mod cluster_status;
@@ -16,6 +17,7 @@ mod workers;
 
 use super::super::cluster::{Cluster, Controller};
 use crate::text::value::Value;
+pub(super) use asked::{asked, asked_of_cluster};
 use ray_cluster::RayClusterController;
 use ray_job::RayJobController;
 

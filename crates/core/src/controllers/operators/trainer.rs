@@ -1,5 +1,6 @@
 //! Trainer: a TrainJob becomes a JobSet by its runtime (`pkg/controller/trainjob_controller.go` of v2.3.0).
 
+mod asked;
 mod build;
 mod runtimes;
 mod subject;
@@ -16,6 +17,7 @@ use super::super::time::Time;
 use super::job_set::{JobSetController, JobSetRelease, ranks_of};
 use super::queue::WorkQueue;
 use crate::text::value::Value;
+pub(super) use asked::asked;
 use runtimes::runtime_of;
 use sync::TrainJobSync;
 

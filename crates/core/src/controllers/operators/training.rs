@@ -4,6 +4,7 @@
 //! It makes pods itself, each with the name of its type and index: a new one waits until the object of the old one is gone.
 //! The source places are those of v1.9.4.
 
+mod asked;
 mod kind;
 mod spec;
 mod status;
@@ -21,6 +22,7 @@ use super::super::script::MapOrder;
 use super::super::time::Time;
 use super::queue::WorkQueue;
 use crate::text::value::Value;
+pub(super) use asked::asked;
 use kind::Kind;
 use spec::TrainingSpec;
 pub(super) use subject::subject;

@@ -4,6 +4,7 @@
 //! Each change of a pod is a request, and requests are looked at one by one: a policy names the action, the phase of the
 //! job what the action does.
 
+mod asked;
 mod collector;
 mod delay;
 mod kill;
@@ -25,6 +26,7 @@ use super::super::pod_set::Owner;
 use super::super::script::TimedActions;
 use super::super::time::Time;
 use crate::text::value::Value;
+pub(super) use asked::asked;
 use collector::GarbageCollector;
 use delay::DelayedActions;
 use pods::{Change, DELETION_LAG, JobPods, Marks, Watch};

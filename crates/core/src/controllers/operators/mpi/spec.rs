@@ -5,7 +5,7 @@ use crate::text::patch::merge;
 use crate::text::value::{Value, json};
 
 /// The value of `managedBy` that is the operator itself.
-const MANAGER: &str = "kubeflow.org/mpi-operator";
+pub(super) const MANAGER: &str = "kubeflow.org/mpi-operator";
 /// Maximum length of a DNS label (`k8s.io/apimachinery/pkg/util/validation`).
 const MOST_LABEL: usize = 63;
 

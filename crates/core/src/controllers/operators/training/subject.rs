@@ -9,7 +9,7 @@ use super::spec::{Role, TrainingSpec};
 use crate::text::value::Value;
 
 /// Where `runPolicy` has the deadline.
-const DEADLINE: &[&str] = &["runPolicy", "activeDeadlineSeconds"];
+pub(super) const DEADLINE: &[&str] = &["runPolicy", "activeDeadlineSeconds"];
 
 /// Returns the pods of a job by role.
 #[must_use]
