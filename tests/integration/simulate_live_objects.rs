@@ -1,224 +1,13 @@
 //! `jobgate simulate` of objects of operators that run, from what kubectl prints of them, of what they made and of its pods.
 
+mod snapshots;
+
 use jobgate::text::value::Value;
 
 use crate::support::place::{Place, code, json, stderr, stdout};
+use snapshots::{JOB_SET, MPI, OTHERS, PYTORCH};
 
 const NOW: &str = "2026-11-28T03:10:10Z";
-
-/// A worker whose image cannot be pulled, and one that the API server refuses.
-const PYTORCH: &str = "\
-apiVersion: v1
-kind: List
-items:
-- apiVersion: kubeflow.org/v1
-  kind: PyTorchJob
-  metadata: {name: train, namespace: ml, uid: u, creationTimestamp: '2026-11-28T01:00:10Z'}
-  spec:
-    pytorchReplicaSpecs:
-      Master:
-        replicas: 1
-        restartPolicy: OnFailure
-        template: {spec: {containers: [{name: pytorch, image: registry.example.com/t:v1}]}}
-      Worker:
-        replicas: 2
-        restartPolicy: OnFailure
-        template: {spec: {containers: [{name: pytorch, image: registry.example.com/t:v1}]}}
-  status:
-    startTime: '2026-11-28T01:00:10Z'
-    conditions:
-    - {type: Created, status: 'True', reason: PyTorchJobCreated, lastTransitionTime: '2026-11-28T01:00:10Z'}
-    - {type: Running, status: 'True', reason: PyTorchJobRunning, lastTransitionTime: '2026-11-28T01:00:14Z'}
-    replicaStatuses: {Master: {active: 1}, Worker: {}}
-- apiVersion: v1
-  kind: Pod
-  metadata:
-    name: train-master-0
-    namespace: ml
-    creationTimestamp: '2026-11-28T01:00:10Z'
-    labels: {training.kubeflow.org/job-name: train, training.kubeflow.org/replica-type: master, training.kubeflow.org/replica-index: '0'}
-    ownerReferences: [{apiVersion: kubeflow.org/v1, kind: PyTorchJob, name: train, uid: u, controller: true}]
-  spec: {nodeName: gpu-1}
-  status:
-    phase: Running
-    conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-11-28T01:00:14Z'}]
-    containerStatuses: [{name: pytorch, ready: true, state: {running: {startedAt: '2026-11-28T01:00:12Z'}}}]
-- apiVersion: v1
-  kind: Pod
-  metadata:
-    name: train-worker-0
-    namespace: ml
-    creationTimestamp: '2026-11-28T02:10:10Z'
-    labels: {training.kubeflow.org/job-name: train, training.kubeflow.org/replica-type: worker, training.kubeflow.org/replica-index: '0'}
-  spec: {nodeName: gpu-2}
-  status:
-    phase: Pending
-    containerStatuses:
-    - {name: pytorch, image: registry.example.com/t:v1, state: {waiting: {reason: ImagePullBackOff, message: not found}}}
-";
-
-/// The end of a Job of a JobSet is decided, and a pod of it does not end.
-const JOB_SET: &str = "\
-apiVersion: jobset.x-k8s.io/v1alpha2
-kind: JobSet
-metadata: {name: train, namespace: ml, uid: s, creationTimestamp: '2026-11-28T01:00:10Z'}
-spec:
-  failurePolicy: {maxRestarts: 3}
-  replicatedJobs:
-  - name: workers
-    replicas: 2
-    template:
-      spec:
-        completions: 1
-        parallelism: 1
-        backoffLimit: 0
-        template: {spec: {containers: [{name: c, image: registry.example.com/c:v1}]}}
-status:
-  restarts: 1
-  restartsCountTowardsMax: 1
-  replicatedJobsStatus: [{name: workers, ready: 1, active: 1}]
----
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train-workers-0
-  namespace: ml
-  uid: j0
-  creationTimestamp: '2026-11-28T01:10:10Z'
-  labels: &l {jobset.sigs.k8s.io/jobset-name: train, jobset.sigs.k8s.io/replicatedjob-name: workers, jobset.sigs.k8s.io/job-index: '0', jobset.sigs.k8s.io/restart-attempt: '1'}
-  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: train, uid: s, controller: true}]
-spec:
-  completionMode: Indexed
-  completions: 1
-  parallelism: 1
-  backoffLimit: 0
-  template: {spec: {restartPolicy: Never, containers: [{name: c, image: registry.example.com/c:v1}]}}
-status:
-  terminating: 1
-  failed: 1
-  startTime: '2026-11-28T01:10:10Z'
-  conditions:
-  - {type: FailureTarget, status: 'True', reason: BackoffLimitExceeded, lastTransitionTime: '2026-11-28T02:29:11Z'}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: train-workers-0-0-abcde
-  namespace: ml
-  creationTimestamp: '2026-11-28T01:10:10Z'
-  deletionTimestamp: '2026-11-28T02:29:40Z'
-  deletionGracePeriodSeconds: 30
-  finalizers: [batch.kubernetes.io/job-tracking]
-  annotations: {batch.kubernetes.io/job-completion-index: '0'}
-  labels: {jobset.sigs.k8s.io/jobset-name: train, jobset.sigs.k8s.io/replicatedjob-name: workers}
-  ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train-workers-0, uid: j0, controller: true}]
-spec: {nodeName: gpu-7}
-status:
-  phase: Running
-  conditions: [{type: Ready, status: 'False', lastTransitionTime: '2026-11-28T02:24:00Z'}]
-  containerStatuses: [{name: c, ready: true, state: {running: {startedAt: '2026-11-28T01:10:12Z'}}}]
----
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train-workers-1
-  namespace: ml
-  uid: j1
-  creationTimestamp: '2026-11-28T01:10:10Z'
-  labels: {jobset.sigs.k8s.io/jobset-name: train, jobset.sigs.k8s.io/replicatedjob-name: workers, jobset.sigs.k8s.io/job-index: '1', jobset.sigs.k8s.io/restart-attempt: '1'}
-  ownerReferences: [{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: train, uid: s, controller: true}]
-spec:
-  completionMode: Indexed
-  completions: 1
-  parallelism: 1
-  backoffLimit: 0
-  template: {spec: {restartPolicy: Never, containers: [{name: c, image: registry.example.com/c:v1}]}}
-status: {active: 1, ready: 1, startTime: '2026-11-28T01:10:10Z'}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: train-workers-1-0-abcde
-  namespace: ml
-  creationTimestamp: '2026-11-28T01:10:10Z'
-  finalizers: [batch.kubernetes.io/job-tracking]
-  annotations: {batch.kubernetes.io/job-completion-index: '0'}
-  ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train-workers-1, uid: j1, controller: true}]
-spec: {nodeName: gpu-8}
-status:
-  phase: Running
-  conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-11-28T01:10:14Z'}]
-  containerStatuses: [{name: c, ready: true, state: {running: {startedAt: '2026-11-28T01:10:12Z'}}}]
-";
-
-/// A worker of an MPIJob that has failed.
-const MPI: &str = "\
-apiVersion: kubeflow.org/v2beta1
-kind: MPIJob
-metadata: {name: m, namespace: ml, uid: m, creationTimestamp: '2026-11-28T01:00:10Z'}
-spec:
-  mpiReplicaSpecs:
-    Launcher: {replicas: 1, template: {spec: {containers: [{name: l, image: registry.example.com/m:v1}]}}}
-    Worker: {replicas: 2, template: {spec: {containers: [{name: w, image: registry.example.com/m:v1}]}}}
-status:
-  startTime: '2026-11-28T01:00:10Z'
-  conditions:
-  - {type: Running, status: 'True', reason: MPIJobRunning, lastTransitionTime: '2026-11-28T01:00:14Z'}
----
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: m-launcher
-  namespace: ml
-  uid: l
-  creationTimestamp: '2026-11-28T01:00:10Z'
-  ownerReferences: [{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, name: m, uid: m, controller: true}]
-spec:
-  template: {spec: {restartPolicy: OnFailure, containers: [{name: l, image: registry.example.com/m:v1}]}}
-status: {active: 1, ready: 1, startTime: '2026-11-28T01:00:10Z'}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: m-launcher-abcde
-  namespace: ml
-  creationTimestamp: '2026-11-28T01:00:10Z'
-  finalizers: [batch.kubernetes.io/job-tracking]
-  labels: {training.kubeflow.org/job-name: m, training.kubeflow.org/job-role: launcher}
-  ownerReferences: [{apiVersion: batch/v1, kind: Job, name: m-launcher, uid: l, controller: true}]
-spec: {nodeName: cpu-1}
-status:
-  phase: Running
-  conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-11-28T01:00:14Z'}]
-  containerStatuses: [{name: l, ready: true, state: {running: {startedAt: '2026-11-28T01:00:12Z'}}}]
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: m-worker-0
-  namespace: ml
-  creationTimestamp: '2026-11-28T01:00:10Z'
-  labels: {training.kubeflow.org/job-name: m, training.kubeflow.org/job-role: worker, training.kubeflow.org/replica-index: '0'}
-  ownerReferences: [{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, name: m, uid: m, controller: true}]
-spec: {nodeName: gpu-1}
-status:
-  phase: Running
-  conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-11-28T01:00:14Z'}]
-  containerStatuses: [{name: w, ready: true, state: {running: {startedAt: '2026-11-28T01:00:12Z'}}}]
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: m-worker-1
-  namespace: ml
-  creationTimestamp: '2026-11-28T01:00:10Z'
-  labels: {training.kubeflow.org/job-name: m, training.kubeflow.org/job-role: worker, training.kubeflow.org/replica-index: '1'}
-  ownerReferences: [{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, name: m, uid: m, controller: true}]
-spec: {nodeName: gpu-2}
-status:
-  phase: Failed
-  containerStatuses: [{name: w, state: {terminated: {exitCode: 137, finishedAt: '2026-11-28T02:40:10Z'}}}]
-";
 
 fn shown(snapshot: &str, arguments: &[&str]) -> String {
     let place = Place::with(&[("saved.yaml", snapshot)]);
@@ -332,46 +121,6 @@ status: {jobsStatus: [{name: workers, ready: 1}]}
     );
 }
 
-/// The start of other kinds: a Volcano Job, a RayJob with its cluster.
-const OTHERS: &str = "\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: v, namespace: ml, uid: v, creationTimestamp: '2026-11-28T01:00:10Z'}
-spec:
-  tasks:
-  - {name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: registry.example.com/c:v1}]}}}
-status: {state: {phase: Pending, lastTransitionTime: '2026-11-28T01:00:10Z'}}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: v-worker-0
-  namespace: ml
-  creationTimestamp: '2026-11-28T01:00:12Z'
-  labels: {volcano.sh/job-name: v, volcano.sh/task-spec: worker, volcano.sh/task-index: '0'}
-  ownerReferences: [{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: v, uid: v, controller: true}]
-status:
-  phase: Pending
-  conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable, message: no room, lastTransitionTime: '2026-11-28T01:00:13Z'}]
----
-apiVersion: ray.io/v1
-kind: RayJob
-metadata: {name: r, namespace: ml, uid: r, creationTimestamp: '2026-11-28T01:00:10Z'}
-spec: {backoffLimit: 2, rayClusterSpec: {headGroupSpec: {template: {spec: {containers: [{name: h, image: registry.example.com/r:v1}]}}}}}
-status: {jobDeploymentStatus: Initializing, rayClusterName: r-x, failed: 1}
----
-apiVersion: ray.io/v1
-kind: RayCluster
-metadata:
-  name: r-x
-  namespace: ml
-  uid: rc
-  creationTimestamp: '2026-11-28T01:00:10Z'
-  ownerReferences: [{apiVersion: ray.io/v1, kind: RayJob, name: r, uid: r, controller: true}]
-spec: {headGroupSpec: {template: {spec: {containers: [{name: h, image: registry.example.com/r:v1}]}}}}
-status: {desiredWorkerReplicas: 0}
-";
-
 #[test]
 fn volcano_jobs_and_rayjobs_say_where_they_stand() {
     holds(
@@ -436,4 +185,155 @@ fn json_has_the_roles_and_what_is_below() {
     assert_eq!(live["roles"][0]["terminating"], 1);
     assert_eq!(live["waits"][1]["of"][0], "Job train-workers-0");
     assert_eq!(live["waits"].as_array().unwrap().len(), 3);
+}
+
+/// All pods of the PyTorchJob run.
+fn healthy_pytorch() -> String {
+    PYTORCH
+        .replace("        replicas: 2", "        replicas: 1")
+        .replace("creationTimestamp: '2026-11-28T02:10:10Z'", "creationTimestamp: '2026-11-28T01:00:10Z'")
+        .replace("    phase: Pending\n", "    phase: Running\n")
+        .replace("{name: pytorch, image: registry.example.com/t:v1, state: {waiting: {reason: ImagePullBackOff, message: not found}}}", "{name: pytorch, ready: true, state: {running: {startedAt: '2026-11-28T01:00:12Z'}}}")
+}
+
+/// All pods of the JobSet run.
+fn healthy_job_set() -> String {
+    JOB_SET
+        .replace("  terminating: 1\n  failed: 1\n", "  active: 1\n  ready: 1\n")
+        .replace("  deletionTimestamp: '2026-11-28T02:29:40Z'\n  deletionGracePeriodSeconds: 30\n", "")
+        .replace("  conditions:\n  - {type: FailureTarget, status: 'True', reason: BackoffLimitExceeded, lastTransitionTime: '2026-11-28T02:29:11Z'}\n", "")
+        .replace("status: 'False', lastTransitionTime: '2026-11-28T02:24:00Z'", "status: 'True', lastTransitionTime: '2026-11-28T01:10:14Z'")
+}
+
+/// Returns how it ends as it stands, or in the only story.
+fn end_of(snapshot: &str, arguments: &[&str]) -> (String, String) {
+    let place = Place::with(&[("saved.yaml", snapshot)]);
+    let output =
+        place.run(&[&["simulate", "--now", NOW, "--format", "json"], arguments, &["saved.yaml"]].concat());
+    assert_eq!(stderr(&output), "");
+    let live = json(&output)["live"][0].clone();
+    let told = if arguments.contains(&"--what") { &live["stories"][0] } else { &live["next"] };
+    (told["ends"].as_str().unwrap().to_owned(), told["text"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_pytorchjob_goes_on_from_where_it_stands() {
+    let job = healthy_pytorch();
+    holds(
+        &shown(&job, &[]),
+        &[
+            "as it stands, it completes at 13:02:",
+            "What comes next is what the controllers of Kubernetes 1.36 and training-operator v1.9.4 do",
+        ],
+    );
+    // Its deadline passes in silence, and is looked at when it succeeds.
+    let late = job.replace(
+        "  spec:\n    pytorch",
+        "  spec:\n    runPolicy: {activeDeadlineSeconds: 14400}\n    pytorch",
+    );
+    let (ends, text) = end_of(&late, &["--runtime", "12h"]);
+    assert_eq!(ends, "fails");
+    assert!(
+        text.contains("it fails at 13:02:") && text.contains("runPolicy.activeDeadlineSeconds"),
+        "{text}"
+    );
+}
+
+#[test]
+fn incidents_happen_to_a_role_of_a_pytorchjob() {
+    let job = healthy_pytorch();
+    assert_eq!(end_of(&job, &["--what", "exit=1:role=worker"]).0, "completes");
+    let never = job.replace("restartPolicy: OnFailure", "restartPolicy: Never");
+    let (ends, text) = end_of(&never, &["--what", "exit=1@1h:role=worker"]);
+    assert_eq!(ends, "fails");
+    assert!(text.contains("it fails at 04:10:1"), "{text}");
+    let place = Place::with(&[("saved.yaml", &job)]);
+    for (story, expected) in [
+        ("drain:role=ps", "drain:role=ps: not simulated: `role=ps`: it has the roles master, worker"),
+        ("drain:index=4", "drain:index=4: not simulated: `index=4`: the role has 1 pods"),
+        ("missed", "missed:1h: not simulated: `missed` is about a schedule"),
+    ] {
+        let output = place.run(&["simulate", "--now", NOW, "--what", story, "saved.yaml"]);
+        assert_eq!(code(&output), 2, "{story}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_jobset_goes_on_with_the_restarts_that_are_left() {
+    let job_set = healthy_job_set();
+    holds(&shown(&job_set, &[]), &["as it stands, it completes at 13:12:"]);
+    let (ends, text) = end_of(&job_set, &["--what", "exit=1@1h:role=workers"]);
+    assert_eq!(ends, "completes", "{text}");
+    let used = job_set.replace("restartsCountTowardsMax: 1", "restartsCountTowardsMax: 3");
+    let (ends, text) = end_of(&used, &["--what", "exit=1@1h:role=workers"]);
+    assert_eq!(ends, "fails");
+    assert!(text.contains("no restart is left (`failurePolicy.maxRestarts`)"), "{text}");
+}
+
+#[test]
+fn a_jobset_whose_pod_does_not_end_never_ends() {
+    let (ends, text) = end_of(JOB_SET, &["--peers", "independent"]);
+    assert_eq!(ends, "wedged");
+    assert!(text.ends_with("waits for a pod that is terminating, without end"), "{text}");
+}
+
+#[test]
+fn a_trainjob_ends_with_its_jobset() {
+    let owner = "uid: s, creationTimestamp: '2026-11-28T01:00:10Z', ownerReferences: [{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, name: train, uid: t, controller: true}]}";
+    let below = healthy_job_set().replace("uid: s, creationTimestamp: '2026-11-28T01:00:10Z'}", owner);
+    let train_job = |deadline: &str| {
+        format!(
+            "\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {{name: train, namespace: ml, uid: t, creationTimestamp: '2026-11-28T01:00:10Z'}}
+spec: {{{deadline}runtimeRef: {{name: of-the-team}}}}
+status: {{jobsStatus: [{{name: workers, ready: 1}}]}}
+---
+{below}"
+        )
+    };
+    holds(&shown(&train_job(""), &[]), &["as it stands, it completes at 13:12:", "and Trainer v2.3.0 do"]);
+    let (ends, text) = end_of(&train_job("activeDeadlineSeconds: 14400, "), &["--runtime", "12h"]);
+    assert_eq!(ends, "fails");
+    assert!(text.starts_with("it fails at 05:00:1"), "{text}");
+}
+
+#[test]
+fn an_mpijob_whose_worker_is_lost_does_not_get_another() {
+    // The launcher misses a host, and so does each that takes its place.
+    let (ends, text) = end_of(MPI, &[]);
+    assert_eq!(ends, "fails");
+    assert!(text.contains("the launcher fails too often (`runPolicy.backoffLimit`)"), "{text}");
+    let job = MPI
+        .replace("  phase: Failed\n  containerStatuses: [{name: w, state: {terminated: {exitCode: 137, finishedAt: '2026-11-28T02:40:10Z'}}}]", "  phase: Running\n  containerStatuses: [{name: w, ready: true, state: {running: {startedAt: '2026-11-28T01:00:12Z'}}}]");
+    assert_eq!(end_of(&job, &[]).0, "completes");
+}
+
+#[test]
+fn what_is_not_modelled_is_said() {
+    holds(
+        &shown(OTHERS, &[]),
+        &[
+            "what comes next is not simulated: how a Volcano Job that runs goes on is not modelled",
+            "how a RayJob that runs goes on is not modelled",
+        ],
+    );
+    let place = Place::with(&[("saved.yaml", OTHERS)]);
+    let output = place.run(&["simulate", "--now", NOW, "--what", "drain", "saved.yaml"]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("v (Volcano Job) in the namespace ml: drain: not simulated"),
+        "{}",
+        stderr(&output)
+    );
+    // Without the labels of its operator, a pod may be any.
+    let strange = healthy_pytorch().replace(", training.kubeflow.org/replica-index: '0'}", "}");
+    holds(
+        &shown(&strange, &[]),
+        &[
+            "what comes next is not simulated: the labels of the pod train-master-0 do not say its role and its number",
+        ],
+    );
 }

@@ -31,7 +31,8 @@ Examples:
 It is what the controllers of Kubernetes do, not its scheduler: nodes have room unless an incident says otherwise. Exit codes: 0 as expected, 1 an --expect does not hold, 2 could not simulate everything."
 )]
 pub struct Simulate {
-    /// Manifests, directories, or what `kubectl get job,pods -o yaml` prints; - for standard input; with --cluster, Jobs
+    /// Manifests, directories, or what `kubectl get job,pods -o yaml` prints; - for standard input; with --cluster,
+    /// what runs: job/train, pytorchjob/train
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -73,7 +74,8 @@ pub struct Simulate {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Assumptions")]
     pub(crate) pods_per_node: Option<u32>,
 
-    /// Take Jobs that run from the cluster, with their pods: job/train, or train; nothing is written
+    /// Take Jobs and objects of operators that run from the cluster, with their pods: job/train, jobset/train; nothing is
+    /// written
     #[cfg(feature = "serve")]
     #[arg(long, conflicts_with = "now", help_heading = "Cluster")]
     pub(crate) cluster: bool,

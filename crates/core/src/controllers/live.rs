@@ -4,10 +4,13 @@
 //! negative.
 
 mod backoff;
-mod fields;
+pub(super) mod fields;
 mod groups;
 mod job;
 mod object;
+mod object_story;
+#[cfg(test)]
+mod object_tests;
 mod object_waits;
 mod owners;
 mod place;
@@ -23,6 +26,7 @@ mod waits;
 
 pub use job::{LiveCondition, LiveJob};
 pub use object::{LiveEnd, LiveObject, RoleCount};
+pub use object_story::{lower_object, tell_object, tell_object_otherwise};
 pub use pod::LivePod;
 pub use script::from_now;
 pub use snapshot::{LiveParts, LiveSnapshot, is_live};

@@ -2,6 +2,7 @@
 
 mod job_set;
 mod kueue;
+pub(super) mod live;
 mod mpi;
 mod ray;
 mod trainer;

@@ -16,7 +16,7 @@ use super::world::{TooLong, World};
 use crate::text::value::Value;
 
 /// How far a simulation goes: some operators look every few seconds, without end.
-const HORIZON: Time = Time::from_seconds(60 * 86_400);
+pub(super) const HORIZON: Time = Time::from_seconds(60 * 86_400);
 
 /// An object, with what it needs to be simulated.
 #[derive(Clone, Debug)]

@@ -26,7 +26,7 @@ use super::ttl::TtlController;
 use crate::text::value::{Value, json};
 
 pub(super) use dashboard::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
-pub(super) use live::Given;
+pub(super) use live::{Given, GivenJob};
 
 /// Maximum work of a simulation: one unit for each group of pods at each step, and for each plan where pods are made. It is
 /// about a second.

@@ -68,11 +68,9 @@ fn why(standing: &Standing, told: &Told) -> String {
     let decision = told.decision.as_ref().filter(|_| ending != Ending::Completes || !told.story.is_empty());
     decision.map_or_else(String::new, |decision| {
         let field = format!("`{}`", decision.name());
-        if decision.why.contains(&format!("`{}` ", decision.name())) {
-            format!(": {}", decision.why)
-        } else {
-            format!(": {} ({field})", decision.why)
-        }
+        // Of the whole `spec`, the place says nothing.
+        let is_said = decision.why.contains(&format!("{field} ")) || decision.name() == "spec";
+        if is_said { format!(": {}", decision.why) } else { format!(": {} ({field})", decision.why) }
     })
 }
 

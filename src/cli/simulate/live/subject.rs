@@ -1,9 +1,10 @@
 //! What of a cluster is asked about: a Job, or an object of an operator.
 
-use crate::cli::simulate::decides::{Decision, decision};
+use crate::cli::simulate::decides::{Decision, decision, decision_of_object};
 use crate::controllers::incident::Occurrence;
 use crate::controllers::live::{
-    LiveCondition, LiveJob, LiveObject, LiveOutcome, LiveScript, Wait, from_now, lower, tell, tell_otherwise,
+    LiveCondition, LiveJob, LiveObject, LiveOutcome, LiveScript, Wait, from_now, lower, lower_object, tell,
+    tell_object, tell_object_otherwise, tell_otherwise,
 };
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Ending, Outcome};
@@ -36,8 +37,7 @@ impl Subject {
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Job(_) => "Job",
-            Self::Object(object) if object.kind == "VolcanoJob" => "Volcano Job",
-            Self::Object(object) => object.kind,
+            Self::Object(object) => object.shown_kind(),
         }
     }
 
@@ -196,7 +196,7 @@ impl Subject {
     pub(super) fn cannot_happen(&self, story: &[Occurrence]) -> Option<String> {
         match self {
             Self::Job(job) => job.cannot_happen(story),
-            Self::Object(_) => None,
+            Self::Object(object) => object.cannot_happen(story),
         }
     }
 
@@ -208,7 +208,8 @@ impl Subject {
     ) -> Result<LiveScript, String> {
         match self {
             Self::Job(job) => Ok(lower(job, story, assumptions)),
-            Self::Object(_) => Err(self.unknown()),
+            Self::Object(object) => lower_object(object, story, assumptions)
+                .map_err(|problem| format!("not simulated: {problem}")),
         }
     }
 
@@ -217,19 +218,18 @@ impl Subject {
         match self {
             Self::Job(job) => from_now(job, script, assumptions)
                 .map_err(|problems| format!("cannot apply: {}", problems.join("; "))),
-            Self::Object(_) => Err(self.unknown()),
+            Self::Object(object) => Err(format!(
+                "not simulated: a script is of a Job that runs, and this is a {}",
+                object.shown_kind()
+            )),
         }
-    }
-
-    fn unknown(&self) -> String {
-        format!("not simulated: for a {} that runs, that is not modelled", self.kind())
     }
 
     /// Returns what comes of a script.
     pub(super) fn tell(&self, script: &LiveScript) -> Result<LiveOutcome, String> {
         match self {
             Self::Job(job) => tell(job, script).map_err(|error| error.to_string()),
-            Self::Object(_) => Err(self.unknown()),
+            Self::Object(object) => tell_object(object, script),
         }
     }
 
@@ -241,7 +241,7 @@ impl Subject {
     ) -> Result<Option<LiveOutcome>, String> {
         match self {
             Self::Job(job) => tell_otherwise(job, script, outcome).map_err(|error| error.to_string()),
-            Self::Object(_) => Err(self.unknown()),
+            Self::Object(object) => tell_object_otherwise(object, script, outcome),
         }
     }
 
@@ -249,7 +249,7 @@ impl Subject {
     pub(super) fn decision(&self, story: &[Occurrence], outcome: &Outcome) -> Option<Decision> {
         match self {
             Self::Job(job) => decision(&job.spec, story, outcome),
-            Self::Object(_) => None,
+            Self::Object(object) => decision_of_object(&object.subject()?, &object.object, outcome),
         }
     }
 

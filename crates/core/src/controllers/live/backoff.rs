@@ -31,7 +31,7 @@ fn is_failed(job: &LiveJob, pod: &LivePod) -> bool {
 
 /// Returns the failures since the last success, of those pods only that pass.
 fn record(job: &LiveJob, is_one: impl Fn(&LivePod) -> bool) -> Record {
-    let finished = |pod: &LivePod| group_of(job, pod).finished(job.clock);
+    let finished = |pod: &LivePod| group_of(&job.containers, pod).finished(job.clock);
     let pods = || job.pods.iter().filter(|pod| is_one(pod));
     let success = pods().filter(|pod| pod.phase == Phase::Succeeded).map(finished).max();
     let mut failed: Record = pods()
@@ -96,7 +96,7 @@ fn of_indexes(job: &LiveJob) -> Vec<Backoff> {
     let open: BTreeSet<u32> = open.iter().collect();
     let mut waits: BTreeMap<(Time, u32, Time), Vec<u32>> = BTreeMap::new();
     for (index, (failures, pod)) in by_index.into_iter().filter(|(index, _)| open.contains(index)) {
-        let group = group_of(job, pod);
+        let group = group_of(&job.containers, pod);
         let since = group.finished(job.clock);
         let until = since + wait(failures);
         if until > Time::START && pod.failures < limit {

@@ -1,4 +1,4 @@
-//! The pods of a Job of a cluster as groups of pods that are alike, each with what is to become of it.
+//! Pods of a cluster that have a template in common as groups of pods that are alike, each with what is to become of it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::super::kubelet::Course;
 use super::super::pod::{Deletion, Phase, PodGroup};
 use super::super::time::Time;
 use super::job::LiveJob;
-use super::pod::{LivePod, PodStage};
+use super::pod::{Containers, LivePod, PodStage};
 
 /// How many groups there may be; where there are more, times are rounded.
 const MOST_GROUPS: usize = 2_000;
@@ -53,8 +53,8 @@ impl LiveGroup {
 }
 
 /// Returns one pod as a group.
-pub(super) fn group_of(job: &LiveJob, pod: &LivePod) -> PodGroup {
-    let containers = pod.statuses(job);
+pub(super) fn group_of(containers: &Containers, pod: &LivePod) -> PodGroup {
+    let containers = pod.statuses(containers);
     let known = |reason: &str| REASONS.into_iter().find(|known| *known == reason);
     let last = pod.containers.iter().filter_map(|one| one.terminated).map(|(_, at)| at).max();
     PodGroup {
@@ -98,30 +98,51 @@ fn course(pod: &LivePod) -> Course {
     }
 }
 
+/// Pods that have a template in common.
+#[derive(Debug)]
+pub(super) struct Alike<'a> {
+    pub(super) containers: &'a Containers,
+    /// The pods, each with its index; where they have none, that is left out.
+    pub(super) pods: Vec<(Option<u32>, &'a LivePod)>,
+    /// The indexes that there may be; nothing where the pods have none.
+    pub(super) indexes: Option<Indexes>,
+    /// When what made them was created.
+    pub(super) created: Time,
+}
+
 /// Returns the pods of a Job in groups.
 pub(super) fn groups(job: &LiveJob) -> Vec<LiveGroup> {
-    let few = ROUNDED.into_iter().find_map(|round| rounded(job, round, MOST_GROUPS));
+    groups_of(&Alike {
+        containers: &job.containers,
+        pods: job.pods.iter().map(|pod| (pod.index, pod)).collect(),
+        indexes: job.spec.indexed.then(|| job.spec.indexes()),
+        created: job.created,
+    })
+}
+
+/// Returns pods in groups.
+pub(super) fn groups_of(alike: &Alike<'_>) -> Vec<LiveGroup> {
+    let few = ROUNDED.into_iter().find_map(|round| rounded(alike, round, MOST_GROUPS));
     // What differs by more than its times is not made alike.
-    let mut found = few.or_else(|| rounded(job, ALL, usize::MAX)).unwrap_or_default();
-    found.extend(absent(job, &found));
+    let mut found = few.or_else(|| rounded(alike, ALL, usize::MAX)).unwrap_or_default();
+    found.extend(absent(alike, &found));
     found
 }
 
 /// Returns the pods in groups, with times that are rounded; nothing where there are more groups than `most`.
-fn rounded(job: &LiveJob, round: i64, most: usize) -> Option<Vec<LiveGroup>> {
-    let spec = &job.spec;
+fn rounded(of: &Alike<'_>, round: i64, most: usize) -> Option<Vec<LiveGroup>> {
     let mut alike: BTreeMap<(LiveGroup, u32), Vec<u32>> = BTreeMap::new();
     let mut seen: BTreeMap<(LiveGroup, u32), u32> = BTreeMap::new();
     let (mut active, mut others) = (0, ENDED);
-    for pod in &job.pods {
-        let group = group_of(job, pod);
+    for (index, pod) in &of.pods {
+        let group = group_of(of.containers, pod);
         // Times of what was counted mean nothing any more.
         let round = if pod.is_ended() && !pod.is_tracked { ALL } else { round };
         let group = LiveGroup { pods: coarse(group, round), course: course(pod) };
         let number = if pod.is_active() { &mut active } else { &mut others };
-        let member = if spec.indexed {
+        let member = if of.indexes.is_some() {
             // What has no index is out of range, as the controller takes it.
-            pod.index.unwrap_or(u32::MAX)
+            index.unwrap_or(u32::MAX)
         } else {
             *number += 1;
             *number - 1
@@ -172,18 +193,15 @@ fn coarse(pods: PodGroup, round: i64) -> PodGroup {
 
 /// Returns a group that is gone, for the indexes whose pods are not there: so the next pod of each index that has no
 /// active one is attempt 1, as the active ones are.
-fn absent(job: &LiveJob, found: &[LiveGroup]) -> Option<LiveGroup> {
-    if !job.spec.indexed {
-        return None;
-    }
+fn absent(of: &Alike<'_>, found: &[LiveGroup]) -> Option<LiveGroup> {
     let there: Indexes = found.iter().map(|group| &group.pods.members).collect();
-    let members = job.spec.indexes().without(&there);
+    let members = of.indexes.as_ref()?.without(&there);
     (!members.is_empty()).then(|| LiveGroup {
         pods: PodGroup {
             finalizer: false,
             phase: Phase::Succeeded,
-            gone: Some(job.created),
-            ..PodGroup::new(0, members, job.created)
+            gone: Some(of.created),
+            ..PodGroup::new(0, members, of.created)
         },
         course: Course::Ended,
     })

@@ -1,7 +1,6 @@
 //! A Job of a cluster, as it is at a moment.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use super::super::cluster::JobStatus;
 use super::super::indexes::Indexes;
@@ -9,7 +8,7 @@ use super::super::job::spec::JobSpec;
 use super::super::meta::Condition;
 use super::super::time::{Clock, Time};
 use super::fields::{deletion, items, number, owned, tagged, text, time};
-use super::pod::{LivePod, last_failed};
+use super::pod::{Containers, LivePod, last_failed};
 use crate::text::value::Value;
 
 /// A Job of a cluster, as it is at a moment. Times count from that moment.
@@ -30,8 +29,7 @@ pub struct LiveJob {
     pub finalizers: Vec<String>,
     /// `spec`, as the controller reads it.
     pub spec: JobSpec,
-    /// The places of its containers, by their names.
-    pub(super) containers: BTreeMap<String, usize>,
+    pub(super) containers: Containers,
     /// Another controller that runs it: `spec.managedBy`.
     pub manager: Option<String>,
     /// The queue of Kueue: the label `kueue.x-k8s.io/queue-name`.
@@ -86,13 +84,9 @@ impl LiveJob {
         let controller = items(object, "/metadata/ownerReferences")
             .find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
         let conditions = conditions(object, created, now);
-        let mut containers = BTreeMap::new();
-        for (nth, container) in read.containers.iter().enumerate() {
-            containers.entry(container.name.clone()).or_insert(nth);
-        }
         let object = without_managed_fields(object);
         Self {
-            containers,
+            containers: Containers::new(&read.containers),
             namespace: owned(&object, "/metadata/namespace"),
             name: owned(&object, "/metadata/name").unwrap_or_default(),
             uid: owned(&object, "/metadata/uid"),

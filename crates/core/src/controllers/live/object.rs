@@ -46,7 +46,7 @@ pub struct LiveObject {
     pub(super) asked: Asked,
     /// The clock of the cluster.
     pub(super) clock: Clock,
-    now: i64,
+    pub(super) now: i64,
 }
 
 /// How an object ended.
@@ -265,8 +265,8 @@ impl LiveObject {
     pub fn together(&self) -> Together {
         let there = u32::try_from(self.all_pods().len()).unwrap_or(u32::MAX);
         let asked = self.roles().iter().filter_map(|role| role.wanted).fold(0, u32::saturating_add);
-        let is_gang = !["JobSet", "TrainJob", "VolcanoJob"].contains(&self.kind);
-        Together { count: asked.max(there), is_gang, ..Together::default() }
+        let together = self.subject().map(|subject| subject.together()).unwrap_or_default();
+        Together { count: asked.max(there), ..together }
     }
 
     /// Returns how long it may take; nothing where it has no deadline.

@@ -1,10 +1,12 @@
 //! A pod of a Job of a cluster, as it is at a moment.
 
-use super::super::job::spec::ContainerSort;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::super::job::spec::{ContainerSort, ContainerSpec};
 use super::super::pod::{ContainerStatus, Phase, unreachable_tolerated};
 use super::super::time::Time;
 use super::fields::{annotated, deletion, items, number, owned, tagged, text, time};
-use super::job::LiveJob;
 use crate::text::value::Value;
 
 /// The finalizer of pods that their Job has not counted.
@@ -89,6 +91,24 @@ pub struct LivePod {
     pub(super) started: Option<Time>,
     /// How long it tolerates a node that does not answer; nothing if without end.
     tolerated: Option<Time>,
+}
+
+/// The containers of a pod template.
+#[derive(Clone, Debug)]
+pub(super) struct Containers {
+    all: Arc<[ContainerSpec]>,
+    /// Their places, by their names.
+    places: BTreeMap<String, usize>,
+}
+
+impl Containers {
+    pub(super) fn new(all: &Arc<[ContainerSpec]>) -> Self {
+        let mut places = BTreeMap::new();
+        for (nth, container) in all.iter().enumerate() {
+            places.entry(container.name.clone()).or_insert(nth);
+        }
+        Self { all: Arc::clone(all), places }
+    }
 }
 
 /// A container that has a status.
@@ -211,11 +231,11 @@ impl LivePod {
 
     /// Returns how its containers ended, with their places in the pod template. One that a webhook added has no place
     /// there.
-    pub(super) fn statuses(&self, job: &LiveJob) -> Vec<ContainerStatus> {
+    pub(super) fn statuses(&self, known: &Containers) -> Vec<ContainerStatus> {
         let status = |container: &LiveContainer| {
-            let nth = job.containers.get(&container.name).copied();
+            let nth = known.places.get(&container.name).copied();
             let other = if container.is_init { ContainerSort::Init } else { ContainerSort::Main };
-            let sort = nth.and_then(|nth| job.spec.containers.get(nth)).map_or(other, |one| one.sort);
+            let sort = nth.and_then(|nth| known.all.get(nth)).map_or(other, |one| one.sort);
             ContainerStatus { nth: nth.unwrap_or(usize::MAX), sort, terminated: container.terminated }
         };
         self.containers.iter().map(status).collect()

@@ -1,23 +1,26 @@
 //! What comes of a Job of a cluster, as it stands and after incidents.
 
+use std::sync::Arc;
+
 use super::super::incident::Occurrence;
 use super::super::meta::Propagation;
 use super::super::pod::Phase;
+use super::super::pod_set::{Owner, PodSet, PodTemplate};
 use super::super::program::{Peers, ProgramPlan};
 use super::super::script::{Range, Script};
 use super::super::story::{self, Assumptions, HORIZON, Outcome};
 use super::super::time::Time;
-use super::super::world::{Given, TooLong, World};
+use super::super::world::{Given, GivenJob, TooLong, World};
 use super::backoff::counted;
 use super::groups::groups;
 use super::job::LiveJob;
 use super::pod::{LivePod, PodStage};
 
 /// A time after the end of every simulation.
-const NEVER: Time = Time::from_seconds(2 * 366 * 86_400);
+pub(super) const NEVER: Time = Time::from_seconds(2 * 366 * 86_400);
 /// By how much the pods, and what happens to them, may be later than is known, in milliseconds: the API keeps the start of a
 /// pod in whole seconds, and nobody says an incident to a part of one.
-const LATER: [(i64, i64); 3] = [(250, 990), (500, 250), (990, 500)];
+pub(super) const LATER: [(i64, i64); 3] = [(250, 990), (500, 250), (990, 500)];
 
 /// What happens to a Job of a cluster from its moment on.
 #[derive(Clone, Debug)]
@@ -56,14 +59,28 @@ impl LiveJob {
         Assumptions { runtime, ..*assumptions }
     }
 
-    fn propagation(&self) -> Option<(Time, Propagation)> {
-        let has = |name: &str| self.finalizers.iter().any(|one| one == name);
-        let how = match (has("foregroundDeletion"), has("orphan")) {
-            (true, _) => Propagation::Foreground,
-            (false, true) => Propagation::Orphan,
-            (false, false) => Propagation::Background,
-        };
-        Some((self.deletion?, how))
+    /// Returns it as it is at the start of a world, with the set of its pods.
+    pub(super) fn given(&self, owner: Option<Owner>, set: usize) -> GivenJob {
+        GivenJob {
+            name: self.name.clone(),
+            owner,
+            set,
+            spec: self.object.get("spec").cloned().unwrap_or_default(),
+            created: self.created,
+            status: self.status.clone(),
+            deletion: self.deletion.map(|at| (at, propagation(&self.finalizers))),
+            record: counted(self),
+        }
+    }
+}
+
+/// Returns what becomes of what an object made that is in deletion, by its finalizers.
+pub(super) fn propagation(finalizers: &[String]) -> Propagation {
+    let has = |name: &str| finalizers.iter().any(|one| one == name);
+    match (has("foregroundDeletion"), has("orphan")) {
+        (true, _) => Propagation::Foreground,
+        (false, true) => Propagation::Orphan,
+        (false, false) => Propagation::Background,
     }
 }
 
@@ -125,7 +142,7 @@ pub fn tell_otherwise(
 
 impl LiveScript {
     /// Returns it with what happens to the Job and its pods later by a part of a second.
-    fn later(&self, by: Time) -> Self {
+    pub(super) fn later(&self, by: Time) -> Self {
         let mut later = self.clone();
         for (at, _) in &mut later.script.events {
             *at = *at + by;
@@ -156,14 +173,17 @@ fn tell_later(job: &LiveJob, script: &LiveScript, by: Time) -> Result<LiveOutcom
             group.pods.attempt = 0;
         }
     }
+    let template = PodTemplate::from_job(&job.spec);
+    let role = Arc::from(job.name.as_str());
+    let set = PodSet { owner: Owner::Job(0), role, round: 0, indexed: job.spec.indexed, template };
     let given = Given {
-        name: job.name.clone(),
-        spec: job.object.get("spec").cloned().unwrap_or_default(),
-        created: job.created,
-        status: job.status.clone(),
-        deletion: job.propagation(),
-        record: counted(job),
+        main: Owner::Job(0),
+        objects: Vec::new(),
+        jobs: vec![job.given(None, 0)],
+        sets: vec![set],
         pods: pods.into_iter().map(|group| (group.pods, group.course)).collect(),
+        operators: Vec::new(),
+        hosts: None,
         clock: job.clock,
     };
     let mut world = World::from_live(given, script.script.clone());

@@ -467,7 +467,7 @@ fn a_manifest_is_not_live() {
         (json!({"status": {"active": null, "ready": null, "startTime": null}}), false),
         (json!({"metadata": {"creationTimestamp": null}}), false),
         (json!({"kind": "CronJob"}), false),
-        (json!({"apiVersion": "batch.volcano.sh/v1alpha1"}), false),
+        (json!({"apiVersion": "batch.example.com/v1"}), false),
     ] {
         assert_eq!(is_live(&job(change.clone())), expected, "{change}");
     }

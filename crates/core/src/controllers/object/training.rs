@@ -1,6 +1,8 @@
 //! `status` of a job of training-operator.
 
+use super::super::live::fields::{number, time};
 use super::super::time::Time;
+use crate::text::value::Value;
 
 /// `status` of a job of training-operator, without its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +38,30 @@ impl TrainingStatus {
         match self.replicas.iter_mut().find(|(other, _)| *other == sort) {
             Some((_, old)) => *old = counts,
             None => self.replicas.push((sort, counts)),
+        }
+    }
+}
+
+/// The types of replicas.
+const SORTS: [&str; 5] = ["Chief", "Evaluator", "Master", "PS", "Worker"];
+
+impl TrainingStatus {
+    /// Reads `status` of a job of a cluster, at a moment in milliseconds since 1970.
+    pub(in super::super) fn from_live(status: &Value, now: i64) -> Self {
+        let of = |sort: &'static str| {
+            let counts = status.get("replicaStatuses")?.get(sort)?;
+            let count = |key: &str| number(counts, key).unwrap_or_default();
+            let counts = ReplicaCounts {
+                active: count("/active"),
+                succeeded: count("/succeeded"),
+                failed: count("/failed"),
+            };
+            Some((sort, counts))
+        };
+        Self {
+            start: time(status, "/startTime", now),
+            completion: time(status, "/completionTime", now),
+            replicas: SORTS.into_iter().filter_map(of).collect(),
         }
     }
 }

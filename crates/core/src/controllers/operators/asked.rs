@@ -1,5 +1,6 @@
 //! What objects of operators ask for, as far as what they wait for depends on it.
 
+use super::super::pod_set::PodTemplate;
 use super::super::time::Time;
 use super::{job_set, mpi, ray, trainer, training, volcano};
 use crate::text::value::Value;
@@ -40,6 +41,8 @@ pub(crate) struct AskedRole {
     pub(crate) count: Option<u32>,
     /// Whether one that has ended keeps its place, and nobody replaces it.
     pub(crate) is_final: bool,
+    /// What the kubelet knows of them; nothing where a simulation cannot go on from pods that are there.
+    pub(crate) template: Option<PodTemplate>,
 }
 
 /// Objects that an operator makes.

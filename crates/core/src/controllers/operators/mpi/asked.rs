@@ -24,7 +24,12 @@ pub(in super::super) fn asked(manifest: &Value) -> Option<Asked> {
         return whole.manager.is_some().then_some(whole);
     };
     let workers = spec.workers();
-    let worker = AskedRole { name: "worker".to_owned(), count: Some(workers), is_final: true };
+    let worker = AskedRole {
+        name: "worker".to_owned(),
+        count: Some(workers),
+        is_final: true,
+        template: spec.worker_template(),
+    };
     let after = if spec.at_startup || workers == 0 { Vec::new() } else { vec![("worker".to_owned(), false)] };
     let launcher = AskedObjects { role: Some("launcher".to_owned()), after, ..AskedObjects::one("Job") };
     Some(Asked {

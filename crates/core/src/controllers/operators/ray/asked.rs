@@ -54,8 +54,9 @@ pub(in super::super) fn asked_of_cluster(manifest: &Value) -> Asked {
         name: group.get("groupName").and_then(Value::as_str).unwrap_or_default().to_owned(),
         count: (!is_scaled && !is_group_suspended(group)).then(|| count(group)),
         is_final: false,
+        template: None,
     };
-    let head = AskedRole { name: "head".to_owned(), count: Some(1), is_final: false };
+    let head = AskedRole { name: "head".to_owned(), count: Some(1), is_final: false, template: None };
     Asked {
         operator: OPERATOR,
         is_suspended: spec.get("suspend").and_then(Value::as_bool).unwrap_or(false),

@@ -14,6 +14,7 @@ pub(in super::super) fn asked(kind: &str, manifest: &Value) -> Option<Asked> {
         name: role.name.to_owned(),
         count: Some(role.count()),
         is_final: false,
+        template: Some(spec.pod_template(role)),
     };
     Some(Asked {
         operator: "training-operator v1.9.4",

@@ -11,6 +11,7 @@ pub(in super::super) fn asked(manifest: &Value) -> Asked {
         name: task.name.to_string(),
         count: task.depends_on.is_none().then_some(task.replicas),
         is_final: false,
+        template: None,
     };
     Asked {
         operator: "Volcano v1.15.1",

@@ -1,0 +1,347 @@
+//! What comes of an object of an operator of a cluster, as it stands and after incidents.
+
+use std::sync::Arc;
+
+use super::super::incident::{Incident, IncidentPlace, Occurrence};
+use super::super::indexes::Indexes;
+use super::super::kubelet::Course;
+use super::super::object::{self, Object, ObjectStatus};
+use super::super::object_story::HORIZON;
+use super::super::operators::{self, Settings};
+use super::super::pod::{Phase, PodGroup};
+use super::super::pod_set::{Owner, PodSet, PodTemplate};
+use super::super::script::{Range, Script};
+use super::super::story::{Assumptions, Summary, lower_for};
+use super::super::subject::Subject;
+use super::super::time::Time;
+use super::super::world::{Given, GivenJob, World};
+use super::fields::text;
+use super::groups::{Alike, LiveGroup, groups, groups_of};
+use super::job::LiveJob;
+use super::object::LiveObject;
+use super::pod::Containers;
+use super::story::{LATER, LiveOutcome, LiveScript, NEVER, propagation};
+use crate::text::value::{Value, json};
+
+/// When something happens for which nobody says it.
+const SOON: Time = Time::from_seconds(1);
+
+/// What is there of an object, for a world.
+#[derive(Debug, Default)]
+struct Parts {
+    objects: Vec<Object>,
+    jobs: Vec<GivenJob>,
+    sets: Vec<PodSet>,
+    groups: Vec<LiveGroup>,
+}
+
+impl LiveObject {
+    /// Returns in words why it is not simulated; nothing where it is.
+    #[must_use]
+    pub fn is_unknown(&self) -> Option<String> {
+        if ObjectStatus::from_live(self.kind, &self.object, self.now).is_none() {
+            return Some(format!("how a {} that runs goes on is not modelled", self.shown_kind()));
+        }
+        let controllers =
+            operators::for_manifest(&self.object, &[], &Settings::default(), Script::default().map_order);
+        if controllers.is_empty() {
+            return Some("no operator of its version is modelled".to_owned());
+        }
+        let is_known = |role: &str| self.asked.pods.iter().any(|one| one.name == role);
+        let stray =
+            self.pods.iter().find(|pod| !pod.role.as_deref().is_some_and(is_known) || pod.replica.is_none());
+        if let Some(pod) = stray {
+            return Some(format!("the labels of the pod {} do not say its role and its number", pod.name));
+        }
+        if self.subject().is_none() {
+            return Some("its JobSet and its runtime are not here".to_owned());
+        }
+        None
+    }
+
+    /// Returns its kind as people say it.
+    #[must_use]
+    pub fn shown_kind(&self) -> &'static str {
+        if self.kind == "VolcanoJob" { "Volcano Job" } else { self.kind }
+    }
+
+    /// Returns its pods by role, as a story names them; nothing where its operator leaves it alone, or its runtime is not
+    /// known.
+    #[must_use]
+    pub fn subject(&self) -> Option<Subject> {
+        let runtime: Vec<Value> = self.runtime().into_iter().collect();
+        operators::subject(&self.object, &runtime)
+    }
+
+    /// Returns on how many pods its program is started from another one; nothing where it is not.
+    fn hosts(&self) -> Option<u32> {
+        let subject = self.subject()?;
+        let hosts = subject.roles.iter().filter(|role| role.serves).map(|role| role.count);
+        Some(hosts.fold(0, u32::saturating_add)).filter(|hosts| *hosts > 0)
+    }
+
+    /// Returns what is there of it.
+    fn parts(&self) -> Parts {
+        let mut parts = Parts::default();
+        if let Some(runtime) = self.runtime()
+            && let Some(kind) = operators::kind_of(&runtime)
+        {
+            let name = text(&runtime, "/metadata/name").unwrap_or_default().to_owned();
+            parts.objects.push(Object::new(kind, &name, None, runtime, self.created));
+        }
+        self.add_to(&mut parts, None);
+        parts
+    }
+
+    /// Adds itself and what it made. Returns its number.
+    fn add_to(&self, parts: &mut Parts, owner: Option<Owner>) -> usize {
+        let number = parts.objects.len();
+        let object = Object::new(self.kind, &self.name, owner, self.object.clone(), self.created);
+        parts.objects.push(Object {
+            conditions: object::live::conditions(&self.object, self.created, self.now),
+            status: ObjectStatus::from_live(self.kind, &self.object, self.now).unwrap_or_default(),
+            deletion: self.deletion.map(|at| (at, propagation(&self.finalizers))),
+            ..object
+        });
+        for role in &self.asked.pods {
+            let Some(template) = &role.template else { continue };
+            let set = parts.sets.len();
+            let pods = self.pods.iter().filter(|pod| pod.role.as_deref() == Some(role.name.as_str()));
+            let pods: Vec<_> = pods.map(|pod| (pod.replica, pod)).collect();
+            let first = self.first_index();
+            let count = role.count.unwrap_or_default();
+            let indexes = match first.checked_add(count).and_then(|end| end.checked_sub(1)) {
+                Some(last) if count > 0 => Indexes::from_range(first, last),
+                _ => Indexes::default(),
+            };
+            let containers = Containers::new(&template.containers);
+            let alike =
+                Alike { containers: &containers, pods, indexes: Some(indexes), created: self.created };
+            parts.add(set, groups_of(&alike));
+            let (owner, role) = (Owner::Object(number), Arc::from(role.name.as_str()));
+            parts.sets.push(PodSet { owner, role, round: 0, indexed: true, template: template.clone() });
+        }
+        for job in &self.jobs {
+            parts.add_job(job, self, number);
+        }
+        for object in &self.objects {
+            object.add_to(parts, Some(Owner::Object(number)));
+        }
+        number
+    }
+
+    /// Returns the first index of its workers: 1 where the launcher of an MPIJob counts as one.
+    fn first_index(&self) -> u32 {
+        let is_shifted = self.object.pointer("/spec/runLauncherAsWorker").and_then(Value::as_bool);
+        let has_first = self.pods.iter().any(|pod| pod.replica == Some(0));
+        u32::from(self.kind == "MPIJob" && is_shifted == Some(true) && !has_first)
+    }
+
+    /// Returns a runtime that makes the JobSet of a TrainJob again as it is: what its own one says is not known.
+    fn runtime(&self) -> Option<Value> {
+        let job_set =
+            self.objects.iter().find(|object| self.kind == "TrainJob" && object.kind == "JobSet")?;
+        let reference =
+            |key: &str| self.object.pointer(&format!("/spec/runtimeRef/{key}")).and_then(Value::as_str);
+        let spec = job_set.object.get("spec").cloned().unwrap_or_default();
+        let manifest = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": reference("kind").unwrap_or("ClusterTrainingRuntime"),
+            "metadata": { "name": reference("name").unwrap_or_default() },
+            "spec": { "template": { "spec": spec } },
+        });
+        Some(manifest)
+    }
+
+    /// Returns incidents with the time and the place that they have where nobody says it: now, and a pod that runs.
+    fn placed(&self, subject: &Subject, story: &[Occurrence]) -> Vec<Occurrence> {
+        let parts = self.parts();
+        let first = |one: &Occurrence| {
+            let role = subject.named(one.role.as_deref()).next()?.name.clone()?;
+            let active =
+                parts.groups.iter().filter(|group| group.pods.gone.is_none() && group.pods.is_active());
+            let of_role =
+                active.filter(|group| parts.sets.get(group.pods.set).is_some_and(|set| set.role == role));
+            let runs = |group: &&LiveGroup| matches!(group.course, Course::Runs | Course::Starts);
+            let of_role: Vec<&LiveGroup> = of_role.collect();
+            let lowest = |groups: &mut dyn Iterator<Item = &LiveGroup>| {
+                groups.filter_map(|group| group.pods.members.first()).min()
+            };
+            lowest(&mut of_role.iter().copied().filter(runs)).or_else(|| lowest(&mut of_role.iter().copied()))
+        };
+        let placed = |one: &Occurrence| {
+            let place = match one.place {
+                IncidentPlace::One if !one.incident.is_of_all() => {
+                    first(one).map_or(one.place, IncidentPlace::Index)
+                }
+                place => place,
+            };
+            Occurrence { at: one.at.or(Some(SOON)), place, ..one.clone() }
+        };
+        story.iter().map(placed).collect()
+    }
+
+    /// Returns in words why incidents cannot happen to it; nothing where they can.
+    #[must_use]
+    pub fn cannot_happen(&self, story: &[Occurrence]) -> Option<String> {
+        if story.is_empty() || self.is_unknown().is_some() {
+            return None;
+        }
+        let subject = self.subject()?;
+        story.iter().find_map(|one| {
+            if matches!(one.incident, Incident::Missed(_)) {
+                return Some("`missed` is about a schedule, and it has none".to_owned());
+            }
+            let known: Vec<&str> = subject.roles.iter().filter_map(|role| role.name.as_deref()).collect();
+            if let Some(name) = one.role.as_deref().filter(|name| subject.named(Some(name)).next().is_none())
+            {
+                return Some(format!("`role={name}`: it has the roles {}", known.join(", ")));
+            }
+            let most = subject.named(one.role.as_deref()).map(|role| role.count).max().unwrap_or_default();
+            let most = most.saturating_add(self.first_index());
+            match one.place {
+                IncidentPlace::Index(index) if index >= most => {
+                    Some(format!("`index={index}`: the role has {most} pods"))
+                }
+                IncidentPlace::Count(count) if count > most => {
+                    Some(format!("`n={count}`: the role has {most} pods"))
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+impl Parts {
+    fn add(&mut self, set: usize, groups: Vec<LiveGroup>) {
+        self.groups.extend(groups.into_iter().map(|mut group| {
+            group.pods.set = set;
+            group
+        }));
+    }
+
+    fn add_job(&mut self, job: &LiveJob, of: &LiveObject, owner: usize) {
+        let role = match job.number() {
+            Some(number) => format!("{}-{number}", job.role().unwrap_or_default()),
+            None => job.role().unwrap_or(&job.name).to_owned(),
+        };
+        let round = job.attempt().filter(|_| of.kind == "JobSet").unwrap_or_default();
+        let set = self.sets.len();
+        self.add(set, groups(job));
+        self.sets.push(PodSet {
+            owner: Owner::Job(self.jobs.len()),
+            role: Arc::from(role),
+            round,
+            indexed: job.spec.indexed,
+            template: PodTemplate::from_job(&job.spec),
+        });
+        self.jobs.push(job.given(Some(Owner::Object(owner)), set));
+    }
+}
+
+/// Returns the script of incidents that happen to an object; without one, of the object as it stands. Times of incidents
+/// count from its moment.
+///
+/// # Errors
+///
+/// It is not simulated, in words.
+pub fn lower_object(
+    object: &LiveObject,
+    story: &[Occurrence],
+    assumptions: &Assumptions,
+) -> Result<LiveScript, String> {
+    if let Some(problem) = object.is_unknown() {
+        return Err(problem);
+    }
+    let runtime = if object.is_overdue(assumptions) { NEVER } else { assumptions.runtime };
+    let Some(subject) = object.subject() else { return Err("its roles are not known".to_owned()) };
+    let placed = object.placed(&subject, story);
+    let mut script = lower_for(&subject, &placed, &Assumptions { runtime, ..*assumptions });
+    if story.is_empty() {
+        // What is suspended stays so.
+        script.events.clear();
+    }
+    // The pods that are active now are attempt 1, and so is the first one of an index that has none.
+    let once = Some(Range { first: 0, last: Some(0) });
+    let is_indexed = |name: &Option<Arc<str>>| {
+        subject.roles.iter().any(|role| role.indexed && (name.is_none() || role.name == *name))
+    };
+    for rule in script.plans.iter_mut().filter(|rule| rule.attempt == once && is_indexed(&rule.role)) {
+        rule.attempt = Some(Range { first: 1, last: Some(1) });
+    }
+    Ok(LiveScript { script, is_of_new_pods: false })
+}
+
+/// Returns what comes of an object.
+///
+/// # Errors
+///
+/// More work than a simulation does, in words.
+pub fn tell_object(object: &LiveObject, script: &LiveScript) -> Result<LiveOutcome, String> {
+    tell_later(object, script, Time::START)
+}
+
+/// Returns another end of an object, where that depends on parts of a second that nobody knows, or on what its operator does
+/// in no fixed order.
+///
+/// # Errors
+///
+/// More work than a simulation does, in words.
+pub fn tell_object_otherwise(
+    object: &LiveObject,
+    script: &LiveScript,
+    outcome: &LiveOutcome,
+) -> Result<Option<LiveOutcome>, String> {
+    let end = |outcome: &LiveOutcome| (outcome.outcome.ending, outcome.outcome.reason.clone());
+    let moments =
+        LATER.map(|(pods, story)| (script.later(Time::from_millis(story)), Time::from_millis(pods)));
+    let chances = script.script.chances().into_iter();
+    let chances = chances.map(|chance| (LiveScript { script: chance, ..script.clone() }, Time::START));
+    for (script, by) in moments.into_iter().chain(chances) {
+        let other = tell_later(object, &script, by)?;
+        if end(&other) != end(outcome) {
+            return Ok(Some(other));
+        }
+    }
+    Ok(None)
+}
+
+fn tell_later(object: &LiveObject, script: &LiveScript, by: Time) -> Result<LiveOutcome, String> {
+    let mut parts = object.parts();
+    let number = parts.objects.iter().position(|one| one.kind == object.kind && one.name == object.name);
+    let main = Owner::Object(number.unwrap_or_default());
+    for group in &mut parts.groups {
+        group.delay(by);
+    }
+    let order = script.script.map_order;
+    let given = Given {
+        main,
+        objects: parts.objects,
+        jobs: parts.jobs,
+        sets: parts.sets,
+        pods: parts.groups.into_iter().map(|group| (group.pods, group.course)).collect(),
+        operators: operators::for_manifest(&object.object, &[], &Settings::default(), order),
+        hosts: object.hosts(),
+        clock: object.clock,
+    };
+    let mut world = World::from_live(given, script.script.clone());
+    let is_still = world.run_to_end(HORIZON).map_err(|error| error.to_string())?;
+    let gone = match main {
+        Owner::Object(number) => world.cluster.objects.get(number).and_then(|object| object.gone),
+        Owner::Job(_) => None,
+    };
+    let outcome = Summary::of_main(&world).outcome(&mut world, script.script.program, is_still);
+    let count = |is_one: &dyn Fn(&PodGroup) -> bool| {
+        let pods = outcome.pods.iter().filter(|pods| is_one(pods));
+        pods.map(PodGroup::count).fold(0, u32::saturating_add)
+    };
+    let is_new_failure =
+        |pods: &PodGroup| pods.phase == Phase::Failed && pods.ended.is_some_and(|at| at >= Time::START);
+    Ok(LiveOutcome {
+        made: count(&|pods| pods.created >= Time::START),
+        failed: count(&is_new_failure),
+        gone,
+        unused: Vec::new(),
+        outcome,
+    })
+}
