@@ -127,7 +127,7 @@ impl GangProgram {
             self.running = Some(at);
         }
         self.give_up = match self.give_up {
-            _ if self.running.is_some() || !ranks.lacks_hosts => None,
+            _ if self.running.is_some() || self.exit.is_some() || !ranks.lacks_hosts => None,
             None => Some(at + HOST_WAIT),
             waiting => waiting,
         };

@@ -265,7 +265,7 @@ fn ten_thousand_pods_cost_no_more_than_what_happens_to_them() {
     let manifest = job("JAXJob", &[("Worker", 10_000, "OnFailure")], serde_json::json!({}));
     let begun = std::time::Instant::now();
     let world = run(&manifest, serde_json::Value::Array(script), 60);
-    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
     assert_eq!(made(&world, "worker"), 11_000);
     let running =
         world.cluster.pods.iter().filter(|pods| pods.phase == Phase::Running && pods.gone.is_none());
