@@ -83,6 +83,8 @@ pub(crate) struct Ensemble {
     pub(crate) kubelet: Kubelet,
     pub(crate) packagers: Packagers,
     gates: Mutex<BTreeMap<&'static str, Gate>>,
+    /// The operators that run, with the folders of their programs.
+    pub(crate) folders: Vec<(&'static Operator, PathBuf)>,
     installed: Vec<Installed>,
     pub(crate) api: Api,
     pub(crate) cluster: Cluster,
@@ -129,7 +131,8 @@ impl Ensemble {
             .iter()
             .map(|(operator, folder)| operator.install(&cluster, &kubelet, folder))
             .collect::<Result<Vec<_>, _>>()?;
-        let ensemble = Self { kubelet, packagers, gates: Mutex::default(), installed, api, cluster };
+        let folders = folders.to_vec();
+        let ensemble = Self { kubelet, packagers, gates: Mutex::default(), folders, installed, api, cluster };
         for order in ORDERS {
             ensemble.start_gate(order)?;
         }

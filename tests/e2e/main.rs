@@ -48,6 +48,9 @@ mod kubelet;
 mod live;
 mod load;
 mod manifests;
+#[path = "../support/operators/mod.rs"]
+#[allow(dead_code, reason = "it serves the tests of recordings, too")]
+mod modelled;
 mod mutated;
 mod mutator;
 mod operator;

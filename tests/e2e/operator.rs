@@ -186,6 +186,9 @@ static OPERATORS: &[Operator] = &[
                     format!("--webhook-server-port={}", at.webhook),
                     format!("--health-probe-bind-address={}", at.probes()),
                     "--metrics-bind-address=0".to_owned(),
+                    // Of many objects at once, the last would wait for the client's own limit.
+                    "--kube-api-qps=1000".to_owned(),
+                    "--kube-api-burst=2000".to_owned(),
                 ];
                 // Without MPIJobs, which are the MPI operator's here.
                 schemes.iter().map(|scheme| format!("--enable-scheme={scheme}")).chain(others).collect()
@@ -212,7 +215,11 @@ static OPERATORS: &[Operator] = &[
         programs: &[Program {
             path: "mpi-operator",
             account: None,
-            arguments: |_| vec!["-alsologtostderr".to_owned()],
+            arguments: |_| {
+                ["-alsologtostderr", "--kube-api-qps=1000", "--kube-api-burst=2000"]
+                    .map(str::to_owned)
+                    .to_vec()
+            },
             configuration: None,
             fixed_port: Some(8080),
             ready: Some("/healthz"),

@@ -2,8 +2,10 @@
 //! seen may be written as rows of recordings (`JOBGATE_RECORD`), and rows may be recorded again (`JOBGATE_ROWS`, and
 //! `JOBGATE_ONLY` with the start of their ids).
 //!
-//! It takes a while, so that it runs only where `JOBGATE_SIMULATED` says how many; `JOBGATE_SEED` repeats a run.
+//! It takes a while, so that it runs only where `JOBGATE_SIMULATED` says how many; `JOBGATE_SEED` repeats a run. What is done
+//! here with Jobs is done in `operators` with the objects of operators (`JOBGATE_SIMULATED_OPERATORS`).
 
+mod operators;
 mod rows;
 mod watch;
 
@@ -27,6 +29,7 @@ use crate::kinds::ANYBODY;
 use crate::kubelet::Scenario;
 use crate::kubelet::script::Script;
 use crate::kubelet::timeline::Timeline;
+use crate::modelled::has_wait_fault;
 use crate::random::Random;
 use crate::scenario::Place;
 use watch::Jobs;
@@ -48,12 +51,22 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
             run(&ensemble, |ensemble| record_again(ensemble, &path))
         })]);
     }
-    let Ok(count) = env::var("JOBGATE_SIMULATED") else { return Ok(Vec::new()) };
-    let count: usize = count.parse().map_err(|_| format!("JOBGATE_SIMULATED is a number, not {count}"))?;
-    let ensemble = Arc::clone(ensemble);
-    Ok(vec![Trial::test("simulated_jobs_end_as_the_real_ones", move || {
-        run(&ensemble, |ensemble| compare(ensemble, count))
-    })])
+    let mut trials = Vec::new();
+    if let Ok(count) = env::var("JOBGATE_SIMULATED") {
+        let count: usize =
+            count.parse().map_err(|_| format!("JOBGATE_SIMULATED is a number, not {count}"))?;
+        let ensemble = Arc::clone(ensemble);
+        trials.push(Trial::test("simulated_jobs_end_as_the_real_ones", move || {
+            run(&ensemble, |ensemble| compare(ensemble, count))
+        }));
+    }
+    if let Some(count) = operators::count()? {
+        let ensemble = Arc::clone(ensemble);
+        trials.push(Trial::test("simulated_operators_end_as_the_real_ones", move || {
+            run(&ensemble, |ensemble| operators::compare(ensemble, count))
+        }));
+    }
+    Ok(trials)
 }
 
 /// Returns seconds that end on no round number, so that little falls on one moment.
@@ -244,9 +257,14 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970")
 }
 
-fn compare(ensemble: &Ensemble, count: usize) {
+/// Returns the seed of a run: `JOBGATE_SEED`, else another one each time.
+fn seed() -> u64 {
     let seed = env::var("JOBGATE_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| now().as_secs());
+    seed.unwrap_or_else(|| now().as_secs())
+}
+
+fn compare(ensemble: &Ensemble, count: usize) {
+    let seed = seed();
     println!("JOBGATE_SEED={seed}");
     let version = version_of(ensemble);
     let mut random = Random::new(seed);
@@ -276,11 +294,14 @@ fn record_again(ensemble: &Ensemble, path: &str) {
     let only = env::var("JOBGATE_ONLY").unwrap_or_default();
     let version = version_of(ensemble);
     let (mut planned, mut left_out) = (Vec::new(), Vec::new());
-    for row in rows::read(path) {
+    let mut all = rows::read(path);
+    all.retain(|row| row["id"].as_str().expect("an id of each row").starts_with(&only));
+    let (of_operators, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|row| !row["operator"].is_null());
+    if !of_operators.is_empty() {
+        return operators::record_again(ensemble, of_operators);
+    }
+    for row in all {
         let id = row["id"].as_str().expect("an id of each row").to_owned();
-        if !id.starts_with(&only) {
-            continue;
-        }
         // All Jobs of the cluster would miss their controller.
         let script = row["script"].as_array().expect("a script of each row");
         if row["kind"] != "Job" || script.iter().any(|entry| !entry["controller"].is_null()) {
@@ -321,10 +342,8 @@ fn record_again(ensemble: &Ensemble, path: &str) {
 
 /// Writes what was seen as rows, where that was asked for.
 fn write(runs: &[Run<'_>]) {
-    if let Ok(path) = env::var("JOBGATE_RECORD") {
-        let rows: Vec<serde_json::Value> = runs.iter().filter_map(|run| run.row.clone()).collect();
-        rows::write(&path, &rows);
-    }
+    let rows: Vec<serde_json::Value> = runs.iter().filter_map(|run| run.row.clone()).collect();
+    rows::write_recording(&rows);
 }
 
 fn version_of(ensemble: &Ensemble) -> String {
@@ -346,11 +365,7 @@ fn play(ensemble: &Ensemble, planned: Vec<Planned>, has_fault: bool) -> Vec<Run<
     };
     let mut runs: Vec<Run<'_>> = planned.into_iter().enumerate().map(run).collect();
     let last = runs.iter().map(|run| run.until).max().unwrap_or_default();
-    for second in 0..=last {
-        // The same moment of each second.
-        let into = u64::from(now().subsec_millis());
-        sleep(Duration::from_millis((1_000 + PHASE - into) % 1_000));
-        let began = Instant::now();
+    each_second(last, |second| {
         for run in runs.chunks_mut(AT_ONCE).nth(second).into_iter().flatten() {
             begin(ensemble, &jobs, run);
         }
@@ -358,11 +373,21 @@ fn play(ensemble: &Ensemble, planned: Vec<Planned>, has_fault: bool) -> Vec<Run<
             let Some(scenario) = run.scenario.take() else { continue };
             look(&jobs, run, &scenario.timeline(), has_fault);
         }
+    });
+    runs
+}
+
+/// Does something in each of so many seconds, at the same moment of each.
+fn each_second(last: usize, mut act: impl FnMut(usize)) {
+    for second in 0..=last {
+        let into = u64::from(now().subsec_millis());
+        sleep(Duration::from_millis((1_000 + PHASE - into) % 1_000));
+        let began = Instant::now();
+        act(second);
         if let Some(rest) = Duration::from_millis(700).checked_sub(began.elapsed()) {
             sleep(rest);
         }
     }
-    runs
 }
 
 fn begin(ensemble: &Ensemble, jobs: &Jobs, run: &mut Run<'_>) {
@@ -416,28 +441,14 @@ fn meets_fault(run: &Run<'_>, until: f64) -> bool {
     course(false) != course(true)
 }
 
-/// Tells whether kubernetes#139428 is in a release; patch releases after these of 1.34 to 1.36 are without it, as 1.37 is.
-fn has_wait_fault(version: &str) -> bool {
-    let mut parts =
-        version.trim_start_matches("v1.").split('.').map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
-    let (minor, patch) = (parts.next().unwrap_or(u32::MAX), parts.next().unwrap_or(u32::MAX));
-    match minor {
-        ..=33 => true,
-        34 | 35 => patch <= 4,
-        36 => patch <= 2,
-        _ => false,
-    }
-}
-
-fn report(runs: &[Run<'_>], seed: u64, has_wait_fault: bool) {
+fn report(runs: &[Run<'_>], seed: u64, has_fault: bool) {
     let (mut agree, mut all, mut moving) = (0_u32, 0_u32, 0_u32);
     let mut differences = String::new();
     let start = i64::try_from(PHASE).expect("a small number") + 10;
     let until = f64::from(u32::try_from(WATCHED).expect("a small number"));
     for (nth, run) in runs.iter().enumerate() {
         let Some(seen) = &run.seen else { continue };
-        let model =
-            |start: i64, at: f64| modelled(&run.spec(), &run.planned.script, start, at, has_wait_fault);
+        let model = |start: i64, at: f64| modelled(&run.spec(), &run.planned.script, start, at, has_fault);
         let expected = model(start, until);
         // What still moves when it is looked at, or hangs on a few hundredths of a second, is "either".
         let is_either = [

@@ -1,27 +1,19 @@
-//! Holds the model of the operators to what the real ones were recorded to do. The fields and their tolerances are those of
-//! the recordings' page.
+//! Holds the model of the operators to what the real ones were recorded to do.
 
-#[path = "operators/compare.rs"]
-pub(crate) mod compare;
-#[path = "operators/status.rs"]
-mod status;
+#[path = "../support/operators/mod.rs"]
+mod operators;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jobgate::controllers::object::Object;
-use jobgate::controllers::operators::{KueueSettings, Settings, WaitForPodsReady};
 use jobgate::controllers::pod_set::Owner;
-use jobgate::controllers::script::{MapOrder, Script, TimedActions, WATCH_DELAY};
-use jobgate::controllers::time::{Clock, Time};
+use jobgate::controllers::script::TimedActions;
 use jobgate::controllers::world::World;
-use jobgate::text::value::{Value, json};
+use jobgate::text::value::Value;
 
 use crate::support::shared;
-pub(crate) use compare::{Difference, difference};
-
-/// Objects were created 0.1 s after a whole second.
-const START: Clock = Clock { start: 100 };
+use operators::{Difference, difference, is_refused};
 
 /// The least share of the rows of a kind that agree in outcome, and in all fields.
 const LEAST: [(&str, f64, f64); 12] = [
@@ -68,10 +60,10 @@ fn oracle_operator_failures() {
         }
         if row["timer"] == true {
             let ends = [TimedActions::Likely, TimedActions::Taken, TimedActions::Lost];
-            let worlds =
-                ends.into_iter().filter_map(|timed| world_by(row, |script| script.timed_actions = timed));
-            let is_one =
-                worlds.map(|world| difference(&world, row)).any(|differs| differs.outcome.is_empty());
+            let mut worlds = ends
+                .into_iter()
+                .filter_map(|timed| operators::world_by(row, |script| script.timed_actions = timed));
+            let is_one = worlds.any(|world| difference(&world, row).outcome.is_empty());
             tally.timed = (tally.timed.0 + 1, tally.timed.1 + u32::from(is_one));
             continue;
         }
@@ -106,16 +98,6 @@ fn oracle_operator_failures() {
     }
 }
 
-/// Ways to settle what is left to chance in a real cluster.
-const CHANCES: [fn(&mut Script); 6] = [
-    |script| script.map_order = MapOrder::Backward,
-    |script| script.is_seen_late = true,
-    |script| script.watch_delay = WATCH_DELAY,
-    |script| script.ends_apart = true,
-    |script| script.timed_actions = TimedActions::Taken,
-    |script| script.timed_actions = TimedActions::Lost,
-];
-
 /// The least share of the scenarios of which several ends were seen for which the model has one of them, or says that it may
 /// be either.
 const LEAST_EITHER: f64 = 0.95;
@@ -132,7 +114,7 @@ fn oracle_operator_either() {
     }
     let (mut seen, mut either, mut known) = (0_u32, 0_u32, 0_u32);
     for (id, recordings) in &scenarios {
-        let Some(usual) = world(recordings[0]) else { continue };
+        let Some(usual) = operators::world(recordings[0]) else { continue };
         known += 1;
         let is_seen = |world: &World| recordings.iter().any(|row| difference(world, row).outcome.is_empty());
         if is_seen(&usual) {
@@ -150,7 +132,7 @@ fn oracle_operator_either() {
 /// Tells whether a scenario ends otherwise where something left to chance is settled otherwise.
 fn is_either(row: &Value, usual: &World) -> bool {
     let usual = end_of(usual);
-    CHANCES.iter().filter_map(|settle| world_by(row, settle)).any(|other| end_of(&other) != usual)
+    operators::chances(row).any(|other| end_of(&other) != usual)
 }
 
 /// Of scenarios that ended twice alike, most do so whatever chance does: "either" is no answer for everything.
@@ -159,7 +141,7 @@ fn oracle_operator_failures_are_seldom_either() {
     let Some(rows) = shared::rows("oracles/operator-failures.jsonl") else { return };
     let (mut either, mut all) = (0_u32, 0_u32);
     for row in rows.iter().filter(|row| row["timer"] != true && !is_refused(row)) {
-        let Some(usual) = world(row) else { continue };
+        let Some(usual) = operators::world(row) else { continue };
         all += 1;
         either += u32::from(is_either(row, &usual));
     }
@@ -184,63 +166,37 @@ fn end_of(world: &World) -> String {
     format!("{pods:?} {conditions:?} {:?}", object.and_then(Object::end).map(|end| end.is_success))
 }
 
-/// Tells whether the API server refused the object itself.
-fn is_refused(row: &Value) -> bool {
-    !row["observed"]["refused"].is_null() && row["observed"]["pods"].is_null()
-}
-
-/// Lets a row happen; nothing where no operator of its kind is modelled.
-pub(crate) fn world(row: &Value) -> Option<World> {
-    world_by(row, |_| {})
-}
-
-/// Lets a row happen, with something left to chance settled in another way.
-pub(crate) fn world_by(row: &Value, settle: impl FnOnce(&mut Script)) -> Option<World> {
-    let mut script = Script::parse(&row["script"]).unwrap_or_else(|error| panic!("{}: {error}", row["id"]));
-    script.is_never_ready = row["no_ready"] == true;
-    settle(&mut script);
-    let until = row["observed"]["until"].as_f64().and_then(Time::from_fraction).expect("an end");
-    let before: Vec<Value> = items(&row["also"]).iter().cloned().chain(priority_classes()).collect();
-    let world = World::with_operators(&row["manifest"], &before, script, START, &settings())?;
-    let mut world = world.with_wait_fault();
-    world.cluster.lacks_claims = true;
-    world.run(until).expect("an end of the simulation");
-    Some(world)
-}
-
-/// Returns how the operators of the recordings were configured: Kueue with shorter times.
-fn settings() -> Settings {
-    let wait_for_pods_ready = WaitForPodsReady {
-        timeout: Time::from_seconds(15),
-        recovery: Some(Time::from_seconds(15)),
-        backoff_base: Time::from_seconds(6),
-        ..WaitForPodsReady::default()
-    };
-    let kueue = KueueSettings { wait_for_pods_ready: Some(wait_for_pods_ready) };
-    Settings { kueue, ..Settings::default() }
-}
-
-/// Returns the classes of priority of the recordings' cluster.
-fn priority_classes() -> impl Iterator<Item = Value> {
-    [("low", 10), ("high", 1000)].into_iter().map(|(name, value)| {
-        json!({
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "WorkloadPriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        })
-    })
+/// A recording of other releases, or of another time: what `.ci/simulated --operators N --record` wrote, in
+/// `JOBGATE_RECORDED_OPERATORS`.
+#[test]
+fn recorded_operator_failures() {
+    let Ok(path) = std::env::var("JOBGATE_RECORDED_OPERATORS") else { return };
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let (mut agree, mut outcome, mut all) = (0, 0, 0);
+    for line in text.lines() {
+        let row: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let Some(difference) = judge(&row) else { continue };
+        all += 1;
+        agree += u32::from(difference.is_empty());
+        outcome += u32::from(difference.outcome.is_empty());
+        let differs: Vec<&String> = difference.all().take(3).collect();
+        if !differs.is_empty() {
+            println!(
+                "{}{}: {differs:?}",
+                row["id"],
+                if operators::is_either(&row) { " (either)" } else { "" }
+            );
+        }
+    }
+    println!("{agree} of {all} agree, outcome {outcome}");
+    assert!(all > 0, "no row of {path} has an operator that is modelled");
 }
 
 /// Compares a row with what the model says; nothing where no operator of its kind is modelled.
-pub(crate) fn judge(row: &Value) -> Option<Difference> {
-    Some(difference(&world(row)?, row))
+fn judge(row: &Value) -> Option<Difference> {
+    Some(difference(&operators::world(row)?, row))
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
-}
-
-fn items(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }

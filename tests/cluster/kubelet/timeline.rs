@@ -80,10 +80,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Tells whether it was deleted again at once and never ran: a race of an operator with its own cache,
-    /// which counts as no attempt.
-    fn is_blink(&self) -> bool {
-        self.started.is_none() && self.deleting.is_some_and(|deleting| deleting - self.created <= 0.5)
+    /// Tells whether it was deleted again at once and never ran: a race of an operator with its own cache. One that was
+    /// rejected before that is none.
+    pub(crate) fn is_blink(&self) -> bool {
+        let is_one =
+            |deleting: f64| deleting - self.created <= 0.5 && self.ended.is_none_or(|ended| ended > deleting);
+        self.started.is_none() && self.deleting.is_some_and(is_one)
     }
 }
 
@@ -93,8 +95,10 @@ impl Timeline {
         let Role { role, index, set, job, cluster, life } = role::of(pod);
         let job = job.map(|name| number(&mut self.jobs, &name));
         let set = cluster.as_ref().map(|name| number(&mut self.clusters, name)).or(set);
+        // Volcano makes pods of what its caches do not show yet: they are no attempts.
         let is_one = |other: &&Seen| {
-            other.role == role && other.index == index && other.job == job && !other.is_blink()
+            let is_counted = other.group.is_none() || !other.is_blink();
+            other.role == role && other.index == index && other.job == job && is_counted
         };
         let attempt = u64::try_from(self.pods.iter().filter(is_one).count()).unwrap_or_default();
         let annotations = &pod["metadata"]["annotations"];
@@ -283,12 +287,28 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_deleted_at_once_is_no_attempt() {
+    fn a_pod_of_volcano_that_is_deleted_at_once_is_no_attempt() {
+        for (annotations, attempt) in [(json!({"scheduling.k8s.io/group-name": "g"}), 0), (json!({}), 1)] {
+            let mut timeline = Timeline::default();
+            let mut first = pod("a", "0", json!({}));
+            first["metadata"]["annotations"] = annotations;
+            timeline.created(seconds(1.0), "/p", &first);
+            let dying = json!({"metadata": {"uid": "a", "deletionTimestamp": "2030-01-01T00:00:00Z"}});
+            timeline.changed(seconds(1.4), &dying, true);
+            assert_eq!(named(&mut timeline, "b", &pod("b", "0", json!({}))).attempt, attempt);
+        }
+    }
+
+    #[test]
+    fn a_pod_that_is_rejected_before_it_is_deleted_is_an_attempt() {
         let mut timeline = Timeline::default();
-        timeline.created(seconds(1.0), "/p", &pod("a", "0", json!({})));
+        let mut first = pod("a", "0", json!({"status": {"phase": "Failed"}}));
+        first["metadata"]["annotations"] = json!({"scheduling.k8s.io/group-name": "g"});
+        timeline.created(seconds(1.0), "/p", &first);
+        timeline.changed(seconds(1.5), &first, false);
         let dying = json!({"metadata": {"uid": "a", "deletionTimestamp": "2030-01-01T00:00:00Z"}});
-        timeline.changed(seconds(1.4), &dying, true);
-        assert_eq!(named(&mut timeline, "b", &pod("b", "0", json!({}))).attempt, 0);
+        timeline.changed(seconds(1.5), &dying, true);
+        assert_eq!(named(&mut timeline, "b", &pod("b", "0", json!({}))).attempt, 1);
     }
 
     #[test]

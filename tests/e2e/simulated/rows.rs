@@ -1,6 +1,7 @@
 //! Rows of recordings, in the format of `job-failures.md`: written, and held against those of another time.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use super::watch::JobSeen;
 use crate::kubelet::timeline::{Seen, Timeline};
 
 /// Two recordings of one row differ by up to a step of the controller, in seconds.
-const STEP: f64 = 1.5;
+pub(super) const STEP: f64 = 1.5;
 
 /// Returns what was observed, as a row has it.
 pub(super) fn observed(job: &JobSeen, until: f64, began: f64, timeline: &Timeline) -> Value {
@@ -55,7 +56,8 @@ fn plain(condition: &Value) -> Value {
     condition
 }
 
-fn pod(seen: &Seen) -> Value {
+/// Returns a pod, as a row has it.
+pub(super) fn pod(seen: &Seen) -> Value {
     let mut row = json!({
         "attempt": seen.attempt, "created": seen.created, "started": seen.started, "ended": seen.ended,
         "phase": seen.phase, "deleting": seen.deleting, "gone": seen.gone,
@@ -88,14 +90,16 @@ pub(super) fn read(path: &str) -> Vec<Value> {
     text.lines().filter(|line| !line.is_empty()).map(row).collect()
 }
 
-/// Writes rows.
-pub(super) fn write(path: &str, rows: &[Value]) {
+/// Writes rows where `JOBGATE_RECORD` says, if it does.
+pub(super) fn write_recording(rows: &[Value]) {
+    let Ok(path) = env::var("JOBGATE_RECORD") else { return };
     let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    fs::write(Path::new(path), text).unwrap_or_else(|error| panic!("write the recording {path}: {error}"));
+    fs::write(Path::new(&path), text).unwrap_or_else(|error| panic!("write the recording {path}: {error}"));
     println!("{} rows in {path}", rows.len());
 }
 
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+/// Returns a list in an object.
+pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -104,40 +108,13 @@ pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
     let (before, after) = (&before["observed"], &after["observed"]);
     let until = |observed: &Value| observed["until"].as_f64().unwrap_or_default();
     let late = until(before).min(until(after)) - STEP;
-    let mut found = pods(before, after, late);
-    let last = |observed: &Value| -> BTreeMap<String, Value> {
-        let of = |one: &Value| (one["type"].as_str().unwrap_or_default().to_owned(), one.clone());
-        list(observed, "conditions").iter().map(of).collect()
+    let mut found = pods(before, after, late, &["phase", "index_failures", "index_ignored"]);
+    // Which pod a message is about is not stable.
+    let text = |one: &Value| {
+        let message = if one["reason"] == "PodFailurePolicy" { &Value::Null } else { &one["message"] };
+        format!("{} {} {message}", one["status"], one["reason"])
     };
-    let (ours, theirs) = (last(before), last(after));
-    for sort in ours.keys().chain(theirs.keys().filter(|sort| !ours.contains_key(*sort))) {
-        let (one, other) = (ours.get(sort), theirs.get(sort));
-        let is_early = |one: Option<&Value>| one.is_some_and(|one| one["at"].as_f64() <= Some(late));
-        let text = |one: Option<&Value>| {
-            one.map(|one| format!("{} {} {}", one["status"], one["reason"], one["message"]))
-        };
-        // Which pod a message is about is not stable.
-        let is_of_pod = one.is_some_and(|one| one["reason"] == "PodFailurePolicy");
-        let is_same = match (one, other) {
-            (Some(one), Some(other)) if is_of_pod => one["reason"] == other["reason"],
-            _ => text(one) == text(other),
-        };
-        if !is_same && (is_early(one) || is_early(other)) {
-            found.push(format!("{sort}: {:?}, now {:?}", text(one), text(other)));
-        } else if is_same
-            && !is_near(
-                &one.map_or(Value::Null, |one| one["at"].clone()),
-                &other.map_or(Value::Null, |one| one["at"].clone()),
-                late,
-            )
-        {
-            found.push(format!(
-                "{sort} at {:?}, now at {:?}",
-                one.map(|one| &one["at"]),
-                other.map(|one| &one["at"])
-            ));
-        }
-    }
+    found.extend(conditions(before, after, late, &text));
     if before["job_deleting_at"].is_null() && after["job_deleting_at"].is_null() {
         let last = |observed: &Value| list(observed, "status_log").last().and_then(|entry| entry[0].as_f64());
         let is_moving = last(before) > Some(late) || last(after) > Some(late);
@@ -157,8 +134,35 @@ pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
     found
 }
 
+/// Returns how the last states of conditions differ, of which a text says what is compared.
+pub(super) fn conditions(
+    before: &Value,
+    after: &Value,
+    late: f64,
+    text: &dyn Fn(&Value) -> String,
+) -> Vec<String> {
+    let last = |observed: &Value| -> BTreeMap<String, Value> {
+        let of = |one: &Value| (one["type"].as_str().unwrap_or_default().to_owned(), one.clone());
+        list(observed, "conditions").iter().map(of).collect()
+    };
+    let (ours, theirs) = (last(before), last(after));
+    let mut found = Vec::new();
+    for sort in ours.keys().chain(theirs.keys().filter(|sort| !ours.contains_key(*sort))) {
+        let (one, other) = (ours.get(sort), theirs.get(sort));
+        let is_early = |one: Option<&Value>| one.is_some_and(|one| one["at"].as_f64() <= Some(late));
+        let at = |one: Option<&Value>| one.map_or(Value::Null, |one| one["at"].clone());
+        let is_same = one.map(text) == other.map(text);
+        if !is_same && (is_early(one) || is_early(other)) {
+            found.push(format!("{sort}: {:?}, now {:?}", one.map(text), other.map(text)));
+        } else if is_same && !is_near(&at(one), &at(other), late) {
+            found.push(format!("{sort} at {}, now at {}", at(one), at(other)));
+        }
+    }
+    found
+}
+
 /// Tells whether two times are the same, as far as they lie before a moment.
-fn is_near(one: &Value, other: &Value, late: f64) -> bool {
+pub(super) fn is_near(one: &Value, other: &Value, late: f64) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (None, None) => true,
         (Some(one), Some(other)) => (one - other).abs() <= STEP || one > late && other > late,
@@ -166,19 +170,21 @@ fn is_near(one: &Value, other: &Value, late: f64) -> bool {
     }
 }
 
-fn pods(before: &Value, after: &Value, late: f64) -> Vec<String> {
-    let named = |observed: &Value| -> BTreeMap<(Option<u64>, Option<u64>), Value> {
-        let key = |pod: &Value| (pod["index"].as_u64(), pod["attempt"].as_u64());
+/// Returns how pods differ: in their number, their times, and what is in these fields.
+pub(super) fn pods(before: &Value, after: &Value, late: f64, fields: &[&str]) -> Vec<String> {
+    let named = |observed: &Value| -> BTreeMap<(String, Option<u64>, Option<u64>), Value> {
+        let role = |pod: &Value| pod["role"].as_str().unwrap_or_default().to_owned();
+        let key = |pod: &Value| (role(pod), pod["index"].as_u64(), pod["attempt"].as_u64());
         list(observed, "pods").iter().map(|pod| (key(pod), pod.clone())).collect()
     };
     let (ours, theirs) = (named(before), named(after));
     let mut found = Vec::new();
     for (key, pod) in ours.iter().chain(theirs.iter().filter(|(key, _)| !ours.contains_key(key))) {
-        let name = match key {
-            (Some(index), attempt) => {
-                format!("pod of index {index}, attempt {}", attempt.unwrap_or_default())
-            }
-            (None, attempt) => format!("pod {}", attempt.unwrap_or_default()),
+        let (role, index, attempt) = key;
+        let attempt = attempt.unwrap_or_default();
+        let name = match index {
+            Some(index) => format!("pod {role} of index {index}, attempt {attempt}"),
+            None => format!("pod {role} {attempt}"),
         };
         let (Some(one), Some(other)) = (ours.get(key), theirs.get(key)) else {
             if pod["created"].as_f64() <= Some(late) {
@@ -195,9 +201,15 @@ fn pods(before: &Value, after: &Value, late: f64) -> Vec<String> {
         let is_late = [&one["started"], &one["ended"], &other["started"], &other["ended"]]
             .iter()
             .any(|at| at.as_f64() > Some(late));
-        for key in ["phase", "index_failures", "index_ignored"] {
-            if one[key] != other[key] && !(key == "phase" && is_late) {
-                found.push(format!("{name}: {key} {}, now {}", one[key], other[key]));
+        for key in fields {
+            // No exit code is written as nothing, too.
+            let is_none =
+                |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty) && !value.is_string();
+            let is_same =
+                one[*key] == other[*key] || *key == "exit" && is_none(&one[*key]) && is_none(&other[*key]);
+            let is_settled = !is_late || key.starts_with("index");
+            if !is_same && is_settled {
+                found.push(format!("{name}: {key} {}, now {}", one[*key], other[*key]));
             }
         }
     }

@@ -38,7 +38,14 @@ pub(super) struct JobSeen {
 impl Jobs {
     pub(super) fn watch(api: &Api) -> Self {
         let seen: Arc<Mutex<BTreeMap<String, JobSeen>>> = Arc::default();
-        let task = api.spawn(follow(api.client.clone(), Arc::clone(&seen)));
+        let into = Arc::clone(&seen);
+        let each = move |kind: &str, object: &Value| {
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            if let Some(job) = lock(&into).get_mut(namespace) {
+                job.take(object, kind == "DELETED");
+            }
+        };
+        let task = api.spawn(follow(api.client.clone(), "/apis/batch/v1/jobs".to_owned(), each));
         Self { seen, task }
     }
 
@@ -69,15 +76,16 @@ impl Drop for Jobs {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn follow(client: Client, into: Arc<Mutex<BTreeMap<String, JobSeen>>>) {
+/// Follows the objects of a resource: each event, with its type.
+pub(super) async fn follow(client: Client, path: String, mut each: impl FnMut(&str, &Value)) {
     loop {
         // Without a version, what is there comes first: nothing is missed after a watch that broke off.
-        let uri = "/apis/batch/v1/jobs?watch=true&timeoutSeconds=3600";
-        let request = Request::get(uri).body(Body::empty()).expect("a request");
+        let request = Request::get(format!("{path}?watch=true&timeoutSeconds=3600"));
+        let request = request.body(Body::empty()).expect("a request");
         if let Ok(response) = client.send(request).await {
             let (mut body, mut buffer) = (response.into_body(), Vec::new());
             while let Some(Ok(frame)) = body.frame().await {
@@ -85,14 +93,29 @@ async fn follow(client: Client, into: Arc<Mutex<BTreeMap<String, JobSeen>>>) {
                 while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = buffer.drain(..=end).collect();
                     let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
-                    let namespace = event["object"]["metadata"]["namespace"].as_str().unwrap_or_default();
-                    if let Some(job) = lock(&into).get_mut(namespace) {
-                        job.take(&event["object"], event["type"] == "DELETED");
-                    }
+                    each(event["type"].as_str().unwrap_or_default(), &event["object"]);
                 }
             }
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Notes those conditions of a status that are not as they were seen last.
+pub(super) fn note(conditions: &mut Vec<serde_json::Value>, status: &serde_json::Value, at: f64) {
+    for condition in status["conditions"].as_array().into_iter().flatten() {
+        let mut row = json!({});
+        for key in ["type", "status", "reason", "message"] {
+            row[key] = condition[key].clone();
+        }
+        let before = conditions.iter().rev().find(|other| other["type"] == row["type"]);
+        let is_same = |other: &serde_json::Value| {
+            ["status", "reason", "message"].iter().all(|key| other[*key] == row[*key])
+        };
+        if !before.is_some_and(is_same) {
+            row["at"] = json!(at);
+            conditions.push(row);
+        }
     }
 }
 
@@ -108,20 +131,7 @@ impl JobSeen {
         }
         let status: serde_json::Value =
             serde_json::from_str(&object["status"].to_string()).unwrap_or_default();
-        for condition in status["conditions"].as_array().into_iter().flatten() {
-            let mut row = json!({});
-            for key in ["type", "status", "reason", "message"] {
-                row[key] = condition[key].clone();
-            }
-            let before = self.conditions.iter().rev().find(|other| other["type"] == row["type"]);
-            let is_same = |other: &serde_json::Value| {
-                ["status", "reason", "message"].iter().all(|key| other[*key] == row[*key])
-            };
-            if !before.is_some_and(is_same) {
-                row["at"] = json!(at);
-                self.conditions.push(row);
-            }
-        }
+        note(&mut self.conditions, &status, at);
         let counts = ["active", "ready", "terminating", "succeeded", "failed"];
         let counts: Vec<u64> = counts.iter().map(|key| status[*key].as_u64().unwrap_or_default()).collect();
         let last = self.counts.last().and_then(|last| last.as_array()).map(|last| &last[1..]);

@@ -45,6 +45,8 @@ pub struct Cluster {
     pub lacks_claims: bool,
     /// What comes of the actions of Volcano that wait for a timeout.
     pub timed_actions: TimedActions,
+    /// How long operators do not see that they have ended an object.
+    pub(crate) end_lag: Time,
 }
 
 /// A Job.

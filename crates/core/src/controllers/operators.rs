@@ -1,6 +1,7 @@
 //! The operators: controllers of custom resources, which make Jobs, pods and one another's objects.
 
 pub(crate) mod asked;
+mod behind;
 mod job_set;
 mod kueue;
 mod mpi;

@@ -55,6 +55,9 @@ pub struct Script {
     /// Whether operators see the end or the forced deletion of a pod only when its object is gone: two writes that are
     /// milliseconds apart are seen one by one, or as one.
     pub is_seen_late: bool,
+    /// How long training-operator and Trainer do not see that they have ended an object, while they see that what they deleted
+    /// with it is gone: a sync between the two makes it once more.
+    pub end_lag: Time,
 }
 
 /// A plan, and the pods that it is for.

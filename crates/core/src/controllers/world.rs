@@ -101,7 +101,12 @@ pub struct TooLong;
 impl World {
     fn new(script: Script, clock: Clock, has_wait_fault: bool) -> Self {
         Self {
-            cluster: Cluster { clock, timed_actions: script.timed_actions, ..Cluster::default() },
+            cluster: Cluster {
+                clock,
+                timed_actions: script.timed_actions,
+                end_lag: script.end_lag,
+                ..Cluster::default()
+            },
             now: Time::START,
             main: Owner::Job(0),
             script,

@@ -14,6 +14,7 @@ use super::super::cluster::{Action, Cluster, Controller, Event};
 use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
+use super::behind::Behind;
 use super::job_set::{JobSetController, JobSetRelease, ranks_of};
 use super::queue::WorkQueue;
 use crate::text::value::Value;
@@ -55,6 +56,8 @@ pub(super) struct TrainJobController {
     queue: WorkQueue,
     /// The runtimes of TrainJobs, as they were at first sight: each is in a `ConfigMap`, which outlives the controller.
     snapshots: BTreeMap<usize, Value>,
+    /// The TrainJobs of whose end its cache does not know.
+    behind: Behind,
     /// The TrainJob of the last sync, until that is refused.
     last: Option<usize>,
 }
@@ -63,7 +66,13 @@ impl TrainJobController {
     /// Makes one of a release.
     #[must_use]
     fn new(release: TrainerRelease) -> Self {
-        Self { release, queue: WorkQueue::default(), snapshots: BTreeMap::new(), last: None }
+        Self {
+            release,
+            queue: WorkQueue::default(),
+            snapshots: BTreeMap::new(),
+            behind: Behind::default(),
+            last: None,
+        }
     }
 
     /// Returns the TrainJob that is looked at when something happens to an object: itself, or the owner of a JobSet.
@@ -106,10 +115,22 @@ impl Controller for TrainJobController {
         let Some(number) = self.queue.take(at) else { return Vec::new() };
         let there = cluster.objects.get(number).filter(|object| object.is_there() && is_train_job(object));
         let Some(object) = there else { return Vec::new() };
-        let outcome = TrainJobSync::new(cluster, number, object, self.release, at).run(&mut self.snapshots);
+        let (seen, until) = self.behind.seen(number, object, at);
+        let mut outcome = TrainJobSync::new(cluster, number, seen, self.release, at).run(&mut self.snapshots);
+        if let Some(until) = until {
+            // A JobSet that it made once more is deleted by the same sync: by then, others have made what is in it.
+            let last = until - Time::from_millis(1);
+            if at < last {
+                outcome.actions.retain(|action| !matches!(action, Action::DeleteObject { .. }));
+                outcome.again = Some(last);
+            } else {
+                self.behind.catch_up(number, at);
+            }
+        }
         if let Some(at) = outcome.again {
             self.queue.add_at(number, at);
         }
+        self.behind.observe(cluster, number, &outcome.actions, at);
         if outcome.is_error {
             self.queue.fail(number, at);
         } else {

@@ -20,6 +20,7 @@ use super::super::cluster::{Action, Cluster, Controller, Event};
 use super::super::pod_set::Owner;
 use super::super::script::MapOrder;
 use super::super::time::Time;
+use super::behind::Behind;
 use super::queue::WorkQueue;
 use crate::text::value::Value;
 pub(super) use asked::asked;
@@ -65,6 +66,8 @@ struct TrainingController {
     known: BTreeSet<usize>,
     /// The jobs whose condition `Created` is only in its cache.
     created: BTreeSet<usize>,
+    /// The jobs of whose end its cache does not know.
+    behind: Behind,
     /// The job of the last sync.
     last: Option<usize>,
 }
@@ -77,6 +80,7 @@ impl TrainingController {
             queue: WorkQueue::default(),
             known: BTreeSet::new(),
             created: BTreeSet::new(),
+            behind: Behind::default(),
             last: None,
         }
     }
@@ -129,8 +133,17 @@ impl Controller for TrainingController {
         }
         let tries = self.queue.errors(job);
         let is_created = self.created.contains(&job);
-        let outcome =
-            Sync::new(cluster, (job, object), &spec, is_created, at).run(self.release, self.order, tries);
+        let (seen, until) = self.behind.seen(job, object, at);
+        let mut outcome =
+            Sync::new(cluster, (job, seen), &spec, is_created, at).run(self.release, self.order, tries);
+        if until.is_some() {
+            // What it writes of the job is a conflict.
+            let is_of_pods =
+                |action: &Action| matches!(action, Action::CreateMembers { .. } | Action::DeletePods { .. });
+            outcome.actions.retain(is_of_pods);
+            outcome.timer = until;
+        }
+        self.behind.observe(cluster, job, &outcome.actions, at);
         if let Some(timer) = outcome.timer {
             self.queue.add_at(job, timer);
         }

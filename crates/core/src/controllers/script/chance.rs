@@ -33,7 +33,7 @@ pub enum TimedActions {
 impl Script {
     /// Returns the script with what is left to chance settled otherwise, one thing at a time.
     #[must_use]
-    pub(in super::super) fn chances(&self) -> Vec<Self> {
+    pub fn chances(&self) -> Vec<Self> {
         vec![
             Self { map_order: MapOrder::Backward, ..self.clone() },
             Self { is_seen_late: true, ..self.clone() },

@@ -210,3 +210,22 @@ fn strange_manifests_do_no_harm() {
         world.unwrap().run(Time::from_seconds(100)).unwrap();
     }
 }
+
+/// Three of five random TrainJobs that their deadline ended had their JobSet made once more (2026-11-28, v2.3.0).
+#[test]
+fn a_job_set_is_made_once_more_where_the_end_is_seen_late() {
+    let script = Script::parse(&json!([{"run": null}])).unwrap();
+    let job = train_job(&json!({"activeDeadlineSeconds": 10}));
+    // A Job of the same name is made when the old one is gone.
+    for (lag, sets, jobs) in [(0, 1, 1), (40, 2, 1), (150, 2, 2)] {
+        let mut script = script.clone();
+        script.end_lag = Time::from_millis(lag);
+        let mut world =
+            World::with_object(&job, &[runtime(&json!({}))], script, Clock { start: 100 }).unwrap();
+        world.run(Time::from_seconds(30)).unwrap();
+        assert_eq!((end(&world), job_sets(&world)), (("Failed", "DeadlineExceeded"), sets), "{lag}");
+        assert_eq!(world.cluster.jobs.len(), jobs, "{lag}");
+        let is_left = |object: &Object| object.kind == "JobSet" && object.gone.is_none();
+        assert!(!world.cluster.objects.iter().any(is_left), "{lag}");
+    }
+}

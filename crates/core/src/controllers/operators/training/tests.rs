@@ -271,3 +271,25 @@ fn ten_thousand_pods_cost_no_more_than_what_happens_to_them() {
         world.cluster.pods.iter().filter(|pods| pods.phase == Phase::Running && pods.gone.is_none());
     assert_eq!(running.map(PodGroup::count).sum::<u32>(), 10_000);
 }
+
+/// The recordings have both for one scenario (`b-q-force-*-never` of `operator-either.jsonl`).
+#[test]
+fn a_pod_is_made_once_more_where_the_end_is_seen_late() {
+    let script = json!([
+        {"role": "worker", "attempt": 0, "run": null, "disrupt": {"after": 5, "cause": "force"}}, {"run": 14},
+    ]);
+    let job = job("PyTorchJob", &[("Master", 1, "Never"), ("Worker", 1, "Never")], serde_json::json!({}));
+    for (lag, pods) in [(0, 1), (40, 2)] {
+        let mut script = Script::parse(&script).unwrap();
+        script.end_lag = Time::from_millis(lag);
+        let world = world_of(&job, &[], script, 25);
+        let object = &world.cluster.objects[0];
+        assert!(object.conditions.iter().any(|one| one.sort == "Failed" && one.is_true), "{lag}");
+        let is_worker = |pods: &&PodGroup| &*world.cluster.sets[pods.set].role == "worker";
+        let workers: Vec<&PodGroup> = world.cluster.pods.iter().filter(is_worker).collect();
+        assert_eq!(workers.len(), pods, "{lag}");
+        if lag > 0 {
+            assert_eq!(workers[1].phase, Phase::Succeeded);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Random objects of operators' kinds, on the real operators and in the model: the outcome must be one of those that the model
+//! has. What was seen may be written as rows (`JOBGATE_RECORD`), and rows may be recorded again (`JOBGATE_ROWS`).
+
+mod objects;
+mod random;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use jobgate::text::value::Value as Object;
+use serde_json::{Value, json};
+
+use super::{each_second, now, seed, version_of};
+use crate::api::list_of;
+use crate::cel;
+use crate::ensemble::Ensemble;
+use crate::kinds::ANYBODY;
+use crate::kubelet::Scenario;
+use crate::kubelet::script::Script;
+use crate::modelled::{self, Difference};
+use crate::operator::Operator;
+use crate::random::Random;
+use crate::scenario::Place;
+use objects::Objects;
+
+/// How long an object is watched, in seconds.
+const WATCHED: u64 = 45;
+/// The share that must agree at first sight.
+const LEAST: f64 = 0.95;
+
+/// An object that is to run.
+struct Plan {
+    /// A row without what was observed.
+    row: Value,
+    /// For how many seconds it is watched.
+    watched: u64,
+}
+
+/// Runs random scenarios, and compares each with the model.
+pub(super) fn compare(ensemble: &Ensemble, count: usize) {
+    let seed = seed();
+    println!("JOBGATE_SEED={seed}");
+    let mut random = Random::new(seed);
+    let has = |kind: &str| Objects::operator(kind).is_some_and(|operator| is_installed(ensemble, operator));
+    let plan = |nth: usize| {
+        let scene = random::scene(&mut random, nth, &has);
+        let mut row = json!({
+            "id": format!("r{seed}-{nth}"), "kind": scene.kind, "about": "random",
+            "manifest": scene.manifest, "script": scene.script, "limit": WATCHED,
+        });
+        if !scene.also.is_empty() {
+            row["also"] = scene.also.into();
+        }
+        Plan { row, watched: WATCHED }
+    };
+    let rows = play(ensemble, (0..count).map(plan).collect());
+    super::rows::write_recording(&rows);
+    report(ensemble, &rows, seed);
+}
+
+/// Records rows again, and prints what differs.
+pub(super) fn record_again(ensemble: &Ensemble, recorded: Vec<Value>) {
+    let (mut plans, mut before, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for row in recorded {
+        let operator = Objects::operator(row["kind"].as_str().unwrap_or_default());
+        let is_there = operator.is_some_and(|operator| is_installed(ensemble, operator));
+        // All objects of the cluster would miss their controller.
+        let script = row["script"].as_array().expect("a script of each row");
+        if !is_there || script.iter().any(|entry| !entry["controller"].is_null()) {
+            left_out.push(row["id"].as_str().unwrap_or_default().to_owned());
+            continue;
+        }
+        let until = row["observed"]["until"].as_f64().unwrap_or_default();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some minutes")]
+        let watched = until.ceil() as u64;
+        let mut plan = row.clone();
+        plan.as_object_mut().expect("a row is an object").remove("observed");
+        plans.push(Plan { row: plan, watched });
+        before.push(row);
+    }
+    create_runtimes(ensemble, &before);
+    let rows = play(ensemble, plans);
+    super::rows::write_recording(&rows);
+    let mut same = 0_usize;
+    for (before, after) in before.iter().zip(&rows) {
+        let differences = rows::differences(before, after);
+        same += usize::from(differences.is_empty());
+        if !differences.is_empty() {
+            println!("{}: {}", before["id"], differences.join("; "));
+        }
+    }
+    if !left_out.is_empty() {
+        let why = "their operator is not here or is not recorded, or a controller is stopped";
+        println!("not recorded again: {} rows, {why}: {}", left_out.len(), left_out.join(", "));
+    }
+    println!("{same} of {} are as they were, on {}", rows.len(), releases(ensemble).join(", "));
+}
+
+fn is_installed(ensemble: &Ensemble, operator: &str) -> bool {
+    ensemble.folders.iter().any(|(known, _)| known.name == operator)
+}
+
+/// Returns an operator with its release, where the name of its folder says which: `jobset 0.12.0`.
+fn release((operator, folder): (&Operator, &Path)) -> String {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let rest = name.strip_prefix(operator.name).and_then(|rest| rest.strip_prefix("-v"));
+    match rest.and_then(|rest| rest.split('-').next()) {
+        Some(release) => format!("{} {release}", operator.name),
+        None => operator.name.to_owned(),
+    }
+}
+
+fn releases(ensemble: &Ensemble) -> Vec<String> {
+    let folders = ensemble.folders.iter();
+    folders.map(|(operator, folder)| release((operator, folder))).collect()
+}
+
+/// Creates the runtimes that Trainer ships, where rows use one.
+fn create_runtimes(ensemble: &Ensemble, rows: &[Value]) {
+    let is_used = |row: &Value| row["manifest"]["spec"]["runtimeRef"]["kind"] == "ClusterTrainingRuntime";
+    let Some((_, folder)) = ensemble.folders.iter().find(|(operator, _)| operator.name == "trainer") else {
+        return;
+    };
+    if !rows.iter().any(is_used) {
+        return;
+    }
+    for file in cel::files(&folder.join("manifests/base/runtimes")) {
+        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        if text.contains("kind: ClusterTrainingRuntime") {
+            ensemble.cluster.admin.run(&["apply", "--server-side", "-f", "-"], &text).ok();
+        }
+    }
+}
+
+struct Run<'e> {
+    plan: Plan,
+    place: Place<'e>,
+    began: Duration,
+    scenario: Option<Scenario>,
+    until: usize,
+    row: Option<Value>,
+}
+
+/// Creates the objects, one in each second, looks at each after its time, and returns their rows.
+fn play(ensemble: &Ensemble, plans: Vec<Plan>) -> Vec<Value> {
+    let names: Vec<&str> = ensemble.folders.iter().map(|(operator, _)| operator.name).collect();
+    let objects = Objects::watch(&ensemble.api, &names);
+    let run = |(nth, plan): (usize, Plan)| {
+        let place = Place::new(&ensemble.cluster, false);
+        let until = nth + usize::try_from(plan.watched).expect("a small number");
+        create_before(ensemble, &place, &plan.row);
+        Run { plan, place, began: Duration::ZERO, scenario: None, until, row: None }
+    };
+    let mut runs: Vec<Run<'_>> = plans.into_iter().enumerate().map(run).collect();
+    let last = runs.iter().map(|run| run.until).max().unwrap_or_default();
+    each_second(last, |second| {
+        if let Some(run) = runs.get_mut(second) {
+            begin(ensemble, &objects, run);
+        }
+        for run in runs.iter_mut().filter(|run| run.until == second) {
+            look(ensemble, &objects, run);
+        }
+    });
+    runs.into_iter().map(|run| run.row.expect("each was looked at")).collect()
+}
+
+/// Creates what must be there before an object.
+fn create_before(ensemble: &Ensemble, place: &Place<'_>, row: &Value) {
+    for object in row["also"].as_array().into_iter().flatten() {
+        let mut object = object.clone();
+        let fields = object.as_object_mut().expect("an object");
+        let path = fields.remove("path");
+        let object = Object::from(object);
+        let path = match path.as_ref().and_then(Value::as_str) {
+            Some(path) => path.replace("$NS", &place.namespace),
+            None => list_of(&place.namespace, &object),
+        };
+        let (status, answer) = ensemble.api.send_as(ANYBODY, Method::POST, &path, &object);
+        assert_eq!(status, 201, "{answer:#}");
+    }
+}
+
+/// Creates an object; one that is refused is a row at once.
+fn begin(ensemble: &Ensemble, objects: &Objects, run: &mut Run<'_>) {
+    let row = &run.plan.row;
+    let script = Script::parse(&row["script"]).unwrap_or_else(|error| panic!("{}: {error}", row["id"]));
+    let script = if row["no_ready"] == true { script.never_ready() } else { script };
+    let object = Object::from(row["manifest"].clone());
+    let scenario = ensemble.kubelet.take(&run.place.namespace, script);
+    let list = list_of(&run.place.namespace, &object);
+    let path = format!("{list}/{}", object["metadata"]["name"].as_str().expect("a name"));
+    objects.begin(&run.place.namespace);
+    run.began = now();
+    scenario.begin(&path, Arc::new(()));
+    let (status, answer) = ensemble.api.send_as(ANYBODY, Method::POST, &list, &object);
+    if status == 201 {
+        run.scenario = Some(scenario);
+        return;
+    }
+    let refused = json!({"refused": answer["message"].as_str().unwrap_or_default()});
+    run.row = Some(described(ensemble, run, refused));
+}
+
+/// Notes what has become of an object, and deletes it: without its pods, an operator may be without rest.
+fn look(ensemble: &Ensemble, objects: &Objects, run: &mut Run<'_>) {
+    let Some(scenario) = run.scenario.take() else { return };
+    let Some((seen, until)) = objects.seen(&run.place.namespace) else { return };
+    let timeline = scenario.timeline();
+    let row = &run.plan.row;
+    let name = row["manifest"]["metadata"]["name"].as_str().expect("a name");
+    let kind = row["kind"].as_str().expect("a kind");
+    let until = (until.as_secs_f64() * 10.0).round() / 10.0;
+    let observed = rows::observed((kind, name), &seen, &timeline, until, run.began.as_secs_f64());
+    run.row = Some(described(ensemble, run, observed));
+    let list = list_of(&run.place.namespace, &Object::from(row["manifest"].clone()));
+    let path = format!("{list}/{name}?propagationPolicy=Background");
+    ensemble.api.send_as(ANYBODY, Method::DELETE, &path, &Object::Null);
+}
+
+/// Returns the row of an object.
+fn described(ensemble: &Ensemble, run: &Run<'_>, observed: Value) -> Value {
+    let mut row = run.plan.row.clone();
+    let operator = Objects::operator(row["kind"].as_str().unwrap_or_default());
+    let folder = ensemble.folders.iter().find(|(known, _)| Some(known.name) == operator);
+    if let Some((operator, folder)) = folder {
+        row["operator"] = release((operator, folder)).into();
+    }
+    row["kubernetes"] = version_of(ensemble).into();
+    // Some hundredths of a second pass until it is there.
+    row["phase"] = json!(f64::from(run.began.subsec_millis() / 10 + 1) / 100.0);
+    // The name of the namespace is in no row.
+    let text = observed.to_string().replace(&run.place.namespace, "NS");
+    row["observed"] = serde_json::from_str(&text).expect("a row");
+    row
+}
+
+/// Compares rows with the model, and plays those again that differ: what is different then was late.
+fn report(ensemble: &Ensemble, rows: &[Value], seed: u64) {
+    let mut tally: BTreeMap<&str, [u32; 5]> = BTreeMap::new();
+    let mut differ = Vec::new();
+    for row in rows {
+        let kind = row["kind"].as_str().unwrap_or_default();
+        let counts = tally.entry(kind).or_default();
+        let object = Object::from(row.clone());
+        if modelled::is_refused(&object) {
+            counts[4] += 1;
+            println!("{}: refused: {}", row["id"], row["observed"]["refused"]);
+            continue;
+        }
+        let world = modelled::world(&object).unwrap_or_else(|| panic!("{kind} is not modelled"));
+        let difference = modelled::difference(&world, &object);
+        counts[0] += u32::from(difference.outcome.is_empty());
+        counts[1] += u32::from(difference.is_empty());
+        if difference.outcome.is_empty() {
+            if !difference.is_empty() {
+                println!("{} ({kind}), times only: {}", row["id"], lines(&difference));
+            }
+        } else if modelled::is_either(&object) {
+            counts[2] += 1;
+        } else {
+            counts[3] += 1;
+            differ.push((row, difference));
+        }
+    }
+    let plan = |row: &Value| {
+        let mut row = row.clone();
+        row.as_object_mut().expect("a row is an object").remove("observed");
+        Plan { row, watched: WATCHED }
+    };
+    let again = play(ensemble, differ.iter().map(|(row, _)| plan(row)).collect());
+    for ((row, difference), again) in differ.iter().zip(&again) {
+        let object = Object::from(again.clone());
+        let world = modelled::world(&object).expect("it is modelled");
+        let second = modelled::difference(&world, &object);
+        println!("{} ({}) differs: {}", row["id"], row["kind"], lines(difference));
+        println!("  {} script {}", row["manifest"]["spec"], row["script"]);
+        if second.outcome.is_empty() {
+            println!("  again: it agrees");
+        } else {
+            println!("  again: {}", lines(&second));
+        }
+        let between = rows::differences(row, again);
+        println!("  both recordings: {}", between.into_iter().take(4).collect::<Vec<_>>().join("; "));
+    }
+    let mut whole = [0_u32; 5];
+    for (kind, counts) in &tally {
+        println!("{kind}: {}", sum(*counts));
+        whole.iter_mut().zip(counts).for_each(|(whole, count)| *whole += count);
+    }
+    println!("all: {}; JOBGATE_SEED={seed}; {}", sum(whole), releases(ensemble).join(", "));
+    let share = f64::from(whole[0]) / f64::from(whole[0] + whole[3]);
+    assert!(share >= LEAST, "{}", sum(whole));
+}
+
+/// Says what came of scenarios: those that agree in outcome, in times too, that are either, that differ, that are refused.
+fn sum([outcome, whole, either, differ, refused]: [u32; 5]) -> String {
+    format!(
+        "{outcome} of {} agree at first sight ({whole} in times too), and {either} that are either; {refused} refused",
+        outcome + differ
+    )
+}
+
+fn lines(difference: &Difference) -> String {
+    difference.all().take(4).cloned().collect::<Vec<_>>().join("; ")
+}
+
+/// Returns how many scenarios are to run, where `JOBGATE_SIMULATED_OPERATORS` says it.
+pub(super) fn count() -> Result<Option<usize>, String> {
+    let Ok(count) = env::var("JOBGATE_SIMULATED_OPERATORS") else { return Ok(None) };
+    let count = count.parse();
+    count.map(Some).map_err(|_| "JOBGATE_SIMULATED_OPERATORS is a number".to_owned())
+}
