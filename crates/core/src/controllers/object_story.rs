@@ -77,7 +77,7 @@ impl ObjectStory<'_> {
         world.weights = roles.filter_map(|role| Some((role.name.clone()?, role.weight))).collect();
         let hosts = self.subject.roles.iter().filter(|role| role.serves).map(|role| role.count);
         world.hosts = Some(hosts.fold(0, u32::saturating_add)).filter(|hosts| *hosts > 0);
-        let ranks = self.subject.roles.iter().map(|role| role.count.saturating_mul(role.weight));
+        let ranks = self.subject.roles.iter().map(|role| role.at_once.saturating_mul(role.weight));
         world.rank_weight = Some(ranks.fold(0, u32::saturating_add));
         let is_still = world.run_to_end(HORIZON)?;
         let plan = script.program;

@@ -52,6 +52,8 @@ pub struct Role {
     pub(crate) indexed: bool,
     /// Whether their containers start again in their pods after a failure.
     pub(crate) restarts_in_place: bool,
+    /// How many of them run at once.
+    pub(crate) at_once: u32,
     /// Whether they serve the others, and do not end with the program.
     pub(crate) serves: bool,
     /// How much one counts where time is summed: its accelerators, or one where the object has none.
@@ -80,7 +82,7 @@ impl Subject {
     /// Returns how its pods work together.
     #[must_use]
     pub fn together(&self) -> Together {
-        let count = self.roles.iter().map(|role| role.count).fold(0, u32::saturating_add);
+        let count = self.roles.iter().map(|role| role.at_once).fold(0, u32::saturating_add);
         Together { count, is_gang: self.is_gang, has_dashboard: self.has_dashboard }
     }
 
@@ -94,6 +96,7 @@ impl Subject {
             restarts_in_place: spec.restarts_in_place,
             serves: false,
             weight: 1,
+            at_once: spec.at_once(),
         };
         Self {
             roles: vec![role],

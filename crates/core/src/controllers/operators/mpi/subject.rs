@@ -34,6 +34,7 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
     Some(Subject {
         roles: [first].into_iter().chain(workers).collect(),
         deadline: launcher.deadline,
+        at_once: count,
         deadline_at: DEADLINE,
         deciders: vec![
             Decider::new(

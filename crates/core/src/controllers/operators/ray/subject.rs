@@ -86,5 +86,13 @@ fn of_spec(spec: &Value) -> Vec<Role> {
 }
 
 fn role(name: &str, count: u32, restarts_in_place: bool) -> Role {
-    Role { name: Some(Arc::from(name)), count, indexed: false, restarts_in_place, serves: true, weight: 1 }
+    Role {
+        name: Some(Arc::from(name)),
+        count,
+        at_once: count,
+        indexed: false,
+        restarts_in_place,
+        serves: true,
+        weight: 1,
+    }
 }
