@@ -35,6 +35,12 @@ pub fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
     operators::subject(manifest, before)
 }
 
+/// Returns why an object has no pods that are known, though its operator is modelled; nothing where that is not.
+#[must_use]
+pub fn why_unknown(manifest: &Value) -> Option<String> {
+    operators::why_unknown(manifest)
+}
+
 /// Returns the script of a story about an object with these roles.
 #[must_use]
 pub fn lower_object(subject: &Subject, story: &[Occurrence], assumptions: &Assumptions) -> Script {

@@ -33,6 +33,7 @@ pub(in super::super) fn of_job(spec: &Value) -> Subject {
                 &["preRunningDeadlineSeconds"],
                 "the program does not start in time",
             ),
+            Decider::new("ValidationFailed", &[], "the validation of KubeRay refuses it, and no pod is made"),
             Decider::new("AppFailed", &["backoffLimit"], "the program fails, and no retry is left"),
             Decider::new(
                 "SubmissionFailed",
