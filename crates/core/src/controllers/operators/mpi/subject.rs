@@ -34,6 +34,7 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
     let role = |name: &str, count, restarts_in_place| Role {
         name: Some(Arc::from(name)),
         count,
+        at_once: count,
         indexed: name != "launcher",
         restarts_in_place,
         // The launcher starts the ranks on workers, which wait for it.
@@ -47,7 +48,6 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
     Some(Subject {
         roles: [first].into_iter().chain(workers).collect(),
         deadline: launcher.deadline,
-        at_once: count,
         deadline_at: DEADLINE,
         deciders: vec![
             Decider::new(
