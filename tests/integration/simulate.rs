@@ -186,3 +186,74 @@ fn a_policy_that_is_named_needs_no_configuration() {
     assert_eq!(code(&place.run(&["simulate", "gang.yaml"])), 2);
     assert_eq!(code(&place.run(&["simulate", "--policy", "default", "gang.yaml"])), 0);
 }
+
+/// A JobSet whose Job runs its indexes in three waves.
+const WAVES: &str = "\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: waves}
+spec:
+  replicatedJobs:
+  - name: w
+    template:
+      spec:
+        parallelism: 2
+        completions: 6
+        backoffLimitPerIndex: 0
+        template:
+          spec:
+            restartPolicy: Never
+            containers: [{name: t, image: \"registry.example.com/t:1\", command: [python, work.py]}]
+";
+
+#[test]
+fn a_story_about_nothing_is_said_and_not_survived() {
+    let place = Place::with(&[("gang.yaml", GANG), ("waves.yaml", WAVES)]);
+    for (file, incident, expected) in [
+        ("gang.yaml", "oom:role=worker", "`oom:role=worker`: no pods have this role"),
+        ("gang.yaml", "oom:index=4", "these pods have the indexes 0-3"),
+        ("gang.yaml", "submitter-lost", "the pod that submits a RayJob, and it has none"),
+        ("waves.yaml", "drain+oom:role=v", "no pods have this role; there are `w-0`"),
+    ] {
+        let output = place.run(&["simulate", "--what", incident, file]);
+        assert!(stderr(&output).contains(expected), "{incident}: {}", stderr(&output));
+        assert_eq!(code(&output), 2, "{incident}");
+    }
+    // The others of a call are told all the same; an expectation that cannot hold is no success.
+    assert_eq!(
+        ends(&place, &["--what", "oom:index=4", "--what", "drain", "gang.yaml"]),
+        r#""drain" "fails""#
+    );
+    let output = place.run(&["simulate", "--expect", "oom:index=4=fails", "gang.yaml"]);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+}
+
+#[test]
+fn a_story_reaches_the_later_waves_of_a_job_of_a_job_set() {
+    let place = Place::with(&[("waves.yaml", WAVES)]);
+    let made = |story: &str, what: &str| {
+        let arguments =
+            ["simulate", "--peers", "independent", "--format", "json", "--what", story, "waves.yaml"];
+        json(&place.run(&arguments))["jobs"][0]["stories"][0][what].clone()
+    };
+    assert_eq!(made("crash-all", "failures"), 6);
+    assert_eq!(made("oom:role=w,index=5", "failures"), 1);
+}
+
+#[test]
+fn an_object_that_its_operator_leaves_alone_is_said() {
+    let train = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: t}\nspec: {runtimeRef: {name: mine}}\n";
+    let launcher = "{template: {spec: {containers: [{name: mpi, image: i}]}}}";
+    let mpi = format!(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {{name: m}}\nspec: {{runPolicy: {{managedBy: kueue.x-k8s.io/multikueue}}, mpiReplicaSpecs: {{Launcher: {launcher}}}}}\n"
+    );
+    let place = Place::with(&[("train.yaml", train), ("mpi.yaml", &mpi)]);
+    for (file, expected) in [
+        ("train.yaml", "its runtime, the ClusterTrainingRuntime `mine`, is not among the files"),
+        ("mpi.yaml", "leaves it to the controller in `spec.runPolicy.managedBy`"),
+    ] {
+        let output = place.run(&["simulate", file]);
+        assert!(stderr(&output).contains(expected), "{file}: {}", stderr(&output));
+        assert_eq!(code(&output), 2, "{file}");
+    }
+}

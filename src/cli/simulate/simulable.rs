@@ -1,12 +1,14 @@
 //! What is simulated: the Job of a manifest, or an object whose operator is modelled.
 
 use super::decides::{Decision, decision, decision_of_object};
+use crate::cli::args::Story;
 use crate::controllers::incident::Occurrence;
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::object_story::{ObjectStory, lower_object};
 use crate::controllers::program::Peers;
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Outcome, lower, tell, tell_otherwise};
+use crate::controllers::subject::Subject;
 use crate::controllers::world::TooLong;
 use crate::judge::simulation::{SimulatedJob, SimulatedObject};
 use crate::text::pointer::Pointer;
@@ -86,6 +88,19 @@ impl<'a> Simulable<'a> {
             Self::Job(job) => JobSpec::placeholder(job.spec),
             Self::Object(_) => None,
         }
+    }
+
+    /// Returns why a story is about nothing that it has; nothing where it is.
+    pub(super) fn lacks(&self, story: &Story) -> Option<String> {
+        let of_job;
+        let subject = match self {
+            Self::Job(job) => {
+                of_job = Subject::from_job(&job.job_spec);
+                &of_job
+            }
+            Self::Object(object) => &object.subject,
+        };
+        story.incidents.iter().find_map(|incident| subject.lacks(incident))
     }
 
     /// Returns the script of a story.

@@ -11,6 +11,7 @@ use crate::cli::args::{Checkpoint, Expectation, Simulate, Story};
 use crate::controllers::incident::{Duration, Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::live::LiveSnapshot;
+use crate::controllers::object_story::why_unknown;
 use crate::controllers::program::Peers;
 use crate::controllers::runs::{Runs, runs};
 use crate::controllers::script::Script;
@@ -165,6 +166,28 @@ impl Found {
     }
 }
 
+impl Found {
+    /// Says which stories are about nothing that an object has. Returns whether there are others: they are simulated all the
+    /// same. What is expected of such a story cannot be told.
+    fn has_any(&mut self, title: &str, job: &Simulable<'_>, args: &Simulate) -> bool {
+        let mut has_expected = false;
+        for Expectation { story, .. } in &args.expect {
+            match job.lacks(story) {
+                Some(why) => self.problems.push(format!("{title}: not simulated: {why}")),
+                None => has_expected = true,
+            }
+        }
+        let mut has_asked = args.what.is_empty();
+        for story in &args.what {
+            match job.lacks(story) {
+                Some(why) => self.notices.push(format!("{title}: not simulated: {why}")),
+                None => has_asked = true,
+            }
+        }
+        has_asked || has_expected
+    }
+}
+
 struct SourceFile<'a> {
     input: &'a Input,
     policy: &'a Policy,
@@ -196,7 +219,8 @@ fn of_object(
             .map(|job| Simulable::Job(Box::new(job)))
             .collect(),
     };
-    if listed.is_empty() {
+    let unknown = listed.is_empty().then(|| why_unknown(object));
+    if unknown == Some(None) {
         found.notices.push(format!("{title}: not simulated: the operator of {kind} is not modelled"));
         return;
     }
@@ -205,6 +229,10 @@ fn of_object(
         found
             .problems
             .push(format!("{title}: not simulated: the API server rejects it: {}", finding.message));
+        return;
+    }
+    if let Some(why) = unknown.flatten() {
+        found.problems.push(format!("{title}: not simulated: {why}"));
         return;
     }
     // Another story of the same call is simulated all the same.
@@ -220,6 +248,9 @@ fn of_object(
         if let Some((field, text)) = job.placeholder() {
             let text = format!("{title}: not simulated: `{field}` is the placeholder `{}`", clean(text));
             found.left_out(file.input, true, text);
+            continue;
+        }
+        if !found.has_any(&title, &job, args) {
             continue;
         }
         match simulate((object, schedule), &job, file.policy, args, script) {
@@ -268,7 +299,9 @@ fn simulate(
     script: Option<&Script>,
 ) -> Result<Rows, String> {
     let assumptions = assumed(job.assumptions(), args);
-    let has = |story: &Story| schedule.is_some() || !is_missed(story);
+    let has = |story: &Story| {
+        (schedule.is_some() || !is_missed(story)) && (script.is_some() || job.lacks(story).is_none())
+    };
     let mut stories = stories(args, script.is_some(), schedule.is_some());
     stories.retain(has);
     let is_alone = stories.len() == 1;

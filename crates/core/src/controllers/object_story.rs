@@ -35,6 +35,12 @@ pub fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
     operators::subject(manifest, before)
 }
 
+/// Returns why an object has no pods that are known, though its operator is modelled; nothing where that is not.
+#[must_use]
+pub fn why_unknown(manifest: &Value) -> Option<String> {
+    operators::why_unknown(manifest)
+}
+
 /// Returns the script of a story about an object with these roles.
 #[must_use]
 pub fn lower_object(subject: &Subject, story: &[Occurrence], assumptions: &Assumptions) -> Script {
@@ -77,7 +83,7 @@ impl ObjectStory<'_> {
         world.weights = roles.filter_map(|role| Some((role.name.clone()?, role.weight))).collect();
         let hosts = self.subject.roles.iter().filter(|role| role.serves).map(|role| role.count);
         world.hosts = Some(hosts.fold(0, u32::saturating_add)).filter(|hosts| *hosts > 0);
-        let ranks = self.subject.roles.iter().map(|role| role.count.saturating_mul(role.weight));
+        let ranks = self.subject.roles.iter().map(|role| role.at_once.saturating_mul(role.weight));
         world.rank_weight = Some(ranks.fold(0, u32::saturating_add));
         let is_still = world.run_to_end(HORIZON)?;
         let plan = script.program;

@@ -115,6 +115,16 @@ pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
     }
 }
 
+/// Returns why an object has no pods that are known, though its operator is modelled; nothing where that is not.
+#[must_use]
+pub(super) fn why_unknown(manifest: &Value) -> Option<String> {
+    match kind_of(manifest)? {
+        "TrainJob" => Some(trainer::why_unknown(manifest.get("spec").unwrap_or(&Value::Null))),
+        "MPIJob" => mpi::why_unknown(manifest).map(str::to_owned),
+        _ => None,
+    }
+}
+
 /// Tells whether the webhook of an operator takes a change of an object.
 #[must_use]
 pub(super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {

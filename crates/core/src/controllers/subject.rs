@@ -3,9 +3,13 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use super::incident::{Incident, IncidentPlace, Occurrence};
 use super::job::spec::JobSpec;
 use super::time::Time;
 use crate::text::value::{Value, json};
+
+/// How many roles are named where one is not found.
+const MOST_NAMES: usize = 8;
 
 /// The pods of an object, as far as its manifest says, and what of it a story may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub struct Role {
     pub name: Option<Arc<str>>,
     /// How many there are, over the whole run.
     pub count: u32,
+    /// How many of them run at once.
+    pub(crate) at_once: u32,
     /// Whether each has an index.
     pub(crate) indexed: bool,
     /// Whether their containers start again in their pods after a failure.
@@ -80,16 +86,17 @@ impl Subject {
     /// Returns how its pods work together.
     #[must_use]
     pub fn together(&self) -> Together {
-        let count = self.roles.iter().map(|role| role.count).fold(0, u32::saturating_add);
+        let count = self.roles.iter().map(|role| role.at_once).fold(0, u32::saturating_add);
         Together { count, is_gang: self.is_gang, has_dashboard: self.has_dashboard }
     }
 
     /// Returns that of a Job.
     #[must_use]
-    pub(crate) fn from_job(spec: &JobSpec) -> Self {
+    pub fn from_job(spec: &JobSpec) -> Self {
         let role = Role {
             name: None,
             count: spec.completions.unwrap_or(spec.parallelism).max(1),
+            at_once: spec.at_once(),
             indexed: spec.indexed,
             restarts_in_place: spec.restarts_in_place,
             serves: false,
@@ -118,6 +125,53 @@ impl Subject {
         })
     }
 
+    /// Returns why an incident is about nothing that the object has: nothing would come of it, and a typing error would look
+    /// like a run that survives.
+    #[must_use]
+    pub fn lacks(&self, occurrence: &Occurrence) -> Option<String> {
+        let none = |what: &str| Some(format!("`{occurrence}` is about {what}, and it has none"));
+        match occurrence.incident {
+            Incident::SubmitterLost if self.named(Some("submitter")).next().is_none() => {
+                return none("the pod that submits a RayJob");
+            }
+            Incident::DashboardSilent(_) if !self.has_dashboard => {
+                return none("the dashboard of a Ray cluster");
+            }
+            Incident::OperatorAway(_) if self.operator.is_none() => return none("an operator"),
+            Incident::KueuePreempt(_) if self.suspend.is_empty() => {
+                return Some(format!("`{occurrence}`: it has no field that suspends it"));
+            }
+            _ => {}
+        }
+        if occurrence.incident == Incident::SubmitterLost {
+            return None;
+        }
+        let name = occurrence.role.as_deref();
+        let Some(end) = self.named(name).map(Role::end).max() else {
+            return name.map(|_| format!("`{occurrence}`: no pods have this role{}", self.role_names()));
+        };
+        match occurrence.place {
+            IncidentPlace::Index(index) if index >= end => {
+                Some(format!("`{occurrence}`: these pods have the indexes 0-{}", end - 1))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the names of the first roles, to go on with a sentence.
+    fn role_names(&self) -> String {
+        let names: Vec<String> =
+            self.roles.iter().filter_map(|role| Some(format!("`{}`", role.name.as_ref()?))).collect();
+        match names.get(MOST_NAMES..).map_or(0, <[String]>::len) {
+            _ if names.is_empty() => String::new(),
+            0 => format!("; there are {}", names.join(", ")),
+            more => format!(
+                "; there are {} and {more} more",
+                names.get(..MOST_NAMES).unwrap_or_default().join(", ")
+            ),
+        }
+    }
+
     /// Returns the field that decides where it fails with a reason and a message, and how.
     #[must_use]
     pub fn decider(&self, reason: &str, message: &str) -> Option<(&[&'static str], &'static str)> {
@@ -137,6 +191,11 @@ impl Subject {
 }
 
 impl Role {
+    /// Returns below which number its indexes are; where its pods have none, they are counted as they are made.
+    fn end(&self) -> u32 {
+        if self.indexed { self.count.max(1) } else { u32::MAX }
+    }
+
     /// Takes over how much another one counts.
     pub fn copy_weight(&mut self, other: &Self) {
         self.weight = other.weight;
@@ -154,4 +213,50 @@ fn is_of(role: &str, name: &str) -> bool {
     let number =
         |rest: &str| rest.strip_prefix('-').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
     role.eq_ignore_ascii_case(name) || role.strip_prefix(name).is_some_and(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lacks(subject: &Subject, incident: &str) -> String {
+        subject.lacks(&incident.parse().unwrap()).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_incident_about_nothing_is_told_from_one_that_is_survived() {
+        let role = |name: &str, count| Role {
+            name: Some(Arc::from(name)),
+            count,
+            at_once: count,
+            indexed: name != "head",
+            restarts_in_place: false,
+            serves: false,
+            weight: 1,
+        };
+        let job =
+            Subject::from_job(&JobSpec::from_spec(&json!({"completions": 4, "completionMode": "Indexed"})));
+        let with = |roles: Vec<Role>| Subject { roles, ..job.clone() };
+        let set = with(vec![role("w-0", 2), role("head", 1)]);
+        for incident in
+            ["exit=1", "exit=1:index=1", "exit=1:role=w,index=1", "oom:role=head,index=7", "hang:all"]
+        {
+            assert_eq!(lacks(&set, incident), "", "{incident}");
+        }
+        let none = "`oom:role=worker`: no pods have this role; there are `w-0`, `head`";
+        assert_eq!(lacks(&set, "oom:role=worker"), none);
+        assert_eq!(lacks(&job, "oom:role=worker"), "`oom:role=worker`: no pods have this role");
+        assert_eq!(lacks(&job, "oom:index=3"), "");
+        assert_eq!(lacks(&job, "oom:index=4"), "`oom:index=4`: these pods have the indexes 0-3");
+        for incident in ["submitter-lost", "dashboard-silent:6m", "operator-away:1m"] {
+            assert!(lacks(&job, incident).contains("and it has none"), "{incident}");
+        }
+        assert_eq!(lacks(&with(vec![role("submitter", 1)]), "submitter-lost"), "");
+        assert_eq!(lacks(&job, "kueue-preempt:30m"), "");
+        assert!(
+            lacks(&Subject { suspend: &[], ..set }, "kueue-preempt:30m").contains("no field that suspends")
+        );
+        let many = with((0..10).map(|nth| role(&format!("w{nth}"), 1)).collect());
+        assert!(lacks(&many, "oom:role=x").ends_with("`w7` and 2 more"));
+    }
 }

@@ -28,13 +28,15 @@ use crate::text::value::{Value, json};
 pub(super) use dashboard::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
 pub(super) use live::{Given, GivenJob};
 
-/// Maximum work of a simulation: one unit for each group of pods at each step, and for each plan where pods are made. It is
+/// Maximum work of a simulation: one unit for each object and each group of pods at each step, and for each plan where pods are made. It is
 /// about a second.
 pub(crate) const MOST_WORK: u64 = 40_000_000;
 /// How long before the object that is simulated others are made that are there before it.
 const LEAD: Time = Time::from_millis(3_500);
 /// How many containers with a status are one more unit of work: a pod of thousands of them is not one thing to look at.
 const CONTAINERS_A_UNIT: usize = 8;
+/// How many objects are no work to look through.
+const FEW_OBJECTS: usize = 8;
 
 /// A cluster, its controllers and its nodes.
 #[derive(Debug)]
@@ -95,7 +97,7 @@ enum Later {
 
 /// A simulation that would take too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many pods one after the other, or too many failures")]
+#[error("too many pods or Jobs, or too many failures or tries one after the other")]
 pub struct TooLong;
 
 impl World {
@@ -255,7 +257,9 @@ impl World {
             let looked_at = |pods: &PodGroup| 1 + pods.containers.len() / CONTAINERS_A_UNIT;
             self.cluster.settle();
             let pods = self.cluster.pods.iter().skip(self.cluster.settled);
-            self.spend(1 + pods.map(looked_at).sum::<usize>())?;
+            // Operators look through the objects for theirs, and one that tries again without end makes ever more.
+            let objects = self.cluster.objects.len().saturating_sub(FEW_OBJECTS);
+            self.spend(1 + objects + pods.map(looked_at).sum::<usize>())?;
             self.now = self.now.max(due);
             self.step(due)?;
         }

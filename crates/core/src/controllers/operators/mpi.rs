@@ -46,7 +46,7 @@ struct MpiController {
     last: Option<usize>,
 }
 
-pub(super) use subject::subject;
+pub(super) use subject::{subject, why_unknown};
 
 /// Returns the controllers of an MPIJob; none for other versions than v2beta1, which this operator leaves alone.
 #[must_use]

@@ -22,7 +22,7 @@ pub(super) use asked::asked;
 use runtimes::runtime_of;
 use sync::TrainJobSync;
 
-pub(super) use subject::subject;
+pub(super) use subject::{subject, why_unknown};
 
 /// Returns the controllers: that of TrainJobs, and that of the JobSets they become.
 #[must_use]

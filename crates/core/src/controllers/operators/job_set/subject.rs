@@ -50,7 +50,9 @@ fn of_job(replicated_job: &ReplicatedJob, nth: u32) -> Role {
     let spec = JobSpec::from_spec(&replicated_job.template);
     Role {
         name: Some(Arc::from(format!("{}-{nth}", replicated_job.name))),
-        count: spec.at_once(),
+        // A Job of several waves has an index for each completion.
+        count: spec.completions.unwrap_or(spec.parallelism),
+        at_once: spec.at_once(),
         indexed: spec.indexed,
         restarts_in_place: spec.restarts_in_place,
         serves: false,

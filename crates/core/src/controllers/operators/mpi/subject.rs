@@ -6,11 +6,24 @@ use super::super::super::job::spec::JobSpec;
 use super::super::super::pod_set::RestartPolicy;
 use super::super::super::subject::{Decider, Role, Subject};
 use super::API_VERSION;
-use super::spec::MpiSpec;
+use super::spec::{MANAGER, MpiSpec};
 use crate::text::value::Value;
 
 /// Where `runPolicy` has the deadline.
 const DEADLINE: &[&str] = &["runPolicy", "activeDeadlineSeconds"];
+
+/// Returns why an MPIJob has none that are known; nothing for one of another version, which has another operator.
+#[must_use]
+pub(in super::super) fn why_unknown(manifest: &Value) -> Option<&'static str> {
+    if manifest.get("apiVersion").and_then(Value::as_str) != Some(API_VERSION) {
+        return None;
+    }
+    let manager = manifest.pointer("/spec/runPolicy/managedBy").and_then(Value::as_str);
+    Some(match manager {
+        None | Some("" | MANAGER) => "mpi-operator refuses it, and makes no pods",
+        Some(_) => "mpi-operator leaves it to the controller in `spec.runPolicy.managedBy`",
+    })
+}
 
 /// Returns the pods of an MPIJob by role; nothing where the operator leaves it alone.
 #[must_use]
@@ -21,6 +34,7 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
     let role = |name: &str, count, restarts_in_place| Role {
         name: Some(Arc::from(name)),
         count,
+        at_once: count,
         indexed: name != "launcher",
         restarts_in_place,
         // The launcher starts the ranks on workers, which wait for it.

@@ -33,6 +33,7 @@ pub(in super::super) fn of_job(spec: &Value) -> Subject {
                 &["preRunningDeadlineSeconds"],
                 "the program does not start in time",
             ),
+            Decider::new("ValidationFailed", &[], "the validation of KubeRay refuses it, and no pod is made"),
             Decider::new("AppFailed", &["backoffLimit"], "the program fails, and no retry is left"),
             Decider::new(
                 "SubmissionFailed",
@@ -86,5 +87,13 @@ fn of_spec(spec: &Value) -> Vec<Role> {
 }
 
 fn role(name: &str, count: u32, restarts_in_place: bool) -> Role {
-    Role { name: Some(Arc::from(name)), count, indexed: false, restarts_in_place, serves: true, weight: 1 }
+    Role {
+        name: Some(Arc::from(name)),
+        count,
+        at_once: count,
+        indexed: false,
+        restarts_in_place,
+        serves: true,
+        weight: 1,
+    }
 }

@@ -320,3 +320,29 @@ fn what_it_costs_depends_on_the_failures_and_not_on_the_workers() {
     assert_eq!(pods(&world, "w").len(), 11_000);
     assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
 }
+
+#[test]
+fn many_hosts_are_looked_at_by_replicas() {
+    let mut spec = ray_cluster(0);
+    spec["workerGroupSpecs"] = json!([{
+        "groupName": "w", "replicas": 100_000_000, "numOfHosts": 4,
+        "template": {"spec": {"containers": [{"name": "ray-worker"}]}},
+    }]);
+    let begun = Instant::now();
+    let script = json!([{"role": "w", "attempt": [0, 399_999_999], "run": 3, "exit": 1}, {"run": null}]);
+    let world = live(&cluster_of(spec), &script, 60);
+    let made = world.cluster.pods.iter().filter(|pods| *world.cluster.sets[pods.set].role == *"w");
+    assert_eq!(made.map(|pods| u64::from(pods.count())).sum::<u64>(), 800_000_000);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn tries_without_end_are_no_long_wait() {
+    let manifest = ray_job(&json!({"backoffLimit": i32::MAX}));
+    let script = json!([{"program": [0, null], "run": 3, "end": "FAILED"}, {"run": null}]);
+    let mut world =
+        World::with_object(&manifest, &[], Script::parse(&script).unwrap(), Clock { start: 100 }).unwrap();
+    let begun = Instant::now();
+    assert!(world.run(Time::from_seconds(60 * 86_400)).is_err());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}

@@ -201,23 +201,22 @@ pub(super) fn multiple_hosts(
             && cluster.is_of_ray_cluster(pods, name)
     };
     let mut dead = Indexes::default();
+    // By replicas and not by pods: a manifest may ask for a thousand million of them.
     for pods in cluster.pods.iter().filter(is_lost) {
-        for number in pods.members.iter() {
-            let left = replica(number).intersection(&there);
-            if left.is_empty() {
-                continue;
-            }
-            // A host that ended was seen dead before it went: the replica is made again at once.
-            if !pods.is_ended() {
-                return Change { deleted: parts(&left), created: 0, is_error: true };
-            }
-            dead = dead.union(&left);
+        let left = pods.members.blocks(hosts).intersection(&there);
+        let Some(first) = left.first() else { continue };
+        // A host that ended was seen dead before it went: the replica is made again at once.
+        if !pods.is_ended() {
+            return Change {
+                deleted: parts(&replica(first).intersection(&there)),
+                created: 0,
+                is_error: true,
+            };
         }
+        dead = dead.union(&left);
     }
     for (_, pods) in pods.iter().filter(|(_, pods)| is_dead(cluster, pods)) {
-        for number in pods.members.iter() {
-            dead = dead.union(&replica(number).intersection(&there));
-        }
+        dead = dead.union(&pods.members.blocks(hosts).intersection(&there));
     }
     let whole = there.without(&dead).len() / hosts;
     let desired = group.desired() / hosts;

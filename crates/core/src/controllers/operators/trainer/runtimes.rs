@@ -5,11 +5,11 @@ use super::TrainerRelease;
 use crate::text::value::{Value, json};
 
 /// The kind of a runtime where a reference has none, and the one that is shipped.
-const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
+pub(super) const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
 
 /// Returns the `spec` of the runtime that the `spec` of a TrainJob names; nothing where there is none.
 pub(super) fn runtime_of(cluster: &Cluster, train_job: &Value, release: TrainerRelease) -> Option<Value> {
-    let name = train_job.pointer("/runtimeRef/name").and_then(Value::as_str).unwrap_or_default();
+    let name = runtime_name(train_job);
     let kind = runtime_kind(train_job);
     match cluster.object(kind, name) {
         Some((_, runtime)) => Some(runtime.spec().clone()),
@@ -20,7 +20,7 @@ pub(super) fn runtime_of(cluster: &Cluster, train_job: &Value, release: TrainerR
 
 /// Returns the same of manifests.
 pub(super) fn runtime_among(objects: &[Value], train_job: &Value, release: TrainerRelease) -> Option<Value> {
-    let name = train_job.pointer("/runtimeRef/name").and_then(Value::as_str).unwrap_or_default();
+    let name = runtime_name(train_job);
     let kind = runtime_kind(train_job);
     let is_it = |object: &&Value| {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
@@ -31,6 +31,11 @@ pub(super) fn runtime_among(objects: &[Value], train_job: &Value, release: Train
         None if kind == CLUSTER_RUNTIME => shipped(name, release),
         None => None,
     }
+}
+
+/// Returns the name of the runtime that the `spec` of a TrainJob names.
+pub(super) fn runtime_name(train_job: &Value) -> &str {
+    train_job.pointer("/runtimeRef/name").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the kind of the runtime that the `spec` of a TrainJob names.

@@ -5,8 +5,16 @@ use super::super::super::time::Time;
 use super::super::job_set;
 use super::TrainerRelease;
 use super::build::{is_suspended, job_set_spec};
-use super::runtimes::runtime_among;
+use super::runtimes::{CLUSTER_RUNTIME, runtime_among, runtime_kind, runtime_name};
 use crate::text::value::Value;
+
+/// Returns why a TrainJob has none that are known: its runtime is not there.
+#[must_use]
+pub(in super::super) fn why_unknown(spec: &Value) -> String {
+    let (kind, name) = (runtime_kind(spec), runtime_name(spec));
+    let shipped = if kind == CLUSTER_RUNTIME { ", and Trainer ships none of this name" } else { "" };
+    format!("its runtime, the {kind} `{name}`, is not among the files{shipped}")
+}
 
 /// Returns the pods of a TrainJob by role; nothing where its runtime is neither among the objects that are there nor one of
 /// those that are shipped.

@@ -45,6 +45,7 @@ fn of_role(role: &Role<'_>, spec: &TrainingSpec<'_>) -> subject::Role {
     subject::Role {
         name: Some(Arc::from(role.name)),
         count: role.count(),
+        at_once: role.count(),
         indexed: true,
         restarts_in_place: spec.pod_template(role).restart != RestartPolicy::Never,
         // A parameter server waits for whoever asks.

@@ -36,6 +36,7 @@ fn of_task(task: &Task) -> Role {
     Role {
         name: Some(Arc::clone(&task.name)),
         count: task.replicas,
+        at_once: task.replicas,
         indexed: true,
         restarts_in_place: task.template.restart != RestartPolicy::Never,
         serves: false,
