@@ -236,8 +236,8 @@ fn a_story_reaches_the_later_waves_of_a_job_of_a_job_set() {
             ["simulate", "--peers", "independent", "--format", "json", "--what", story, "waves.yaml"];
         json(&place.run(&arguments))["jobs"][0]["stories"][0][what].clone()
     };
-    assert_eq!(made("crash-all", "failures"), 6);
-    assert_eq!(made("oom:role=w,index=5", "failures"), 1);
+    assert_eq!(made("crash-all", "failed"), 6);
+    assert_eq!(made("oom:role=w,index=5", "failed"), 1);
 }
 
 #[test]
