@@ -219,7 +219,7 @@ fn a_story_about_nothing_is_said_and_not_survived() {
         assert!(stderr(&output).contains(expected), "{incident}: {}", stderr(&output));
         assert_eq!(code(&output), 2, "{incident}");
     }
-    // The others of a call are told all the same; an expectation that cannot hold is no success.
+    // The others of a call are simulated; an expectation that cannot hold is no success.
     assert_eq!(
         ends(&place, &["--what", "oom:index=4", "--what", "drain", "gang.yaml"]),
         r#""drain" "fails""#

@@ -167,8 +167,7 @@ impl Found {
 }
 
 impl Found {
-    /// Says which stories are about nothing that an object has. Returns whether there are others: they are simulated all the
-    /// same. What is expected of such a story cannot be told.
+    /// Says which stories are about nothing that an object has. Returns whether there are others, which are simulated.
     fn has_any(&mut self, title: &str, job: &Simulable<'_>, args: &Simulate) -> bool {
         let mut has_expected = false;
         for Expectation { story, .. } in &args.expect {
@@ -235,7 +234,7 @@ fn of_object(
         found.problems.push(format!("{title}: not simulated: {why}"));
         return;
     }
-    // Another story of the same call is simulated all the same.
+    // Another story of the same call is simulated.
     let schedule = workload.schedule.as_ref().and_then(|schedule| schedule.value);
     let mut asked = args.what.iter().chain(args.expect.iter().map(|expected| &expected.story));
     if schedule.is_none() && asked.clone().any(is_missed) {
@@ -253,43 +252,53 @@ fn of_object(
         if !found.has_any(&title, &job, args) {
             continue;
         }
-        match simulate((object, schedule), &job, file.policy, args, script) {
-            Ok((mut rows, unexpected, assumptions)) => {
-                for row in &mut rows {
-                    row.place = row.decision.as_ref().map(|decision| {
-                        let pointer = decision.pointer(&at.join(&job.pointer()));
-                        let place = span(file.loaded.bytes(), file.document, &pointer, decision.part());
-                        let place = file.lines.position(place.start);
-                        (place.line, place.column)
-                    });
-                }
-                let is_inside = matches!(job, Simulable::Job(_)) && !["Job", "CronJob"].contains(&&*id.kind);
-                let because = if args.peers.is_some() { "--peers" } else { job.because() };
-                found.jobs.push(Simulated {
-                    title: title.clone(),
-                    path: file.input.path.to_string(),
-                    object: id.clone(),
-                    kind: workload.kind.title(),
-                    pointer: job.pointer().to_string(),
-                    accelerators: job.accelerators(),
-                    retries: job.job_spec().and_then(JobSpec::retries),
-                    indexed: job.job_spec().is_none_or(|spec| spec.indexed),
-                    is_suspended: job.is_suspended(),
-                    assumptions,
-                    because: because.to_owned(),
-                    inside: is_inside.then(|| kind.clone()),
-                    operator: job.operator(),
-                    is_asked: !args.what.is_empty() || script.is_some(),
-                    rows,
-                    unexpected: unexpected.into_iter().map(|failed| format!("{title}: {failed}")).collect(),
-                });
-            }
-            Err(problem) => found.problems.push(format!("{title}: {problem}")),
+        let mut told = simulate((object, schedule), &job, file.policy, args, script);
+        found.problems.extend(told.problems.iter().map(|problem| format!("{title}: {problem}")));
+        if told.rows.is_empty() {
+            continue;
         }
+        for row in &mut told.rows {
+            row.place = row.decision.as_ref().map(|decision| {
+                let pointer = decision.pointer(&at.join(&job.pointer()));
+                let place = span(file.loaded.bytes(), file.document, &pointer, decision.part());
+                let place = file.lines.position(place.start);
+                (place.line, place.column)
+            });
+        }
+        let is_inside = matches!(job, Simulable::Job(_)) && !["Job", "CronJob"].contains(&&*id.kind);
+        let because = if args.peers.is_some() { "--peers" } else { job.because() };
+        found.jobs.push(Simulated {
+            title: title.clone(),
+            path: file.input.path.to_string(),
+            object: id.clone(),
+            kind: workload.kind.title(),
+            pointer: job.pointer().to_string(),
+            accelerators: job.accelerators(),
+            retries: job.job_spec().and_then(JobSpec::retries),
+            indexed: job.job_spec().is_none_or(|spec| spec.indexed),
+            is_suspended: job.is_suspended(),
+            assumptions: told.assumptions,
+            because: because.to_owned(),
+            inside: is_inside.then(|| kind.clone()),
+            operator: job.operator(),
+            is_asked: !args.what.is_empty() || script.is_some(),
+            rows: told.rows,
+            unexpected: told.unexpected.into_iter().map(|failed| format!("{title}: {failed}")).collect(),
+        });
     }
 }
 
-type Rows = (Vec<Row>, Vec<String>, Assumptions);
+/// What comes of the stories about an object.
+#[derive(Debug)]
+struct Told {
+    assumptions: Assumptions,
+    /// The worst first.
+    rows: Vec<Row>,
+    /// Expectations that do not hold.
+    unexpected: Vec<String>,
+    /// Stories that take more work than a simulation does.
+    problems: Vec<String>,
+}
 
 fn simulate(
     (object, schedule): (&Value, Option<&Value>),
@@ -297,16 +306,14 @@ fn simulate(
     policy: &Policy,
     args: &Simulate,
     script: Option<&Script>,
-) -> Result<Rows, String> {
+) -> Told {
     let assumptions = assumed(job.assumptions(), args);
-    let has = |story: &Story| {
-        (schedule.is_some() || !is_missed(story)) && (script.is_some() || job.lacks(story).is_none())
-    };
+    let has = |story: &Story| (schedule.is_some() || !is_missed(story)) && job.lacks(story).is_none();
     let mut stories = stories(args, script.is_some(), schedule.is_some());
-    stories.retain(has);
+    stories.retain(|story| script.is_some() || has(story));
     let is_alone = stories.len() == 1;
     let or_peers = job.or_peers().filter(|_| args.peers.is_none());
-    let run = |name: &str, incidents: &[Occurrence]| -> Result<Row, String> {
+    let run = |Story { name, incidents }: &Story, script: Option<&Script>| -> Result<Row, String> {
         let script_of =
             |assumptions: &Assumptions| script.cloned().unwrap_or_else(|| job.lower(incidents, assumptions));
         let failed = |error: TooLong| format!("{name}: not simulated: {error}");
@@ -335,7 +342,7 @@ fn simulate(
             outcome.pods = Vec::new();
         }
         Ok(Row {
-            story: name.to_owned(),
+            story: name.clone(),
             happens: happens(incidents, &assumptions),
             outcome,
             or,
@@ -345,24 +352,35 @@ fn simulate(
             runs,
         })
     };
-    let mut rows =
-        stories.iter().map(|story| run(&story.name, &story.incidents)).collect::<Result<Vec<Row>, _>>()?;
-    let mut unexpected = Vec::new();
-    for Expectation { story, ending } in args.expect.iter().filter(|expected| has(&expected.story)) {
-        let row = run(&story.name, &story.incidents)?;
-        let ends = row.outcome.ending.word();
-        if ends != ending || row.or.is_some() {
-            let or = row.or.map_or_else(String::new, |(or, _)| format!(" or {}", or.ending.word()));
-            unexpected.push(format!("{} ends with `{ends}`{or}, not with `{ending}`", story.name));
+    let mut told = Told { assumptions, rows: Vec::new(), unexpected: Vec::new(), problems: Vec::new() };
+    for story in &stories {
+        match run(story, script) {
+            Ok(row) => told.rows.push(row),
+            Err(problem) => told.problems.push(problem),
         }
     }
-    if let ([row], [story], None) = (rows.as_mut_slice(), stories.as_slice(), script) {
+    for Expectation { story, ending } in args.expect.iter().filter(|expected| has(&expected.story)) {
+        // What is expected is about an incident, also beside a script.
+        match run(story, None) {
+            Ok(row) => told.unexpected.extend(unexpected(&row, ending)),
+            Err(problem) => told.problems.push(problem),
+        }
+    }
+    if let ([row], [story], None) = (told.rows.as_mut_slice(), stories.as_slice(), script) {
         row.changes = changes(object, job, policy, &assumptions, (story, &row.outcome));
     }
-    rows.sort_by_key(|row| {
+    told.rows.sort_by_key(|row| {
         (Reverse(severity(row.outcome.ending)), Reverse(row.outcome.lost), Reverse(row.outcome.idle()))
     });
-    Ok((rows, unexpected, assumptions))
+    told
+}
+
+/// Returns in words that a story has not the ending that it must have; nothing where it has.
+fn unexpected(row: &Row, ending: &str) -> Option<String> {
+    let ends = row.outcome.ending.word();
+    let or = row.or.as_ref().map_or_else(String::new, |(or, _)| format!(" or {}", or.ending.word()));
+    (ends != ending || row.or.is_some())
+        .then(|| format!("{} ends with `{ends}`{or}, not with `{ending}`", row.story))
 }
 
 /// Returns the incidents that happen at a time, and not from the start.

@@ -1,6 +1,7 @@
 //! What may happen to a run, in words of the command line: `node-lost@2h:index=3`.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use super::time::Time;
@@ -299,7 +300,10 @@ impl FromStr for Occurrence {
             match part.split_once('=') {
                 Some(("role", name)) if !name.is_empty() => role = Some(name.to_owned()),
                 Some(("index", index)) => place = IncidentPlace::Index(index.parse().map_err(|_| fail())?),
-                Some(("n", count)) => place = IncidentPlace::Count(count.parse().map_err(|_| fail())?),
+                Some(("n", count)) => {
+                    let count: NonZeroU32 = count.parse().map_err(|_| fail())?;
+                    place = IncidentPlace::Count(count.get());
+                }
                 None if part == "all" => place = IncidentPlace::All,
                 None if part == "ray-head" => role = Some("head".to_owned()),
                 None => time = Some(part.parse::<Duration>().map_err(|_| fail())?.0),
@@ -386,6 +390,7 @@ mod tests {
             ("kueue-preempt", "how long"),
             ("oom@soon", "is no duration"),
             ("oom:index=-1", "neither"),
+            ("oom:n=0", "neither"),
         ] {
             let error = text.parse::<Occurrence>().unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");

@@ -358,7 +358,7 @@ impl PodProgram {
         pods.ready = Some((false, at));
     }
 
-    /// Ends the containers of a pod that runs; with one exit code, where it was told to end.
+    /// Ends the containers of a pod that runs; with one exit code, where it got SIGTERM.
     fn end(&mut self, pods: &mut PodGroup, around: &PodContext<'_>, code: Option<i64>, at: Time) {
         let mut is_failed = false;
         let mut is_first = true;

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incident_about_nothing_is_told_from_one_that_is_survived() {
+    fn an_incident_about_nothing_is_not_one_that_is_survived() {
         let role = |name: &str, count| Role {
             name: Some(Arc::from(name)),
             count,

@@ -38,7 +38,7 @@ impl World {
                 apart.lose(&pods.members, self.now - started);
             }
         }
-        // A pod that was told to end and exits with 0 counts as done.
+        // A pod that gets SIGTERM and exits with 0 counts as done.
         if phase != Phase::Succeeded
             && pods.phase == Phase::Succeeded
             && program.ended_early(pods)
@@ -57,7 +57,7 @@ impl World {
     pub(super) fn ranks(&self, root: Owner) -> RankCount {
         let mut ranks = RankCount { wanted: self.ranks_wanted(root), ..RankCount::default() };
         let (mut started, mut hosts) = (0_u32, 0_u32);
-        for (program, pods) in self.programs.iter().zip(&self.cluster.pods) {
+        for (program, pods) in self.live() {
             if !program.is_working(pods) || !self.is_part(pods, root) {
                 continue;
             }
@@ -164,8 +164,7 @@ impl World {
     /// Tells whether programs run in pods of an object.
     #[must_use]
     pub(crate) fn is_running(&self, root: Owner) -> bool {
-        let mut pods = self.programs.iter().zip(&self.cluster.pods);
-        pods.any(|(program, pods)| program.is_running(pods) && self.is_part(pods, root))
+        self.live().any(|(program, pods)| program.is_running(pods) && self.is_part(pods, root))
     }
 
     /// Returns the work that is lost and the work that is done of the program of an object, each summed over its pods;
