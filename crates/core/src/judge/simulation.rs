@@ -94,14 +94,14 @@ pub fn object<'a>(
     let mut subject = subject(manifest, before)?;
     let reading = WorkloadReading::from_workload(workload);
     let has_accelerators = weigh(&mut subject, workload);
-    let pods = || (0..workload.pods.len()).map(|index| reading.commands(index).containers.as_slice());
-    let lines: Vec<&CommandLine<'_>> = pods().flatten().collect();
-    let program = program_of(workload, &lines, subject.together(), subject.deadline, defaults);
+    let program = program_of(workload, &reading, subject.together(), subject.deadline, defaults);
     let (assumptions, or_peers, because) = program;
     Some(SimulatedObject { manifest, before, has_accelerators, assumptions, subject, or_peers, because })
 }
 
-/// What is assumed of a program, what the other ranks may do instead where that is not known, and why.
+/// What the other ranks do when one is lost, what they may do instead where that is not known, and why.
+type PeersBecause = (Peers, Option<Peers>, String);
+/// What is assumed of a program, with the last two of those.
 type Program = (Assumptions, Option<Peers>, String);
 
 /// Returns what is assumed of the program of an object that runs in a cluster, whose pods work together so.
@@ -112,36 +112,44 @@ pub fn live_program(
     deadline: Option<Time>,
     defaults: &ProgramDefaults,
 ) -> Program {
-    let reading = WorkloadReading::from_workload(workload);
-    let lines: Vec<&CommandLine<'_>> =
-        (0..workload.pods.len()).flat_map(|index| reading.commands(index).containers.as_slice()).collect();
-    program_of(workload, &lines, together, deadline, defaults)
+    program_of(workload, &WorkloadReading::from_workload(workload), together, deadline, defaults)
 }
 
 fn program_of(
     workload: &Workload<'_>,
-    lines: &[&CommandLine<'_>],
+    reading: &WorkloadReading<'_>,
     together: Together,
     deadline: Option<Time>,
     defaults: &ProgramDefaults,
 ) -> Program {
-    let (peers, or_peers, because) = peers_of_object(workload, together, lines, defaults.peer_timeout);
-    let reading = WorkloadReading::from_workload(workload);
-    let mut pods = (0..workload.pods.len()).map(|index| reading.commands(index).containers.as_slice());
-    let ends_with_zero = pods.any(|lines| ends_with_zero(lines).is_some());
+    let pods = || (0..workload.pods.len()).map(|index| reading.commands(index).containers.as_slice());
+    let lines: Vec<&CommandLine<'_>> = pods().flatten().collect();
+    let (peers, or_peers, because) = peers_of_object(workload, together, &lines, defaults.peer_timeout);
+    let ends_with_zero = pods().any(|lines| ends_with_zero(lines).is_some());
     let tolerations = workload.pods.iter().map(|pod| pod.spec.get("tolerations"));
     let unreachable = tolerations.map(|part| unreachable_tolerated(part.values())).max().flatten();
+    (assumed(peers, deadline, ends_with_zero, unreachable, defaults), or_peers, because)
+}
+
+/// Returns what is assumed of a program: half of its deadline as work, where there is one.
+fn assumed(
+    peers: Peers,
+    deadline: Option<Time>,
+    ends_with_zero: bool,
+    unreachable: Option<Time>,
+    defaults: &ProgramDefaults,
+) -> Assumptions {
     let half = |deadline: Time| Time::from_millis(deadline.millis() / 2);
-    let assumptions = Assumptions {
+    let term = Termination { after: Some(defaults.grace), ..Termination::default() };
+    Assumptions {
         runtime: deadline.map_or(defaults.runtime, half),
         startup: defaults.startup,
         checkpoint: defaults.checkpoint,
         peers,
         pods_per_node: 1,
-        term: termination(ends_with_zero, defaults),
+        term: if ends_with_zero { Termination { code: 0, ..term } } else { term },
         unreachable,
-    };
-    (assumptions, or_peers, because)
+    }
 }
 
 /// Lets each pod count for its accelerators. Returns whether any has one.
@@ -169,38 +177,49 @@ fn name_of<'a>(pod: &PodTemplate<'a>) -> &'a str {
     entry.and_then(|entry| entry.name.or_else(|| group(entry))).unwrap_or_default()
 }
 
-/// Returns what a program does on SIGTERM.
-fn termination(ends_with_zero: bool, defaults: &ProgramDefaults) -> Termination {
-    let term = Termination { after: Some(defaults.grace), ..Termination::default() };
-    if ends_with_zero { Termination { code: 0, ..term } } else { term }
-}
-
 /// Returns what the other ranks of an object do when one is lost: those of kubeflow.org are joined by their operator.
 fn peers_of_object(
     workload: &Workload<'_>,
     together: Together,
     lines: &[&CommandLine<'_>],
     timeout: Time,
-) -> (Peers, Option<Peers>, String) {
+) -> PeersBecause {
     if together.count <= 1 {
-        return (Peers::Independent, None, "one pod runs at a time".to_owned());
+        return one_at_a_time();
     }
     if together.has_dashboard {
         let because = "what Ray makes of a lost pod is not simulated";
         return (Peers::Independent, None, because.to_owned());
     }
-    if let Some((restarts, written)) = lines.iter().find_map(|line| restarts_inside(line)) {
-        return (Peers::Restart(restarts), None, format!("`{written}` restarts the ranks in their pods"));
-    }
-    if let Some((_, command)) = lines.iter().find_map(|line| joins(line)) {
-        return (Peers::Exit(timeout), None, format!("{command} joins the pods"));
+    if let Some(peers) = peers_by_command(lines.iter().copied(), timeout) {
+        return peers;
     }
     if together.is_gang {
         let because = format!("the pods of {} are the ranks of one program", workload.kind.as_str());
         return (Peers::Exit(timeout), None, because);
     }
+    unknown_peers(timeout)
+}
+
+fn one_at_a_time() -> PeersBecause {
+    (Peers::Independent, None, "one pod runs at a time".to_owned())
+}
+
+fn unknown_peers(timeout: Time) -> PeersBecause {
     let because = "the command does not show whether the pods need one another";
     (Peers::Exit(timeout), Some(Peers::Independent), because.to_owned())
+}
+
+/// Returns what the other ranks do when one is lost, where a command line says it.
+fn peers_by_command<'a, 'l: 'a>(
+    lines: impl Iterator<Item = &'a CommandLine<'l>> + Clone,
+    timeout: Time,
+) -> Option<PeersBecause> {
+    if let Some((restarts, written)) = lines.clone().find_map(restarts_inside) {
+        return Some((Peers::Restart(restarts), None, format!("`{written}` restarts the ranks in their pods")));
+    }
+    let (_, command) = lines.clone().find_map(joins)?;
+    Some((Peers::Exit(timeout), None, format!("{command} joins the pods")))
 }
 
 /// Returns the Jobs of a workload.
@@ -222,21 +241,13 @@ impl<'a> SimulatedJob<'a> {
         let spec = pod.around.value.filter(|_| pod.form.is_job())?;
         let job_spec = JobSpec::from_spec(spec);
         let (peers, or_peers, because) = peers(&job_spec, lines, defaults.peer_timeout);
-        let term = termination(ends_with_zero(lines).is_some(), defaults);
-        let half = |deadline: Time| Time::from_millis(deadline.millis() / 2);
+        let unreachable = unreachable_tolerated(pod.spec.get("tolerations").values());
+        let ends_with_zero = ends_with_zero(lines).is_some();
         Some(Self {
             pointer: pod.around.pointer.clone(),
             spec,
             accelerators: Held::by_pod(pod).map_or(0, |held| held.total()),
-            assumptions: Assumptions {
-                runtime: job_spec.deadline.map_or(defaults.runtime, half),
-                startup: defaults.startup,
-                checkpoint: defaults.checkpoint,
-                peers,
-                pods_per_node: 1,
-                term,
-                unreachable: unreachable_tolerated(pod.spec.get("tolerations").values()),
-            },
+            assumptions: assumed(peers, job_spec.deadline, ends_with_zero, unreachable, defaults),
             job_spec,
             or_peers,
             because,
@@ -245,15 +256,12 @@ impl<'a> SimulatedJob<'a> {
 }
 
 /// Returns what the other ranks do when one is lost, what they may do instead where that is not known, and why.
-fn peers(spec: &JobSpec, lines: &[CommandLine<'_>], timeout: Time) -> (Peers, Option<Peers>, String) {
+fn peers(spec: &JobSpec, lines: &[CommandLine<'_>], timeout: Time) -> PeersBecause {
     if spec.at_once() <= 1 {
-        return (Peers::Independent, None, "one pod runs at a time".to_owned());
+        return one_at_a_time();
     }
-    if let Some((restarts, written)) = lines.iter().find_map(restarts_inside) {
-        return (Peers::Restart(restarts), None, format!("`{written}` restarts the ranks in their pods"));
-    }
-    if let Some((_, command)) = lines.iter().find_map(joins) {
-        return (Peers::Exit(timeout), None, format!("{command} joins the pods"));
+    if let Some(peers) = peers_by_command(lines.iter(), timeout) {
+        return peers;
     }
     let is_sweep = spec.indexed
         && lines.iter().any(|line| use_of_index(line).is_some())
@@ -264,8 +272,7 @@ fn peers(spec: &JobSpec, lines: &[CommandLine<'_>], timeout: Time) -> (Peers, Op
     if spec.completions.is_none_or(|all| all > spec.parallelism) {
         return (Peers::Independent, None, "the pods come in waves".to_owned());
     }
-    let because = "the command does not show whether the pods need one another";
-    (Peers::Exit(timeout), Some(Peers::Independent), because.to_owned())
+    unknown_peers(timeout)
 }
 
 /// Returns how often an elastic launcher restarts its ranks in their pods, and the option that says so.
