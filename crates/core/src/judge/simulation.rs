@@ -216,7 +216,11 @@ fn peers_by_command<'a, 'l: 'a>(
     timeout: Time,
 ) -> Option<PeersBecause> {
     if let Some((restarts, written)) = lines.clone().find_map(restarts_inside) {
-        return Some((Peers::Restart(restarts), None, format!("`{written}` restarts the ranks in their pods")));
+        return Some((
+            Peers::Restart(restarts),
+            None,
+            format!("`{written}` restarts the ranks in their pods"),
+        ));
     }
     let (_, command) = lines.clone().find_map(joins)?;
     Some((Peers::Exit(timeout), None, format!("{command} joins the pods")))
