@@ -27,13 +27,15 @@ use super::settings::policy_of;
 use crate::cli::args::{Simulate, SimulationFormat};
 use crate::controllers::live::LiveSnapshot;
 use crate::controllers::script::Script;
+use crate::judge::policy::Policy;
 use crate::judge::simulation::ProgramDefaults;
 use crate::local::files::{self, MAX_SETTINGS_BYTES};
-use crate::local::lint::{self, MAX_FILE_SIZE, STDIN, path_text};
+use crate::local::lint::{self, Input, Loaded, MAX_FILE_SIZE, Options, STDIN, load, path_text};
 use crate::report::clean;
+use crate::text::value::Value;
 use crate::text::yaml::{self, Limits};
 use live::Standing;
-use stories::Simulated;
+use stories::{Found, Simulated};
 
 /// Runs the command.
 ///
@@ -75,10 +77,9 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
         is_whole = false;
         say(&error.to_string())?;
     }
-    let before = runtimes::of_files(&inputs.files);
     let mut simulated: Vec<Simulated> = Vec::new();
-    for input in &inputs.files {
-        match stories::of_file(input, &policy, args, script.as_ref(), &before, &mut snapshot) {
+    for found in of_files(&inputs.files, &policy, args, script.as_ref(), &mut snapshot) {
+        match found {
             Ok(found) => {
                 for problem in &found.problems {
                     is_whole = false;
@@ -99,6 +100,48 @@ pub fn command(args: &Simulate, out: &mut dyn Write) -> anyhow::Result<Exit> {
         bail!("no object to simulate: Jobs, CronJobs, and objects whose operators are modelled");
     }
     finish(&simulated, (snapshot, now, &policy.assumptions), is_whole, (args, script.as_ref()), out)
+}
+
+/// Simulates what is in files, in their order. Those with TrainJobs wait for the runtimes of all the others, and are read
+/// again: not all files of a directory are in memory at once.
+fn of_files(
+    inputs: &[Input],
+    policy: &Policy,
+    args: &Simulate,
+    script: Option<&Script>,
+    snapshot: &mut LiveSnapshot,
+) -> Vec<Result<Found, String>> {
+    let limits = Options::default().limits();
+    let read = |input: &Input| match load(input, MAX_FILE_SIZE) {
+        Ok(loaded) => Ok(loaded.ok()),
+        Err(error) => Err(error.to_string()),
+    };
+    let simulate =
+        |input: &Input, loaded: Option<&Loaded>, runtimes: &[Value], live: &mut LiveSnapshot| match loaded {
+            Some(loaded) => Ok(stories::of_file(input, loaded, policy, args, script, runtimes, live)),
+            None => stories::of_large_file(input, live),
+        };
+    let mut runtimes = Vec::new();
+    let mut waiting = Vec::new();
+    let mut found: Vec<(usize, Result<Found, String>)> = Vec::new();
+    for (nth, input) in inputs.iter().enumerate() {
+        let of_file = read(input).and_then(|loaded| {
+            let bytes = loaded.as_ref().map_or(&[][..], Loaded::bytes);
+            runtimes.extend(runtimes::of_file(bytes, &limits));
+            if runtimes::has_train_job(bytes) {
+                waiting.push((nth, input));
+                return Ok(Found::default());
+            }
+            simulate(input, loaded.as_ref(), &[], snapshot)
+        });
+        found.push((nth, of_file));
+    }
+    for (nth, input) in waiting {
+        let of_file = read(input).and_then(|loaded| simulate(input, loaded.as_ref(), &runtimes, snapshot));
+        found.push((nth, of_file));
+    }
+    found.sort_by_key(|(nth, _)| *nth);
+    found.into_iter().map(|(_, found)| found).collect()
 }
 
 /// Writes what comes of Jobs of manifests and of a cluster, and returns whether it is as expected.

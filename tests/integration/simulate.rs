@@ -257,3 +257,51 @@ fn an_object_that_its_operator_leaves_alone_is_said() {
         assert_eq!(code(&output), 2, "{file}");
     }
 }
+
+/// A TrainJob, and the runtime that it names.
+const TRAIN_JOB: &str = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: t}\nspec: {runtimeRef: {name: ours}, trainer: {numNodes: 2}}\n";
+const RUNTIME: &str = "\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: ours}
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec:
+            template:
+              spec: {containers: [{name: node, image: \"registry.example.com/t:1\"}]}
+";
+
+#[test]
+fn a_train_job_finds_its_runtime_in_a_later_file() {
+    let place = Place::with(&[("a.yaml", TRAIN_JOB), ("b.yaml", RUNTIME)]);
+    assert_eq!(ends(&place, &["--what", "overrun", "."]), r#""overrun" "completes""#);
+    let output = place.run(&["simulate", "a.yaml"]);
+    assert!(stderr(&output).contains("ours"), "{}", stderr(&output));
+    assert_eq!(code(&output), 2);
+}
+
+#[test]
+fn a_placeholder_that_decides_is_not_taken_for_a_default() {
+    let job_set = WAVES.replace("completions: 6", "completions: $COUNT");
+    let place = Place::with(&[("set.yaml", &job_set)]);
+    let output = place.run(&["simulate", "set.yaml"]);
+    let expected = "completions` is the placeholder `$COUNT`";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    assert_eq!(code(&output), 2);
+}
+
+#[test]
+fn a_story_that_is_too_long_does_not_hide_the_others() {
+    let endless = WAVES.replacen("spec:\n", "spec:\n  failurePolicy: {maxRestarts: 1000000000}\n", 1);
+    let place = Place::with(&[("set.yaml", &endless)]);
+    let output = place.run(&["simulate", "--what", "crash-all", "--what", "drain", "set.yaml"]);
+    assert!(stderr(&output).contains("crash-all: not simulated"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("drain"), "{}", stdout(&output));
+    assert_eq!(code(&output), 2);
+}

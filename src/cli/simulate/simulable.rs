@@ -8,7 +8,7 @@ use crate::controllers::object_story::{ObjectStory, lower_object};
 use crate::controllers::program::Peers;
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Outcome, lower, tell, tell_otherwise};
-use crate::controllers::subject::Subject;
+use crate::controllers::subject::{Subject, placeholder};
 use crate::controllers::world::TooLong;
 use crate::judge::simulation::{SimulatedJob, SimulatedObject};
 use crate::text::pointer::Pointer;
@@ -83,10 +83,13 @@ impl<'a> Simulable<'a> {
     }
 
     /// Returns a field that decides and has a placeholder, with its text.
-    pub(super) fn placeholder(&self) -> Option<(&'static str, &str)> {
+    pub(super) fn placeholder(&self) -> Option<(String, &str)> {
         match self {
-            Self::Job(job) => JobSpec::placeholder(job.spec),
-            Self::Object(_) => None,
+            Self::Job(job) => JobSpec::placeholder(job.spec).map(|(field, text)| (field.to_owned(), text)),
+            Self::Object(object) => {
+                let (at, text) = placeholder(object.manifest.get("spec")?)?;
+                Some((at.to_string(), text))
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The Jobs of a file, and what becomes of each in every story.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 
 use super::changes::{Change, changes};
@@ -23,13 +24,17 @@ use crate::judge::finding::Level;
 use crate::judge::policy::Policy;
 use crate::judge::simulation;
 use crate::kinds::Workload;
-use crate::local::lint::{Input, Loaded, MAX_FILE_SIZE, Options, load};
+use crate::local::lint::{Input, Loaded, Options};
 use crate::report::{ObjectId, clean, span};
 use crate::text::lines::Lines;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 use crate::text::yaml::{self, Document, SyntaxErrorKind};
 use jobgate_lint::objects::objects;
+
+/// How much work a story may take after another of the same object took too much: what makes one long is mostly in all of
+/// them, and an object has a dozen.
+const AFTER_TOO_LONG: u64 = 2_000_000;
 
 /// What was found in a file.
 #[derive(Debug, Default)]
@@ -114,24 +119,27 @@ impl OrBecause {
     }
 }
 
-/// Simulates the Jobs of a file. Those of a cluster, which have a status, and their pods are gathered.
+/// Takes the objects of a cluster from a file that is too large to be a manifest.
 ///
 /// # Errors
 ///
-/// It cannot be read.
+/// It cannot be read, or is no list of a cluster.
+pub(super) fn of_large_file(input: &Input, live: &mut LiveSnapshot) -> Result<Found, String> {
+    let left_out = live::list::take_file(input, live);
+    let left_out = left_out.map_err(|error| format!("read {}: {error}", clean(&input.path)))?;
+    Ok(Found { notices: left_out.into_iter().collect(), ..Found::default() })
+}
+
+/// Simulates the Jobs of a file. Those of a cluster, which have a status, and their pods are gathered.
 pub(super) fn of_file(
     input: &Input,
+    loaded: &Loaded,
     policy: &Policy,
     args: &Simulate,
     script: Option<&Script>,
     before: &[Value],
     live: &mut LiveSnapshot,
-) -> Result<Found, String> {
-    let Ok(loaded) = load(input, MAX_FILE_SIZE).map_err(|error| error.to_string())? else {
-        let left_out = live::list::take_file(input, live);
-        let left_out = left_out.map_err(|error| format!("read {}: {error}", clean(&input.path)))?;
-        return Ok(Found { notices: left_out.into_iter().collect(), ..Found::default() });
-    };
+) -> Found {
     let limits = Options::default().limits();
     let lines = Lines::new(loaded.bytes());
     let mut found = Found::default();
@@ -147,7 +155,7 @@ pub(super) fn of_file(
                 continue;
             }
         };
-        let file = SourceFile { input, policy, loaded: &loaded, lines: &lines, document: &document, before };
+        let file = SourceFile { input, policy, loaded, lines: &lines, document: &document, before };
         for object in objects(&document.value) {
             if live::take(&object.value, live) {
                 continue;
@@ -155,7 +163,7 @@ pub(super) fn of_file(
             of_object(&object.value, &object.at, &file, args, script, &mut found);
         }
     }
-    Ok(found)
+    found
 }
 
 impl Found {
@@ -313,10 +321,17 @@ fn simulate(
     stories.retain(|story| script.is_some() || has(story));
     let is_alone = stories.len() == 1;
     let or_peers = job.or_peers().filter(|_| args.peers.is_none());
+    let most_work = Cell::new(None);
     let run = |Story { name, incidents }: &Story, script: Option<&Script>| -> Result<Row, String> {
-        let script_of =
-            |assumptions: &Assumptions| script.cloned().unwrap_or_else(|| job.lower(incidents, assumptions));
-        let failed = |error: TooLong| format!("{name}: not simulated: {error}");
+        let script_of = |assumptions: &Assumptions| {
+            let mut script = script.cloned().unwrap_or_else(|| job.lower(incidents, assumptions));
+            script.most_work = most_work.get();
+            script
+        };
+        let failed = |error: TooLong| {
+            most_work.set(Some(AFTER_TOO_LONG));
+            format!("{name}: not simulated: {error}")
+        };
         let mut outcome = job.tell(script_of(&assumptions)).map_err(failed)?;
         let mut or = None;
         if let Some(peers) = or_peers {

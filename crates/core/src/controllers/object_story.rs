@@ -65,7 +65,8 @@ impl ObjectStory<'_> {
     /// More work than a simulation does.
     pub fn tell_otherwise(&self, script: &Script, outcome: &Outcome) -> Result<Option<Outcome>, TooLong> {
         let starts = OTHER_STARTS.into_iter().map(|start| (Clock { start }, script.clone()));
-        let chances = script.chances().into_iter().map(|script| (Clock::default(), script));
+        let chances =
+            operators::chances(self.manifest, script).into_iter().map(|script| (Clock::default(), script));
         for (clock, script) in starts.chain(chances) {
             let other = self.tell_from(clock, &script)?;
             if (other.ending, &other.reason) != (outcome.ending, &outcome.reason) {

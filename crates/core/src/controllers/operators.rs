@@ -13,7 +13,7 @@ mod volcano;
 
 use super::cluster::{Cluster, Controller};
 use super::object::Object;
-use super::script::MapOrder;
+use super::script::{MapOrder, Script};
 use super::subject::Subject;
 use crate::text::value::Value;
 use job_set::JobSetRelease;
@@ -44,6 +44,9 @@ const KINDS: [(&str, &str, &str); 19] = [
     ("trainer.kubeflow.org", "TrainingRuntime", "TrainingRuntime"),
 ];
 
+/// The kinds of training-operator.
+const TRAINING: [&str; 5] = ["JAXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"];
+
 /// The operators of a cluster: their releases, and how they are configured.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -68,9 +71,7 @@ pub(super) fn ranks(cluster: &Cluster, object: &Object) -> u32 {
     match object.kind {
         "JobSet" => job_set::ranks(object),
         "TrainJob" => trainer::ranks(cluster, object),
-        kind @ ("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => {
-            training::ranks(kind, &object.manifest)
-        }
+        kind if TRAINING.contains(&kind) => training::ranks(kind, &object.manifest),
         "MPIJob" => mpi::ranks(&object.manifest),
         "VolcanoJob" => volcano::ranks(&object.manifest),
         _ => 0,
@@ -88,7 +89,7 @@ pub(super) fn for_manifest(
     match kind_of(manifest) {
         Some("JobSet") => job_set::controllers(JobSetRelease::default()),
         Some("TrainJob") => trainer::controllers(TrainerRelease::default(), JobSetRelease::default()),
-        Some("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => training::controllers(order),
+        Some(kind) if TRAINING.contains(&kind) => training::controllers(order),
         Some("MPIJob") => mpi::controllers(manifest, settings.mpi),
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
@@ -104,15 +105,25 @@ pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
     match kind_of(manifest)? {
         "JobSet" => Some(job_set::subject(spec)),
         "TrainJob" => trainer::subject(spec, before),
-        kind @ ("JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob") => {
-            training::subject(kind, manifest)
-        }
+        kind if TRAINING.contains(&kind) => training::subject(kind, manifest),
         "MPIJob" => mpi::subject(manifest),
         "VolcanoJob" => Some(volcano::subject(spec)),
         "RayJob" => Some(ray::of_job(spec)),
         "RayCluster" => Some(ray::of_cluster(spec)),
         _ => None,
     }
+}
+
+/// Returns a script with what is left to chance settled otherwise, one thing at a time, as far as the operator of an object
+/// depends on it.
+#[must_use]
+pub(super) fn chances(manifest: &Value, script: &Script) -> Vec<Script> {
+    let kind = kind_of(manifest).unwrap_or_default();
+    let matters = |other: &Script| {
+        (other.map_order == script.map_order || TRAINING.contains(&kind))
+            && (other.timed_actions == script.timed_actions || kind == "VolcanoJob")
+    };
+    script.chances().into_iter().filter(matters).collect()
 }
 
 /// Returns why an object has no pods that are known, though its operator is modelled; nothing where that is not.
@@ -129,7 +140,7 @@ pub(super) fn why_unknown(manifest: &Value) -> Option<String> {
 #[must_use]
 pub(super) fn admits(kind: &str, old: &Value, new: &Value) -> bool {
     match kind {
-        "JAXJob" | "PaddleJob" | "PyTorchJob" | "TFJob" | "XGBoostJob" => training::admits(kind, old, new),
+        kind if TRAINING.contains(&kind) => training::admits(kind, old, new),
         "VolcanoJob" => volcano::admits(old, new),
         _ => true,
     }

@@ -58,6 +58,8 @@ pub struct Script {
     /// How long training-operator and Trainer do not see that they have ended an object, while they see that what they deleted
     /// with it is gone: a sync between the two makes it once more.
     pub end_lag: Time,
+    /// How much work it may take; where nothing is said, as much as a simulation does.
+    pub most_work: Option<u64>,
 }
 
 /// A plan, and the pods that it is for.

@@ -346,7 +346,8 @@ pub(crate) fn tell_within(
     work: &mut u64,
 ) -> Result<Option<Outcome>, TooLong> {
     let mut from = |start: i64| {
-        let mut world = World::with_spec(spec.clone(), script.clone(), Clock { start }, *work);
+        let bounded = Script { most_work: Some(*work), ..script.clone() };
+        let mut world = World::with_spec(spec.clone(), bounded, Clock { start });
         let outcome = end_of(&mut world, script.program);
         *work = work.saturating_sub(world.work);
         outcome

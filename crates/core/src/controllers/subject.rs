@@ -6,10 +6,70 @@ use std::sync::Arc;
 use super::incident::{Incident, IncidentPlace, Occurrence};
 use super::job::spec::JobSpec;
 use super::time::Time;
+use crate::text::placeholder::is_placeholder;
+use crate::text::pointer::{Pointer, Token};
 use crate::text::value::{Value, json};
 
 /// How many roles are named where one is not found.
 const MOST_NAMES: usize = 8;
+
+/// Fields that decide what an operator does, wherever they are in its objects; without one of them, nothing can be said.
+const DECIDING: [&str; 22] = [
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "backoffLimitPerIndex",
+    "cleanPodPolicy",
+    "completionMode",
+    "completions",
+    "managedBy",
+    "maxFailedIndexes",
+    "maxRestarts",
+    "maxRetry",
+    "minAvailable",
+    "minReplicas",
+    "numNodes",
+    "numOfHosts",
+    "parallelism",
+    "podReplacementPolicy",
+    "preRunningDeadlineSeconds",
+    "replicas",
+    "restartPolicy",
+    "submissionMode",
+    "suspend",
+    "terminationGracePeriodSeconds",
+];
+/// Mappings and lists in which none of those is.
+const WITHOUT: [&str; 4] = ["containers", "initContainers", "metadata", "volumes"];
+
+/// Returns a field of a `spec` that decides and has a placeholder, such as `$COUNT`, in place of a value, with its text.
+#[must_use]
+pub fn placeholder(spec: &Value) -> Option<(Pointer, &str)> {
+    find_placeholder(spec, &Pointer::root())
+}
+
+fn find_placeholder<'v>(value: &'v Value, at: &Pointer) -> Option<(Pointer, &'v str)> {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().filter(|(key, _)| !WITHOUT.contains(key)).find_map(|(key, value)| {
+                match value.as_str() {
+                    Some(text) if DECIDING.contains(&key) && is_placeholder(text) => {
+                        Some((at.key(key), text))
+                    }
+                    Some(_) => None,
+                    None if value.is_object() || value.is_array() => find_placeholder(value, &at.key(key)),
+                    None => None,
+                }
+            })
+        }
+        Value::Array(items) => {
+            let inner = items.iter().enumerate().filter(|(_, item)| item.is_object());
+            inner
+                .into_iter()
+                .find_map(|(nth, item)| find_placeholder(item, &at.clone().then(Token::Index(nth))))
+        }
+        _ => None,
+    }
+}
 
 /// The pods of an object, as far as its manifest says, and what of it a story may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,6 +281,18 @@ mod tests {
 
     fn lacks(subject: &Subject, incident: &str) -> String {
         subject.lacks(&incident.parse().unwrap()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_placeholder_in_a_field_that_decides_is_found_and_no_other() {
+        let replicas = |value: &str| {
+            json!({"tasks": [null, {"replicas": value, "template": {"spec": {
+                "nodeSelector": {"pool": "$POOL"}, "containers": [{"image": "$IMAGE", "replicas": "$N"}]}}}]})
+        };
+        let found = |spec: &Value| placeholder(spec).map(|(at, text)| (at.to_string(), text.to_owned()));
+        let at = "tasks[1].replicas".to_owned();
+        assert_eq!(found(&replicas("$COUNT")), Some((at, "$COUNT".to_owned())));
+        assert_eq!(found(&replicas("4")), None);
     }
 
     #[test]

@@ -102,6 +102,7 @@ pub struct TooLong;
 
 impl World {
     fn new(script: Script, clock: Clock, has_wait_fault: bool) -> Self {
+        let most_work = script.most_work.map_or(MOST_WORK, |most| most.min(MOST_WORK));
         Self {
             cluster: Cluster {
                 clock,
@@ -126,7 +127,7 @@ impl World {
             running: BTreeMap::new(),
             later: Vec::new(),
             work: 0,
-            most_work: MOST_WORK,
+            most_work,
         }
     }
 
@@ -139,9 +140,8 @@ impl World {
     }
 
     /// Makes a cluster with one Job whose `spec` nothing changes, and in which little may happen.
-    pub(super) fn with_spec(spec: JobSpec, script: Script, clock: Clock, most_work: u64) -> Self {
-        let world = Self::new(script, clock, false);
-        let mut world = Self { most_work: most_work.min(MOST_WORK), ..world };
+    pub(super) fn with_spec(spec: JobSpec, script: Script, clock: Clock) -> Self {
+        let mut world = Self::new(script, clock, false);
         world.add_job("", spec, Value::Null);
         world
     }
