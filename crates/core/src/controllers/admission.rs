@@ -3,8 +3,9 @@
 
 mod demand;
 
+use std::collections::BTreeMap;
+
 use super::cluster::Cluster;
-use super::pod::PodGroup;
 use crate::k8s::quantity::Quantity;
 use crate::text::patch::merge;
 use crate::text::value::Value;
@@ -164,31 +165,83 @@ impl Cluster {
         if !self.admission.limit_items().all(|item| item.admits(&demand)) {
             return 0;
         }
-        let room = self.admission.quotas().map(|hard| self.quota_room(hard, &demand));
+        if self.admission.quotas().next().is_none() {
+            return count;
+        }
+        let (one, used) = (Usage::of(&demand, 1, false), self.usage());
+        let room = self.admission.quotas().map(|hard| quota_room(hard, &one, &used));
         room.fold(count, u32::min)
     }
 
-    /// Returns for how many pods a ResourceQuota has room (`pkg/quota/v1/evaluator/core/pods.go`).
-    fn quota_room(&self, hard: &Amounts, demand: &PodDemand) -> u32 {
-        let mut least = u32::MAX;
-        for (name, hard) in hard.iter() {
-            let Some(counted) = Counted::parse(name) else { continue };
-            // A pod has to say how much it takes of what has a quota.
-            let Some(one) = counted.of(demand) else { return 0 };
-            if one == 0 {
-                continue;
-            }
-            let used =
-                self.pods.iter().filter(|pods| pods.gone.is_none() && counted.counts(pods)).map(|pods| {
-                    let demand = self.set_of(pods).map(|set| self.admission.defaulted(&set.template.demand));
-                    demand.and_then(|demand| counted.of(&demand)).unwrap_or_default()
-                        * i128::from(pods.count())
-                });
-            let free = (*hard - used.sum::<i128>()).max(0) / one;
-            least = least.min(u32::try_from(free).unwrap_or(u32::MAX));
+    /// Returns what all pods that are there take.
+    fn usage(&self) -> Usage {
+        // By what they have in common: whether they have ended, and how many they are.
+        let mut counts: BTreeMap<(usize, bool), u32> = BTreeMap::new();
+        for pods in self.pods.iter().skip(self.settled).filter(|pods| pods.gone.is_none()) {
+            let count = counts.entry((pods.set, pods.is_ended())).or_default();
+            *count = count.saturating_add(pods.count());
         }
-        least
+        let mut used = Usage::default();
+        for ((set, is_ended), count) in counts {
+            if let Some(set) = self.sets.get(set) {
+                used.add(&Usage::of(&self.admission.defaulted(&set.template.demand), count, is_ended));
+            }
+        }
+        used
     }
+}
+
+/// What pods take of what a ResourceQuota may count, in thousandths.
+#[derive(Clone, Debug, Default)]
+struct Usage {
+    /// All pods.
+    all: i128,
+    /// Those that have not ended.
+    active: i128,
+    /// What these request.
+    requests: Amounts,
+    /// What they are limited to.
+    limits: Amounts,
+}
+
+impl Usage {
+    /// Returns what some pods take that ask for the same: where they have ended, they only count as pods.
+    fn of(demand: &PodDemand, count: u32, is_ended: bool) -> Self {
+        let pods = i128::from(count) * 1_000;
+        if is_ended {
+            return Self { all: pods, ..Self::default() };
+        }
+        Self {
+            all: pods,
+            active: pods,
+            requests: demand.requests().times(count),
+            limits: demand.limits().times(count),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.all += other.all;
+        self.active += other.active;
+        self.requests.add(&other.requests);
+        self.limits.add(&other.limits);
+    }
+}
+
+/// Returns for how many pods that each take as much as one a ResourceQuota has room
+/// (`pkg/quota/v1/evaluator/core/pods.go`).
+fn quota_room(hard: &Amounts, one: &Usage, used: &Usage) -> u32 {
+    let mut least = u32::MAX;
+    for (name, hard) in hard.iter() {
+        let Some(counted) = Counted::parse(name) else { continue };
+        // A pod has to say how much it takes of what has a quota.
+        let Some(one) = counted.of(one) else { return 0 };
+        if one == 0 {
+            continue;
+        }
+        let free = hard.saturating_sub(counted.of(used).unwrap_or_default()).max(0) / one;
+        least = least.min(u32::try_from(free).unwrap_or(u32::MAX));
+    }
+    least
 }
 
 /// What a name in `spec.hard` counts.
@@ -217,17 +270,14 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// Returns how much a pod takes, in thousandths.
-    fn of(&self, demand: &PodDemand) -> Option<i128> {
+    /// Returns how much pods take.
+    fn of(&self, usage: &Usage) -> Option<i128> {
         match self {
-            Self::Pods { .. } => Some(1_000),
-            Self::Requests(resource) => amount_of(resource, &demand.requests()),
-            Self::Limits(resource) => amount_of(resource, &demand.limits()),
+            Self::Pods { all: true } => Some(usage.all),
+            Self::Pods { all: false } => Some(usage.active),
+            Self::Requests(resource) => amount_of(resource, &usage.requests),
+            Self::Limits(resource) => amount_of(resource, &usage.limits),
         }
-    }
-
-    fn counts(&self, pods: &PodGroup) -> bool {
-        matches!(self, Self::Pods { all: true }) || !pods.is_ended()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a pod asks for, and whether it is a valid pod at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::milli;
 use crate::text::value::Value;
@@ -30,6 +30,17 @@ impl Amounts {
             self.0.entry(name.clone()).or_insert(*amount);
         }
         self
+    }
+
+    /// Returns these of several pods.
+    pub(super) fn times(self, count: u32) -> Self {
+        let count = i128::from(count);
+        Self(self.0.into_iter().map(|(name, amount)| (name, amount.saturating_mul(count))).collect())
+    }
+
+    /// Adds others.
+    pub(super) fn add(&mut self, others: &Self) {
+        self.combine(others, i128::saturating_add);
     }
 
     fn combine(&mut self, other: &Self, join: fn(i128, i128) -> i128) {
@@ -101,7 +112,7 @@ impl PodDemand {
     fn sum(&self, of: fn(&ContainerDemand) -> &Amounts) -> Amounts {
         let mut sum = Amounts::default();
         for container in self.containers.iter().filter(|container| !container.is_init) {
-            sum.combine(of(container), |one, other| one.saturating_add(other));
+            sum.add(of(container));
         }
         for container in self.containers.iter().filter(|container| container.is_init) {
             sum.combine(of(container), i128::max);
@@ -134,15 +145,14 @@ impl ContainerDemand {
 /// Tells whether a pod keeps to the rules of the API server that manifests break most
 /// (`pkg/apis/core/validation/validation.go`): the CRD of its owner does not know them.
 fn is_valid_pod(pod: &Value) -> bool {
-    let volumes: Vec<&str> = list(pod, "volumes").map(name).collect();
-    let mut names: Vec<&str> = Vec::new();
+    let volumes: BTreeSet<&str> = list(pod, "volumes").map(name).collect();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
     for container in list(pod, "containers").chain(list(pod, "initContainers")) {
         let of = name(container);
-        if of.is_empty() || names.contains(&of) {
+        if of.is_empty() || !names.insert(of) {
             return false;
         }
-        names.push(of);
-        if !list(container, "volumeMounts").all(|mount| volumes.contains(&name(mount))) {
+        if !list(container, "volumeMounts").all(|mount| volumes.contains(name(mount))) {
             return false;
         }
     }

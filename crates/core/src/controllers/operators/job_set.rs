@@ -17,7 +17,7 @@ use super::super::cluster::{Action, Cluster, Controller, Event};
 use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
-use super::queue::WorkQueue;
+use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
 pub(super) use asked::asked;
 use children::is_job_set;
@@ -61,15 +61,13 @@ pub(super) struct JobSetController {
     queue: WorkQueue,
     /// What JobSets ask for, as it was read last.
     specs: BTreeMap<usize, Arc<JobSetSpec>>,
-    /// The JobSet of the last sync, until that is refused.
-    last: Option<usize>,
 }
 
 impl JobSetController {
     /// Makes one of a release.
     #[must_use]
     pub(super) fn new(release: JobSetRelease) -> Self {
-        Self { release, queue: WorkQueue::default(), specs: BTreeMap::new(), last: None }
+        Self { release, queue: WorkQueue::default(), specs: BTreeMap::new() }
     }
 
     /// Returns the JobSet that is looked at when something happens to a Job: the one of its owner's name
@@ -81,8 +79,20 @@ impl JobSetController {
     }
 }
 
-impl Controller for JobSetController {
-    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+impl Operator for JobSetController {
+    fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    fn queue_mut(&mut self) -> &mut WorkQueue {
+        &mut self.queue
+    }
+
+    fn is_its(object: &Object) -> bool {
+        is_job_set(object)
+    }
+
+    fn notice(&mut self, event: Event, cluster: &Cluster, at: Time) {
         match event {
             Event::Object(object) | Event::ObjectStatus(object) => {
                 if cluster.objects.get(object).is_some_and(is_job_set) {
@@ -105,18 +115,7 @@ impl Controller for JobSetController {
         }
     }
 
-    fn due(&self) -> Option<Time> {
-        self.queue.due()
-    }
-
-    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        if let Some(last) = self.last.take() {
-            self.queue.succeed(last);
-        }
-        let Some(number) = self.queue.take(at) else { return Vec::new() };
-        let Some(object) = cluster.objects.get(number).filter(|object| object.is_there()) else {
-            return Vec::new();
-        };
+    fn reconcile(&mut self, cluster: &Cluster, number: usize, object: &Object, at: Time) -> Vec<Action> {
         let spec = self.specs.entry(number).or_insert_with(|| Arc::new(JobSetSpec::from_spec(object.spec())));
         if object.deletion.is_some() || spec.is_managed_by_other {
             return Vec::new();
@@ -127,26 +126,7 @@ impl Controller for JobSetController {
         }
         if outcome.is_error {
             self.queue.fail(number, at);
-        } else {
-            self.last = Some(number);
         }
         outcome.actions
-    }
-
-    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
-        if let Some(last) = self.last.take() {
-            self.queue.fail(last, at);
-        }
-    }
-
-    fn stop(&mut self) {
-        self.queue.stop();
-        self.last = None;
-    }
-
-    fn start(&mut self, cluster: &Cluster, at: Time) {
-        let objects = cluster.objects.iter().enumerate();
-        let there = objects.filter(|(_, object)| object.is_there() && is_job_set(object));
-        self.queue.start(there.map(|(number, _)| number), at);
     }
 }

@@ -45,8 +45,6 @@ struct KueueController {
     workloads: WorkQueue,
     /// What waits for quota.
     scheduler: Scheduler,
-    /// The Job that was looked at last.
-    last: Option<usize>,
     /// Whether it is away.
     stopped: bool,
 }
@@ -139,7 +137,6 @@ impl Controller for KueueController {
             return actions;
         }
         if let Some(job) = self.jobs.take(at) {
-            self.last = Some(job);
             return match job::JobSync::new(cluster, job, &self.settings, at).run() {
                 Ok(actions) => actions,
                 Err(actions) => {
@@ -152,15 +149,11 @@ impl Controller for KueueController {
     }
 
     fn refuse(&mut self, _cluster: &Cluster, at: Time) {
-        if let Some(job) = self.last.take() {
-            self.jobs.fail(job, at);
-        }
+        self.jobs.refuse(at);
     }
 
     fn accept(&mut self) {
-        if let Some(job) = self.last.take() {
-            self.jobs.succeed(job);
-        }
+        self.jobs.accept();
     }
 
     fn mutate(&self, manifest: &mut Value, cluster: &Cluster) {

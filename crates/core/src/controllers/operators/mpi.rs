@@ -11,9 +11,10 @@ mod sync;
 mod tests;
 
 use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
-use super::queue::WorkQueue;
+use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
 pub(super) use asked::asked;
 use spec::MpiSpec;
@@ -42,8 +43,6 @@ struct MpiController {
     release: MpiRelease,
     /// Which MPIJobs are looked at, and when.
     queue: WorkQueue,
-    /// The MPIJob that was looked at last.
-    last: Option<usize>,
 }
 
 pub(super) use subject::{subject, why_unknown};
@@ -77,15 +76,25 @@ fn concerned(event: Event, cluster: &Cluster) -> Option<usize> {
         }
         Event::ObjectGone(_) | Event::CronJob | Event::Dashboards => return None,
     };
-    cluster
-        .objects
-        .get(number)
-        .is_some_and(|object| object.kind == KIND && object.is_there())
-        .then_some(number)
+    let object =
+        cluster.objects.get(number).filter(|object| MpiController::is_its(object) && object.is_there());
+    object.map(|_| number)
 }
 
-impl Controller for MpiController {
-    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+impl Operator for MpiController {
+    fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    fn queue_mut(&mut self) -> &mut WorkQueue {
+        &mut self.queue
+    }
+
+    fn is_its(object: &Object) -> bool {
+        object.kind == KIND
+    }
+
+    fn notice(&mut self, event: Event, cluster: &Cluster, at: Time) {
         if let Event::ObjectGone(number) = event {
             self.queue.remove(number);
         }
@@ -95,17 +104,7 @@ impl Controller for MpiController {
         }
     }
 
-    fn due(&self) -> Option<Time> {
-        self.queue.due()
-    }
-
-    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        self.last = self.queue.take(at);
-        let Some(number) = self.last else { return Vec::new() };
-        let Some(object) = cluster.objects.get(number).filter(|object| object.is_there()) else {
-            self.queue.remove(number);
-            return Vec::new();
-        };
+    fn reconcile(&mut self, cluster: &Cluster, number: usize, object: &Object, at: Time) -> Vec<Action> {
         if object.deletion.is_some() {
             return Vec::new();
         }
@@ -114,31 +113,16 @@ impl Controller for MpiController {
         match MpiSync::new(cluster, number, object, &spec, self.release, at).run() {
             Some(actions) => actions,
             None => {
-                self.refuse(cluster, at);
+                self.fail(at);
                 Vec::new()
             }
         }
     }
 
-    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
-        if let Some(number) = self.last.take() {
+    /// An error waits as every event does.
+    fn fail(&mut self, at: Time) {
+        if let Some(number) = self.queue.take_tried() {
             self.queue.add_limited(number, at);
         }
-    }
-
-    fn accept(&mut self) {
-        if let Some(number) = self.last.take() {
-            self.queue.succeed(number);
-        }
-    }
-
-    fn stop(&mut self) {
-        self.queue.stop();
-    }
-
-    fn start(&mut self, cluster: &Cluster, at: Time) {
-        let objects = cluster.objects.iter().enumerate();
-        let mine = objects.filter(|(_, object)| object.kind == KIND && object.is_there());
-        self.queue.start(mine.map(|(number, _)| number), at);
     }
 }

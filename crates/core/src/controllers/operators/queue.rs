@@ -1,7 +1,10 @@
-//! The work queue of an operator: which of its objects it looks at, and when.
+//! The work queue of an operator: which of its objects it looks at, and when; and what operators have in common that have
+//! one.
 
 use std::collections::BTreeMap;
 
+use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::object::Object;
 use super::super::time::Time;
 
 /// How long after a write an operator sees it.
@@ -15,6 +18,8 @@ const MOST_ERROR_WAIT: i64 = 1_000_000;
 pub(super) struct WorkQueue {
     keys: BTreeMap<usize, Key>,
     stopped: bool,
+    /// The object that was taken last, until it is known what came of that.
+    tried: Option<usize>,
 }
 
 /// An object to be looked at.
@@ -82,6 +87,9 @@ impl WorkQueue {
         if self.stopped {
             return;
         }
+        if self.tried == Some(object) {
+            self.tried = None;
+        }
         let key = self.keys.entry(object).or_default();
         let wait = FIRST_ERROR_WAIT.checked_shl(key.errors).unwrap_or(MOST_ERROR_WAIT).min(MOST_ERROR_WAIT);
         key.errors = (key.errors + 1).min(32);
@@ -98,15 +106,29 @@ impl WorkQueue {
     /// (`client-go/util/workqueue/delaying_queue.go`).
     pub(super) fn add_limited(&mut self, object: usize, at: Time) {
         let before = self.keys.get(&object).and_then(|key| key.retry);
+        let tried = self.tried;
         self.fail(object, at);
+        self.tried = tried;
         if let Some(key) = self.keys.get_mut(&object) {
             key.retry = key.retry.into_iter().chain(before).min();
         }
     }
 
-    /// Forgets the errors of an object.
-    pub(super) fn succeed(&mut self, object: usize) {
-        if let Some(key) = self.keys.get_mut(&object) {
+    /// Returns the object that was taken last, the first time that it is asked for after that.
+    pub(super) fn take_tried(&mut self) -> Option<usize> {
+        self.tried.take()
+    }
+
+    /// Counts the try of the object that was taken last as an error.
+    pub(super) fn refuse(&mut self, at: Time) {
+        if let Some(object) = self.take_tried() {
+            self.fail(object, at);
+        }
+    }
+
+    /// Forgets the errors of the object that was taken last, unless this try is one of them.
+    pub(super) fn accept(&mut self) {
+        if let Some(key) = self.take_tried().and_then(|object| self.keys.get_mut(&object)) {
             key.errors = 0;
         }
     }
@@ -136,6 +158,7 @@ impl WorkQueue {
 
     /// Takes an object that is to be looked at now.
     pub(super) fn take(&mut self, at: Time) -> Option<usize> {
+        self.tried = None;
         let is_due = |(_, key): &(&usize, &mut Key)| key.due().is_some_and(|due| due <= at);
         let (object, key) = self.keys.iter_mut().find(is_due)?;
         for due in [&mut key.now, &mut key.timer] {
@@ -144,7 +167,87 @@ impl WorkQueue {
             }
         }
         key.retry = None;
-        Some(*object)
+        self.tried = Some(*object);
+        self.tried
+    }
+}
+
+/// An operator with one queue: it looks at an object at a time, and tries again, later each time, what ends in an error.
+pub(super) trait Operator: std::fmt::Debug {
+    /// Returns its queue.
+    fn queue(&self) -> &WorkQueue;
+
+    /// Returns its queue.
+    fn queue_mut(&mut self) -> &mut WorkQueue;
+
+    /// Tells whether an object is of the kind that it looks at.
+    fn is_its(object: &Object) -> bool;
+
+    /// Takes notice of something.
+    fn notice(&mut self, event: Event, cluster: &Cluster, at: Time);
+
+    /// Takes an object from the queue.
+    fn take(&mut self, at: Time) -> Option<usize> {
+        self.queue_mut().take(at)
+    }
+
+    /// Looks at an object that is there. An error is one for [`WorkQueue::fail`].
+    fn reconcile(&mut self, cluster: &Cluster, number: usize, object: &Object, at: Time) -> Vec<Action>;
+
+    /// Takes notice that the API server refused something.
+    fn fail(&mut self, at: Time) {
+        self.queue_mut().refuse(at);
+    }
+
+    /// Loses what else is only in memory.
+    fn lose(&mut self) {}
+
+    /// Finds the objects that are there.
+    fn find(&mut self, _objects: &[usize]) {}
+}
+
+impl<T: Operator> Controller for T {
+    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+        self.notice(event, cluster, at);
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.queue().due()
+    }
+
+    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
+        let Some(number) = self.take(at) else { return Vec::new() };
+        match cluster.objects.get(number).filter(|object| object.is_there() && Self::is_its(object)) {
+            Some(object) => self.reconcile(cluster, number, object, at),
+            None => {
+                self.queue_mut().remove(number);
+                Vec::new()
+            }
+        }
+    }
+
+    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
+        self.fail(at);
+    }
+
+    fn accept(&mut self) {
+        self.queue_mut().accept();
+    }
+
+    fn stop(&mut self) {
+        self.lose();
+        self.queue_mut().stop();
+    }
+
+    fn start(&mut self, cluster: &Cluster, at: Time) {
+        let its = cluster
+            .objects
+            .iter()
+            .enumerate()
+            .filter(|(_, object)| object.is_there() && Self::is_its(object));
+        let its: Vec<usize> = its.map(|(number, _)| number).collect();
+        self.find(&its);
+        self.queue_mut().start(its, at);
     }
 }
 
@@ -173,9 +276,26 @@ mod tests {
             queue.take(Time::from_seconds(10))
         });
         assert_eq!(waits, [Some(0); 4]);
-        queue.succeed(0);
+        queue.accept();
         queue.fail(0, Time::START);
         assert_eq!(queue.due(), Some(Time::from_millis(FIRST_ERROR_WAIT)));
+    }
+
+    #[test]
+    fn what_was_refused_waits_longer_and_what_was_taken_does_not() {
+        let mut queue = WorkQueue::default();
+        queue.add(0, Time::START);
+        for errors in 1..4 {
+            assert_eq!(queue.take(Time::from_seconds(1)), Some(0));
+            queue.refuse(Time::START);
+            // Only the first says what came of a try.
+            queue.accept();
+            queue.refuse(Time::START);
+            assert_eq!(queue.errors(0), errors);
+        }
+        assert_eq!(queue.take(Time::from_seconds(1)), Some(0));
+        queue.accept();
+        assert_eq!(queue.errors(0), 0);
     }
 
     #[test]

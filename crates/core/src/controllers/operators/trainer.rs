@@ -16,7 +16,7 @@ use super::super::pod_set::Owner;
 use super::super::time::Time;
 use super::behind::Behind;
 use super::job_set::{JobSetController, JobSetRelease, ranks_of};
-use super::queue::WorkQueue;
+use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
 pub(super) use asked::asked;
 use runtimes::runtime_of;
@@ -58,21 +58,13 @@ pub(super) struct TrainJobController {
     snapshots: BTreeMap<usize, Value>,
     /// The TrainJobs of whose end its cache does not know.
     behind: Behind,
-    /// The TrainJob of the last sync, until that is refused.
-    last: Option<usize>,
 }
 
 impl TrainJobController {
     /// Makes one of a release.
     #[must_use]
     fn new(release: TrainerRelease) -> Self {
-        Self {
-            release,
-            queue: WorkQueue::default(),
-            snapshots: BTreeMap::new(),
-            behind: Behind::default(),
-            last: None,
-        }
+        Self { release, queue: WorkQueue::default(), snapshots: BTreeMap::new(), behind: Behind::default() }
     }
 
     /// Returns the TrainJob that is looked at when something happens to an object: itself, or the owner of a JobSet.
@@ -85,13 +77,20 @@ impl TrainJobController {
     }
 }
 
-/// Tells whether an object is a TrainJob.
-fn is_train_job(object: &Object) -> bool {
-    object.kind == "TrainJob"
-}
+impl Operator for TrainJobController {
+    fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
 
-impl Controller for TrainJobController {
-    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+    fn queue_mut(&mut self) -> &mut WorkQueue {
+        &mut self.queue
+    }
+
+    fn is_its(object: &Object) -> bool {
+        object.kind == "TrainJob"
+    }
+
+    fn notice(&mut self, event: Event, cluster: &Cluster, at: Time) {
         let (Event::Object(object) | Event::ObjectStatus(object) | Event::ObjectGone(object)) = event else {
             return;
         };
@@ -104,17 +103,7 @@ impl Controller for TrainJobController {
         }
     }
 
-    fn due(&self) -> Option<Time> {
-        self.queue.due()
-    }
-
-    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        if let Some(last) = self.last.take() {
-            self.queue.succeed(last);
-        }
-        let Some(number) = self.queue.take(at) else { return Vec::new() };
-        let there = cluster.objects.get(number).filter(|object| object.is_there() && is_train_job(object));
-        let Some(object) = there else { return Vec::new() };
+    fn reconcile(&mut self, cluster: &Cluster, number: usize, object: &Object, at: Time) -> Vec<Action> {
         let (seen, until) = self.behind.seen(number, object, at);
         let mut outcome = TrainJobSync::new(cluster, number, seen, self.release, at).run(&mut self.snapshots);
         if let Some(until) = until {
@@ -133,26 +122,7 @@ impl Controller for TrainJobController {
         self.behind.observe(cluster, number, &outcome.actions, at);
         if outcome.is_error {
             self.queue.fail(number, at);
-        } else {
-            self.last = Some(number);
         }
         outcome.actions
-    }
-
-    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
-        if let Some(last) = self.last.take() {
-            self.queue.fail(last, at);
-        }
-    }
-
-    fn stop(&mut self) {
-        self.queue.stop();
-        self.last = None;
-    }
-
-    fn start(&mut self, cluster: &Cluster, at: Time) {
-        let objects = cluster.objects.iter().enumerate();
-        let there = objects.filter(|(_, object)| object.is_there() && is_train_job(object));
-        self.queue.start(there.map(|(number, _)| number), at);
     }
 }

@@ -17,11 +17,12 @@ mod webhook;
 use std::collections::BTreeSet;
 
 use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::script::MapOrder;
 use super::super::time::Time;
 use super::behind::Behind;
-use super::queue::WorkQueue;
+use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
 pub(super) use asked::asked;
 use kind::Kind;
@@ -68,8 +69,6 @@ struct TrainingController {
     created: BTreeSet<usize>,
     /// The jobs of whose end its cache does not know.
     behind: Behind,
-    /// The job of the last sync.
-    last: Option<usize>,
 }
 
 impl TrainingController {
@@ -81,7 +80,6 @@ impl TrainingController {
             known: BTreeSet::new(),
             created: BTreeSet::new(),
             behind: Behind::default(),
-            last: None,
         }
     }
 
@@ -100,8 +98,20 @@ fn is_job(cluster: &Cluster, number: usize) -> bool {
     cluster.objects.get(number).is_some_and(|object| Kind::of(object.kind).is_some() && object.is_there())
 }
 
-impl Controller for TrainingController {
-    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+impl Operator for TrainingController {
+    fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    fn queue_mut(&mut self) -> &mut WorkQueue {
+        &mut self.queue
+    }
+
+    fn is_its(object: &Object) -> bool {
+        Kind::of(object.kind).is_some()
+    }
+
+    fn notice(&mut self, event: Event, cluster: &Cluster, at: Time) {
         match event {
             Event::Object(job) | Event::ObjectStatus(job) if is_job(cluster, job) => {
                 self.observe_job(job);
@@ -113,20 +123,10 @@ impl Controller for TrainingController {
         }
     }
 
-    fn due(&self) -> Option<Time> {
-        self.queue.due()
-    }
-
-    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        if let Some(last) = self.last.take() {
-            self.queue.succeed(last);
-        }
-        let Some(job) = self.queue.take(at) else { return Vec::new() };
-        let found = cluster.objects.get(job).filter(|object| object.is_there() && object.deletion.is_none());
-        let Some((object, kind)) = found.and_then(|object| Some((object, Kind::of(object.kind)?))) else {
+    fn reconcile(&mut self, cluster: &Cluster, job: usize, object: &Object, at: Time) -> Vec<Action> {
+        let Some(kind) = Kind::of(object.kind).filter(|_| object.deletion.is_none()) else {
             return Vec::new();
         };
-        self.last = Some(job);
         let spec = TrainingSpec::parse(kind, &object.manifest);
         if spec.is_managed_by_other {
             return Vec::new();
@@ -150,22 +150,13 @@ impl Controller for TrainingController {
         outcome.actions
     }
 
-    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
-        if let Some(last) = self.last.take() {
-            self.queue.fail(last, at);
-        }
-    }
-
-    fn stop(&mut self) {
-        self.queue.stop();
+    fn lose(&mut self) {
         self.known.clear();
         self.created.clear();
     }
 
-    fn start(&mut self, cluster: &Cluster, at: Time) {
-        let jobs: Vec<usize> = (0..cluster.objects.len()).filter(|number| is_job(cluster, *number)).collect();
+    fn find(&mut self, jobs: &[usize]) {
         self.known = jobs.iter().copied().collect();
         self.created = self.known.clone();
-        self.queue.start(jobs, at);
     }
 }

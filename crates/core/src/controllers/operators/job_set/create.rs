@@ -1,6 +1,7 @@
 //! Jobs are made, suspended and resumed, each `replicatedJob` when what it depends on is there
 //! (`pkg/controllers/jobset_controller.go`, `reconcileReplicatedJobs`, `resumeJobsIfNecessary`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::super::cluster::{Action, NewJob};
@@ -8,7 +9,7 @@ use super::super::super::object::ReplicatedJobStatus;
 use super::super::super::pod_set::Owner;
 use super::super::super::weight::weight;
 use super::children::Child;
-use super::spec::{DependencyStatus, JobSetSpec, ReplicatedJob};
+use super::spec::{DependencyStatus, ReplicatedJob};
 use super::sync::JobSetSync;
 use crate::text::value::{Value, json};
 
@@ -21,10 +22,8 @@ impl JobSetSync<'_> {
     pub(super) fn create_jobs(&mut self) {
         let spec = self.spec;
         let is_in_order = spec.is_in_order && !spec.suspend;
-        for (nth, replicated_job) in spec.replicated_jobs.iter().enumerate() {
-            if !self.dependencies_are_met(nth, replicated_job)
-                || is_in_order && self.is_started(replicated_job)
-            {
+        for replicated_job in &spec.replicated_jobs {
+            if !self.dependencies_are_met(replicated_job) || is_in_order && self.is_started(replicated_job) {
                 continue;
             }
             self.create_jobs_of(replicated_job);
@@ -42,7 +41,7 @@ impl JobSetSync<'_> {
     /// until every Job of an earlier attempt is gone.
     fn create_jobs_of(&mut self, replicated_job: &ReplicatedJob) {
         let is_blocking = self.spec.failure.as_ref().is_some_and(|policy| policy.is_blocking);
-        if is_blocking && !self.children.previous.is_empty() {
+        if is_blocking && !self.children.previous.is_empty() || self.made >= MOST_VALUES {
             return;
         }
         let missing = self.children.missing(&replicated_job.name, replicated_job.replicas);
@@ -74,15 +73,17 @@ impl JobSetSync<'_> {
     /// Resumes the active Jobs that are suspended, also one that somebody suspended by hand.
     pub(super) fn resume(&mut self) {
         let spec = self.spec;
-        for (nth, replicated_job) in spec.replicated_jobs.iter().enumerate() {
-            if !self.dependencies_are_met(nth, replicated_job)
+        let mut suspended: BTreeMap<&str, Vec<Child<'_>>> = BTreeMap::new();
+        for child in self.children.active.iter().filter(|child| child.job.spec.suspend) {
+            suspended.entry(child.replicated_job).or_default().push(*child);
+        }
+        for replicated_job in &spec.replicated_jobs {
+            if !self.dependencies_are_met(replicated_job)
                 || spec.is_in_order && self.is_started(replicated_job)
             {
                 continue;
             }
-            let is_one =
-                |child: &&Child<'_>| *child.replicated_job == *replicated_job.name && child.job.spec.suspend;
-            for child in self.children.active.clone().iter().filter(is_one) {
+            for child in suspended.get(&*replicated_job.name).into_iter().flatten() {
                 self.set_suspend(child, false);
             }
             if spec.is_in_order {
@@ -105,10 +106,10 @@ impl JobSetSync<'_> {
 
     /// Tells whether what a `replicatedJob` depends on is ready or complete (`depends_on.go`, `dependencyReachedStatus`).
     /// Of those after it no number of Jobs is known: they are waited for until they have none.
-    fn dependencies_are_met(&self, nth: usize, replicated_job: &ReplicatedJob) -> bool {
+    fn dependencies_are_met(&self, replicated_job: &ReplicatedJob) -> bool {
         replicated_job.depends_on.iter().all(|dependency| {
             let Some(status) = self.status_of(&dependency.name) else { return false };
-            let replicas = replicas_until(self.spec, nth, &dependency.name);
+            let replicas = u64::from(dependency.replicas);
             match dependency.until {
                 DependencyStatus::Complete => replicas == u64::from(status.succeeded),
                 DependencyStatus::Ready => replicas == started(status),
@@ -125,10 +126,4 @@ impl JobSetSync<'_> {
 
 fn started(status: &ReplicatedJobStatus) -> u64 {
     u64::from(status.ready) + u64::from(status.failed) + u64::from(status.succeeded)
-}
-
-fn replicas_until(spec: &JobSetSpec, last: usize, name: &str) -> u64 {
-    let known = spec.replicated_jobs.iter().take(last + 1);
-    let mut named = known.filter(|replicated_job| *replicated_job.name == *name);
-    named.next_back().map_or(0, |replicated_job| u64::from(replicated_job.replicas))
 }

@@ -1,5 +1,6 @@
 //! `failurePolicy` of a JobSet (`pkg/controllers/failure_policy.go`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use regex_automata::meta::Regex;
@@ -10,7 +11,10 @@ use super::children::Child;
 use super::spec::{list, text, texts};
 use crate::text::value::Value;
 
-/// How large a pattern may become: those of a message are short.
+/// How many bytes the patterns of a policy may take, as they are written and as they are matched: those of a message are
+/// short and few. What is more matches nothing.
+const MOST_PATTERNS: usize = 1 << 22;
+/// How many of them a single pattern may take.
 const MOST_PATTERN: usize = 1 << 16;
 
 /// `failurePolicy`.
@@ -32,11 +36,11 @@ pub(super) struct Rule {
     /// `action`.
     pub(super) action: FailureAction,
     /// `onJobFailureReasons`; none for any.
-    reasons: Vec<Arc<str>>,
+    reasons: BTreeSet<Arc<str>>,
     /// `onJobFailureMessagePatterns`; nothing for any. A pattern that cannot be read matches nothing.
     patterns: Option<Vec<Regex>>,
     /// `targetReplicatedJobs`; none for any.
-    targets: Vec<Arc<str>>,
+    targets: BTreeSet<Arc<str>>,
 }
 
 /// What a JobSet does about a failed Job.
@@ -56,10 +60,14 @@ impl FailurePolicy {
     /// Reads a `failurePolicy`.
     pub(super) fn from_policy(policy: &Value) -> Self {
         let max_restarts = policy.get("maxRestarts").and_then(Value::as_u64).unwrap_or_default();
+        let mut left = MOST_PATTERNS;
         Self {
             max_restarts: u32::try_from(max_restarts).unwrap_or(u32::MAX),
             is_blocking: text(policy, "restartStrategy") == Some("BlockingRecreate"),
-            rules: list(policy, "rules").enumerate().map(Rule::from_item).collect(),
+            rules: list(policy, "rules")
+                .enumerate()
+                .map(|(nth, rule)| Rule::from_item(nth, rule, &mut left))
+                .collect(),
         }
     }
 
@@ -83,24 +91,23 @@ impl FailurePolicy {
 }
 
 impl Rule {
-    fn from_item((nth, rule): (usize, &Value)) -> Self {
+    /// Reads a rule. `left` is how many bytes its patterns may take.
+    fn from_item(nth: usize, rule: &Value, left: &mut usize) -> Self {
         let action = match text(rule, "action") {
             Some("FailJobSet") => FailureAction::Fail,
             Some("RestartJobSet") => FailureAction::Restart,
             Some("RestartJobSetAndIgnoreMaxRestarts") => FailureAction::RestartUncounted,
             _ => FailureAction::Unknown,
         };
-        let patterns = texts(rule, "onJobFailureMessagePatterns");
-        let read = |pattern: &Arc<str>| {
-            let config = Regex::config().nfa_size_limit(Some(MOST_PATTERN));
-            Regex::builder().configure(config).build(pattern).ok()
-        };
+        let patterns: Vec<&str> =
+            list(rule, "onJobFailureMessagePatterns").filter_map(Value::as_str).collect();
         let name = text(rule, "name").filter(|name| !name.is_empty());
         Self {
             name: name.map_or_else(|| format!("failurePolicyRule{nth}"), str::to_owned),
             action,
             reasons: texts(rule, "onJobFailureReasons"),
-            patterns: (!patterns.is_empty()).then(|| patterns.iter().filter_map(read).collect()),
+            patterns: (!patterns.is_empty())
+                .then(|| patterns.iter().filter_map(|pattern| compile(pattern, left)).collect()),
             targets: texts(rule, "targetReplicatedJobs"),
         }
     }
@@ -108,11 +115,27 @@ impl Rule {
     /// Tells whether a failed Job is what the rule is about (`ruleIsApplicable`).
     fn matches(&self, child: Child<'_>) -> bool {
         let Some(failed) = failure(child.job) else { return false };
-        (self.reasons.is_empty() || self.reasons.iter().any(|reason| **reason == *failed.reason))
+        (self.reasons.is_empty() || self.reasons.contains(&*failed.reason))
+            && (self.targets.is_empty() || self.targets.contains(child.replicated_job))
             && self.patterns.as_ref().is_none_or(|all| all.iter().any(|one| one.is_match(&failed.message)))
-            && (self.targets.is_empty()
-                || self.targets.iter().any(|target| **target == *child.replicated_job))
     }
+}
+
+/// Reads a pattern; nothing where it is none, or too large. `left` is how many bytes it may take, of which it takes some.
+fn compile(pattern: &str, left: &mut usize) -> Option<Regex> {
+    let most = MOST_PATTERN.min(*left);
+    if pattern.len() > most {
+        return None;
+    }
+    let config = Regex::config().nfa_size_limit(Some(most));
+    let read = Regex::builder().configure(config).build(pattern);
+    // One that is too large was built until it was.
+    let size = match &read {
+        Ok(pattern) => pattern.memory_usage(),
+        Err(error) => error.size_limit().unwrap_or_default(),
+    };
+    *left = left.saturating_sub(pattern.len() + size);
+    read.ok()
 }
 
 /// Returns the condition that says that a Job failed.

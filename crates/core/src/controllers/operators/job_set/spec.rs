@@ -1,7 +1,7 @@
 //! What a JobSet asks for, as its controller reads it: with the defaults of its CRD and of its webhook
 //! (`api/jobset/v1alpha2/jobset_types.go`, `pkg/webhooks/jobset_webhook.go`, `Default`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::super::job::spec::JobSpec;
@@ -46,6 +46,8 @@ pub(super) struct ReplicatedJob {
 pub(super) struct Dependency {
     /// The `replicatedJob` that is waited for.
     pub(super) name: Arc<str>,
+    /// How many Jobs that has, as far as those up to the one that waits say.
+    pub(super) replicas: u32,
     /// What is waited for.
     pub(super) until: DependencyStatus,
 }
@@ -65,7 +67,7 @@ pub(super) struct SuccessPolicy {
     /// Whether `operator` is `Any`, and not `All`.
     pub(super) is_any: bool,
     /// `targetReplicatedJobs`.
-    targets: Vec<Arc<str>>,
+    targets: BTreeSet<Arc<str>>,
 }
 
 impl JobSetSpec {
@@ -73,7 +75,7 @@ impl JobSetSpec {
     pub(super) fn from_spec(spec: &Value) -> Self {
         let failure = spec.get("failurePolicy").filter(|policy| policy.is_object());
         Self {
-            replicated_jobs: list(spec, "replicatedJobs").map(ReplicatedJob::from_item).collect(),
+            replicated_jobs: ReplicatedJob::all(spec),
             suspend: spec.get("suspend").and_then(Value::as_bool).unwrap_or(false),
             ttl: spec.get("ttlSecondsAfterFinished").and_then(Value::as_i64).map(Time::from_seconds),
             is_in_order: spec.pointer("/startupPolicy/startupPolicyOrder").and_then(Value::as_str)
@@ -112,6 +114,20 @@ impl JobSetSpec {
 }
 
 impl ReplicatedJob {
+    /// Reads `replicatedJobs`.
+    fn all(spec: &Value) -> Vec<Self> {
+        let mut replicas: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+        let read = |item: &Value| {
+            let mut read = Self::from_item(item);
+            replicas.insert(Arc::clone(&read.name), read.replicas);
+            for dependency in &mut read.depends_on {
+                dependency.replicas = replicas.get(&dependency.name).copied().unwrap_or_default();
+            }
+            read
+        };
+        list(spec, "replicatedJobs").map(read).collect()
+    }
+
     fn from_item(item: &Value) -> Self {
         let replicas = match item.get("replicas") {
             None | Some(Value::Null) => 1,
@@ -125,7 +141,8 @@ impl ReplicatedJob {
                 Some("Ready") => DependencyStatus::Ready,
                 _ => return None,
             };
-            Some(Dependency { name: Arc::from(text(dependency, "name").unwrap_or_default()), until })
+            let name = Arc::from(text(dependency, "name").unwrap_or_default());
+            Some(Dependency { name, replicas: 0, until })
         });
         Self {
             name: Arc::from(text(item, "name").unwrap_or_default()),
@@ -139,7 +156,7 @@ impl ReplicatedJob {
 impl SuccessPolicy {
     /// Tells whether Jobs of a `replicatedJob` count (`success_policy.go`, `jobMatchesSuccessPolicy`).
     pub(super) fn is_target(&self, name: &str) -> bool {
-        self.targets.is_empty() || self.targets.iter().any(|target| **target == *name)
+        self.targets.is_empty() || self.targets.contains(name)
     }
 }
 
@@ -173,6 +190,6 @@ pub(super) fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v 
 }
 
 /// Returns the texts of a list of a mapping.
-pub(super) fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
+pub(super) fn texts(value: &Value, key: &str) -> BTreeSet<Arc<str>> {
     list(value, key).filter_map(Value::as_str).map(Arc::from).collect()
 }

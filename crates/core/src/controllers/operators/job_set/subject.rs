@@ -15,7 +15,9 @@ const MOST_ROLES: usize = 256;
 pub(in super::super) fn subject(spec: &Value) -> Subject {
     let read = JobSetSpec::from_spec(spec);
     let roles = read.replicated_jobs.iter().flat_map(|replicated_job| {
-        (0..replicated_job.replicas).map(move |nth| of_job(replicated_job, nth)).take(MOST_ROLES)
+        let role = of_job(replicated_job);
+        let name = move |nth| Some(Arc::from(format!("{}-{nth}", replicated_job.name)));
+        (0..replicated_job.replicas).map(move |nth| Role { name: name(nth), ..role.clone() })
     });
     Subject {
         roles: roles.take(MOST_ROLES).collect(),
@@ -46,10 +48,11 @@ pub(in super::super) fn subject(spec: &Value) -> Subject {
     }
 }
 
-fn of_job(replicated_job: &ReplicatedJob, nth: u32) -> Role {
+/// Returns the pods of a Job, without its number.
+fn of_job(replicated_job: &ReplicatedJob) -> Role {
     let spec = JobSpec::from_spec(&replicated_job.template);
     Role {
-        name: Some(Arc::from(format!("{}-{nth}", replicated_job.name))),
+        name: None,
         // A Job of several waves has an index for each completion.
         count: spec.completions.unwrap_or(spec.parallelism),
         at_once: spec.at_once(),

@@ -1,20 +1,21 @@
 //! RayCluster (`raycluster_controller.go`).
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::super::cluster::{Action, Cluster, Event};
 use super::super::super::dashboard::HEAD;
 use super::super::super::indexes::Indexes;
 use super::super::super::object::{Object, ObjectStatus};
 use super::super::super::pod::PodGroup;
 use super::super::super::pod_set::Owner;
 use super::super::super::time::Time;
-use super::super::queue::WorkQueue;
+use super::super::queue::{Operator, WorkQueue};
 use super::cluster_spec::ClusterSpec;
 use super::cluster_status::{PROVISIONED, Suspension, calculate, status_of};
 use super::workers::{
-    ClusterPods, Failure, delete, delete_all, is_dead, multiple_hosts, new_numbers, single_hosts,
+    ClusterPods, Failure, delete, delete_all, is_dead, lost, made, multiple_hosts, new_numbers, single_hosts,
 };
 use super::{cluster_number, is_managed_by_other, validation};
 
@@ -34,51 +35,9 @@ pub(super) struct RayClusterController {
     expected: BTreeMap<(usize, Arc<str>), Indexes>,
     /// When it last looked at replicas of several hosts.
     looked: BTreeMap<usize, Time>,
-    /// What it looked at last.
-    last: Option<usize>,
 }
 
 impl RayClusterController {
-    fn reconcile(&mut self, cluster: &Cluster, number: usize, at: Time) -> Vec<Action> {
-        let Some(object) = cluster.objects.get(number).filter(|object| object.is_there()) else {
-            self.forget(number);
-            return Vec::new();
-        };
-        if is_managed_by_other(object.spec())
-            || validation::cluster_metadata(&object.manifest).is_err()
-            || validation::cluster_spec(object.spec()).is_err()
-            || object.deletion.is_some()
-        {
-            return Vec::new();
-        }
-        let spec = ClusterSpec::parse(object.spec());
-        let pods = ClusterPods::find(cluster, &object.name);
-        let mut actions = Vec::new();
-        let failure = self.reconcile_pods(cluster, (number, object), &spec, &pods, at, &mut actions).err();
-        let status = calculate(cluster, object, &spec, &pods, failure, at);
-        let is_changed = match status {
-            Some((conditions, status)) if conditions != object.conditions || status != status_of(object) => {
-                let status = ObjectStatus::RayCluster(status);
-                actions.push(Action::WriteObject { object: number, conditions, status });
-                true
-            }
-            Some(_) => false,
-            None => {
-                self.queue.fail(number, at);
-                return actions;
-            }
-        };
-        if failure.is_some() {
-            self.queue.fail(number, at);
-        } else {
-            self.queue.succeed(number);
-            if is_changed {
-                self.queue.add_at(number, at + SOON);
-            }
-        }
-        actions
-    }
-
     fn forget(&mut self, number: usize) {
         self.queue.remove(number);
         self.expected.retain(|(object, _), _| *object != number);
@@ -108,19 +67,24 @@ impl RayClusterController {
             return Ok(());
         }
         let since = self.looked.insert(number, at).unwrap_or_default();
+        // There may be thousands of groups: each looks at its own pods only.
+        let there = pods.by_role(cluster);
+        let lost = LazyCell::new(|| lost(cluster, &object.name, since));
+        let made = LazyCell::new(|| (cluster_number(cluster, number), made(cluster)));
         for group in &spec.groups {
-            let there = pods.of_role(cluster, &group.name);
-            if !self.is_satisfied(number, &group.name, &there) {
+            let there = there.get(&*group.name).map_or(&[][..], Vec::as_slice);
+            if !self.is_satisfied(number, &group.name, there) {
                 continue;
             }
             if group.is_suspended {
-                actions.extend(delete_all(there));
+                actions.extend(delete_all(there.iter().copied()));
                 continue;
             }
             let change = if group.hosts > 1 {
-                multiple_hosts(cluster, group, &object.name, &there, since, spec.is_autoscaled)
+                let lost = lost.get(&*group.name).map_or(&[][..], Vec::as_slice);
+                multiple_hosts(cluster, group, there, lost, spec.is_autoscaled)
             } else {
-                single_hosts(cluster, group, &there, spec.is_autoscaled)
+                single_hosts(cluster, group, there, spec.is_autoscaled)
             };
             for (nth, members) in &change.deleted {
                 actions.push(delete(*nth, members));
@@ -133,11 +97,13 @@ impl RayClusterController {
                 if cluster.refuses_pods {
                     return Err(Failure::CreateWorker);
                 }
+                let (round, made) = &*made;
+                let made = made.get(&*group.name).copied().unwrap_or_default();
                 actions.push(Action::CreateMembers {
                     object: number,
                     role: Arc::clone(&group.name),
-                    round: cluster_number(cluster, number),
-                    indexes: new_numbers(cluster, &group.name, change.created),
+                    round: *round,
+                    indexes: new_numbers(made, change.created),
                     indexed: false,
                     template: group.template.clone(),
                 });
@@ -170,7 +136,7 @@ impl RayClusterController {
                     object: number,
                     role: Arc::from(HEAD),
                     round: cluster_number(cluster, number),
-                    indexes: new_numbers(cluster, HEAD, 1),
+                    indexes: new_numbers(made(cluster).get(HEAD).copied().unwrap_or_default(), 1),
                     indexed: false,
                     template: spec.head.clone(),
                 });
@@ -213,15 +179,27 @@ fn keeps_no_head(object: &Object) -> bool {
 
 /// Returns the RayCluster that is there, of those of a name.
 fn there(cluster: &Cluster, number: usize) -> Option<usize> {
-    let object = cluster.objects.get(number).filter(|object| object.kind == "RayCluster")?;
+    let object = cluster.objects.get(number).filter(|object| RayClusterController::is_its(object))?;
     if object.is_there() {
         return Some(number);
     }
     cluster.object("RayCluster", &object.name).map(|(number, _)| number)
 }
 
-impl Controller for RayClusterController {
-    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+impl Operator for RayClusterController {
+    fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    fn queue_mut(&mut self) -> &mut WorkQueue {
+        &mut self.queue
+    }
+
+    fn is_its(object: &Object) -> bool {
+        object.kind == "RayCluster"
+    }
+
+    fn notice(&mut self, event: Event, cluster: &Cluster, at: Time) {
         let (number, at) = match event {
             Event::Object(number) => (there(cluster, number), at + SERVICES),
             Event::Pod(Owner::Object(number)) => (there(cluster, number), at),
@@ -236,29 +214,44 @@ impl Controller for RayClusterController {
         }
     }
 
-    fn due(&self) -> Option<Time> {
-        self.queue.due()
+    fn take(&mut self, at: Time) -> Option<usize> {
+        self.queue.take_alone(at)
     }
 
-    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        self.last = self.queue.take_alone(at);
-        self.last.map_or_else(Vec::new, |number| self.reconcile(cluster, number, at))
-    }
-
-    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
-        if let Some(number) = self.last {
-            self.queue.fail(number, at);
+    fn reconcile(&mut self, cluster: &Cluster, number: usize, object: &Object, at: Time) -> Vec<Action> {
+        if is_managed_by_other(object.spec())
+            || validation::cluster_metadata(&object.manifest).is_err()
+            || validation::cluster_spec(object.spec()).is_err()
+            || object.deletion.is_some()
+        {
+            return Vec::new();
         }
+        let spec = ClusterSpec::parse(object.spec());
+        let pods = ClusterPods::find(cluster, &object.name);
+        let mut actions = Vec::new();
+        let failure = self.reconcile_pods(cluster, (number, object), &spec, &pods, at, &mut actions).err();
+        let status = calculate(cluster, object, &spec, &pods, failure, at);
+        let is_changed = match status {
+            Some((conditions, status)) if conditions != object.conditions || status != status_of(object) => {
+                let status = ObjectStatus::RayCluster(status);
+                actions.push(Action::WriteObject { object: number, conditions, status });
+                true
+            }
+            Some(_) => false,
+            None => {
+                self.queue.fail(number, at);
+                return actions;
+            }
+        };
+        if failure.is_some() {
+            self.queue.fail(number, at);
+        } else if is_changed {
+            self.queue.add_at(number, at + SOON);
+        }
+        actions
     }
 
-    fn stop(&mut self) {
+    fn lose(&mut self) {
         *self = Self::default();
-        self.queue.stop();
-    }
-
-    fn start(&mut self, cluster: &Cluster, at: Time) {
-        let is_it = |(_, object): &(usize, &Object)| object.kind == "RayCluster" && object.is_there();
-        let found = cluster.objects.iter().enumerate().filter(is_it).map(|(number, _)| number);
-        self.queue.start(found, at);
     }
 }

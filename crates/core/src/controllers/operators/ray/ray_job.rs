@@ -5,7 +5,7 @@ mod ticks;
 
 use std::collections::BTreeMap;
 
-use super::super::super::cluster::{Action, Cluster, Controller, Event, Job};
+use super::super::super::cluster::{Action, Cluster, Event, Job};
 use super::super::super::dashboard::{Answer, ProgramState, RayProgram};
 use super::super::super::meta::Propagation;
 use super::super::super::object::{
@@ -13,7 +13,7 @@ use super::super::super::object::{
 };
 use super::super::super::pod_set::Owner;
 use super::super::super::time::Time;
-use super::super::queue::WorkQueue;
+use super::super::queue::{Operator, WorkQueue};
 use super::cleaning::Ended;
 use super::cluster_status::status_of;
 use super::job_spec::{JobSpec, Mode};
@@ -43,60 +43,11 @@ pub(super) struct RayJobController {
     queue: WorkQueue,
     /// When it looked at those that it looks at again after each tick. The looks that see nothing new are left out.
     ticking: BTreeMap<usize, Time>,
-    /// What it looked at last.
-    last: Option<usize>,
 }
 
 impl RayJobController {
     pub(super) fn new(release: Release) -> Self {
-        Self { release, queue: WorkQueue::default(), ticking: BTreeMap::new(), last: None }
-    }
-
-    fn reconcile(&mut self, cluster: &Cluster, number: usize, at: Time) -> Vec<Action> {
-        let Some(object) = cluster.objects.get(number).filter(|object| object.is_there()) else {
-            self.queue.remove(number);
-            return Vec::new();
-        };
-        if is_managed_by_other(object.spec()) {
-            return Vec::new();
-        }
-        let status = match &object.status {
-            ObjectStatus::RayJob(status) => (**status).clone(),
-            _ => RayJobStatus::default(),
-        };
-        let spec = JobSpec::parse(object.spec());
-        let release = self.release;
-        let mut reconcile = Reconcile {
-            finished: None,
-            is_submitted: false,
-            cluster,
-            number,
-            object,
-            spec,
-            before: status.clone(),
-            status,
-            at,
-            release,
-            actions: Vec::new(),
-        };
-        let next = reconcile.run();
-        self.ticking.remove(&number);
-        if next == Next::Error {
-            self.queue.fail(number, at);
-            return reconcile.actions;
-        }
-        self.queue.succeed(number);
-        match next {
-            Next::At(Some(next)) => self.queue.add_at(number, next),
-            Next::At(None) => {}
-            _ => {
-                self.ticking.insert(number, at);
-                if let Some(until) = reconcile.quiet_until() {
-                    self.queue.add_at(number, tick_after(at, until));
-                }
-            }
-        }
-        reconcile.actions
+        Self { release, queue: WorkQueue::default(), ticking: BTreeMap::new() }
     }
 }
 
@@ -454,8 +405,20 @@ fn about(event: Event, cluster: &Cluster) -> Option<usize> {
     })
 }
 
-impl Controller for RayJobController {
-    fn observe(&mut self, event: Event, cluster: &Cluster, at: Time) {
+impl Operator for RayJobController {
+    fn queue(&self) -> &WorkQueue {
+        &self.queue
+    }
+
+    fn queue_mut(&mut self) -> &mut WorkQueue {
+        &mut self.queue
+    }
+
+    fn is_its(object: &Object) -> bool {
+        object.kind == "RayJob"
+    }
+
+    fn notice(&mut self, event: Event, cluster: &Cluster, at: Time) {
         if let Some(number) = about(event, cluster) {
             self.queue.add_alone(number, at + REACTION);
         }
@@ -467,29 +430,53 @@ impl Controller for RayJobController {
         }
     }
 
-    fn due(&self) -> Option<Time> {
-        self.queue.due()
+    fn take(&mut self, at: Time) -> Option<usize> {
+        self.queue.take_alone(at)
     }
 
-    fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
-        self.last = self.queue.take_alone(at);
-        self.last.map_or_else(Vec::new, |number| self.reconcile(cluster, number, at))
-    }
-
-    fn refuse(&mut self, _cluster: &Cluster, at: Time) {
-        if let Some(number) = self.last {
-            self.queue.fail(number, at);
+    fn reconcile(&mut self, cluster: &Cluster, number: usize, object: &Object, at: Time) -> Vec<Action> {
+        if is_managed_by_other(object.spec()) {
+            return Vec::new();
         }
+        let status = match &object.status {
+            ObjectStatus::RayJob(status) => (**status).clone(),
+            _ => RayJobStatus::default(),
+        };
+        let spec = JobSpec::parse(object.spec());
+        let release = self.release;
+        let mut reconcile = Reconcile {
+            finished: None,
+            is_submitted: false,
+            cluster,
+            number,
+            object,
+            spec,
+            before: status.clone(),
+            status,
+            at,
+            release,
+            actions: Vec::new(),
+        };
+        let next = reconcile.run();
+        self.ticking.remove(&number);
+        if next == Next::Error {
+            self.queue.fail(number, at);
+            return reconcile.actions;
+        }
+        match next {
+            Next::At(Some(next)) => self.queue.add_at(number, next),
+            Next::At(None) => {}
+            _ => {
+                self.ticking.insert(number, at);
+                if let Some(until) = reconcile.quiet_until() {
+                    self.queue.add_at(number, tick_after(at, until));
+                }
+            }
+        }
+        reconcile.actions
     }
 
-    fn stop(&mut self) {
-        *self = Self::new(self.release);
-        self.queue.stop();
-    }
-
-    fn start(&mut self, cluster: &Cluster, at: Time) {
-        let is_it = |(_, object): &(usize, &Object)| object.kind == "RayJob" && object.is_there();
-        let found = cluster.objects.iter().enumerate().filter(is_it).map(|(number, _)| number);
-        self.queue.start(found, at);
+    fn lose(&mut self) {
+        self.ticking.clear();
     }
 }

@@ -1,5 +1,7 @@
 //! What KubeRay itself refuses (`utils/validation.go`): it looks again at each reconcile, also of a job that runs.
 
+use std::collections::BTreeMap;
+
 use super::super::super::object::{DeploymentStatus, RayJobStatus};
 use super::cluster_spec::{flag, list};
 use super::job_spec::{JobSpec, Mode};
@@ -233,7 +235,8 @@ fn legacy(strategy: &Value, source: &Value, spec: &JobSpec) -> Verdict {
 
 /// `validateDeletionRules`: one rule of a policy and a status, and what goes first is not less than what goes later.
 fn deletion_rules(rules: &[Value], source: &Value, spec: &JobSpec) -> Verdict {
-    let mut known: Vec<(&str, &str, i64)> = Vec::new();
+    let mut known: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    let mut statuses: Vec<&str> = Vec::new();
     for (nth, rule) in rules.iter().enumerate() {
         let text = |at: &str| rule.pointer(at).and_then(Value::as_str);
         let policy = text("/policy").unwrap_or_default();
@@ -265,17 +268,17 @@ fn deletion_rules(rules: &[Value], source: &Value, spec: &JobSpec) -> Verdict {
                 "deletionRules[{nth}]: DeletionPolicyType 'DeleteWorkers' not supported with autoscaling enabled"
             ));
         }
-        if known.iter().any(|(other, of, _)| *other == policy && *of == status) {
+        if known.insert((status, policy), ttl).is_some() {
             return refuse(format!(
                 "deletionRules[{nth}]: duplicate rule for DeletionPolicyType '{policy}' and '{status}'"
             ));
         }
-        known.push((policy, status, ttl));
+        statuses.push(status);
     }
     const ORDER: [&str; 3] = ["DeleteWorkers", "DeleteCluster", "DeleteSelf"];
-    for (_, status, _) in &known {
-        let of = |policy: &&str| known.iter().find(|(other, of, _)| other == policy && of == status);
-        let ttls: Vec<i64> = ORDER.iter().filter_map(of).map(|(_, _, ttl)| *ttl).collect();
+    for status in statuses {
+        let ttls: Vec<i64> =
+            ORDER.iter().filter_map(|policy| known.get(&(status, *policy))).copied().collect();
         if !ttls.is_sorted() {
             return refuse(format!("for '{status}': TTLs must not decrease from workers to cluster to self"));
         }

@@ -1,5 +1,7 @@
 //! The pods of a RayCluster: which are deleted, and which are made (`reconcilePods`, `raycluster_controller.go`).
 
+use std::collections::BTreeMap;
+
 use super::super::super::cluster::{Action, Cluster};
 use super::super::super::dashboard::HEAD;
 use super::super::super::indexes::Indexes;
@@ -74,10 +76,15 @@ impl<'a> ClusterPods<'a> {
         self.all().next().is_some() && self.all().all(|(_, pods)| runs(pods))
     }
 
-    /// Returns those of a role.
-    pub(super) fn of_role(&self, cluster: &'a Cluster, role: &str) -> Vec<(usize, &'a PodGroup)> {
-        let sets: Vec<bool> = cluster.sets.iter().map(|set| *set.role == *role).collect();
-        self.all().filter(|(_, pods)| sets.get(pods.set) == Some(&true)).collect()
+    /// Returns those of each role.
+    pub(super) fn by_role(&self, cluster: &'a Cluster) -> BTreeMap<&'a str, Vec<(usize, &'a PodGroup)>> {
+        let mut roles: BTreeMap<&str, Vec<(usize, &PodGroup)>> = BTreeMap::new();
+        for (nth, pods) in self.all() {
+            if let Some(set) = cluster.set_of(pods) {
+                roles.entry(&set.role).or_default().push((nth, pods));
+            }
+        }
+        roles
     }
 }
 
@@ -102,12 +109,32 @@ pub(super) fn delete_all<'a>(pods: impl IntoIterator<Item = (usize, &'a PodGroup
     active.map(|(nth, pods)| delete(nth, &pods.members)).collect()
 }
 
-/// Returns how many pods of a role Ray clusters have had: new ones are numbered from that on.
-pub(super) fn made(cluster: &Cluster, role: &str) -> u32 {
-    let is_it = |set: &PodSet| *set.role == *role && is_of(cluster, set, None);
-    let sets: Vec<bool> = cluster.sets.iter().map(is_it).collect();
-    let pods = cluster.pods.iter().filter(|pods| sets.get(pods.set) == Some(&true));
-    pods.filter_map(|pods| pods.members.last()).max().map_or(0, |last| last.saturating_add(1))
+/// Returns how many pods of each role Ray clusters have had: new ones are numbered from that on.
+pub(super) fn made(cluster: &Cluster) -> BTreeMap<&str, u32> {
+    let sets: Vec<bool> = cluster.sets.iter().map(|set| is_of(cluster, set, None)).collect();
+    let mut made: BTreeMap<&str, u32> = BTreeMap::new();
+    for pods in cluster.pods.iter().filter(|pods| sets.get(pods.set) == Some(&true)) {
+        if let (Some(set), Some(last)) = (cluster.set_of(pods), pods.members.last()) {
+            let made = made.entry(&set.role).or_default();
+            *made = (*made).max(last.saturating_add(1));
+        }
+    }
+    made
+}
+
+/// Returns the pods of a RayCluster that are gone since a time, by role.
+pub(super) fn lost<'a>(
+    cluster: &'a Cluster,
+    name: &str,
+    since: Time,
+) -> BTreeMap<&'a str, Vec<&'a PodGroup>> {
+    let mut lost: BTreeMap<&str, Vec<&PodGroup>> = BTreeMap::new();
+    for pods in cluster.pods.iter().filter(|pods| pods.gone.is_some_and(|gone| gone >= since)) {
+        if let Some(set) = cluster.set_of(pods).filter(|_| cluster.is_of_ray_cluster(pods, name)) {
+            lost.entry(&set.role).or_default().push(pods);
+        }
+    }
+    lost
 }
 
 /// Tells whether pods are of a RayCluster: of one of a name, or of any.
@@ -117,10 +144,9 @@ fn is_of(cluster: &Cluster, set: &PodSet, name: Option<&str>) -> bool {
     cluster.objects.get(owner).is_some_and(is_it)
 }
 
-/// Returns the numbers of so many new pods of a role.
-pub(super) fn new_numbers(cluster: &Cluster, role: &str, count: u32) -> Indexes {
-    let first = made(cluster, role);
-    Indexes::from_range(first, first.saturating_add(count.saturating_sub(1)))
+/// Returns the numbers of so many new pods, of which there have been some.
+pub(super) fn new_numbers(made: u32, count: u32) -> Indexes {
+    Indexes::from_range(made, made.saturating_add(count.saturating_sub(1)))
 }
 
 /// What is done about a group of workers.
@@ -176,13 +202,12 @@ fn lowest(pods: &[(usize, &PodGroup)], count: u32) -> Vec<(usize, Indexes)> {
 }
 
 /// Looks at workers of which several are a replica: what becomes of one becomes of all of them
-/// (`reconcileMultiHostWorkerGroup`). A replica has numbers that follow one another.
+/// (`reconcileMultiHostWorkerGroup`). `lost` are those that are gone since the last look. A replica has numbers that follow one another.
 pub(super) fn multiple_hosts(
     cluster: &Cluster,
     group: &WorkerGroup,
-    name: &str,
     pods: &[(usize, &PodGroup)],
-    since: Time,
+    lost: &[&PodGroup],
     is_autoscaled: bool,
 ) -> Change {
     let hosts = group.hosts;
@@ -195,14 +220,9 @@ pub(super) fn multiple_hosts(
         let parts = pods.iter().map(|(nth, pods)| (*nth, pods.members.intersection(numbers)));
         parts.filter(|(_, members)| !members.is_empty()).collect::<Vec<(usize, Indexes)>>()
     };
-    let is_lost = |pods: &&PodGroup| {
-        pods.gone.is_some_and(|gone| gone >= since)
-            && cluster.set_of(pods).is_some_and(|set| set.role == group.name)
-            && cluster.is_of_ray_cluster(pods, name)
-    };
     let mut dead = Indexes::default();
     // By replicas and not by pods: a manifest may ask for a thousand million of them.
-    for pods in cluster.pods.iter().filter(is_lost) {
+    for pods in lost {
         let left = pods.members.blocks(hosts).intersection(&there);
         let Some(first) = left.first() else { continue };
         // A host that ended was seen dead before it went: the replica is made again at once.

@@ -1,6 +1,8 @@
 //! A TrainJob and its runtime become a JobSet (`pkg/runtime/core/trainingruntime.go`,
 //! `pkg/runtime/framework/plugins/jobset/{jobset,builder}.go`, `plugins/mpi/mpi.go`).
 
+use std::collections::BTreeMap;
+
 use crate::text::value::{Map, Value, json};
 
 /// The label that says which step of a TrainJob a `replicatedJob` is.
@@ -12,12 +14,14 @@ const STEPS: [&str; 3] = ["dataset-initializer", "model-initializer", "trainer"]
 /// a time after which it goes, and not the deadline of the TrainJob.
 pub(super) fn job_set_spec(train_job: &Value, runtime: &Value) -> Value {
     let template = runtime.pointer("/template/spec").filter(|spec| spec.is_object());
+    let graces = patched_graces(train_job);
     let mut spec = template.cloned().unwrap_or_else(|| json!({}));
     for replicated_job in spec.get_mut("replicatedJobs").and_then(Value::as_array_mut).into_iter().flatten() {
         let count = count(train_job, runtime, replicated_job);
         let step = replicated_job.pointer(STEP).and_then(Value::as_str);
         let is_step = step.is_some_and(|step| STEPS.contains(&step));
-        let grace = patched_grace(train_job, replicated_job);
+        let name = replicated_job.get("name").and_then(Value::as_str);
+        let grace = name.and_then(|name| graces.get(name)).map(|grace| (*grace).clone());
         let Some(replicated_job) = replicated_job.as_object_mut() else { continue };
         if is_step {
             replicated_job.insert("replicas", 1.into());
@@ -77,15 +81,20 @@ fn count(train_job: &Value, runtime: &Value, replicated_job: &Value) -> Value {
     own.filter(|own| !own.is_null()).cloned().unwrap_or_else(|| 1.into())
 }
 
-/// Returns the grace period that a patch of the TrainJob gives to the pods of a `replicatedJob`: of what `runtimePatches`
-/// may change, nothing else decides what happens.
-fn patched_grace(train_job: &Value, replicated_job: &Value) -> Option<Value> {
-    let name = replicated_job.get("name")?;
-    let patches = train_job.get("runtimePatches").and_then(Value::as_array).into_iter().flatten();
-    let mut patched = patches.filter_map(|patch| {
-        let jobs = patch.pointer("/trainingRuntimeSpec/template/spec/replicatedJobs")?.as_array()?;
-        let job = jobs.iter().find(|job| job.get("name") == Some(name))?;
-        job.pointer("/template/spec/template/spec/terminationGracePeriodSeconds")
-    });
-    patched.rfind(|grace| !grace.is_null()).cloned()
+/// Returns the grace periods that patches of the TrainJob give to the pods of each `replicatedJob`: of what `runtimePatches`
+/// may change, nothing else decides what happens. Of the patches the last counts, of one patch the first of a name.
+fn patched_graces(train_job: &Value) -> BTreeMap<&str, &Value> {
+    let mut graces = BTreeMap::new();
+    for patch in train_job.get("runtimePatches").and_then(Value::as_array).into_iter().flatten() {
+        let jobs = patch.pointer("/trainingRuntimeSpec/template/spec/replicatedJobs");
+        let mut here: BTreeMap<&str, &Value> = BTreeMap::new();
+        for job in jobs.and_then(Value::as_array).into_iter().flatten() {
+            if let Some(name) = job.get("name").and_then(Value::as_str) {
+                let grace = job.pointer("/template/spec/template/spec/terminationGracePeriodSeconds");
+                here.entry(name).or_insert(grace.unwrap_or(&Value::Null));
+            }
+        }
+        graces.extend(here.into_iter().filter(|(_, grace)| !grace.is_null()));
+    }
+    graces
 }

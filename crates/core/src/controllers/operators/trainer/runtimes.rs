@@ -1,5 +1,7 @@
 //! The runtimes that TrainJobs name: those of the cluster, and those that Trainer ships (`manifests/base/runtimes`).
 
+use std::borrow::Cow;
+
 use super::super::super::cluster::Cluster;
 use super::TrainerRelease;
 use crate::text::value::{Value, json};
@@ -8,18 +10,26 @@ use crate::text::value::{Value, json};
 pub(super) const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
 
 /// Returns the `spec` of the runtime that the `spec` of a TrainJob names; nothing where there is none.
-pub(super) fn runtime_of(cluster: &Cluster, train_job: &Value, release: TrainerRelease) -> Option<Value> {
+pub(super) fn runtime_of<'c>(
+    cluster: &'c Cluster,
+    train_job: &Value,
+    release: TrainerRelease,
+) -> Option<Cow<'c, Value>> {
     let name = runtime_name(train_job);
     let kind = runtime_kind(train_job);
     match cluster.object(kind, name) {
-        Some((_, runtime)) => Some(runtime.spec().clone()),
-        None if kind == CLUSTER_RUNTIME => shipped(name, release),
+        Some((_, runtime)) => Some(Cow::Borrowed(runtime.spec())),
+        None if kind == CLUSTER_RUNTIME => shipped(name, release).map(Cow::Owned),
         None => None,
     }
 }
 
 /// Returns the same of manifests.
-pub(super) fn runtime_among(objects: &[Value], train_job: &Value, release: TrainerRelease) -> Option<Value> {
+pub(super) fn runtime_among<'o>(
+    objects: &'o [Value],
+    train_job: &Value,
+    release: TrainerRelease,
+) -> Option<Cow<'o, Value>> {
     let name = runtime_name(train_job);
     let kind = runtime_kind(train_job);
     let is_it = |object: &&Value| {
@@ -27,8 +37,8 @@ pub(super) fn runtime_among(objects: &[Value], train_job: &Value, release: Train
         text("/kind") == kind && text("/metadata/name") == name
     };
     match objects.iter().find(is_it) {
-        Some(runtime) => runtime.get("spec").cloned(),
-        None if kind == CLUSTER_RUNTIME => shipped(name, release),
+        Some(runtime) => runtime.get("spec").map(Cow::Borrowed),
+        None if kind == CLUSTER_RUNTIME => shipped(name, release).map(Cow::Owned),
         None => None,
     }
 }

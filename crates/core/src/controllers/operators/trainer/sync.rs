@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::super::super::cluster::{Action, Cluster};
 use super::super::super::meta::{Condition, Propagation};
@@ -143,16 +144,18 @@ impl<'a> TrainJobSync<'a> {
     }
 
     /// Returns the runtime: since 2.3 as it was at first sight.
-    fn runtime(&self, snapshots: &mut BTreeMap<usize, Value>) -> Option<Value> {
+    fn runtime<'s>(&self, snapshots: &'s mut BTreeMap<usize, Value>) -> Option<Cow<'s, Value>>
+    where
+        'a: 's,
+    {
+        let now = || runtime_of(self.cluster, self.spec, self.release);
         if self.release <= TrainerRelease::V2_2 {
-            return runtime_of(self.cluster, self.spec, self.release);
+            return now();
         }
-        if let Some(runtime) = snapshots.get(&self.number) {
-            return Some(runtime.clone());
-        }
-        let runtime = runtime_of(self.cluster, self.spec, self.release)?;
-        snapshots.insert(self.number, runtime.clone());
-        Some(runtime)
+        Some(Cow::Borrowed(match snapshots.entry(self.number) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(now()?.into_owned()),
+        }))
     }
 
     fn set(&mut self, sort: &'static str, is_true: bool, reason: &'static str, message: String) {

@@ -5,7 +5,7 @@ use super::super::super::meta::Propagation;
 use super::super::super::object::ObjectStatus;
 use super::super::super::time::Time;
 use super::super::queue::WorkQueue;
-use super::spec::JobSpec;
+use super::spec::ttl_of;
 use super::{is_job, jobs};
 
 /// The controller that deletes finished jobs.
@@ -19,8 +19,10 @@ pub(super) struct GarbageCollector {
 fn expiry(cluster: &Cluster, job: usize) -> Option<Time> {
     let object = cluster.objects.get(job).filter(|object| object.is_there() && object.deletion.is_none())?;
     let ObjectStatus::Volcano(status) = &object.status else { return None };
-    let ttl = JobSpec::from_spec(object.spec()).ttl?;
-    status.phase.is_finished().then(|| status.transition + ttl)
+    if !status.phase.is_finished() {
+        return None;
+    }
+    Some(status.transition + ttl_of(object.spec())?)
 }
 
 impl Controller for GarbageCollector {

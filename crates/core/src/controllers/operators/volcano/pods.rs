@@ -77,7 +77,6 @@ pub(super) fn known_pods(
 /// A group of pods as it was announced last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
-    id: PodId,
     members: Indexes,
     phase: Phase,
     restarts: u32,
@@ -96,7 +95,6 @@ impl Seen {
 
     fn of(pods: &PodGroup) -> Self {
         Self {
-            id: PodId::of(pods),
             members: pods.members.clone(),
             phase: pods.phase,
             restarts: pods.restarts,
@@ -112,6 +110,8 @@ impl Seen {
 pub(super) struct Watch {
     /// By the numbers of the groups.
     seen: Vec<Option<Seen>>,
+    /// The numbers of the groups of the same pods.
+    groups: BTreeMap<PodId, Vec<usize>>,
 }
 
 /// A change of pods: what is looked at, and whether their objects are gone.
@@ -145,11 +145,12 @@ impl Watch {
         let mut changes = Vec::new();
         let cluster = of.cluster;
         // A part of a group that was announced is a group that was.
-        for pods in cluster.pods.iter().skip(self.seen.len()) {
-            let whole = self.seen.iter().flatten().find(|seen| {
-                seen.id == PodId::of(pods) && !seen.members.intersection(&pods.members).is_empty()
-            });
+        for (nth, pods) in cluster.pods.iter().enumerate().skip(self.seen.len()) {
+            let groups = self.groups.entry(PodId::of(pods)).or_default();
+            let mut seen = groups.iter().filter_map(|nth| self.seen.get(*nth)?.as_ref());
+            let whole = seen.find(|seen| !seen.members.intersection(&pods.members).is_empty());
             let part = whole.map(|seen| Seen { members: pods.members.clone(), ..seen.clone() });
+            groups.push(nth);
             self.seen.push(part);
         }
         for (pods, seen) in cluster.pods.iter().zip(&mut self.seen) {

@@ -1,6 +1,7 @@
 //! What a Volcano Job asks for, with the defaults of its webhook (`pkg/webhooks/admission/jobs/mutate/mutate_job.go`).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::super::super::pod_set::PodTemplate;
@@ -16,6 +17,8 @@ const MAX_RETRY: u32 = 3;
 pub(super) struct JobSpec {
     /// `tasks`.
     pub(super) tasks: Vec<Task>,
+    /// Their places in the list, by name.
+    places: BTreeMap<Arc<str>, usize>,
     /// `minAvailable`: without it, that of all tasks together.
     pub(super) min_available: i64,
     /// `minSuccess`.
@@ -70,13 +73,24 @@ fn count(value: &Value, key: &str) -> Option<u32> {
     u32::try_from(number.clamp(0, i64::from(i32::MAX))).ok()
 }
 
+/// Returns `ttlSecondsAfterFinished`.
+pub(super) fn ttl_of(spec: &Value) -> Option<Time> {
+    count(spec, "ttlSecondsAfterFinished").map(|ttl| Time::from_seconds(i64::from(ttl)))
+}
+
 impl JobSpec {
     /// Reads `spec`.
     pub(super) fn from_spec(spec: &Value) -> Self {
         // The webhook refuses a second task of a name.
-        let mut names = BTreeSet::new();
-        let tasks = list(spec, "tasks").enumerate().map(|(nth, task)| Task::from_task(nth, task));
-        let tasks: Vec<Task> = tasks.filter(|task| names.insert(Arc::clone(&task.name))).collect();
+        let mut places = BTreeMap::new();
+        let mut tasks: Vec<Task> = Vec::new();
+        for (nth, task) in list(spec, "tasks").enumerate() {
+            let task = Task::from_task(nth, task);
+            if let Entry::Vacant(place) = places.entry(Arc::clone(&task.name)) {
+                place.insert(tasks.len());
+                tasks.push(task);
+            }
+        }
         let of_tasks = tasks.iter().map(|task| task.min_available).fold(0, i64::saturating_add);
         Self {
             min_available: spec
@@ -90,8 +104,9 @@ impl JobSpec {
             names_claim: list(spec, "volumes").any(|volume| {
                 volume.get("volumeClaimName").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
             }),
-            ttl: count(spec, "ttlSecondsAfterFinished").map(|ttl| Time::from_seconds(i64::from(ttl))),
+            ttl: ttl_of(spec),
             tasks,
+            places,
         }
     }
 
@@ -107,7 +122,12 @@ impl JobSpec {
 
     /// Returns the task of a name.
     pub(super) fn task(&self, name: &str) -> Option<&Task> {
-        self.tasks.iter().find(|task| *task.name == *name)
+        self.tasks.get(self.place(name)?)
+    }
+
+    /// Returns the place of a task in the list.
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a sync makes and deletes (`syncJob`, `pkg/controllers/job/job_controller_actions.go`).
 
+use std::collections::BTreeMap;
+
 use super::super::super::cluster::{Action, Cluster};
 use super::super::super::indexes::Indexes;
 use super::super::super::meta::Propagation;
@@ -129,10 +131,11 @@ impl<'a> JobView<'a> {
             ..before.clone()
         };
         let (mut missing, mut deletions) = (Vec::new(), Vec::new());
-        for (task, counts) in self.spec.tasks.iter().zip(&mut status.tasks) {
+        let mut known = TaskPods::of(self);
+        for ((place, task), counts) in self.spec.tasks.iter().enumerate().zip(&mut status.tasks) {
             let wanted = Indexes::below(task.replicas);
             let mut found = 0_u32;
-            for (nth, pods) in self.pods_of(task) {
+            for &(nth, pods) in known.get(place) {
                 let is_within = pods.members.last().is_none_or(|last| last < task.replicas);
                 let mut excess = if is_within { Indexes::default() } else { pods.members.without(&wanted) };
                 let here = pods.count().saturating_sub(excess.len());
@@ -152,9 +155,9 @@ impl<'a> JobView<'a> {
                 }
             }
             // No two pods have one name: to count them is enough where none is missing.
-            if found < task.replicas && self.may_begin(task) {
-                let known: Indexes = self.pods_of(task).map(|(_, pods)| &pods.members).collect();
-                let left = wanted.without(&known);
+            if found < task.replicas && known.may_begin(task) {
+                let there: Indexes = known.get(place).iter().map(|(_, pods)| &pods.members).collect();
+                let left = wanted.without(&there);
                 counts.add(Phase::Pending, left.len());
                 missing.push(self.create(task, left, before.version));
             }
@@ -167,12 +170,6 @@ impl<'a> JobView<'a> {
         status
     }
 
-    fn pods_of(&self, task: &Task) -> impl Iterator<Item = (usize, &'a PodGroup)> {
-        let name = task.name.clone();
-        let pods = known_pods(self.cluster, self.number, self.at);
-        pods.filter(move |(_, _, set)| set.role == name).map(|(nth, pods, _)| (nth, pods))
-    }
-
     fn create(&self, task: &Task, indexes: Indexes, version: u32) -> Action {
         Action::CreateMembers {
             object: self.number,
@@ -183,9 +180,35 @@ impl<'a> JobView<'a> {
             template: task.template.clone(),
         }
     }
+}
+
+/// The pods of a job that the controller knows of, by task: a job may have thousands of both.
+struct TaskPods<'a> {
+    spec: &'a JobSpec,
+    /// The pods of each task, in the order of the tasks.
+    pods: Vec<Vec<(usize, &'a PodGroup)>>,
+    /// Which tasks have begun, of those that others depend on, by their places.
+    begun: BTreeMap<usize, bool>,
+}
+
+impl<'a> TaskPods<'a> {
+    fn of(view: &JobView<'a>) -> Self {
+        let mut pods = vec![Vec::new(); view.spec.tasks.len()];
+        for (nth, group, set) in known_pods(view.cluster, view.number, view.at) {
+            if let Some(of_task) = view.spec.place(&set.role).and_then(|place| pods.get_mut(place)) {
+                of_task.push((nth, group));
+            }
+        }
+        Self { spec: view.spec, pods, begun: BTreeMap::new() }
+    }
+
+    /// Returns the pods of a task by its place, each group with its number.
+    fn get(&self, place: usize) -> &[(usize, &'a PodGroup)] {
+        self.pods.get(place).map_or(&[], Vec::as_slice)
+    }
 
     /// Tells whether the tasks that a task depends on have begun (`waitDependsOnTaskMeetCondition`).
-    fn may_begin(&self, task: &Task) -> bool {
+    fn may_begin(&mut self, task: &Task) -> bool {
         match &task.depends_on {
             None => true,
             Some(DependsOn { names, is_any: true }) if names.len() > 1 => {
@@ -197,16 +220,22 @@ impl<'a> JobView<'a> {
 
     /// Tells whether `minAvailable` pods of a task run with all containers ready, or have succeeded
     /// (`isDependsOnPodsReady`).
-    fn has_begun(&self, name: &str) -> bool {
-        let Some(task) = self.spec.task(name) else { return false };
+    fn has_begun(&mut self, name: &str) -> bool {
+        let Some(place) = self.spec.place(name) else { return false };
+        let Some(task) = self.spec.tasks.get(place) else { return false };
+        if let Some(has_begun) = self.begun.get(&place) {
+            return *has_begun;
+        }
         let wanted = Indexes::below(task.replicas);
-        let begun = self.pods_of(task).filter(|(_, pods)| match pods.phase {
+        let begun = self.get(place).iter().filter(|(_, pods)| match pods.phase {
             Phase::Running => pods.is_ready(),
             Phase::Succeeded => true,
             Phase::Pending | Phase::Failed => false,
         });
         let begun = begun.map(|(_, pods)| pods.members.intersection(&wanted).len());
-        i64::from(begun.fold(0, u32::saturating_add)) >= task.min_available
+        let has_begun = i64::from(begun.fold(0, u32::saturating_add)) >= task.min_available;
+        self.begun.insert(place, has_begun);
+        has_begun
     }
 }
 
