@@ -80,6 +80,18 @@ fn a_jobset_waits_for_the_pod_that_keeps_the_end_of_its_job() {
 }
 
 #[test]
+fn what_comes_of_jobs_that_are_missing_is_said_of_when_they_are_made() {
+    let (alone, _) = JOB_SET.split_once("---\n").unwrap();
+    holds(
+        &shown(alone, &["--runtime", "1h"]),
+        &[
+            "  2 Jobs for workers that JobSet has not made for 2h10m",
+            "if its pods are made now, it completes at 04:1",
+        ],
+    );
+}
+
+#[test]
 fn a_worker_of_an_mpijob_that_failed_is_not_replaced() {
     holds(
         &shown(MPI, &[]),

@@ -25,8 +25,9 @@ mod wait;
 mod waits;
 
 pub use job::{LiveCondition, LiveJob};
-pub use object::{LiveEnd, LiveObject, RoleCount};
+pub use object::{LiveEnd, LiveObject, RoleCount, live_kind};
 pub use object_story::{lower_object, tell_object, tell_object_otherwise};
+pub use owners::label_of;
 pub use pod::LivePod;
 pub use script::from_now;
 pub use snapshot::{LiveParts, LiveSnapshot, is_live};

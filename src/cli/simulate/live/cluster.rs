@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use kube::Client;
 
-use super::resources::{Known, named, of_kind};
+use super::resources::{Known, named};
 use crate::cli::args::Simulate;
 use crate::cli::audit::{FIRST_ANSWER_TIMEOUT, reach};
 use crate::cluster::fetch::Failure;
@@ -66,32 +66,28 @@ impl Reader<'_> {
         let Some(object) = self.get(known.resource, name, true).await else { return };
         self.snapshot.add(&object);
         if known.resource == JOBS {
-            self.pods_of_job(&object, &shown).await;
+            self.pods(&jobs::selector(&object), &shown).await;
             return;
         }
-        let label = |key: &str, value: &str| format!("{key}={value}");
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-        let mut of = name.to_owned();
-        if let Some(below) = known.below.and_then(of_kind) {
+        let (mut maker, mut of) = (*known, name);
+        if let Some(below) = known.below() {
             // That of a RayJob has a name of its own, once it is there.
-            let named =
-                if below.resource.kind == "RayCluster" { text("/status/rayClusterName") } else { Some(name) };
-            let Some(named) = named.filter(|named| !named.is_empty()) else { return };
-            if let Some(object) = self.get(below.resource, named, false).await {
+            if below.resource.kind == "RayCluster" {
+                of = object.pointer("/status/rayClusterName").and_then(Value::as_str).unwrap_or_default();
+            }
+            if of.is_empty() {
+                return;
+            }
+            if let Some(object) = self.get(below.resource, of, false).await {
                 self.snapshot.add(&object);
             }
-            named.clone_into(&mut of);
+            maker = below;
         }
-        if !known.jobs.is_empty() {
-            let mut found = Vec::new();
-            self.list(JOBS, &label(known.jobs, &of), (&shown, MOST_JOBS), |job| found.push(job)).await;
-            found.iter().for_each(|job| self.snapshot.add(job));
+        let selector = format!("{}={of}", maker.label());
+        if maker.has_jobs() {
+            self.list(JOBS, &selector, (&shown, MOST_JOBS), |snapshot, job| snapshot.add(&job)).await;
         }
-        let mut pods = Vec::new();
-        self.list(PODS, &label(known.pods, &of), (&shown, MOST_PODS), |pod| pods.push(pod)).await;
-        pods.iter().for_each(|pod| {
-            self.snapshot.add_pod(pod);
-        });
+        self.pods(&selector, &shown).await;
         // The launcher of an MPIJob, the submitter of a RayJob.
         let job = match known.resource.kind {
             "MPIJob" => format!("{name}-launcher"),
@@ -100,7 +96,7 @@ impl Reader<'_> {
         };
         if let Some(job) = self.get(JOBS, &job, false).await {
             self.snapshot.add(&job);
-            self.pods_of_job(&job, &shown).await;
+            self.pods(&jobs::selector(&job), &shown).await;
         }
     }
 
@@ -122,24 +118,24 @@ impl Reader<'_> {
         }
     }
 
-    async fn pods_of_job(&mut self, job: &Value, shown: &str) {
-        let selector = jobs::selector(job);
-        let mut pods = Vec::new();
-        self.list(PODS, &selector, (shown, MOST_PODS), |pod| pods.push(pod)).await;
-        pods.iter().for_each(|pod| {
-            self.snapshot.add_pod(pod);
-        });
+    /// Lists pods that have some labels.
+    async fn pods(&mut self, selector: &str, shown: &str) {
+        let take = |snapshot: &mut LiveSnapshot, pod: Value| {
+            snapshot.add_pod(&pod);
+        };
+        self.list(PODS, selector, (shown, MOST_PODS), take).await;
     }
 
-    /// Lists what has some labels.
+    /// Lists what has some labels, and takes each as it comes: whole pods are many times what is known of them.
     async fn list(
         &mut self,
         resource: Resource,
         selector: &str,
         (shown, most): (&str, usize),
-        take: impl FnMut(Value),
+        take: impl Fn(&mut LiveSnapshot, Value),
     ) {
         let plural = resource.plural;
+        let take = |object| take(self.snapshot, object);
         let listed = jobs::list(self.client, resource, (self.namespace, selector), most, take).await;
         match listed {
             Ok(false) => {}

@@ -3,7 +3,7 @@
 use super::standing::{Standing, Told};
 use super::times::{Moment, long};
 use crate::cli::simulate::timeline::{Entry, timeline};
-use crate::controllers::live::LiveOutcome;
+use crate::controllers::live::{LiveOutcome, Wait, WaitFor};
 use crate::controllers::story::Ending;
 use crate::controllers::time::Time;
 
@@ -27,9 +27,10 @@ pub(super) fn course(standing: &Standing, told: &Told) -> (Vec<Entry>, usize) {
 
 /// Returns what the plain future rests on: `as it stands`.
 pub(super) fn premise(standing: &Standing) -> &'static str {
-    let is_missing =
-        standing.waits.iter().any(|wait| ["pods-missing", "not-started"].contains(&wait.what.word()));
-    if is_missing { "if its pods are made now" } else { "as it stands" }
+    let is_missing = |wait: &Wait| {
+        matches!(wait.what, WaitFor::Missing { .. } | WaitFor::Objects { .. } | WaitFor::FirstLook)
+    };
+    if standing.waits.iter().any(is_missing) { "if its pods are made now" } else { "as it stands" }
 }
 
 /// Returns how it ends: `it completes at 15:02:22 (in 11h52m)`.

@@ -21,14 +21,14 @@ const MAX_OBJECT_BYTES: u64 = 4 << 20;
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
 
-/// Takes the Jobs and pods of a list. Returns how many objects were others.
+/// Takes the Jobs and pods of a list that has so many bytes at most. Returns how many objects were others.
 ///
 /// # Errors
 ///
 /// It is no list in JSON, or longer than one may be.
-fn take_all(from: impl Read, snapshot: &mut LiveSnapshot) -> Result<usize, String> {
+fn take_all(from: impl Read, most: u64, snapshot: &mut LiveSnapshot) -> Result<usize, String> {
     let read = Cell::new(Progress::default());
-    let counted = BufReader::with_capacity(CHUNK, Counted { from, progress: &read });
+    let counted = BufReader::with_capacity(CHUNK, Counted { from, most, progress: &read });
     let mut reader = serde_json::Deserializer::from_reader(counted);
     let mut list = List { snapshot, progress: &read, others: 0, has_items: false };
     let whole = reader.deserialize_map(&mut list).and_then(|()| reader.end());
@@ -53,7 +53,7 @@ pub(in crate::cli::simulate) fn take_stdin(
     if !is_json(first) {
         return Err(too_large());
     }
-    take_all(first.chain(io::stdin().lock()), snapshot).map(|others| left_out(path, others))
+    take_all(first.chain(io::stdin().lock()), MAX_LIST_BYTES, snapshot).map(|others| left_out(path, others))
 }
 
 /// Takes the Jobs and pods of a file that is larger than a manifest may be. Returns what was left out, in words.
@@ -73,7 +73,7 @@ pub(in crate::cli::simulate) fn take_file(
     if !is_json(&first) {
         return Err(too_large());
     }
-    take_all(first.chain(file), snapshot).map(|others| left_out(&input.path, others))
+    take_all(first.chain(file), MAX_LIST_BYTES, snapshot).map(|others| left_out(&input.path, others))
 }
 
 fn is_json(first: &[u8]) -> bool {
@@ -104,6 +104,8 @@ struct Progress {
 /// A reader that stops where an object, or all of them, are too long.
 struct Counted<'p, R> {
     from: R,
+    /// How many bytes all objects may have together.
+    most: u64,
     progress: &'p Cell<Progress>,
 }
 
@@ -116,8 +118,8 @@ impl<R: Read> Read for Counted<'_, R> {
         self.progress.set(after);
         let too_long =
             |what: &str, most: u64| Err(io::Error::other(format!("{what} is larger than {}", bytes(most))));
-        if after.all > MAX_LIST_BYTES {
-            return too_long("the list", MAX_LIST_BYTES);
+        if after.all > self.most {
+            return too_long("the list", self.most);
         }
         if after.of_object > MAX_OBJECT_BYTES + CHUNK as u64 {
             return too_long("an object", MAX_OBJECT_BYTES);
@@ -180,7 +182,7 @@ mod tests {
 
     fn taken(text: &str) -> Result<(usize, Vec<usize>), String> {
         let mut snapshot = LiveSnapshot::new(0);
-        let others = take_all(text.as_bytes(), &mut snapshot)?;
+        let others = take_all(text.as_bytes(), MAX_LIST_BYTES, &mut snapshot)?;
         Ok((others, snapshot.into_jobs().iter().map(|job| job.pods.len()).collect()))
     }
 
@@ -195,6 +197,35 @@ mod tests {
         let other = json!({"apiVersion": "v1", "kind": "Service"});
         let list = json!({"apiVersion": "v1", "items": [pod("a"), job, other, pod("b")], "kind": "List"});
         assert_eq!(taken(&list.to_string()), Ok((1, vec![2])));
+    }
+
+    #[test]
+    fn items_that_are_no_objects_are_others() {
+        assert_eq!(taken("{\"items\": [null, 7, [], {}, \"x\", {\"kind\": null}]}"), Ok((6, Vec::new())));
+    }
+
+    #[test]
+    fn a_list_without_an_end_is_read_up_to_a_limit() {
+        /// Repeats a text after a start.
+        struct Endless(&'static [u8], &'static [u8]);
+        impl Read for Endless {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let count = self.0.read(buffer)?;
+                if self.0.is_empty() {
+                    self.0 = self.1;
+                }
+                Ok(count)
+            }
+        }
+        for (repeated, expected) in [
+            (&b"null, "[..], "the list is larger than 8 MiB"),
+            (b"[[], {}], ", "the list is larger than 8 MiB"),
+            (b" ", "an object is larger than 4 MiB"),
+        ] {
+            let from = BufReader::new(Endless(b"{\"items\": [", repeated));
+            let error = take_all(from, 8 << 20, &mut LiveSnapshot::new(0)).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -1,103 +1,76 @@
 //! The kinds that `--cluster` takes, as kubectl names them, and by which labels what they made is found.
 
 use crate::cluster::jobs::{JOBS, Resource};
+use crate::controllers::live::{label_of, live_kind};
+use crate::kinds::Kind;
+use crate::text::value::json;
 
 /// A kind that is read with what it made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) resource: Resource,
-    /// The names that kubectl takes, beside the kind and the plural.
-    short: &'static [&'static str],
-    /// The label that its pods have, with its name as the value; of a Job, its selector counts.
-    pub(super) pods: &'static str,
-    /// The label that its Jobs have; empty where they are found by their names, or there are none.
-    pub(super) jobs: &'static str,
-    /// The kind of the object below it that has its name.
-    pub(super) below: Option<&'static str>,
+    /// What the simulation calls it.
+    kind: &'static str,
 }
 
-const TRAINING: &str = "training.kubeflow.org/job-name";
-const JOB_SET: &str = "jobset.sigs.k8s.io/jobset-name";
+/// It has no end, so that it is none of the kinds that are judged.
+const RAY_CLUSTER: Resource =
+    Resource { kind: "RayCluster", group: "ray.io", version: "v1", plural: "rayclusters" };
+/// The names that kubectl takes, beside the kind and the plural.
+const SHORT: [(&str, &str); 2] = [("vcjob", "VolcanoJob"), ("vj", "VolcanoJob")];
 
-const fn kubeflow(kind: &'static str, version: &'static str, plural: &'static str) -> Known {
-    let resource = Resource { kind, group: "kubeflow.org", version, plural };
-    Known { resource, short: &[], pods: TRAINING, jobs: "", below: None }
+/// Returns the kinds. Of several versions with other fields, the first is that of the operator that is modelled.
+fn all() -> impl Iterator<Item = Known> {
+    // A `job` alone is that of Kubernetes, which comes first.
+    let job = Known { resource: JOBS, kind: "Job" };
+    let judged = Kind::all().filter(|kind| Kind::named(kind.group, kind.name) == Some(*kind));
+    let judged = judged.map(|kind| Resource {
+        kind: kind.name,
+        group: kind.group,
+        version: kind.version,
+        plural: kind.resource,
+    });
+    let of_operators = judged.chain([RAY_CLUSTER]).filter_map(|resource| {
+        let version = format!("{}/{}", resource.group, resource.version);
+        let kind = live_kind(&json!({ "apiVersion": version, "kind": resource.kind }))?;
+        Some(Known { resource, kind })
+    });
+    std::iter::once(job).chain(of_operators)
 }
 
-/// The kinds. Those of one group are asked for in the version that all releases of their operators serve.
-const KNOWN: [Known; 12] = [
-    Known { resource: JOBS, short: &[], pods: "", jobs: "", below: None },
-    Known {
-        resource: Resource {
-            kind: "JobSet",
-            group: "jobset.x-k8s.io",
-            version: "v1alpha2",
-            plural: "jobsets",
-        },
-        short: &[],
-        pods: JOB_SET,
-        jobs: JOB_SET,
-        below: None,
-    },
-    Known {
-        resource: Resource {
-            kind: "TrainJob",
-            group: "trainer.kubeflow.org",
-            version: "v1alpha1",
-            plural: "trainjobs",
-        },
-        short: &[],
-        pods: JOB_SET,
-        jobs: JOB_SET,
-        below: Some("JobSet"),
-    },
-    kubeflow("JAXJob", "v1", "jaxjobs"),
-    kubeflow("MPIJob", "v2beta1", "mpijobs"),
-    kubeflow("PaddleJob", "v1", "paddlejobs"),
-    kubeflow("PyTorchJob", "v1", "pytorchjobs"),
-    kubeflow("TFJob", "v1", "tfjobs"),
-    kubeflow("XGBoostJob", "v1", "xgboostjobs"),
-    Known {
-        resource: Resource { kind: "Job", group: "batch.volcano.sh", version: "v1alpha1", plural: "jobs" },
-        short: &["vcjob", "vj"],
-        pods: "volcano.sh/job-name",
-        jobs: "",
-        below: None,
-    },
-    Known {
-        resource: Resource { kind: "RayCluster", group: "ray.io", version: "v1", plural: "rayclusters" },
-        short: &[],
-        pods: "ray.io/cluster",
-        jobs: "",
-        below: None,
-    },
-    Known {
-        resource: Resource { kind: "RayJob", group: "ray.io", version: "v1", plural: "rayjobs" },
-        short: &[],
-        pods: "ray.io/cluster",
-        jobs: "",
-        below: Some("RayCluster"),
-    },
-];
+impl Known {
+    /// Returns the kind of the object below it, which makes all the rest.
+    pub(super) fn below(&self) -> Option<Self> {
+        match self.kind {
+            "TrainJob" => all().find(|known| known.kind == "JobSet"),
+            "RayJob" => all().find(|known| known.kind == "RayCluster"),
+            _ => None,
+        }
+    }
+
+    /// Returns the label that its pods have, with its name as the value; of a Job, its selector counts.
+    pub(super) fn label(&self) -> &'static str {
+        label_of(self.kind).unwrap_or_default()
+    }
+
+    /// Tells whether its pods are those of Jobs, which have its label too.
+    pub(super) fn has_jobs(&self) -> bool {
+        self.kind == "JobSet"
+    }
+}
 
 /// Returns a kind by what kubectl calls it: `pytorchjob`, `jobs.batch.volcano.sh`, `job.v1.batch`.
 pub(super) fn named(word: &str) -> Option<Known> {
     let word = word.to_ascii_lowercase();
-    let is_it = |known: &&Known| {
+    let is_it = |known: &Known| {
         let Resource { kind, group, version, plural } = known.resource;
         let singular = kind.to_ascii_lowercase();
-        let names = [singular.as_str(), plural].into_iter().chain(known.short.iter().copied());
-        names.into_iter().any(|name| {
+        let short = SHORT.into_iter().filter(|(_, kind)| *kind == known.kind).map(|(short, _)| short);
+        [singular.as_str(), plural].into_iter().chain(short).any(|name| {
             word == name || word == format!("{name}.{group}") || word == format!("{name}.{version}.{group}")
         })
     };
-    // A `job` alone is that of Kubernetes, which comes first.
-    KNOWN.iter().find(is_it).copied()
-}
-
-/// Returns a kind by itself.
-pub(super) fn of_kind(kind: &str) -> Option<Known> {
-    KNOWN.iter().find(|known| known.resource.kind == kind).copied()
+    all().find(is_it)
 }
 
 #[cfg(test)]
@@ -122,5 +95,27 @@ mod tests {
         ] {
             assert_eq!(named(word).map(|known| known.resource.group), expected, "{word}");
         }
+    }
+    #[test]
+    fn kinds_are_read_in_the_version_of_their_operator_with_what_they_made() {
+        for (word, version, below, label, has_jobs) in [
+            ("jobset", "v1alpha2", None, "jobset.sigs.k8s.io/jobset-name", true),
+            ("trainjob", "v1alpha1", Some("JobSet"), "", false),
+            ("pytorchjob", "v1", None, "training.kubeflow.org/job-name", false),
+            ("jaxjob", "v1", None, "training.kubeflow.org/job-name", false),
+            ("paddlejob", "v1", None, "training.kubeflow.org/job-name", false),
+            ("tfjob", "v1", None, "training.kubeflow.org/job-name", false),
+            ("xgboostjob", "v1", None, "training.kubeflow.org/job-name", false),
+            ("mpijob", "v2beta1", None, "training.kubeflow.org/job-name", false),
+            ("vcjob", "v1alpha1", None, "volcano.sh/job-name", false),
+            ("rayjob", "v1", Some("RayCluster"), "", false),
+            ("raycluster", "v1", None, "ray.io/cluster", false),
+        ] {
+            let known = named(word).unwrap();
+            let below_it = known.below().map(|below| below.resource.kind);
+            assert_eq!((known.resource.version, below_it), (version, below), "{word}");
+            assert_eq!((known.label(), known.has_jobs()), (label, has_jobs), "{word}");
+        }
+        assert_eq!(all().count(), 12);
     }
 }

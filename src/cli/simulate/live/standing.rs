@@ -5,7 +5,7 @@ use super::times::Moment;
 use crate::cli::simulate::decides::Decision;
 use crate::cli::simulate::stories::OrBecause;
 use crate::cli::simulate::timeline::Entry;
-use crate::controllers::live::{LiveOutcome, Wait};
+use crate::controllers::live::{LiveOutcome, Wait, WaitFor};
 use crate::controllers::story::Assumptions;
 
 /// A Job of a cluster, or an object of an operator, and what becomes of it.
@@ -45,7 +45,8 @@ pub(super) struct Told {
 impl Standing {
     /// Tells whether what is assumed of the program decides anything.
     pub(super) fn has_work(&self) -> bool {
-        let runs = self.waits.iter().any(|wait| ["running", "starting"].contains(&wait.what.word()));
+        let is_at_work = |wait: &Wait| matches!(wait.what, WaitFor::Pods { .. } | WaitFor::Starting);
+        let runs = self.waits.iter().any(is_at_work);
         let makes = |told: &Told| told.outcome.made > 0;
         match &self.next {
             Some(Ok(told)) => runs || makes(told) || !self.stories.is_empty(),

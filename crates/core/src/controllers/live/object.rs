@@ -1,7 +1,10 @@
 //! An object of an operator of a cluster, as it is at a moment, with what its operator made of it.
 
+use std::collections::BTreeMap;
+
 use super::super::operators::asked::{Asked, asked};
 use super::super::operators::kind_of;
+use super::super::pod::Phase;
 use super::super::story::Assumptions;
 use super::super::subject::Together;
 use super::super::time::{Clock, Time};
@@ -88,7 +91,8 @@ const LAST_STATES: [(&str, bool); 6] = [
 ];
 
 /// Returns what the kind of an object is called here, where what it waits for can be said.
-pub(super) fn live_kind(object: &Value) -> Option<&'static str> {
+#[must_use]
+pub fn live_kind(object: &Value) -> Option<&'static str> {
     kind_of(object).filter(|kind| asked(kind, &Value::Null).is_some() || *kind == "MPIJob")
 }
 
@@ -281,37 +285,38 @@ impl LiveObject {
         is_overdue(self.all_pods().into_iter(), assumptions)
     }
 
-    /// Returns its pods by role: those that it asks for in its order, then others.
+    /// Returns the pods that its operator made itself, by role; those without one are left out.
+    pub(super) fn pods_by_role(&self) -> BTreeMap<&str, Vec<&LivePod>> {
+        let mut roles: BTreeMap<&str, Vec<&LivePod>> = BTreeMap::new();
+        for (role, pod) in self.pods.iter().filter_map(|pod| Some((pod.role.as_deref()?, pod))) {
+            roles.entry(role).or_default().push(pod);
+        }
+        roles
+    }
+
+    /// Returns its pods by role, counted: those that it asks for in its order, then others.
     #[must_use]
     pub fn roles(&self) -> Vec<RoleCount> {
-        let named = |name: &str, wanted| RoleCount { name: name.to_owned(), wanted, ..RoleCount::default() };
-        let mut roles: Vec<RoleCount> =
-            self.asked.pods.iter().map(|role| named(&role.name, role.count)).collect();
+        let mut roles = Roles::default();
+        for role in &self.asked.pods {
+            roles.add(&role.name, role.count);
+        }
         for job in &self.jobs {
-            let name = job.role().unwrap_or("job");
             // One of an earlier attempt is deleted with its pods.
             let wanted = if self.is_previous(job) { Some(0) } else { job.completions() };
-            match roles.iter_mut().find(|role| role.name == name) {
-                Some(role) => {
-                    role.wanted = role.wanted.zip(wanted).map(|(one, other)| one.saturating_add(other));
-                }
-                None => roles.push(named(name, wanted)),
-            }
-            if let Some(role) = roles.iter_mut().find(|role| role.name == name) {
+            let role = roles.find(job.role().unwrap_or("job"), Some(0));
+            if let Some(role) = role {
+                role.wanted = role.wanted.zip(wanted).map(|(one, other)| one.saturating_add(other));
                 job.pods.iter().for_each(|pod| role.add(pod));
             }
         }
         for pod in &self.pods {
-            let name = pod.role.as_deref().unwrap_or("others");
-            if !roles.iter().any(|role| role.name == name) {
-                roles.push(named(name, None));
-            }
-            if let Some(role) = roles.iter_mut().find(|role| role.name == name) {
+            if let Some(role) = roles.find(pod.role.as_deref().unwrap_or("others"), None) {
                 role.add(pod);
             }
         }
-        roles.extend(self.objects.iter().flat_map(Self::roles));
-        roles
+        roles.counts.extend(self.objects.iter().flat_map(Self::roles));
+        roles.counts
     }
 
     /// Returns the name of the pod that failed last, of those that are there.
@@ -321,9 +326,31 @@ impl LiveObject {
     }
 }
 
+/// Roles in order, and where each is.
+#[derive(Debug, Default)]
+struct Roles<'o> {
+    counts: Vec<RoleCount>,
+    places: BTreeMap<&'o str, usize>,
+}
+
+impl<'o> Roles<'o> {
+    fn add(&mut self, name: &'o str, wanted: Option<u32>) {
+        // Of those with one name, the first has the pods.
+        self.places.entry(name).or_insert(self.counts.len());
+        self.counts.push(RoleCount { name: name.to_owned(), wanted, ..RoleCount::default() });
+    }
+
+    /// Returns a role, which is added where it is not there.
+    fn find(&mut self, name: &'o str, wanted: Option<u32>) -> Option<&mut RoleCount> {
+        if !self.places.contains_key(name) {
+            self.add(name, wanted);
+        }
+        self.counts.get_mut(*self.places.get(name)?)
+    }
+}
+
 impl RoleCount {
     fn add(&mut self, pod: &LivePod) {
-        use super::super::pod::Phase;
         self.active += u32::from(pod.is_active());
         self.ready += u32::from(pod.is_active() && pod.ready.is_some_and(|(is_ready, _)| is_ready));
         self.terminating += u32::from(!pod.is_ended() && pod.deletion.is_some());

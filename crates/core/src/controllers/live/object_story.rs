@@ -1,5 +1,6 @@
 //! What comes of an object of an operator of a cluster, as it stands and after incidents.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::incident::{Incident, IncidentPlace, Occurrence};
@@ -19,12 +20,10 @@ use super::fields::text;
 use super::groups::{Alike, LiveGroup, groups, groups_of};
 use super::job::LiveJob;
 use super::object::LiveObject;
-use super::pod::Containers;
+use super::place::{SOON, is_of_no_pod};
+use super::pod::{Containers, LivePod};
 use super::story::{LATER, LiveOutcome, LiveScript, NEVER, propagation};
 use crate::text::value::{Value, json};
-
-/// When something happens for which nobody says it.
-const SOON: Time = Time::from_seconds(1);
 
 /// What is there of an object, for a world.
 #[derive(Debug, Default)]
@@ -47,10 +46,11 @@ impl LiveObject {
         if controllers.is_empty() {
             return Some("no operator of its version is modelled".to_owned());
         }
-        let is_known = |role: &str| self.asked.pods.iter().any(|one| one.name == role);
-        let stray =
-            self.pods.iter().find(|pod| !pod.role.as_deref().is_some_and(is_known) || pod.replica.is_none());
-        if let Some(pod) = stray {
+        let known: BTreeSet<&str> = self.asked.pods.iter().map(|role| role.name.as_str()).collect();
+        let is_stray = |pod: &&LivePod| {
+            pod.replica.is_none() || !pod.role.as_deref().is_some_and(|role| known.contains(role))
+        };
+        if let Some(pod) = self.pods.iter().find(is_stray) {
             return Some(format!("the labels of the pod {} do not say its role and its number", pod.name));
         }
         if self.subject().is_none() {
@@ -103,11 +103,12 @@ impl LiveObject {
             deletion: self.deletion.map(|at| (at, propagation(&self.finalizers))),
             ..object
         });
+        let pods = self.pods_by_role();
         for role in &self.asked.pods {
             let Some(template) = &role.template else { continue };
             let set = parts.sets.len();
-            let pods = self.pods.iter().filter(|pod| pod.role.as_deref() == Some(role.name.as_str()));
-            let pods: Vec<_> = pods.map(|pod| (pod.replica, pod)).collect();
+            let pods = pods.get(role.name.as_str()).into_iter().flatten();
+            let pods: Vec<_> = pods.map(|pod| (pod.replica, *pod)).collect();
             let first = self.first_index();
             let count = role.count.unwrap_or_default();
             let indexes = match first.checked_add(count).and_then(|end| end.checked_sub(1)) {
@@ -155,6 +156,9 @@ impl LiveObject {
 
     /// Returns incidents with the time and the place that they have where nobody says it: now, and a pod that runs.
     fn placed(&self, subject: &Subject, story: &[Occurrence]) -> Vec<Occurrence> {
+        if story.is_empty() {
+            return Vec::new();
+        }
         let parts = self.parts();
         let first = |one: &Occurrence| {
             let role = subject.named(one.role.as_deref()).next()?.name.clone()?;
@@ -171,7 +175,7 @@ impl LiveObject {
         };
         let placed = |one: &Occurrence| {
             let place = match one.place {
-                IncidentPlace::One if !one.incident.is_of_all() => {
+                IncidentPlace::One if !is_of_no_pod(one.incident) => {
                     first(one).map_or(one.place, IncidentPlace::Index)
                 }
                 place => place,
@@ -292,14 +296,13 @@ pub fn tell_object_otherwise(
     script: &LiveScript,
     outcome: &LiveOutcome,
 ) -> Result<Option<LiveOutcome>, String> {
-    let end = |outcome: &LiveOutcome| (outcome.outcome.ending, outcome.outcome.reason.clone());
     let moments =
         LATER.map(|(pods, story)| (script.later(Time::from_millis(story)), Time::from_millis(pods)));
     let chances = script.script.chances().into_iter();
     let chances = chances.map(|chance| (LiveScript { script: chance, ..script.clone() }, Time::START));
     for (script, by) in moments.into_iter().chain(chances) {
         let other = tell_later(object, &script, by)?;
-        if end(&other) != end(outcome) {
+        if !other.ends_as(outcome) {
             return Ok(Some(other));
         }
     }

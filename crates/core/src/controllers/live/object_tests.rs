@@ -1,5 +1,7 @@
 //! Objects of operators of a cluster, whatever they hold, and whose pods are whose.
 
+use std::time::Instant;
+
 use super::super::program::Peers;
 use super::super::script::Termination;
 use super::super::story::{Assumptions, Ending};
@@ -137,4 +139,53 @@ fn strange_objects_are_read() {
             }
         }
     }
+}
+
+/// Each pod is looked at once, however many roles there are, and each Job once, however many wait for it.
+#[test]
+fn many_roles_take_bounded_time() {
+    let count = 20_000;
+    let meta = meta("u");
+    let task = |nth: usize| json!({"name": format!("task-{nth}"), "replicas": 2});
+    let volcano = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta,
+        "spec": {"tasks": (0..count).map(task).collect::<Vec<_>>()}, "status": {"state": {"phase": "Running"}}});
+    let pod = |nth: usize, labels: Value| {
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("p-{nth}"), "namespace": "n", "labels": labels},
+            "status": {"phase": "Running"}})
+    };
+    let of_task =
+        |nth: usize| json!({"volcano.sh/job-name": "t", "volcano.sh/task-spec": format!("task-{nth}")});
+    let pods = (0..count).map(|nth| pod(nth, of_task(nth)));
+    let volcano: Vec<Value> = std::iter::once(volcano).chain(pods).collect();
+
+    let replicated_job = |nth: usize| json!({"name": format!("job-{nth}"), "dependsOn": [{"name": "job-0", "status": "Ready"}]});
+    let job_set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta,
+        "spec": {"replicatedJobs": (0..count).map(replicated_job).collect::<Vec<_>>()}, "status": {"restarts": 0}});
+    let job = |nth: usize| {
+        json!({"apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": format!("j-{nth}"), "namespace": "n", "labels": {
+                "jobset.sigs.k8s.io/jobset-name": "t", "jobset.sigs.k8s.io/replicatedjob-name": "job-0"}},
+            "spec": {"suspend": true}, "status": {"active": 1}})
+    };
+    let job_set: Vec<Value> = std::iter::once(job_set).chain((1..count).map(job)).collect();
+
+    let began = Instant::now();
+    let volcano = &objects_of(&volcano)[0];
+    assert_eq!((volcano.roles().len(), volcano.waits().len()), (count, count + 1));
+    let job_set = &objects_of(&job_set)[0];
+    assert_eq!((job_set.jobs.len(), job_set.roles()[0].wanted), (count - 1, Some(count as u32 - 1)));
+    assert_eq!(job_set.waits().len(), count);
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+}
+
+#[test]
+fn more_objects_than_are_looked_at_are_said() {
+    let mut snapshot = LiveSnapshot::new(NOW);
+    for nth in 0..20_003 {
+        let named = json!({"name": format!("t-{nth}"), "namespace": "n"});
+        snapshot.add(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": named}));
+    }
+    assert_eq!(snapshot.left_out(), ["3 more Jobs and objects are left out: 20000 are looked at"]);
+    assert_eq!(snapshot.into_jobs().len(), 20_000);
 }

@@ -4,7 +4,7 @@ use super::super::operators::kind_of;
 use super::fields::{items, owned, tagged, text};
 use crate::text::value::{Value, json};
 
-/// Labels that name the object that made a pod or a Job, with the kinds that it may be of; none for any kind.
+/// Labels that name the object that made a pod or a Job, with the kinds that it may be of.
 const LABELS: [(&str, &[&str]); 6] = [
     ("jobset.sigs.k8s.io/jobset-name", &["JobSet"]),
     (
@@ -16,6 +16,13 @@ const LABELS: [(&str, &[&str]); 6] = [
     ("batch.kubernetes.io/job-name", &["Job"]),
     ("job-name", &["Job"]),
 ];
+
+/// Returns the label that has the name of an object of a kind, on the pods and Jobs that it makes; nothing where none does.
+#[must_use]
+pub fn label_of(kind: &str) -> Option<&'static str> {
+    let (label, _) = LABELS.into_iter().find(|(_, kinds)| kinds.contains(&kind))?;
+    Some(label)
+}
 
 /// Who made an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

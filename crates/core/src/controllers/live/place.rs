@@ -7,22 +7,22 @@ use super::job::LiveJob;
 use super::pod::{LivePod, PodStage};
 
 /// When something happens for which nobody says it.
-const SOON: Time = Time::from_seconds(1);
+pub(super) const SOON: Time = Time::from_seconds(1);
 
-/// Tells whether an incident is about all pods, or about none.
-fn is_of_no_pod(incident: Incident) -> bool {
-    matches!(
-        incident,
-        Incident::CrashAll
-            | Incident::Hang
-            | Incident::ImagePull
-            | Incident::Pending(_)
-            | Incident::CreateRefused
-            | Incident::Overrun
-            | Incident::KueuePreempt(_)
-            | Incident::ControllerAway(_)
-            | Incident::Missed(_)
-    )
+/// Tells whether an incident is about all pods, or about none that runs the program.
+pub(super) fn is_of_no_pod(incident: Incident) -> bool {
+    incident.is_of_all()
+        || matches!(
+            incident,
+            Incident::CreateRefused
+                | Incident::Overrun
+                | Incident::KueuePreempt(_)
+                | Incident::ControllerAway(_)
+                | Incident::OperatorAway(_)
+                | Incident::DashboardSilent(_)
+                | Incident::SubmitterLost
+                | Incident::Missed(_)
+        )
 }
 
 /// Returns why an incident does not happen to a pod, in words behind its name; nothing where it does.

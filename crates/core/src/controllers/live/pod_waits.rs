@@ -6,8 +6,8 @@ use super::super::time::Time;
 use super::pod::{LivePod, PodStage};
 use super::wait::{Wait, WaitFor};
 
-/// Which pods of an object matter to what it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which pods of an object matter to what it waits for, the fewest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Watch {
     /// None.
     Nothing,

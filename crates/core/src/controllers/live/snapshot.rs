@@ -11,6 +11,8 @@ use crate::text::value::Value;
 
 /// How many pods are looked at, of all Jobs and objects together.
 const MOST_PODS: usize = 100_000;
+/// How many Jobs and objects are looked at: each is kept whole, and simulated.
+const MOST_OBJECTS: usize = 20_000;
 
 /// The Jobs and the objects of operators of a cluster, and their pods, at a moment.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub struct LiveSnapshot {
     pods: BTreeMap<(String, String), (Maker, LivePod)>,
     /// How many pods were too many.
     left_out: usize,
+    /// How many Jobs and objects were too many.
+    objects_left_out: usize,
     /// The kinds and names of what was there twice.
     doubled: BTreeSet<(&'static str, String)>,
 }
@@ -60,6 +64,10 @@ impl LiveSnapshot {
 
     /// Adds a Job, or an object of an operator; of several with one kind and name, the first is the one.
     pub fn add(&mut self, object: &Value) {
+        if self.jobs.len() + self.objects.len() >= MOST_OBJECTS {
+            self.objects_left_out += 1;
+            return;
+        }
         match LiveObject::from_object(object, self.now) {
             Some(read) if self.is_new(&read.namespace, read.kind, &read.name) => {
                 self.objects.push((read, Maker::from_object(object)));
@@ -117,6 +125,11 @@ impl LiveSnapshot {
             .collect();
         if self.left_out > 0 {
             words.push(format!("{} more pods are left out: {MOST_PODS} are looked at", self.left_out));
+        }
+        if self.objects_left_out > 0 {
+            let left_out = self.objects_left_out;
+            words
+                .push(format!("{left_out} more Jobs and objects are left out: {MOST_OBJECTS} are looked at"));
         }
         words
     }

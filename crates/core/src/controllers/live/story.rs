@@ -45,6 +45,13 @@ pub struct LiveOutcome {
     pub unused: Vec<String>,
 }
 
+impl LiveOutcome {
+    /// Tells whether the end is the same as that of another, whenever that is.
+    pub(super) fn ends_as(&self, other: &Self) -> bool {
+        self.outcome.ending == other.outcome.ending && self.outcome.reason == other.outcome.reason
+    }
+}
+
 impl LiveJob {
     /// Tells whether the program runs for longer than was assumed: when it ends is not known then, and it is taken to run
     /// on.
@@ -130,10 +137,9 @@ pub fn tell_otherwise(
     script: &LiveScript,
     outcome: &LiveOutcome,
 ) -> Result<Option<LiveOutcome>, TooLong> {
-    let end = |outcome: &LiveOutcome| (outcome.outcome.ending, outcome.outcome.reason.clone());
     for (pods, story) in LATER {
         let other = tell_later(job, &script.later(Time::from_millis(story)), Time::from_millis(pods))?;
-        if end(&other) != end(outcome) {
+        if !other.ends_as(outcome) {
             return Ok(Some(other));
         }
     }

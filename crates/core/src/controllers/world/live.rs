@@ -1,5 +1,7 @@
 //! A cluster that is there already: a Job of it with its pods, or an object of an operator with what that made.
 
+use std::collections::BTreeMap;
+
 use super::super::cluster::{Controller, Event, Job, JobStatus};
 use super::super::job::resume::Record;
 use super::super::job::spec::JobSpec;
@@ -68,10 +70,14 @@ impl World {
                 world.collect_from(Owner::Object(number), deletion);
             }
         }
+        let mut active: BTreeMap<usize, u32> = BTreeMap::new();
+        for (pods, _) in pods.iter().filter(|(pods, _)| pods.is_active()) {
+            let count = active.entry(pods.set).or_default();
+            *count = count.saturating_add(pods.count());
+        }
         for (number, job) in jobs.into_iter().enumerate() {
             let deletion = job.deletion;
-            let made = pods.iter().filter(|(pods, _)| pods.set == job.set && pods.is_active());
-            let made = made.map(|(pods, _)| pods.count()).fold(0, u32::saturating_add);
+            let made = active.get(&job.set).copied().unwrap_or_default();
             world.jobs.resume(number, job.record, Time::START);
             world.cluster.jobs.push(job.into_job(made));
             world.ttl.observe(Event::Job(number), &world.cluster, Time::START);
