@@ -151,7 +151,8 @@ fn many_roles_take_bounded_time() {
         "spec": {"tasks": (0..count).map(task).collect::<Vec<_>>()}, "status": {"state": {"phase": "Running"}}});
     let pod = |nth: usize, labels: Value| {
         json!({"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": format!("p-{nth}"), "namespace": "n", "labels": labels},
+            "metadata": {"name": format!("p-{nth}"), "namespace": "n", "labels": labels,
+                "creationTimestamp": "2026-11-28T03:00:10Z"},
             "status": {"phase": "Running"}})
     };
     let of_task =
@@ -164,7 +165,7 @@ fn many_roles_take_bounded_time() {
         "spec": {"replicatedJobs": (0..count).map(replicated_job).collect::<Vec<_>>()}, "status": {"restarts": 0}});
     let job = |nth: usize| {
         json!({"apiVersion": "batch/v1", "kind": "Job",
-            "metadata": {"name": format!("j-{nth}"), "namespace": "n", "labels": {
+            "metadata": {"name": format!("j-{nth}"), "namespace": "n", "creationTimestamp": "2026-11-28T03:00:10Z", "labels": {
                 "jobset.sigs.k8s.io/jobset-name": "t", "jobset.sigs.k8s.io/replicatedjob-name": "job-0"}},
             "spec": {"suspend": true}, "status": {"active": 1}})
     };
