@@ -21,7 +21,7 @@ pub use self::lsp::Lsp;
 pub(crate) use self::names::page_ids;
 use self::names::{page_names, policies};
 pub use self::simulate::Simulate;
-pub(crate) use self::simulate::{Checkpoint, Expectation, SimulationFormat, Story};
+pub(crate) use self::simulate::{Expectation, OrNone, SimulationFormat, Story};
 pub(crate) use self::time::Seconds;
 pub(super) use self::time::seconds;
 use crate::admission;

@@ -1,5 +1,8 @@
 //! `jobgate simulate` as users run it.
 
+use std::process::Output;
+use std::time::Duration;
+
 use crate::support::place::{Place, code, json, stderr, stdout};
 
 /// Four pods that train together, and a limit that all of them reach at once.
@@ -116,6 +119,11 @@ fn a_script_is_played() {
     assert_eq!(stderr(&output), "jobgate: read the script bad.yaml: item 0: unknown key `rum`\n");
 }
 
+/// Runs the binary on what takes all the work that a simulation does: a second, and more in a debug build beside others.
+fn at_the_bound(place: &Place, arguments: &[&str]) -> Output {
+    place.command(arguments).timeout(Duration::from_secs(120)).output().unwrap()
+}
+
 #[test]
 fn what_cannot_be_simulated_is_said() {
     let wrong = GANG.replace("completions: 4", "completions: -4");
@@ -138,7 +146,7 @@ fn what_cannot_be_simulated_is_said() {
         ("empty.yaml", "no object to simulate"),
         ("other.yaml", "the operator of MPIJob is not modelled"),
     ] {
-        let output = place.run(&["simulate", file]);
+        let output = at_the_bound(&place, &["simulate", file]);
         assert!(stderr(&output).contains(expected), "{file}: {}", stderr(&output));
         assert_eq!(code(&output), 2, "{file}");
     }
@@ -300,8 +308,79 @@ fn a_placeholder_that_decides_is_not_taken_for_a_default() {
 fn a_story_that_is_too_long_does_not_hide_the_others() {
     let endless = WAVES.replacen("spec:\n", "spec:\n  failurePolicy: {maxRestarts: 1000000000}\n", 1);
     let place = Place::with(&[("set.yaml", &endless)]);
-    let output = place.run(&["simulate", "--what", "crash-all", "--what", "drain", "set.yaml"]);
+    let output = at_the_bound(&place, &["simulate", "--what", "crash-all", "--what", "drain", "set.yaml"]);
     assert!(stderr(&output).contains("crash-all: not simulated"), "{}", stderr(&output));
     assert!(stdout(&output).contains("drain"), "{}", stdout(&output));
     assert_eq!(code(&output), 2);
+}
+
+/// A Job of four pods that train together, in a queue of Kueue.
+const QUEUED: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+  labels: {kueue.x-k8s.io/queue-name: team-a, kueue.x-k8s.io/priority-class: low}
+spec:
+  parallelism: 4
+  completions: 4
+  completionMode: Indexed
+  activeDeadlineSeconds: 86400
+  podReplacementPolicy: Failed
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: registry.example.com/train:v1
+        command: [torchrun, --nnodes=4, --rdzv-endpoint=train-0.train:29500, train.py]
+        resources: {limits: {nvidia.com/gpu: 8}}
+";
+
+#[test]
+fn a_job_in_a_queue_is_evicted_each_time_its_pods_are_not_ready() {
+    let place = Place::with(&[("job.yaml", QUEUED)]);
+    let output = place.run(&["simulate", "--what", "node-lost@2h", "job.yaml"]);
+    let output = stdout(&output);
+    for expected in [
+        "  2:30:56  evicted by Kueue (PodsReadyTimeout)",
+        "node-lost@2h: it runs without end: Kueue evicts it each time its pods are not ready (`waitForPodsReady`), and the \
+         deadline starts anew (`activeDeadlineSeconds` at job.yaml:10:26)",
+        "the queue `team-a` has quota for it at once, and Kueue waits 30m until all pods are ready (`waitForPodsReady`)",
+        "It is what Kueue v0.19.2 and the controllers of Kubernetes 1.36 do",
+    ] {
+        assert!(output.contains(expected), "{expected}\n{output}");
+    }
+    let ends = |args: &[&str]| ends(&place, &[&["--what", "node-lost@2h"], args, &["job.yaml"]].concat());
+    // The deadline, and not Kueue, ends it where Kueue does not wait.
+    assert_eq!(ends(&["--wait-for-pods-ready", "none"]), r#""node-lost@2h" "wedged""#);
+    assert_eq!(ends(&["--wait-for-pods-ready", "1h"]), r#""node-lost@2h" "runs-on""#);
+}
+
+#[test]
+fn a_job_that_kueue_preempts_starts_again_when_the_other_is_done() {
+    let cron_job = "\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: \"0 0 * * *\"
+  jobTemplate:
+    metadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}
+    spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: \"registry.example.com/t:1\"}]}}}
+";
+    let place = Place::with(&[("job.yaml", QUEUED), ("cron.yaml", cron_job)]);
+    for file in ["job.yaml", "cron.yaml"] {
+        let output = place.run(&["simulate", "--what", "kueue-preempt@3h:30m", file]);
+        let output = stdout(&output);
+        for expected in ["  3:00:00  evicted by Kueue (Preempted)", "created again", "it completes after 1"] {
+            let expected =
+                if file == "cron.yaml" && expected == "created again" { "1 pod created" } else { expected };
+            assert!(output.contains(expected), "{expected}\n{output}");
+        }
+    }
+    // It is one of the usual ones for what is in a queue, and its priority is of no weight.
+    let table = place.run(&["simulate", "job.yaml"]);
+    let table = stdout(&table);
+    assert!(table.contains("kueue-preempt:30m  completes"), "{table}");
 }

@@ -62,8 +62,8 @@ pub struct Simulate {
     pub(crate) startup: Option<Time>,
 
     /// How often work is saved, or `none` [default: 30m]
-    #[arg(long, value_name = "DURATION", value_parser = checkpoint, help_heading = "Assumptions")]
-    pub(crate) checkpoint_every: Option<Checkpoint>,
+    #[arg(long, value_name = "DURATION", value_parser = or_none, help_heading = "Assumptions")]
+    pub(crate) checkpoint_every: Option<OrNone>,
 
     /// What the other pods do when one is lost: exit:10m, hang, restart:3 (in their pods, so often) or independent
     /// [default: by the command]
@@ -73,6 +73,11 @@ pub struct Simulate {
     /// How many pods share a node [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Assumptions")]
     pub(crate) pods_per_node: Option<u32>,
+
+    /// How long Kueue waits until all pods are ready, before it evicts a job in a queue, or `none` if it does not, as before
+    /// 0.19 [default: 30m]
+    #[arg(long, value_name = "DURATION", value_parser = or_none, help_heading = "Assumptions")]
+    pub(crate) wait_for_pods_ready: Option<OrNone>,
 
     /// Take Jobs and objects of operators that run from the cluster, with their pods: job/train, jobset/train; nothing is
     /// written
@@ -123,9 +128,9 @@ pub(crate) struct Expectation {
     pub(crate) ending: String,
 }
 
-/// `--checkpoint-every`: nothing where work is never saved.
+/// A time, or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Checkpoint(pub(crate) Option<Time>);
+pub(crate) struct OrNone(pub(crate) Option<Time>);
 
 /// Returns a moment in milliseconds since 1970.
 fn moment(text: &str) -> Result<i64, &'static str> {
@@ -137,8 +142,8 @@ fn duration(text: &str) -> Result<Time, IncidentError> {
     text.parse().map(|Duration(time)| time)
 }
 
-fn checkpoint(text: &str) -> Result<Checkpoint, IncidentError> {
-    if text == "none" { Ok(Checkpoint(None)) } else { duration(text).map(|time| Checkpoint(Some(time))) }
+fn or_none(text: &str) -> Result<OrNone, IncidentError> {
+    if text == "none" { Ok(OrNone(None)) } else { duration(text).map(|time| OrNone(Some(time))) }
 }
 
 fn story(text: &str) -> Result<Story, IncidentError> {

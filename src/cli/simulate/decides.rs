@@ -5,6 +5,7 @@ use crate::controllers::job::spec::JobSpec;
 use crate::controllers::pod::{Phase, PodGroup};
 use crate::controllers::story::{Ending, Outcome};
 use crate::controllers::subject::Subject;
+use crate::controllers::time::Time;
 use crate::judge::finding::Part;
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
@@ -81,6 +82,9 @@ pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) 
         (Ending::Waits | Ending::RunsOn, _) if spec.parallelism == 0 => {
             decided(&["parallelism"], true, "no pods are asked for".to_owned())
         }
+        (Ending::Waits | Ending::RunsOn, _) if outcome.evictions > 1 => {
+            decided(&["activeDeadlineSeconds"], spec.deadline.is_some(), evicted(spec.deadline).to_owned())
+        }
         (Ending::Waits | Ending::RunsOn, _) => {
             let terminating = outcome.status.terminating.unwrap_or_default();
             if terminating > 0 && spec.only_failed {
@@ -125,11 +129,26 @@ pub(super) fn decision_of_object(subject: &Subject, manifest: &Value, outcome: &
             let (field, why) = subject.decider(reason, message)?;
             decided(field, why)
         }
+        Ending::Waits | Ending::RunsOn if outcome.evictions > 1 => {
+            decided(subject.deadline_at, evicted(subject.deadline))
+        }
         Ending::Waits | Ending::RunsOn => match (subject.deadline_at, subject.deadline) {
             ([], _) => decided(&[], "nothing ends it: its kind has no deadline"),
             (field, Some(_)) => decided(field, "nothing ends it, its deadline neither"),
             (field, None) => decided(field, "there is no deadline"),
         },
+    }
+}
+
+/// Returns why what Kueue evicts again and again has no end.
+fn evicted(deadline: Option<Time>) -> &'static str {
+    match deadline {
+        Some(_) => {
+            "Kueue evicts it each time its pods are not ready (`waitForPodsReady`), and the deadline starts anew"
+        }
+        None => {
+            "Kueue evicts it each time its pods are not ready (`waitForPodsReady`), and there is no deadline"
+        }
     }
 }
 

@@ -86,14 +86,14 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
 
 /// Returns whose answer it is.
 pub(super) fn modelled(job: &Simulated) -> String {
-    match job.operator {
-        Some(operator) => format!(
-            "It is what {operator} and the controllers of Kubernetes 1.36 do, as they were recorded; no scheduler: nodes \
-             have room."
-        ),
-        None => {
+    match job.operators.as_slice() {
+        [] => {
             "It is what the controllers of Kubernetes 1.36 do, not its scheduler: nodes have room.".to_owned()
         }
+        operators => format!(
+            "It is what {} and the controllers of Kubernetes 1.36 do, as they were recorded; no scheduler: nodes have room.",
+            operators.join(", ")
+        ),
     }
 }
 
@@ -141,7 +141,7 @@ fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result
             writeln!(out, "assumed of {} {}: {assumed}", job.kind, job.object.full_name())?;
         }
     }
-    let mut operators: Vec<&str> = jobs.iter().filter_map(|job| job.operator).collect();
+    let mut operators: Vec<&str> = jobs.iter().flat_map(|job| job.operators.iter().copied()).collect();
     operators.sort_unstable();
     operators.dedup();
     let operators: String = operators.iter().map(|operator| format!("{operator}, ")).collect();

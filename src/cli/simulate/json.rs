@@ -25,7 +25,7 @@ fn job(job: &Simulated) -> Value {
         "kind": job.object.kind.as_str(),
         "name": job.object.full_name(),
         "spec": job.pointer.as_str(),
-        "operator": job.operator,
+        "operator": (!job.operators.is_empty()).then(|| job.operators.join(", ")),
         "acceleratorsPerPod": job.accelerators,
         "retries": job.retries.map(i64::from),
         "assumed": assumptions_in_words(job),

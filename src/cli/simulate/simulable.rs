@@ -5,12 +5,13 @@ use crate::cli::args::Story;
 use crate::controllers::incident::Occurrence;
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::object_story::{ObjectStory, lower_object};
+use crate::controllers::operators::KUEUE;
 use crate::controllers::program::Peers;
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Outcome, lower, tell, tell_otherwise};
 use crate::controllers::subject::{Subject, placeholder};
 use crate::controllers::world::TooLong;
-use crate::judge::simulation::{SimulatedJob, SimulatedObject};
+use crate::judge::simulation::{QueuedJob, SimulatedJob, SimulatedObject};
 use crate::text::pointer::Pointer;
 use crate::text::value::Value;
 
@@ -74,12 +75,13 @@ impl<'a> Simulable<'a> {
         }
     }
 
-    /// Returns the operator that is modelled, and its release.
-    pub(super) fn operator(&self) -> Option<&'static str> {
-        match self {
+    /// Returns the operators that are modelled, and their releases.
+    pub(super) fn operators(&self) -> Vec<&'static str> {
+        let own = match self {
             Self::Job(_) => None,
             Self::Object(object) => object.subject.operator,
-        }
+        };
+        own.into_iter().chain(self.queue().map(|_| KUEUE)).collect()
     }
 
     /// Returns a field that decides and has a placeholder, with its text.
@@ -97,19 +99,33 @@ impl<'a> Simulable<'a> {
     pub(super) fn lacks(&self, story: &Story) -> Option<String> {
         let of_job;
         let subject = match self {
-            Self::Job(job) => {
-                of_job = Subject::from_job(&job.job_spec);
-                &of_job
-            }
+            Self::Job(job) => match &job.queued {
+                Some(queued) => &queued.subject,
+                None => {
+                    of_job = Subject::from_job(&job.job_spec);
+                    &of_job
+                }
+            },
             Self::Object(object) => &object.subject,
         };
         story.incidents.iter().find_map(|incident| subject.lacks(incident))
     }
 
+    /// Returns the queue of Kueue in which it waits.
+    pub(super) fn queue(&self) -> Option<&str> {
+        match self {
+            Self::Job(job) => job.queued.as_ref()?.subject.queue.as_deref(),
+            Self::Object(object) => object.subject.queue.as_deref(),
+        }
+    }
+
     /// Returns the script of a story.
     pub(super) fn lower(&self, story: &[Occurrence], assumptions: &Assumptions) -> Script {
         match self {
-            Self::Job(job) => lower(&job.job_spec, story, assumptions),
+            Self::Job(job) => match &job.queued {
+                Some(queued) => lower_object(&queued.subject, story, assumptions),
+                None => lower(&job.job_spec, story, assumptions),
+            },
             Self::Object(object) => lower_object(&object.subject, story, assumptions),
         }
     }
@@ -117,8 +133,11 @@ impl<'a> Simulable<'a> {
     /// Returns what comes of a script.
     pub(super) fn tell(&self, script: Script) -> Result<Outcome, TooLong> {
         match self {
-            Self::Job(job) => tell(job.spec, script),
-            Self::Object(object) => story_of(object).tell(&script),
+            Self::Job(job) => match &job.queued {
+                Some(queued) => queued.story().tell(&script),
+                None => tell(job.spec, script),
+            },
+            Self::Object(object) => object.story().tell(&script),
         }
     }
 
@@ -129,8 +148,11 @@ impl<'a> Simulable<'a> {
         outcome: &Outcome,
     ) -> Result<Option<Outcome>, TooLong> {
         match self {
-            Self::Job(job) => tell_otherwise(job.spec, script, outcome),
-            Self::Object(object) => story_of(object).tell_otherwise(script, outcome),
+            Self::Job(job) => match &job.queued {
+                Some(queued) => queued.story().tell_otherwise(script, outcome),
+                None => tell_otherwise(job.spec, script, outcome),
+            },
+            Self::Object(object) => object.story().tell_otherwise(script, outcome),
         }
     }
 
@@ -151,6 +173,10 @@ impl<'a> Simulable<'a> {
     ) -> Option<Outcome> {
         match self {
             Self::Job(job) => {
+                if let Some(queued) = QueuedJob::from_object(object, &job.pointer) {
+                    let script = lower_object(&queued.subject, story, assumptions);
+                    return queued.story().tell(&script).ok();
+                }
                 let spec = job.pointer.find(object)?;
                 tell(spec, lower(&JobSpec::from_spec(spec), story, assumptions)).ok()
             }
@@ -164,8 +190,4 @@ impl<'a> Simulable<'a> {
             }
         }
     }
-}
-
-fn story_of<'s>(object: &'s SimulatedObject<'_>) -> ObjectStory<'s> {
-    ObjectStory { manifest: object.manifest, before: object.before, subject: &object.subject }
 }

@@ -8,11 +8,12 @@ use super::decides::Decision;
 use super::live;
 use super::simulable::Simulable;
 use super::timeline::Entry;
-use crate::cli::args::{Checkpoint, Expectation, Simulate, Story};
+use crate::cli::args::{Expectation, OrNone, Simulate, Story};
 use crate::controllers::incident::{Duration, Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::live::LiveSnapshot;
 use crate::controllers::object_story::why_unknown;
+use crate::controllers::operators::KueueSettings;
 use crate::controllers::program::Peers;
 use crate::controllers::runs::{Runs, runs};
 use crate::controllers::script::Script;
@@ -65,6 +66,8 @@ pub(super) struct Simulated {
     pub(super) retries: Option<u32>,
     /// Whether pods are shown with their indexes.
     pub(super) indexed: bool,
+    /// The queue of Kueue in which it waits.
+    pub(super) queue: Option<String>,
     /// Whether it is suspended, and somebody resumes it.
     pub(super) is_suspended: bool,
     pub(super) assumptions: Assumptions,
@@ -72,8 +75,8 @@ pub(super) struct Simulated {
     pub(super) because: String,
     /// The operator of a kind around the Job, which is not simulated.
     pub(super) inside: Option<String>,
-    /// The operator that is modelled, and its release; nothing where it is Kubernetes alone.
-    pub(super) operator: Option<&'static str>,
+    /// The operators that are modelled, and their releases; none where it is Kubernetes alone.
+    pub(super) operators: Vec<&'static str>,
     /// Whether a story was asked for.
     pub(super) is_asked: bool,
     /// What comes of each story, the worst first.
@@ -284,11 +287,12 @@ fn of_object(
             accelerators: job.accelerators(),
             retries: job.job_spec().and_then(JobSpec::retries),
             indexed: job.job_spec().is_none_or(|spec| spec.indexed),
+            queue: job.queue().map(str::to_owned),
             is_suspended: job.is_suspended(),
             assumptions: told.assumptions,
             because: because.to_owned(),
             inside: is_inside.then(|| kind.clone()),
-            operator: job.operator(),
+            operators: job.operators(),
             is_asked: !args.what.is_empty() || script.is_some(),
             rows: told.rows,
             unexpected: told.unexpected.into_iter().map(|failed| format!("{title}: {failed}")).collect(),
@@ -317,7 +321,7 @@ fn simulate(
 ) -> Told {
     let assumptions = assumed(job.assumptions(), args);
     let has = |story: &Story| (schedule.is_some() || !is_missed(story)) && job.lacks(story).is_none();
-    let mut stories = stories(args, script.is_some(), schedule.is_some());
+    let mut stories = stories(args, script.is_some(), schedule.is_some(), job.queue().is_some());
     stories.retain(|story| script.is_some() || has(story));
     let is_alone = stories.len() == 1;
     let or_peers = job.or_peers().filter(|_| args.peers.is_none());
@@ -326,6 +330,7 @@ fn simulate(
         let script_of = |assumptions: &Assumptions| {
             let mut script = script.cloned().unwrap_or_else(|| job.lower(incidents, assumptions));
             script.most_work = most_work.get();
+            script.kueue = KueueSettings::with_wait(assumptions.wait_for_pods_ready);
             script
         };
         let failed = |error: TooLong| {
@@ -409,7 +414,7 @@ pub(super) fn happens(incidents: &[Occurrence], assumptions: &Assumptions) -> Ve
                 Incident::Drain => "a node is drained",
                 Incident::Spot => "a spot node is taken back",
                 Incident::Preempt => "the scheduler preempts",
-                Incident::KueuePreempt(_) => "Kueue suspends the Job",
+                Incident::KueuePreempt(_) => "Kueue preempts it",
                 Incident::Pressure => "a node has no room left",
                 Incident::DeletePod => "somebody deletes a pod",
                 Incident::Oom => "a container takes too much memory",
@@ -442,9 +447,10 @@ pub(super) fn assumed(of_job: &Assumptions, args: &Simulate) -> Assumptions {
     Assumptions {
         runtime: args.runtime.unwrap_or(of_job.runtime),
         startup: args.startup.unwrap_or(of_job.startup),
-        checkpoint: args.checkpoint_every.map_or(of_job.checkpoint, |Checkpoint(every)| every),
+        checkpoint: args.checkpoint_every.map_or(of_job.checkpoint, |OrNone(every)| every),
         peers: args.peers.unwrap_or(of_job.peers),
         pods_per_node: args.pods_per_node.unwrap_or(of_job.pods_per_node),
+        wait_for_pods_ready: args.wait_for_pods_ready.map_or(of_job.wait_for_pods_ready, |OrNone(wait)| wait),
         ..*of_job
     }
 }
@@ -454,7 +460,7 @@ fn is_missed(story: &Story) -> bool {
     story.incidents.iter().any(|one| matches!(one.incident, Incident::Missed(_)))
 }
 
-fn stories(args: &Simulate, has_script: bool, has_schedule: bool) -> Vec<Story> {
+fn stories(args: &Simulate, has_script: bool, has_schedule: bool, has_queue: bool) -> Vec<Story> {
     if has_script {
         return vec![Story { name: "script".to_owned(), incidents: Vec::new() }];
     }
@@ -462,6 +468,7 @@ fn stories(args: &Simulate, has_script: bool, has_schedule: bool) -> Vec<Story> 
         return args.what.clone();
     }
     let usual = Incident::USUAL.into_iter().chain(has_schedule.then_some(Incident::OF_SCHEDULE));
+    let usual = usual.chain(has_queue.then_some(Incident::OF_QUEUE));
     usual
         .map(|incident| Story { name: incident.to_string(), incidents: vec![Occurrence::from(incident)] })
         .collect()
@@ -469,8 +476,21 @@ fn stories(args: &Simulate, has_script: bool, has_schedule: bool) -> Vec<Story> 
 
 /// Returns what is assumed of a Job, in words.
 pub(super) fn assumptions_in_words(job: &Simulated) -> String {
-    let admitted = if job.is_suspended { "; it is suspended, and resumed at once" } else { "" };
+    let admitted = match &job.queue {
+        Some(queue) => queue_in_words(queue, job.assumptions.wait_for_pods_ready),
+        None if job.is_suspended => "; it is suspended, and resumed at once".to_owned(),
+        None => String::new(),
+    };
     format!("{}{admitted}", in_words(&job.assumptions, &job.because))
+}
+
+/// Returns what is assumed of the queue of an object, in words that go on.
+fn queue_in_words(queue: &str, wait: Option<Time>) -> String {
+    let wait = match wait {
+        Some(wait) => format!("waits {} until all pods are ready (`waitForPodsReady`)", Duration(wait)),
+        None => "does not wait for pods (`waitForPodsReady`)".to_owned(),
+    };
+    format!("; the queue `{}` has quota for it at once, and Kueue {wait}", clean(queue))
 }
 
 /// Returns what is assumed, and why the peers are assumed to do what they do, in words.

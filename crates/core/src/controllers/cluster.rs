@@ -2,6 +2,8 @@
 
 mod action;
 
+use std::borrow::Cow;
+
 use super::admission::Admission;
 use super::cron_job::CronJobSpec;
 use super::dashboard::Dashboards;
@@ -47,6 +49,18 @@ pub struct Cluster {
     pub timed_actions: TimedActions,
     /// How long operators do not see that they have ended an object.
     pub(crate) end_lag: Time,
+    /// When Kueue evicted what, and why: a Workload keeps the last time only.
+    pub(crate) evictions: Vec<Eviction>,
+}
+
+/// An eviction by Kueue.
+#[derive(Clone, Debug)]
+pub(crate) struct Eviction {
+    pub(crate) at: Time,
+    /// What was evicted.
+    pub(crate) owner: Option<Owner>,
+    /// `reason` of the condition `Evicted`.
+    pub(crate) reason: Cow<'static, str>,
 }
 
 /// A Job.

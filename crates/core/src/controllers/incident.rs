@@ -163,6 +163,9 @@ impl Incident {
     /// Those of a CronJob that are tried beside them.
     pub const OF_SCHEDULE: Self = Self::Missed(MISSED);
 
+    /// That of what waits in a queue of Kueue, which is tried beside them.
+    pub const OF_QUEUE: Self = Self::KueuePreempt(Time::from_seconds(1_800));
+
     /// Tells whether it takes all the pods of a node.
     #[must_use]
     pub(crate) fn is_of_node(self) -> bool {

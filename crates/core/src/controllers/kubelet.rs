@@ -58,6 +58,8 @@ enum Step {
     End,
     /// Its node no longer answers.
     Silence,
+    /// The node controller sees that.
+    Unready,
     /// Somebody ends it.
     Disrupt,
     /// It ends after SIGTERM.
@@ -235,7 +237,11 @@ impl PodProgram {
             Step::Silence => {
                 self.is_silent = true;
                 self.steps.retain(|(_, step)| matches!(step, Step::Collect | Step::Disrupt));
+                if let Some(after) = self.plan.unready {
+                    self.push(at + after, Step::Unready);
+                }
             }
+            Step::Unready => pods.ready = Some((false, at)),
             Step::Disrupt => return self.disrupt(cluster, number, around, at),
             Step::Collect => {
                 if !pods.is_ended() {

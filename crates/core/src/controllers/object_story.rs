@@ -8,6 +8,7 @@ use super::object::Object;
 use super::operators;
 use super::pod::{Phase, PodGroup};
 use super::pod_set::Owner;
+use super::program::times;
 use super::script::Script;
 use super::story::{Assumptions, OTHER_STARTS, Outcome, Summary, decided, lower_for};
 use super::subject::Subject;
@@ -17,6 +18,9 @@ use crate::text::value::Value;
 
 /// How far a simulation goes: some operators look every few seconds, without end.
 pub(super) const HORIZON: Time = Time::from_seconds(60 * 86_400);
+
+/// The same where Kueue does.
+const HORIZON_OF_QUEUE: Time = Time::from_seconds(14 * 86_400);
 
 /// An object, with what it needs to be simulated.
 #[derive(Clone, Debug)]
@@ -33,6 +37,12 @@ pub struct ObjectStory<'a> {
 #[must_use]
 pub fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
     operators::subject(manifest, before)
+}
+
+/// Returns the queue of Kueue that an object names, if objects of its kind may wait in one.
+#[must_use]
+pub fn queue_of(manifest: &Value) -> Option<&str> {
+    operators::queue_of(manifest)
 }
 
 /// Returns why an object has no pods that are known, though its operator is modelled; nothing where that is not.
@@ -76,8 +86,17 @@ impl ObjectStory<'_> {
         Ok(None)
     }
 
+    /// Returns how far the simulation goes: Kueue evicts and admits again without end, each time with all pods.
+    fn horizon(&self, script: &Script) -> Time {
+        match (&self.subject.queue, script.program) {
+            (Some(_), Some(program)) => HORIZON_OF_QUEUE.max(times(program.runtime, 4)),
+            _ => HORIZON,
+        }
+    }
+
     fn tell_from(&self, clock: Clock, script: &Script) -> Result<Outcome, TooLong> {
-        let Some(mut world) = World::with_object(self.manifest, self.before, script.clone(), clock) else {
+        let before = [self.before, &operators::assumed_queues(self.manifest, self.subject)].concat();
+        let Some(mut world) = World::with_object(self.manifest, &before, script.clone(), clock) else {
             return Err(TooLong);
         };
         let roles = self.subject.roles.iter();
@@ -86,7 +105,7 @@ impl ObjectStory<'_> {
         world.hosts = Some(hosts.fold(0, u32::saturating_add)).filter(|hosts| *hosts > 0);
         let ranks = self.subject.roles.iter().map(|role| role.at_once.saturating_mul(role.weight));
         world.rank_weight = Some(ranks.fold(0, u32::saturating_add));
-        let is_still = world.run_to_end(HORIZON)?;
+        let is_still = world.run_to_end(self.horizon(script))?;
         let plan = script.program;
         let has_ranks = world.cluster.has_ranks(world.main);
         let outcome = Summary::of_main(&world).outcome(&mut world, plan, is_still);
@@ -102,8 +121,11 @@ impl Summary {
             Owner::Object(number) => world.cluster.objects.get(number),
             Owner::Job(_) => None,
         };
+        let cluster = &world.cluster;
+        let is_main = |owner: Owner| cluster.root(owner) == world.main;
         let count = |is_counted: &dyn Fn(&PodGroup) -> bool| {
-            let pods = world.cluster.pods.iter().filter(|pods| is_counted(pods));
+            let pods = cluster.pods.iter().filter(|pods| is_counted(pods));
+            let pods = pods.filter(|pods| cluster.owner_of(pods).is_some_and(is_main));
             pods.map(PodGroup::count).fold(0, u32::saturating_add)
         };
         let status = JobStatus {
@@ -124,13 +146,14 @@ impl Summary {
 /// Returns when the Jobs and custom resources that operators made were created, ended and went.
 fn others(world: &World) -> Vec<(Time, String)> {
     let mut lines = Vec::new();
-    let jobs = world.cluster.jobs.iter().filter(|job| job.owner.is_some());
+    let is_made = |owner: Option<Owner>| owner.is_some_and(|owner| world.cluster.root(owner) == world.main);
+    let jobs = world.cluster.jobs.iter().filter(|job| is_made(job.owner));
     for job in jobs {
         let end = job.status.finished().map(|end| (end.at, format!("{} ({})", end.sort, end.reason)));
         let dates = [Some((job.created, "created".to_owned())), end, gone(job.gone)];
         lines.extend(dates.into_iter().flatten().map(|(at, what)| (at, format!("Job {} {what}", job.name))));
     }
-    for object in world.cluster.objects.iter().filter(|object| object.owner.is_some()) {
+    for object in world.cluster.objects.iter().filter(|object| is_made(object.owner)) {
         let named = |what| format!("{} {} {what}", object.kind, object.name);
         let dates = [Some((object.created, "created".to_owned())), gone(object.gone)];
         lines.extend(dates.into_iter().flatten().map(|(at, what)| (at, named(what))));

@@ -17,7 +17,8 @@ use super::script::{MapOrder, Script};
 use super::subject::Subject;
 use crate::text::value::Value;
 use job_set::JobSetRelease;
-pub use kueue::{KueueSettings, WaitForPodsReady};
+pub use kueue::{KUEUE, KueueSettings, WaitForPodsReady};
+pub(super) use kueue::{PREEMPTOR, preemptor};
 pub use mpi::MpiRelease;
 use trainer::TrainerRelease;
 
@@ -86,23 +87,36 @@ pub(super) fn for_manifest(
     settings: &Settings,
     order: MapOrder,
 ) -> Vec<Box<dyn Controller>> {
-    match kind_of(manifest) {
+    let mut controllers = match kind_of(manifest) {
         Some("JobSet") => job_set::controllers(JobSetRelease::default()),
         Some("TrainJob") => trainer::controllers(TrainerRelease::default(), JobSetRelease::default()),
         Some(kind) if TRAINING.contains(&kind) => training::controllers(order),
         Some("MPIJob") => mpi::controllers(manifest, settings.mpi),
         Some("VolcanoJob") => volcano::controllers(),
         Some("RayJob" | "RayCluster") => ray::controllers(),
-        Some(_) => Vec::new(),
-        None => kueue::controllers(manifest, before, &settings.kueue),
-    }
+        _ => Vec::new(),
+    };
+    controllers.extend(kueue::controllers(manifest, before, &settings.kueue));
+    controllers
+}
+
+/// Returns the queue of Kueue that an object names, if objects of its kind may wait in one.
+#[must_use]
+pub(super) fn queue_of(manifest: &Value) -> Option<&str> {
+    kueue::queue_of(manifest)
+}
+
+/// Returns the queue that is assumed of an object with these pods, and what belongs to it; none where it names none.
+#[must_use]
+pub(super) fn assumed_queues(manifest: &Value, subject: &Subject) -> Vec<Value> {
+    kueue::queues(manifest, subject.together().count.max(1))
 }
 
 /// Returns the pods of an object by role; nothing where no operator of it is known, or what it needs is not there.
 #[must_use]
 pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
     let spec = manifest.get("spec").unwrap_or(&Value::Null);
-    match kind_of(manifest)? {
+    let subject = match kind_of(manifest)? {
         "JobSet" => Some(job_set::subject(spec)),
         "TrainJob" => trainer::subject(spec, before),
         kind if TRAINING.contains(&kind) => training::subject(kind, manifest),
@@ -111,6 +125,24 @@ pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
         "RayJob" => Some(ray::of_job(spec)),
         "RayCluster" => Some(ray::of_cluster(spec)),
         _ => None,
+    };
+    Some(Subject { queue: queue_of(manifest).map(str::to_owned), ..subject? })
+}
+
+/// Returns how many pods of an object run at once, as far as its manifest alone says.
+#[must_use]
+fn pods_at_once(manifest: &Value) -> Option<u32> {
+    let roles = subject(manifest, &[])?.roles;
+    Some(roles.iter().map(|role| role.at_once).fold(0, u32::saturating_add))
+}
+
+/// Returns where `suspend` of a kind is, below `spec`; empty where it cannot be suspended.
+fn suspend_field(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "MPIJob" => &["runPolicy", "suspend"],
+        kind if TRAINING.contains(&kind) => &["runPolicy", "suspend"],
+        "VolcanoJob" => &[],
+        _ => &["suspend"],
     }
 }
 

@@ -156,6 +156,7 @@ mod tests {
             pods_per_node: 1,
             term: Default::default(),
             unreachable: Some(Time::from_seconds(300)),
+            wait_for_pods_ready: None,
         }
     }
 

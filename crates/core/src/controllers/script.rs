@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::indexes::Indexes;
 use super::meta::Propagation;
 use super::object::PodGroupPhase;
+use super::operators::KueueSettings;
 use super::program::ProgramPlan;
 use super::time::Time;
 use crate::text::value::Value;
@@ -58,6 +59,8 @@ pub struct Script {
     /// How long training-operator and Trainer do not see that they have ended an object, while they see that what they deleted
     /// with it is gone: a sync between the two makes it once more.
     pub end_lag: Time,
+    /// The configuration of Kueue.
+    pub kueue: KueueSettings,
     /// How much work it may take; where nothing is said, as much as a simulation does.
     pub most_work: Option<u64>,
 }
@@ -391,6 +394,7 @@ impl PlanRule {
             fails_by_itself: false,
             serves: false,
             silent: seconds(value, "silent")?,
+            unready: None,
             exit: codes(value, "exit")?,
             init: codes(value, "init")?,
             sidecar: value.get("sidecar").map_or(Ok(0), |code| integer(code, "sidecar"))?,

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::cluster::{Job, JobStatus};
+use super::cluster::{Eviction, Job, JobStatus};
 use super::incident::{Incident, IncidentPlace, Occurrence};
 use super::job::spec::JobSpec;
 use super::object::ObjectEnd;
+use super::operators::{self, KueueSettings};
 use super::pod::PodGroup;
 use super::pod_set::Owner;
 use super::program::{Peers, ProgramPlan, times};
@@ -36,6 +37,9 @@ pub struct Assumptions {
     pub term: Termination,
     /// How long pods tolerate an unreachable node; nothing if without end.
     pub unreachable: Option<Time>,
+    /// How long Kueue waits for the pods of what it admitted, and again for one that is lost (`waitForPodsReady`); nothing if
+    /// it does not.
+    pub wait_for_pods_ready: Option<Time>,
 }
 
 /// From when a node stops answering until it is tainted: 50 s, looked at each 5 s
@@ -77,7 +81,8 @@ pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &A
         checkpoint: assumptions.checkpoint,
         peers: assumptions.peers,
     };
-    let mut script = Script::default();
+    let kueue = KueueSettings::with_wait(assumptions.wait_for_pods_ready);
+    let mut script = Script { kueue, ..Script::default() };
     let default = Plan { term: assumptions.term, ..Plan::default() };
     for occurrence in story {
         let at = occurrence.at.unwrap_or_else(|| assumptions.middle());
@@ -97,12 +102,7 @@ pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &A
                 let longest = subject.deadline.unwrap_or_default().max(program.runtime);
                 program.runtime = longest + longest;
             }
-            Incident::KueuePreempt(time) => {
-                for (at, suspend) in [(at, true), (at + time, false)] {
-                    let patch = subject.suspension(suspend);
-                    script.events.push((at, ScriptEvent::Patch(Target::Main, patch)));
-                }
-            }
+            Incident::KueuePreempt(time) => preempt(&mut script, subject, at, time),
             Incident::ControllerAway(time) => away(&mut script, ControllerName::Job, at, time),
             Incident::OperatorAway(time) => away(&mut script, ControllerName::Operator, at, time),
             Incident::DashboardSilent(time) => {
@@ -113,7 +113,7 @@ pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &A
             _ => {}
         }
     }
-    if subject.is_suspended {
+    if subject.is_suspended && subject.queue.is_none() {
         // Somebody admits it; that is where the time of a story begins.
         script.events.push((Time::START, ScriptEvent::Patch(Target::Main, subject.suspension(false))));
     }
@@ -138,6 +138,21 @@ fn program_rule(subject: &Subject, occurrence: &Occurrence, at: Time) -> Option<
         Incident::Hang => Some(ProgramRule::new(true, None, false)),
         _ => None,
     }
+}
+
+/// Lets another Job take the quota of an object for a time; one that is in no queue is suspended as long.
+fn preempt(script: &mut Script, subject: &Subject, at: Time, time: Time) {
+    let Some(queue) = &subject.queue else {
+        for (at, suspend) in [(at, true), (at + time, false)] {
+            let patch = subject.suspension(suspend);
+            script.events.push((at, ScriptEvent::Patch(Target::Main, patch)));
+        }
+        return;
+    };
+    let pods = subject.together().count.max(1);
+    script.events.push((at, ScriptEvent::Create(operators::preemptor(queue, pods))));
+    let plan = Plan { run: Some(time), follows_program: false, ..Plan::default() };
+    script.plans.push(PlanRule { role: Some(Arc::from(operators::PREEMPTOR)), plan, ..PlanRule::default() });
 }
 
 fn away(script: &mut Script, name: ControllerName, at: Time, time: Time) {
@@ -189,12 +204,12 @@ fn disturbed(
             let deletion = assumptions.unreachable.and_then(|tolerated| {
                 disruption(at + UNREACHABLE + tolerated, DisruptionCause::LostNode, None)
             });
-            (once, Plan { silent: Some(at), disruption: deletion, ..plan })
+            (once, Plan { silent: Some(at), unready: Some(UNREACHABLE), disruption: deletion, ..plan })
         }
         Incident::NodeGone => {
             let after = at + UNREACHABLE + POD_COLLECTION;
             let deletion = disruption(after, DisruptionCause::LostNode, Some(Time::START));
-            (once, Plan { silent: Some(at), disruption: deletion, ..plan })
+            (once, Plan { silent: Some(at), unready: Some(UNREACHABLE), disruption: deletion, ..plan })
         }
         Incident::Drain | Incident::Spot => (once, disrupted(DisruptionCause::Eviction)),
         Incident::Preempt => (once, disrupted(DisruptionCause::Preemption)),
@@ -311,6 +326,8 @@ pub struct Outcome {
     pub made: u32,
     /// Time of running pods, summed.
     pub used: Time,
+    /// How often Kueue evicted it.
+    pub evictions: u32,
     /// Work that was done twice or thrown away, summed over pods.
     pub lost: Time,
     /// Work that counts, summed over pods.
@@ -434,6 +451,9 @@ impl Summary {
     pub(super) fn outcome(self, world: &mut World, plan: Option<ProgramPlan>, is_still: bool) -> Outcome {
         let decided = self.end.as_ref().map(|end| (end.at, end.reason.clone())).or(self.before);
         let at = decided.as_ref().map_or(world.now, |(at, _)| *at);
+        let evictions = evictions(world);
+        let count = u32::try_from(evictions.len()).unwrap_or(u32::MAX);
+        world.forget_others();
         let mut used = Time::START;
         for pods in &world.cluster.pods {
             let Some(started) = pods.started else { continue };
@@ -463,7 +483,8 @@ impl Summary {
         Outcome {
             ending,
             roles: self.roles,
-            others: self.others,
+            others: self.others.into_iter().chain(evictions).collect(),
+            evictions: count,
             at,
             reason: decided.map(|(_, reason)| reason),
             status: self.status,
@@ -474,6 +495,13 @@ impl Summary {
             done,
         }
     }
+}
+
+/// Returns when Kueue evicted what is simulated, and why.
+fn evictions(world: &World) -> Vec<(Time, String)> {
+    let is_main = |eviction: &&Eviction| eviction.owner == Some(world.main);
+    let evictions = world.cluster.evictions.iter().filter(is_main);
+    evictions.map(|one| (one.at, format!("evicted by Kueue ({})", one.reason))).collect()
 }
 
 /// Returns when the end of a Job was decided, and why, where its last condition waits.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::incident::{Incident, IncidentPlace, Occurrence};
 use super::job::spec::JobSpec;
+use super::operators;
 use super::time::Time;
 use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::{Pointer, Token};
@@ -92,6 +93,8 @@ pub struct Subject {
     pub is_suspended: bool,
     /// Where `suspend` is, below `spec`; empty where it cannot be suspended.
     pub(crate) suspend: &'static [&'static str],
+    /// The queue of Kueue in which it waits: that suspends and resumes it.
+    pub queue: Option<String>,
 }
 
 /// A field that decides that an object fails.
@@ -172,7 +175,16 @@ impl Subject {
             is_gang: false,
             is_suspended: spec.suspend,
             suspend: &["suspend"],
+            queue: None,
         }
+    }
+
+    /// Returns that of a Job, as somebody creates it.
+    #[must_use]
+    pub fn from_job_manifest(manifest: &Value) -> Self {
+        let spec = JobSpec::from_spec(manifest.get("spec").unwrap_or(&Value::Null));
+        let queue = operators::queue_of(manifest).map(str::to_owned);
+        Self { queue, ..Self::from_job(&spec) }
     }
 
     /// Returns the roles of a name; without one, the role that has most pods.
@@ -242,12 +254,17 @@ impl Subject {
 
     /// Returns the patch of `spec` that suspends or resumes it.
     pub(crate) fn suspension(&self, suspend: bool) -> Value {
-        self.suspend.iter().rev().fold(Value::Bool(suspend), |value, key| {
-            let mut around = json!({});
-            around[*key] = value;
-            around
-        })
+        suspension(self.suspend, suspend)
     }
+}
+
+/// Returns the patch of a `spec` that writes a field, such as `suspend` of its `runPolicy`.
+pub(super) fn suspension(field: &[&str], suspend: bool) -> Value {
+    field.iter().rev().fold(Value::Bool(suspend), |value, key| {
+        let mut around = json!({});
+        around[*key] = value;
+        around
+    })
 }
 
 impl Role {

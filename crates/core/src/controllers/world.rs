@@ -173,7 +173,8 @@ impl World {
     /// where no operator of the kind is known.
     #[must_use]
     pub fn with_object(manifest: &Value, before: &[Value], script: Script, clock: Clock) -> Option<Self> {
-        Self::with_operators(manifest, before, script, clock, &Settings::default())
+        let settings = Settings { kueue: script.kueue.clone(), ..Settings::default() };
+        Self::with_operators(manifest, before, script, clock, &settings)
     }
 
     /// Does the same with operators of given releases and settings.

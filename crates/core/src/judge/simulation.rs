@@ -1,7 +1,7 @@
 //! What manifests say about a simulation of their Jobs, and what has to be assumed.
 
 use crate::controllers::job::spec::JobSpec;
-use crate::controllers::object_story::subject;
+use crate::controllers::object_story::{ObjectStory, queue_of, subject};
 use crate::controllers::pod::unreachable_tolerated;
 use crate::controllers::program::Peers;
 use crate::controllers::script::Termination;
@@ -14,7 +14,7 @@ use crate::judge::ranks::WorkloadReading;
 use crate::judge::sigterm::ends_with_zero;
 use crate::kinds::{Entry, Held, PodTemplate, Workload};
 use crate::text::pointer::Pointer;
-use crate::text::value::Value;
+use crate::text::value::{Value, json};
 
 /// What a policy assumes of programs, where nothing else says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct ProgramDefaults {
     pub(crate) peer_timeout: Time,
     /// How long a program takes to end after SIGTERM.
     pub(crate) grace: Time,
+    /// How long Kueue waits for the pods of what it admitted (`waitForPodsReady`); nothing if it does not.
+    pub(crate) wait_for_pods_ready: Option<Time>,
 }
 
 impl Default for ProgramDefaults {
@@ -40,6 +42,8 @@ impl Default for ProgramDefaults {
             // `init_process_group` of PyTorch waits for ten minutes with NCCL.
             peer_timeout: Time::from_seconds(600),
             grace: Time::from_seconds(1),
+            // On by default since Kueue 0.19.
+            wait_for_pods_ready: Some(Time::from_seconds(1_800)),
         }
     }
 }
@@ -53,6 +57,8 @@ pub struct SimulatedJob<'a> {
     pub spec: &'a Value,
     /// Its `spec`, as its controller reads it.
     pub job_spec: JobSpec,
+    /// The Job as Kueue sees it, where it waits in a queue.
+    pub queued: Option<QueuedJob>,
     /// The accelerators of each pod.
     pub accelerators: i64,
     /// What is assumed. Where the peers are not known, the others are [`Self::or_peers`].
@@ -61,6 +67,15 @@ pub struct SimulatedJob<'a> {
     pub or_peers: Option<Peers>,
     /// Why the peers are assumed to do what they do.
     pub because: String,
+}
+
+/// A Job in a queue of Kueue.
+#[derive(Clone, Debug)]
+pub struct QueuedJob {
+    /// The Job as it is created.
+    manifest: Value,
+    /// Its pods.
+    pub subject: Subject,
 }
 
 /// An object whose operator is modelled, to simulate.
@@ -127,7 +142,9 @@ fn program_of(
     let (peers, or_peers, because) = peers_of_object(workload, together, &lines, defaults.peer_timeout);
     let ends_with_zero = pods().any(|lines| ends_with_zero(lines).is_some());
     let tolerations = workload.pods.iter().map(|pod| pod.spec.get("tolerations"));
-    let unreachable = tolerations.map(|part| unreachable_tolerated(part.values())).max().flatten();
+    let tolerated = tolerations.map(|part| unreachable_tolerated(part.values()));
+    // Where the object has no pods of its own, its runtime has them.
+    let unreachable = tolerated.max().unwrap_or_else(|| unreachable_tolerated([]));
     (assumed(peers, deadline, ends_with_zero, unreachable, defaults), or_peers, because)
 }
 
@@ -149,6 +166,7 @@ fn assumed(
         pods_per_node: 1,
         term: if ends_with_zero { Termination { code: 0, ..term } } else { term },
         unreachable,
+        wait_for_pods_ready: defaults.wait_for_pods_ready,
     }
 }
 
@@ -231,8 +249,43 @@ fn peers_by_command<'a, 'l: 'a>(
 pub fn jobs<'a>(workload: &Workload<'a>, defaults: &ProgramDefaults) -> Vec<SimulatedJob<'a>> {
     let reading = WorkloadReading::from_workload(workload);
     let pods = workload.pods.iter().enumerate();
-    pods.filter_map(|(index, pod)| SimulatedJob::of_pod(pod, &reading.commands(index).containers, defaults))
-        .collect()
+    let mut jobs: Vec<SimulatedJob<'a>> = pods
+        .filter_map(|(index, pod)| SimulatedJob::of_pod(pod, &reading.commands(index).containers, defaults))
+        .collect();
+    for job in &mut jobs {
+        job.queued = workload.object.value.and_then(|object| QueuedJob::from_object(object, &job.pointer));
+    }
+    jobs
+}
+
+impl QueuedJob {
+    /// Returns the Job whose `spec` is at a place, if it is a whole object or the template of a CronJob, and waits in a queue.
+    #[must_use]
+    pub fn from_object(object: &Value, spec: &Pointer) -> Option<Self> {
+        let around = spec.parent().and_then(|around| around.find(object))?;
+        let is_job = around.get("kind").is_none_or(|kind| kind.as_str() == Some("Job"));
+        let metadata = around.get("metadata").filter(|_| is_job)?;
+        let mut manifest = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata.clone()});
+        queue_of(&manifest)?;
+        manifest["metadata"]["name"] = "job".into();
+        manifest["spec"] = around.get("spec")?.clone();
+        let subject = Subject::from_job_manifest(&manifest);
+        Some(Self { manifest, subject })
+    }
+
+    /// Returns what it needs to be simulated.
+    #[must_use]
+    pub fn story(&self) -> ObjectStory<'_> {
+        ObjectStory { manifest: &self.manifest, before: &[], subject: &self.subject }
+    }
+}
+
+impl SimulatedObject<'_> {
+    /// Returns what it needs to be simulated.
+    #[must_use]
+    pub fn story(&self) -> ObjectStory<'_> {
+        ObjectStory { manifest: self.manifest, before: self.before, subject: &self.subject }
+    }
 }
 
 impl<'a> SimulatedJob<'a> {
@@ -253,6 +306,7 @@ impl<'a> SimulatedJob<'a> {
             accelerators: Held::by_pod(pod).map_or(0, |held| held.total()),
             assumptions: assumed(peers, job_spec.deadline, ends_with_zero, unreachable, defaults),
             job_spec,
+            queued: None,
             or_peers,
             because,
         })

@@ -119,6 +119,7 @@ fn assumed() -> Assumptions {
         pods_per_node: 1,
         term: Termination::default(),
         unreachable: Some(seconds(300)),
+        wait_for_pods_ready: None,
     }
 }
 

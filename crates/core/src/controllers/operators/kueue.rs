@@ -1,11 +1,14 @@
-//! Kueue, with Jobs: a Workload for each Job in a queue, its quota, and what an eviction does to the Job.
+//! Kueue: a Workload for each Job in a queue, its quota, and what an eviction does to the Job; and the same of objects of
+//! operators.
 //!
 //! Places in the source are of v0.19.2, under `pkg/`. What is modelled: `ClusterQueue`s without a cohort, of which each
 //! resource has the quota of one flavor; admission by priority and age, preemption within the queue, `waitForPodsReady`,
 //! `maximumExecutionTimeSeconds`, partial admission, `stopPolicy`. What is not: cohorts and borrowing, more than one flavor,
-//! admission checks, topologies, fair sharing, elastic slices, other kinds than Job.
+//! admission checks, topologies, fair sharing, elastic slices. Of other kinds than Job, only the number of pods is asked for.
 
+mod assumed;
 mod job;
+mod queued;
 mod quota;
 mod scheduler;
 mod settings;
@@ -16,13 +19,20 @@ mod workload;
 mod workload_sync;
 
 use super::super::cluster::{Action, Cluster, Controller, Event};
+use super::super::object::Object;
 use super::super::pod_set::Owner;
 use super::super::time::Time;
 use super::queue::WorkQueue;
 use crate::text::value::Value;
+pub(super) use assumed::queues;
+pub(in super::super) use assumed::{PREEMPTOR, preemptor};
 use scheduler::Scheduler;
 pub use settings::{KueueSettings, WaitForPodsReady};
+pub(super) use webhook::queue_of;
 use workload::Workload;
+
+/// The release that is modelled.
+pub const KUEUE: &str = "Kueue v0.19.2";
 
 /// What the kinds are called here.
 const WORKLOAD: &str = "Workload";
@@ -41,6 +51,8 @@ struct KueueController {
     settings: KueueSettings,
     /// The reconciler of Jobs (`controller/jobframework/reconciler.go`).
     jobs: WorkQueue,
+    /// The same of objects of operators.
+    objects: WorkQueue,
     /// The reconciler of Workloads (`controller/core/workload_controller.go`).
     workloads: WorkQueue,
     /// What waits for quota.
@@ -57,8 +69,8 @@ pub(super) fn controllers(
     settings: &KueueSettings,
 ) -> Vec<Box<dyn Controller>> {
     let is_queue = |manifest: &Value| super::kind_of(manifest) == Some(CLUSTER_QUEUE);
-    let is_job = manifest.get("kind").and_then(Value::as_str) == Some("Job");
-    if is_job && (webhook::queue(manifest).is_some() || before.iter().any(is_queue)) {
+    let has_kind = webhook::kind_in_queue(manifest).is_some();
+    if has_kind && (webhook::queue(manifest).is_some() || before.iter().any(is_queue)) {
         vec![Box::new(KueueController { settings: settings.clone(), ..KueueController::default() })]
     } else {
         Vec::new()
@@ -73,6 +85,12 @@ impl KueueController {
         }
         self.scheduler.wake(at);
     }
+}
+
+/// Returns the objects of operators that are there and may have a queue, each with its number.
+fn objects(cluster: &Cluster) -> impl Iterator<Item = (usize, &Object)> {
+    let objects = cluster.objects.iter().enumerate();
+    objects.filter(|(_, object)| object.is_there() && queued::has_queue(object.kind))
 }
 
 /// Returns the Workloads that are there, each with its number.
@@ -100,8 +118,10 @@ impl Controller for KueueController {
                 let Some(object) = cluster.objects.get(number) else { return };
                 match object.kind {
                     WORKLOAD => {
-                        if let Some(Owner::Job(job)) = object.owner {
-                            self.jobs.add(job, at);
+                        match object.owner {
+                            Some(Owner::Job(job)) => self.jobs.add(job, at),
+                            Some(Owner::Object(object)) => self.objects.add(object, at),
+                            None => {}
                         }
                         self.scheduler.observe(number, cluster, at);
                         if object.is_there() {
@@ -115,7 +135,11 @@ impl Controller for KueueController {
                         for (job, _) in cluster.jobs.iter().enumerate() {
                             self.jobs.add(job, at);
                         }
+                        for (number, _) in objects(cluster) {
+                            self.objects.add(number, at);
+                        }
                     }
+                    kind if queued::has_queue(kind) => self.objects.add(number, at),
                     _ => {}
                 }
             }
@@ -124,7 +148,8 @@ impl Controller for KueueController {
     }
 
     fn due(&self) -> Option<Time> {
-        [self.jobs.due(), self.workloads.due(), self.scheduler.due()].into_iter().flatten().min()
+        let queues = [self.jobs.due(), self.objects.due(), self.workloads.due(), self.scheduler.due()];
+        queues.into_iter().flatten().min()
     }
 
     fn sync(&mut self, cluster: &Cluster, at: Time) -> Vec<Action> {
@@ -136,8 +161,9 @@ impl Controller for KueueController {
             }
             return actions;
         }
-        if let Some(job) = self.jobs.take(at) {
-            return match job::JobSync::new(cluster, job, &self.settings, at).run() {
+        let owner = self.jobs.take(at).map(Owner::Job);
+        if let Some(owner) = owner.or_else(|| self.objects.take(at).map(Owner::Object)) {
+            return match job::JobSync::new(cluster, owner, &self.settings, at).run() {
                 Ok(actions) => actions,
                 Err(actions) => {
                     self.refuse(cluster, at);
@@ -150,10 +176,12 @@ impl Controller for KueueController {
 
     fn refuse(&mut self, _cluster: &Cluster, at: Time) {
         self.jobs.refuse(at);
+        self.objects.refuse(at);
     }
 
     fn accept(&mut self) {
         self.jobs.accept();
+        self.objects.accept();
     }
 
     fn mutate(&self, manifest: &mut Value, cluster: &Cluster) {
@@ -167,6 +195,7 @@ impl Controller for KueueController {
     fn stop(&mut self) {
         self.stopped = true;
         self.jobs.stop();
+        self.objects.stop();
         self.workloads.stop();
         self.scheduler = Scheduler::default();
     }
@@ -175,6 +204,7 @@ impl Controller for KueueController {
         self.stopped = false;
         let jobs = cluster.jobs.iter().enumerate().filter(|(_, job)| job.gone.is_none());
         self.jobs.start(jobs.map(|(number, _)| number), at);
+        self.objects.start(objects(cluster).map(|(number, _)| number), at);
         self.workloads.start(workloads(cluster).map(|(number, _)| number), at);
         for (number, _) in workloads(cluster) {
             self.scheduler.observe(number, cluster, at);

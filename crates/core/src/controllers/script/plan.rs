@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) serves: bool,
     /// From when it runs until its node no longer answers: the program stops, and nobody notices.
     pub(crate) silent: Option<Time>,
+    /// From then until the node controller says that it is not ready any more; nothing if nobody does.
+    pub(crate) unready: Option<Time>,
     /// The exit codes of containers, by their names; the empty name is the first container.
     pub(crate) exit: Vec<(String, i64)>,
     /// Init containers that fail, with their exit codes.
@@ -108,6 +110,7 @@ impl Default for Plan {
             fails_by_itself: false,
             serves: false,
             silent: None,
+            unready: None,
             exit: Vec::new(),
             init: Vec::new(),
             sidecar: 0,

@@ -14,6 +14,7 @@ fn assumptions(peers: Peers) -> Assumptions {
         pods_per_node: 1,
         term: Termination::default(),
         unreachable: Some(Time::from_seconds(300)),
+        wait_for_pods_ready: None,
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::cluster::{Action, Event, Job, JobStatus, NewJob};
+use super::super::cluster::{Action, Event, Eviction, Job, JobStatus, NewJob};
 use super::super::dashboard::SubmittedBy;
 use super::super::indexes::Indexes;
 use super::super::job::spec::JobSpec;
+use super::super::meta::Condition;
 use super::super::object::{Object, ObjectStatus};
 use super::super::operators;
 use super::super::pod_set::{Owner, PodSet, PodTemplate};
@@ -101,6 +102,13 @@ impl World {
                 if !object.is_there() {
                     return Ok(false);
                 }
+                let is_evicted = |conditions: &[Condition]| {
+                    conditions.iter().find(|one| one.sort == "Evicted" && one.is_true).cloned()
+                };
+                if let (None, Some(evicted)) = (is_evicted(&object.conditions), is_evicted(&conditions)) {
+                    let Condition { at, reason, .. } = evicted;
+                    self.cluster.evictions.push(Eviction { at, owner: object.owner, reason });
+                }
                 (object.conditions, object.status) = (conditions, status);
                 self.tell(Event::ObjectStatus(number));
             }
@@ -143,7 +151,11 @@ impl World {
             return None;
         }
         let kind = operators::kind_of(manifest)?;
-        let object = Object::new(kind, name, owner, manifest.clone(), self.now);
+        let mut manifest = manifest.clone();
+        for operator in &self.operators {
+            operator.mutate(&mut manifest, &self.cluster);
+        }
+        let object = Object::new(kind, name, owner, manifest, self.now);
         self.add_object(object).then(|| Owner::Object(self.cluster.objects.len() - 1))
     }
 

@@ -87,6 +87,18 @@ impl World {
         }
     }
 
+    /// Leaves pods out that are not of the object that is simulated: somebody else's.
+    pub(crate) fn forget_others(&mut self) {
+        let (cluster, main) = (&self.cluster, self.main);
+        let is_main: Vec<bool> = cluster
+            .pods
+            .iter()
+            .map(|pods| cluster.owner_of(pods).is_some_and(|owner| cluster.root(owner) == main))
+            .collect();
+        let mut kept = is_main.into_iter();
+        self.cluster.pods.retain(|_| kept.next().unwrap_or(true));
+    }
+
     /// Tells whether pods go back to an object.
     fn is_part(&self, pods: &PodGroup, root: Owner) -> bool {
         self.cluster.owner_of(pods).is_some_and(|owner| self.cluster.root(owner) == root)

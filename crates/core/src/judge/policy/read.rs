@@ -75,11 +75,15 @@ impl<'s> Reader<'s> {
         for (key, time) in times {
             *time = self.duration(&fields.get(key), key).unwrap_or(*time);
         }
-        let every = fields.get("checkpointEvery");
-        if every.value.and_then(Value::as_str) == Some("none") {
-            of.checkpoint = None;
-        } else if let Some(time) = self.duration(&every, "checkpointEvery") {
-            of.checkpoint = Some(time);
+        let or_none =
+            [("checkpointEvery", &mut of.checkpoint), ("waitForPodsReady", &mut of.wait_for_pods_ready)];
+        for (key, of) in or_none {
+            let field = fields.get(key);
+            if field.value.and_then(Value::as_str) == Some("none") {
+                *of = None;
+            } else if let Some(time) = self.duration(&field, key) {
+                *of = Some(time);
+            }
         }
     }
 

@@ -84,6 +84,11 @@ pub static ASSUMPTIONS: SettingsTable = SettingsTable(&[
         "how long a program takes to end after SIGTERM",
         Values::Own(|| duration("1s", "")),
     ),
+    Setting::new(
+        "waitForPodsReady",
+        "how long Kueue waits until all pods are ready, before it evicts a job; `none` if it does not, as before 0.19",
+        Values::Own(|| duration("30m", "|none")),
+    ),
 ]);
 
 fn duration(default: &str, or: &str) -> Value {

@@ -45,6 +45,7 @@ pub(in super::super) fn subject(spec: &Value) -> Subject {
         is_gang: false,
         is_suspended: read.suspend,
         suspend: &["suspend"],
+        queue: None,
     }
 }
 

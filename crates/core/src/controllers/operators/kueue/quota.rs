@@ -7,6 +7,9 @@ use super::workload::Workload;
 use crate::k8s::quantity::Quantity;
 use crate::text::value::Value;
 
+/// The resource that counts pods.
+pub(super) const PODS: &str = "pods";
+
 /// Amounts of resources: of `cpu` in thousandths.
 pub(super) type Amounts = BTreeMap<String, i64>;
 
@@ -42,7 +45,7 @@ fn add(amounts: &mut Amounts, more: &Amounts) {
 
 /// Returns what one pod requests: all containers together, or its init container that requests most
 /// (`k8s.io/component-helpers/resource`).
-fn of_pod(template: &Value) -> Amounts {
+pub(super) fn of_pod(template: &Value) -> Amounts {
     let pod = template.get("spec").unwrap_or(&Value::Null);
     let mut amounts = Amounts::new();
     for container in list(pod, "containers") {
@@ -79,7 +82,7 @@ fn times(amounts: &Amounts, count: u32) -> Amounts {
 pub(super) fn asked(workload: &Workload<'_>, count: u32) -> Amounts {
     let template = workload.pod_set().get("template").unwrap_or(&Value::Null);
     let mut amounts = times(&of_pod(template), count);
-    amounts.insert("pods".to_owned(), i64::from(count));
+    amounts.insert(PODS.to_owned(), i64::from(count));
     amounts
 }
 
@@ -139,7 +142,7 @@ impl Quota {
     }
 
     fn counts(&self, name: &str) -> bool {
-        name != "pods" || self.nominal.contains_key(name)
+        name != PODS || self.nominal.contains_key(name)
     }
 
     /// Tells whether something fits beside what is held.

@@ -24,15 +24,31 @@ pub struct WaitForPodsReady {
     pub backoff_limit: Option<u32>,
 }
 
-impl Default for WaitForPodsReady {
-    fn default() -> Self {
+impl WaitForPodsReady {
+    /// Returns the defaults with a `timeout`; `recoveryTimeout` is the same where it is not set.
+    #[must_use]
+    pub const fn new(timeout: Time) -> Self {
         Self {
-            timeout: Time::from_seconds(30 * 60),
-            recovery: Some(Time::from_seconds(30 * 60)),
+            timeout,
+            recovery: Some(timeout),
             backoff_base: Time::from_seconds(60),
             backoff_most: Time::from_seconds(3_600),
             backoff_limit: None,
         }
+    }
+}
+
+impl KueueSettings {
+    /// Returns the defaults with a `timeout` of `waitForPodsReady`; nothing where that is off.
+    #[must_use]
+    pub fn with_wait(timeout: Option<Time>) -> Self {
+        Self { wait_for_pods_ready: timeout.map(WaitForPodsReady::new) }
+    }
+}
+
+impl Default for WaitForPodsReady {
+    fn default() -> Self {
+        Self::new(Time::from_seconds(30 * 60))
     }
 }
 

@@ -253,3 +253,145 @@ fn thousands_of_pods_and_failures_take_little() {
     let pods: u32 = world.cluster.pods.iter().map(|pods| pods.count()).sum();
     assert_eq!(pods, 11_000);
 }
+
+/// Objects of other kinds, in the queue, each of four pods.
+fn others() -> Vec<Value> {
+    let pod = |name: &str| json!({"spec": {"containers": [{"name": name, "image": "i"}]}});
+    let meta = json!({"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "q"}});
+    let kind = |api: &str, kind: &str, spec: Value| json!({"apiVersion": api, "kind": kind, "metadata": meta.clone(), "spec": spec});
+    let job = json!({"spec": {"parallelism": 2, "completions": 2, "backoffLimit": 0, "template": pod("m")}});
+    let worker = |count: i64, name: &str| json!({"replicas": count, "template": pod(name)});
+    let group =
+        json!({"groupName": "w", "replicas": 2, "minReplicas": 2, "maxReplicas": 2, "template": pod("w")});
+    let head = json!({"template": pod("h")});
+    vec![
+        kind(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            json!({
+            "failurePolicy": {"maxRestarts": 3}, "replicatedJobs": [{"name": "w", "replicas": 2, "template": job}]}),
+        ),
+        kind(
+            "kubeflow.org/v1",
+            "PyTorchJob",
+            json!({"pytorchReplicaSpecs": {
+            "Master": worker(1, "pytorch"), "Worker": worker(3, "pytorch")}}),
+        ),
+        kind(
+            "kubeflow.org/v2beta1",
+            "MPIJob",
+            json!({"mpiReplicaSpecs": {
+            "Launcher": worker(1, "l"), "Worker": worker(3, "w")}}),
+        ),
+        kind(
+            "ray.io/v1",
+            "RayJob",
+            json!({"entrypoint": "e", "shutdownAfterJobFinishes": true, "shutdownAfterJobFinishes": true,
+            "rayClusterSpec": {"headGroupSpec": head, "workerGroupSpecs": [group]}}),
+        ),
+        kind(
+            "trainer.kubeflow.org/v1alpha1",
+            "TrainJob",
+            json!({
+            "runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 4, "image": "i"}}),
+        ),
+    ]
+}
+
+/// Runs an object alone in a queue, with a script, for some time.
+fn alone(manifest: &Value, script: &Value, until: i64) -> World {
+    let pods = super::super::pods_at_once(manifest).expect("pods");
+    let script = Script::parse(script).expect("a script");
+    let clock = Clock { start: 100 };
+    let mut world =
+        World::with_object(manifest, &assumed::queues(manifest, pods), script, clock).expect("operators");
+    world.run(Time::from_seconds(until)).expect("an end");
+    world
+}
+
+fn only_workload(world: &World) -> Workload<'_> {
+    workloads(&world.cluster).map(|(_, workload)| workload).next().expect("a Workload")
+}
+
+#[test]
+fn objects_of_operators_wait_in_a_queue_as_well() {
+    for manifest in others() {
+        let kind = manifest["kind"].as_str().expect("a kind");
+        let world = alone(&manifest, &json!([{"run": 600}]), 120);
+        let workload = only_workload(&world);
+        assert!(workload.is("Admitted") && workload.is("PodsReady"), "{kind}: {:?}", workload.conditions);
+        assert_eq!(
+            world.cluster.pods.iter().map(|pods| pods.count()).sum::<u32>(),
+            workload.count(),
+            "{kind}"
+        );
+        // Nothing runs before there is quota.
+        let mut full = assumed::queues(&manifest, 0);
+        full.truncate(2);
+        let script = Script::parse(&json!([{"run": 600}])).expect("a script");
+        let mut world =
+            World::with_object(&manifest, &full, script, Clock { start: 100 }).expect("operators");
+        world.run(Time::from_seconds(120)).expect("an end");
+        assert_eq!(world.cluster.pods.len(), 0, "{kind}");
+        assert!(!only_workload(&world).is("Admitted"), "{kind}");
+    }
+}
+
+#[test]
+fn an_object_whose_pods_are_never_ready_is_evicted_and_admitted_again() {
+    for manifest in others() {
+        let kind = manifest["kind"].as_str().expect("a kind");
+        let world = alone(&manifest, &json!([{"start": null}]), 36 * MINUTE);
+        let reasons: Vec<&str> = world.cluster.evictions.iter().map(|one| &*one.reason).collect();
+        assert_eq!(reasons, ["PodsReadyTimeout"], "{kind}");
+        assert!(only_workload(&world).is("Admitted"), "{kind}");
+        let at = world.cluster.evictions[0].at.millis() / 1_000;
+        assert!((30 * MINUTE - 2..30 * MINUTE + 2).contains(&at), "{kind}: {at}");
+    }
+}
+
+#[test]
+fn who_is_preempted_starts_again_when_the_other_is_done() {
+    for manifest in others() {
+        let kind = manifest["kind"].as_str().expect("a kind");
+        let pods = super::super::pods_at_once(&manifest).expect("pods");
+        let script = json!([
+            {"role": PREEMPTOR, "run": 600},
+            {"program": [0, null], "run": 3600, "end": "SUCCEEDED"},
+            {"run": 3600},
+            create(900, &preemptor("q", pods)),
+        ]);
+        let world = alone(&manifest, &script, 30 * MINUTE);
+        let reasons: Vec<&str> = world.cluster.evictions.iter().map(|one| &*one.reason).collect();
+        assert_eq!(reasons, ["Preempted"], "{kind}");
+        let is_running = world.cluster.pods.iter().filter(|pods| pods.gone.is_none() && pods.is_ready());
+        let running: Vec<i64> = is_running.map(|pods| pods.created.millis() / 60_000).collect();
+        assert!(!running.is_empty() && running.iter().all(|minute| *minute == 25), "{kind}: {running:?}");
+    }
+}
+
+#[test]
+fn a_queue_that_names_a_class_of_priority_has_it() {
+    let named = job("j", "urgent", &json!({}));
+    let world = alone_job(&named);
+    assert!(only_workload(&world).is("Admitted"));
+    let above = job("j", "above", &json!({}));
+    assert!(only_workload(&alone_job(&above)).is("Admitted"));
+}
+
+fn alone_job(manifest: &Value) -> World {
+    let script = Script::parse(&json!([{"run": 600}])).expect("a script");
+    let mut world = World::with_object(manifest, &assumed::queues(manifest, 4), script, Clock { start: 100 })
+        .expect("Kueue");
+    world.run(Time::from_seconds(60)).expect("an end");
+    world
+}
+
+#[test]
+fn a_rayjob_that_keeps_its_cluster_is_not_taken_while_it_is_suspended() {
+    let mut manifest = others().swap_remove(3);
+    manifest["spec"]["shutdownAfterJobFinishes"] = false.into();
+    let world = alone(&manifest, &json!([{"run": 600}]), 60);
+    // Kueue suspends it, KubeRay refuses that, and nothing takes it further.
+    assert_eq!((world.cluster.pods.len(), only_workload(&world).is("Finished")), (0, true));
+}

@@ -1,14 +1,16 @@
-//! The webhooks of Jobs (`controller/jobs/job/job_webhook.go`, `controller/jobframework/validation.go`), and the keys that
-//! Kueue reads of a Job's metadata.
+//! The webhooks of what may wait in a queue (`controller/jobs/job/job_webhook.go`, `controller/jobframework/validation.go`),
+//! and the keys that Kueue reads of its metadata.
 
 use super::super::super::cluster::{Cluster, Job};
+use super::super::super::subject::suspension;
 use super::super::super::time::Time;
-use super::{LOCAL_QUEUE, workload::number};
+use super::super::{kind_of, suspend_field};
+use super::{LOCAL_QUEUE, queued, workload::number};
 use crate::text::patch::merge;
 use crate::text::value::{Value, json};
 
-const QUEUE: &str = "kueue.x-k8s.io/queue-name";
-const PRIORITY: &str = "kueue.x-k8s.io/priority-class";
+pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
+pub(super) const PRIORITY: &str = "kueue.x-k8s.io/priority-class";
 const MAX_EXEC: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 const COMPLETIONS: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
@@ -51,13 +53,35 @@ pub(super) fn template(job: &Job) -> &Value {
     job.manifest.pointer("/spec/template").unwrap_or(&Value::Null)
 }
 
-/// Suspends a Job in a queue when it is created; one without a queue gets the LocalQueue `default`, if there is one.
+/// Returns the queue of an object, if objects of its kind may wait in one.
+pub(in super::super) fn queue_of(manifest: &Value) -> Option<&str> {
+    queue(manifest).filter(|_| kind_in_queue(manifest).is_some())
+}
+
+/// Returns what the kind of an object is called here, if objects of it may wait in a queue.
+pub(super) fn kind_in_queue(manifest: &Value) -> Option<&'static str> {
+    let text = |key: &str| manifest.get(key).and_then(Value::as_str);
+    match (text("apiVersion"), text("kind")) {
+        (Some("batch/v1"), Some("Job")) => Some("Job"),
+        _ => kind_of(manifest).filter(|kind| queued::has_queue(kind)),
+    }
+}
+
+/// Tells whether an object of a kind is suspended.
+pub(super) fn is_suspended(kind: &str, manifest: &Value) -> bool {
+    let field = suspend_field(kind).iter();
+    let spec = manifest.get("spec").unwrap_or(&Value::Null);
+    field.fold(spec, |at, key| at.get(*key).unwrap_or(&Value::Null)).as_bool() == Some(true)
+}
+
+/// Suspends what is in a queue when it is created; without a queue, it gets the LocalQueue `default`, if there is one.
 pub(super) fn mutate(manifest: &mut Value, cluster: &Cluster) {
+    let Some(kind) = kind_in_queue(manifest) else { return };
     if queue(manifest).is_none() && cluster.object(LOCAL_QUEUE, DEFAULT_QUEUE).is_some() {
         merge(manifest, &json!({"metadata": {"labels": {QUEUE: DEFAULT_QUEUE}}}));
     }
     if queue(manifest).is_some() {
-        merge(manifest, &json!({"spec": {"suspend": true}}));
+        merge(manifest, &json!({"spec": suspension(suspend_field(kind), true)}));
     }
 }
 

@@ -63,5 +63,6 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
         is_gang: true,
         is_suspended: spec.suspend,
         suspend: &["runPolicy", "suspend"],
+        queue: None,
     })
 }

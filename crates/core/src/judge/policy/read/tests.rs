@@ -398,8 +398,12 @@ proptest! {
 
 #[test]
 fn assumptions_are_durations() {
-    let policy = read("assumptions: {runtime: 1d12h, checkpointEvery: none, peerTimeout: 90s}").unwrap();
+    let policy = read(
+        "assumptions: {runtime: 1d12h, checkpointEvery: none, peerTimeout: 90s, waitForPodsReady: none}",
+    )
+    .unwrap();
     let expected = ProgramDefaults {
+        wait_for_pods_ready: None,
         runtime: Time::from_seconds(129_600),
         checkpoint: None,
         peer_timeout: Time::from_seconds(90),
@@ -413,7 +417,7 @@ fn assumptions_are_durations() {
             "2:12: `runtime`: `soon` is no duration; write `90s`, `30m` or `1h30m`",
             "3:12: `startup` is a string, not a number; put it in quotes",
             "4:10: `grace`: `none` is no duration; write `90s`, `30m` or `1h30m`",
-            "5:3: `assumptions` has no key `retries`; expected `runtime`, `startup`, `checkpointEvery`, `peerTimeout` or `grace`",
+            "5:3: `assumptions` has no key `retries`; expected `runtime`, `startup`, `checkpointEvery`, `peerTimeout`, `grace` or `waitForPodsReady`",
         ]
     );
 }
