@@ -1,10 +1,15 @@
 //! Expansions: what a `$` or a backtick starts.
 
-use super::lex::name_length;
+use std::borrow::Cow;
+
+use super::lex::{name_length, spend_bytes};
 use super::parse::{Parser, UnreadScript};
 use super::variables::MAX_VALUE_BYTES;
 use super::word::{Piece, SPREADS, UNKNOWN, Word};
 use crate::meter;
+
+/// The end of a line that goes on.
+const CONTINUATION: &str = "\\\n";
 
 /// Tells whether a variable's value is one word without quotes.
 fn is_one_word(value: &str) -> bool {
@@ -61,9 +66,8 @@ impl<'t> Parser<'t, '_, '_> {
                 self.double_quoted(word)?;
             }
             'A'..='Z' | 'a'..='z' | '_' => {
-                let length = name_length(rest);
-                self.at += length;
-                expand(word, self.variables.get(&rest[..length]), quoted);
+                let name = self.name();
+                expand(word, self.variables.get(&name), quoted);
             }
             '0'..='9' | '@' | '*' | '#' | '?' | '$' | '!' | '-' => {
                 self.at += 1;
@@ -72,6 +76,27 @@ impl<'t> Parser<'t, '_, '_> {
             _ => word.push('$'),
         }
         Ok(())
+    }
+
+    /// Reads the name of a variable. The end of a line that goes on is none of a name: it is gone before names are read.
+    fn name(&mut self) -> Cow<'t, str> {
+        let rest = self.rest();
+        let length = name_length(rest);
+        self.at += length;
+        let mut name = Cow::Borrowed(&rest[..length]);
+        loop {
+            let rest = self.rest();
+            let next = rest.trim_start_matches(CONTINUATION);
+            let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+            let length = next.bytes().take_while(is_name).count();
+            if next.len() == rest.len() || length == 0 {
+                return name;
+            }
+            name.to_mut().push_str(&next[..length]);
+            let read = rest.len() - next.len() + length;
+            spend_bytes(read);
+            self.at += read;
+        }
     }
 
     /// Reads `${…}` after the brace.

@@ -64,6 +64,7 @@ fn words_are_without_quotes_and_with_known_variables() {
         ("train ${N:-8} ${M:-8} ${N%x} ${#N}", "train 4 * * *"),
         ("train $(date +%s) \"$(ls \"$(x)\")\" `date` $((N * (2 + 1)))", "train * ? * ?"),
         ("train \\\n  --n \\\n  4", "train --n 4"),
+        ("AB=x; A=y; train $A\\\n\\\nB \"$A\\\nB\" $A\\\n-b", "train x x y-b"),
         ("train # not --this\n", "train"),
         ("train a#b '#c'", "train a#b #c"),
         ("train 2>&1 >log <in x &>>all 3>/dev/null y", "train x y"),
