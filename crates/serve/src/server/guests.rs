@@ -28,6 +28,9 @@ const MAX_EXAMINED: usize = 512;
 /// Minimum number of extra connections while evicted ones have not closed yet; a quarter of the places if
 /// that is more.
 const MIN_LEAVING: usize = 64;
+/// Minimum number of connections beyond those that are kept for sources that have been served; an eighth of the places if that
+/// is more.
+const MIN_KEPT: usize = 32;
 
 /// The worth of a connection; the least is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,7 +201,10 @@ impl GuestList {
     fn make_room(&mut self, source: IpAddr) -> Result<(), GuestRefusal> {
         // Evicted connections may stay for a while; their number must be limited.
         let beyond = |places: usize| places + MIN_LEAVING.max(places / 4);
-        if self.guests.len() >= beyond(self.places) {
+        // Those that an attack leaves behind while the server is held up must not turn a client away that is served.
+        let is_served = self.sources.get(&source).is_some_and(|source| !source.served.is_empty());
+        let kept = if is_served { MIN_KEPT.max(self.places / 8) } else { 0 };
+        if self.guests.len() >= beyond(self.places) + kept {
             return Err(GuestRefusal::Full);
         }
         if self.connected.get(&source).is_some_and(|count| *count >= beyond(self.per_source)) {
@@ -547,6 +553,19 @@ mod tests {
         let _second = list.admit(source(3)).unwrap();
         assert!(!first.activity.is_evicted());
         assert_eq!(hoarders.iter().filter(|guest| guest.activity.is_evicted()).count(), 2);
+    }
+
+    #[test]
+    fn evicted_connections_that_stay_do_not_turn_away_who_is_served() {
+        let list = Guests::new(100, 100);
+        let api_server = list.admit(source(1)).unwrap();
+        serve(&api_server);
+        let crowd: Vec<_> =
+            (0..400_u32).filter_map(|number| list.admit(source(2 + (number % 40) as u8)).ok()).collect();
+        assert_eq!(crowd.len(), 163);
+        assert_eq!(list.admit(source(50)).unwrap_err(), GuestRefusal::Full);
+        let more: Vec<_> = (0..40).filter_map(|_| list.admit(source(1)).ok()).collect();
+        assert_eq!((more.len(), api_server.activity.is_evicted()), (32, false));
     }
 
     #[test]
