@@ -80,14 +80,13 @@ fn take(ensemble: &Ensemble, place: &Place<'_>, script: &serde_json::Value) -> S
 
 /// Compares the runtimes that lint knows with those of the release, without what no rule reads.
 fn shipped_runtimes() -> Result<(), String> {
-    const UNREAD: [&str; 8] = [
+    const UNREAD: [&str; 7] = [
         "annotations",
         "network",
         "readinessProbe",
         "replicas",
         "securityContext",
         "serviceAccountName",
-        "successPolicy",
         "trainer.kubeflow.org/framework",
     ];
     fn prune(value: &mut Value) {

@@ -384,3 +384,13 @@ spec:
     let table = stdout(&table);
     assert!(table.contains("kueue-preempt:30m  completes"), "{table}");
 }
+
+#[test]
+fn a_job_set_with_more_jobs_than_are_simulated_says_so() {
+    let many = WAVES.replacen("- name: w\n", "- name: w\n    replicas: 1000\n", 1);
+    let place = Place::with(&[("set.yaml", &many)]);
+    let output = place.run(&["simulate", "set.yaml"]);
+    let expected = "it has 1000 Jobs, and at most 256 are simulated";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    assert_eq!(code(&output), 2);
+}

@@ -224,6 +224,7 @@ fn of_object(
     let of_operator = simulation::object(&workload, file.before, assumptions);
     let listed: Vec<Simulable<'_>> = match of_operator {
         Some(object) => vec![Simulable::Object(Box::new(object))],
+        None if why_unknown(object).is_some() => Vec::new(),
         None => simulation::jobs(&workload, assumptions)
             .into_iter()
             .map(|job| Simulable::Job(Box::new(job)))

@@ -21,6 +21,7 @@ pub use kueue::{KUEUE, KueueSettings, WaitForPodsReady};
 pub(super) use kueue::{PREEMPTOR, preemptor};
 pub use mpi::MpiRelease;
 use trainer::TrainerRelease;
+pub use trainer::shipped;
 
 /// The kinds that operators look at, by group and kind, with what they are called here: Volcano has a `Job` of its own.
 const KINDS: [(&str, &str, &str); 19] = [
@@ -117,7 +118,7 @@ pub(super) fn assumed_queues(manifest: &Value, subject: &Subject) -> Vec<Value> 
 pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
     let spec = manifest.get("spec").unwrap_or(&Value::Null);
     let subject = match kind_of(manifest)? {
-        "JobSet" => Some(job_set::subject(spec)),
+        "JobSet" => job_set::subject(spec),
         "TrainJob" => trainer::subject(spec, before),
         kind if TRAINING.contains(&kind) => training::subject(kind, manifest),
         "MPIJob" => mpi::subject(manifest),
@@ -161,8 +162,10 @@ pub(super) fn chances(manifest: &Value, script: &Script) -> Vec<Script> {
 /// Returns why an object has no pods that are known, though its operator is modelled; nothing where that is not.
 #[must_use]
 pub(super) fn why_unknown(manifest: &Value) -> Option<String> {
+    let spec = manifest.get("spec").unwrap_or(&Value::Null);
     match kind_of(manifest)? {
-        "TrainJob" => Some(trainer::why_unknown(manifest.get("spec").unwrap_or(&Value::Null))),
+        "JobSet" => job_set::why_unknown(spec),
+        "TrainJob" => Some(trainer::why_unknown(spec)),
         "MPIJob" => mpi::why_unknown(manifest).map(str::to_owned),
         _ => None,
     }

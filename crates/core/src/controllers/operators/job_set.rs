@@ -24,7 +24,7 @@ use children::is_job_set;
 use spec::JobSetSpec;
 use sync::JobSetSync;
 
-pub(super) use subject::subject;
+pub(super) use subject::{subject, why_unknown};
 
 /// Returns the controllers.
 #[must_use]

@@ -20,6 +20,7 @@ use super::queue::{Operator, WorkQueue};
 use crate::text::value::Value;
 pub(super) use asked::asked;
 use runtimes::runtime_of;
+pub use runtimes::shipped;
 use sync::TrainJobSync;
 
 pub(super) use subject::{subject, why_unknown};

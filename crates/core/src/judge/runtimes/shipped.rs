@@ -6,16 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use crate::controllers::operators::shipped;
 use crate::judge::facts::{Fact, FoundObject};
 use crate::judge::finding::Source;
-use crate::text::yaml;
 
 /// The release with these runtimes.
 pub(crate) const RELEASE: &str = "Trainer 2.3";
 /// The kind of all runtimes here.
 const KIND: &str = "ClusterTrainingRuntime";
-/// The objects, as far as rules read them.
-const OBJECTS: &str = include_str!("shipped.yaml");
 
 static RUNTIMES: LazyLock<BTreeMap<String, FoundObject>> = LazyLock::new(|| objects().collect());
 
@@ -30,10 +28,8 @@ pub fn runtime(kind: &str, name: &str) -> Option<Fact<FoundObject>> {
 
 /// Returns all of them, by name.
 pub fn objects() -> impl Iterator<Item = (String, FoundObject)> {
-    yaml::documents(OBJECTS.as_bytes()).filter_map(|document| {
-        let object = document.ok()?.value;
-        let name = object.pointer("/metadata/name")?.as_str()?.to_owned();
-        Some((name, FoundObject::from_object(&object, Source::Release(RELEASE))?))
+    shipped().iter().filter_map(|(name, object)| {
+        Some((name.clone(), FoundObject::from_object(object, Source::Release(RELEASE))?))
     })
 }
 
@@ -43,8 +39,7 @@ mod tests {
 
     #[test]
     fn every_document_is_a_runtime_with_pods() {
-        let documents = OBJECTS.lines().filter(|line| *line == "---").count();
-        assert_eq!(RUNTIMES.len(), documents);
+        assert_eq!(RUNTIMES.len(), 9);
         for (name, runtime) in &*RUNTIMES {
             assert!(!super::super::pods(&runtime.object).is_empty(), "{name}");
         }

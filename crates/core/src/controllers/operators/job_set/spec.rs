@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::super::job::spec::JobSpec;
 use super::super::super::time::Time;
 use super::rules::FailurePolicy;
-use crate::text::value::Value;
+use crate::text::value::{Value, json};
 
 /// The fields of a JobSet's `spec` that its controller looks at.
 #[derive(Debug)]
@@ -116,9 +116,11 @@ impl JobSetSpec {
 impl ReplicatedJob {
     /// Reads `replicatedJobs`.
     fn all(spec: &Value) -> Vec<Self> {
+        let volumes = volumes(spec);
         let mut replicas: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         let read = |item: &Value| {
             let mut read = Self::from_item(item);
+            add_volumes(&mut read.template, &volumes);
             replicas.insert(Arc::clone(&read.name), read.replicas);
             for dependency in &mut read.depends_on {
                 dependency.replicas = replicas.get(&dependency.name).copied().unwrap_or_default();
@@ -157,6 +159,33 @@ impl SuccessPolicy {
     /// Tells whether Jobs of a `replicatedJob` count (`success_policy.go`, `jobMatchesSuccessPolicy`).
     pub(super) fn is_target(&self, name: &str) -> bool {
         self.targets.is_empty() || self.targets.contains(name)
+    }
+}
+
+/// Returns the names of the volumes of `volumeClaimPolicies`, whose claims JobSet makes.
+fn volumes(spec: &Value) -> BTreeSet<&str> {
+    let templates = list(spec, "volumeClaimPolicies").flat_map(|policy| list(policy, "templates"));
+    templates.filter_map(|template| template.pointer("/metadata/name")?.as_str()).collect()
+}
+
+/// Adds the volumes that the containers of a Job mount of those (`pkg/controllers/volume_claim_policy.go`, `addVolumes`).
+fn add_volumes(job: &mut Value, volumes: &BTreeSet<&str>) {
+    if volumes.is_empty() {
+        return;
+    }
+    let Some(pod) = job.pointer_mut("/template/spec") else { return };
+    let containers = list(pod, "containers").chain(list(pod, "initContainers"));
+    let mounts = containers.flat_map(|container| list(container, "volumeMounts"));
+    let names: BTreeSet<&str> = mounts.filter_map(|mount| text(mount, "name")).collect();
+    let there: BTreeSet<&str> = list(pod, "volumes").filter_map(|volume| text(volume, "name")).collect();
+    let missing = names.intersection(volumes).filter(|name| !there.contains(*name));
+    let added: Vec<Value> = missing.map(|name| json!({"name": *name, "persistentVolumeClaim": {}})).collect();
+    let Some(pod) = pod.as_object_mut().filter(|_| !added.is_empty()) else { return };
+    match pod.get_mut("volumes").and_then(Value::as_array_mut) {
+        Some(volumes) => volumes.extend(added),
+        None => {
+            pod.insert("volumes", Value::Array(added));
+        }
     }
 }
 

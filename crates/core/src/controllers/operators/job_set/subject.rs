@@ -7,20 +7,31 @@ use super::super::super::subject::{Decider, Role, Subject};
 use super::spec::{JobSetSpec, ReplicatedJob};
 use crate::text::value::Value;
 
-/// Maximum Jobs that a story can name.
-const MOST_ROLES: usize = 256;
+/// Maximum Jobs that are simulated: each is a role, which a story can name.
+const MOST_ROLES: u32 = 256;
 
-/// Returns the pods of a JobSet by role.
+/// Returns why the pods of a JobSet are not known; nothing where they are.
 #[must_use]
-pub(in super::super) fn subject(spec: &Value) -> Subject {
+pub(in super::super) fn why_unknown(spec: &Value) -> Option<String> {
+    let read = JobSetSpec::from_spec(spec);
+    let jobs = read.replicated_jobs.iter().map(|job| job.replicas).fold(0, u32::saturating_add);
+    (jobs > MOST_ROLES).then(|| format!("it has {jobs} Jobs, and at most {MOST_ROLES} are simulated"))
+}
+
+/// Returns the pods of a JobSet by role; nothing where it has too many Jobs.
+#[must_use]
+pub(in super::super) fn subject(spec: &Value) -> Option<Subject> {
+    if why_unknown(spec).is_some() {
+        return None;
+    }
     let read = JobSetSpec::from_spec(spec);
     let roles = read.replicated_jobs.iter().flat_map(|replicated_job| {
         let role = of_job(replicated_job);
         let name = move |nth| Some(Arc::from(format!("{}-{nth}", replicated_job.name)));
         (0..replicated_job.replicas).map(move |nth| Role { name: name(nth), ..role.clone() })
     });
-    Subject {
-        roles: roles.take(MOST_ROLES).collect(),
+    Some(Subject {
+        roles: roles.collect(),
         deadline: None,
         deadline_at: &[],
         deciders: vec![
@@ -46,7 +57,7 @@ pub(in super::super) fn subject(spec: &Value) -> Subject {
         is_suspended: read.suspend,
         suspend: &["suspend"],
         queue: None,
-    }
+    })
 }
 
 /// Returns the pods of a Job, without its number.

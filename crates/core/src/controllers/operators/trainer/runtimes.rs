@@ -1,13 +1,22 @@
 //! The runtimes that TrainJobs name: those of the cluster, and those that Trainer ships (`manifests/base/runtimes`).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use super::super::super::cluster::Cluster;
 use super::TrainerRelease;
-use crate::text::value::{Value, json};
+use crate::text::value::Value;
+use crate::text::yaml;
 
 /// The kind of a runtime where a reference has none, and the one that is shipped.
 pub(super) const CLUSTER_RUNTIME: &str = "ClusterTrainingRuntime";
+
+static SHIPPED: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    let documents = yaml::documents(include_str!("shipped.yaml").as_bytes());
+    let named = |object: Value| Some((object.pointer("/metadata/name")?.as_str()?.to_owned(), object));
+    documents.filter_map(|document| named(document.ok()?.value)).collect()
+});
 
 /// Returns the `spec` of the runtime that the `spec` of a TrainJob names; nothing where there is none.
 pub(super) fn runtime_of<'c>(
@@ -19,7 +28,7 @@ pub(super) fn runtime_of<'c>(
     let kind = runtime_kind(train_job);
     match cluster.object(kind, name) {
         Some((_, runtime)) => Some(Cow::Borrowed(runtime.spec())),
-        None if kind == CLUSTER_RUNTIME => shipped(name, release).map(Cow::Owned),
+        None if kind == CLUSTER_RUNTIME => shipped_by(release, name),
         None => None,
     }
 }
@@ -38,7 +47,7 @@ pub(super) fn runtime_among<'o>(
     };
     match objects.iter().find(is_it) {
         Some(runtime) => runtime.get("spec").map(Cow::Borrowed),
-        None if kind == CLUSTER_RUNTIME => shipped(name, release).map(Cow::Owned),
+        None if kind == CLUSTER_RUNTIME => shipped_by(release, name),
         None => None,
     }
 }
@@ -53,65 +62,24 @@ pub(super) fn runtime_kind(train_job: &Value) -> &str {
     train_job.pointer("/runtimeRef/kind").and_then(Value::as_str).unwrap_or(CLUSTER_RUNTIME)
 }
 
-/// Returns the `spec` of a runtime that Trainer ships, as far as it decides what happens. None of them has a
-/// `failurePolicy`, a `backoffLimit`, a `restartPolicy` or a time after which it goes.
-fn shipped(name: &str, release: TrainerRelease) -> Option<Value> {
-    let (policy, jobs) = match name {
-        "torch-distributed" => ("torch", json!([job("node", Some("trainer"), &[])])),
-        "jax-distributed" => ("jax", json!([job("node", Some("trainer"), &[])])),
-        "xgboost-distributed" => ("xgboost", json!([job("node", Some("trainer"), &[])])),
-        "torch-distributed-with-cache" => {
-            let initializer = job("dataset-initializer", Some("dataset-initializer"), &[]);
-            let after = [("dataset-initializer", "Complete")];
-            ("torch", json!([initializer, job("node", Some("trainer"), &after)]))
-        }
-        "torchtune-llama3.2-1b" | "torchtune-llama3.2-3b" | "torchtune-qwen2.5-1.5b" => {
-            let first = ["dataset-initializer", "model-initializer"];
-            let [dataset, model] = first.map(|name| job(name, Some(name), &[]));
-            let node = job("node", Some("trainer"), &first.map(|name| (name, "Complete")));
-            ("torch", json!([dataset, model, node]))
-        }
-        "deepspeed-distributed" | "mlx-distributed" => {
-            let node = job("node", None, &[]);
-            // Up to 2.2 the launcher does not wait for the nodes.
-            let jobs = if release <= TrainerRelease::V2_2 {
-                json!([job("launcher", Some("trainer"), &[]), node])
-            } else {
-                json!([node, job("launcher", Some("trainer"), &[("node", "Ready")])])
-            };
-            return Some(json!({
-                "mlPolicy": {"numNodes": 1, "mpi": {"runLauncherAsNode": true}},
-                "template": {"spec": {
-                    "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
-                    "replicatedJobs": jobs,
-                }},
-            }));
-        }
-        _ => return None,
-    };
-    let mut runtime = json!({"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": jobs}}});
-    if let Some(ml_policy) = runtime.get_mut("mlPolicy").and_then(Value::as_object_mut) {
-        ml_policy.insert(policy, json!({}));
-    }
-    Some(runtime)
+/// Returns the objects of the runtimes that Trainer 2.3.0 ships, by name, as far as rules or operators read them.
+#[must_use]
+pub fn shipped() -> &'static BTreeMap<String, Value> {
+    &SHIPPED
 }
 
-/// Returns a `replicatedJob` of a shipped runtime, with its step of a TrainJob and what it depends on. Its container has
-/// its name, but that of the launcher is a node too.
-fn job(name: &str, step: Option<&str>, depends_on: &[(&str, &str)]) -> Value {
-    let container = if name == "launcher" { "node" } else { name };
-    let labels = match step {
-        Some(step) => json!({"trainer.kubeflow.org/trainjob-ancestor-step": step}),
-        None => json!({}),
-    };
-    let dependencies: Vec<Value> =
-        depends_on.iter().map(|(name, status)| json!({"name": *name, "status": *status})).collect();
-    json!({
-        "name": name,
-        "dependsOn": dependencies,
-        "template": {
-            "metadata": {"labels": labels},
-            "spec": {"template": {"spec": {"containers": [{"name": container}]}}},
-        },
-    })
+/// Returns the `spec` of a runtime that a release ships.
+fn shipped_by(release: TrainerRelease, name: &str) -> Option<Cow<'static, Value>> {
+    let spec = SHIPPED.get(name)?.get("spec")?;
+    if release > TrainerRelease::V2_2 || spec.pointer("/mlPolicy/mpi").is_none() {
+        return Some(Cow::Borrowed(spec));
+    }
+    // Up to 2.2 the launcher comes first, and does not wait for the nodes.
+    let mut spec = spec.clone();
+    let jobs = spec.pointer_mut("/template/spec/replicatedJobs").and_then(Value::as_array_mut)?;
+    jobs.sort_by_key(|job| job.get("name").and_then(Value::as_str) != Some("launcher"));
+    for job in jobs.iter_mut().filter_map(Value::as_object_mut) {
+        job.remove("dependsOn");
+    }
+    Some(Cow::Owned(spec))
 }

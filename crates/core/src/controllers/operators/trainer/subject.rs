@@ -21,7 +21,7 @@ pub(in super::super) fn why_unknown(spec: &Value) -> String {
 #[must_use]
 pub(in super::super) fn subject(spec: &Value, before: &[Value]) -> Option<Subject> {
     let runtime = runtime_among(before, spec, TrainerRelease::default())?;
-    let inside = job_set::subject(&job_set_spec(spec, &runtime));
+    let inside = job_set::subject(&job_set_spec(spec, &runtime))?;
     let deadline = spec.get("activeDeadlineSeconds").and_then(Value::as_i64).map(Time::from_seconds);
     Some(Subject {
         deadline,
