@@ -232,7 +232,8 @@ fn assumptions_of(
             (read.assumptions, read.or_peers, read.because)
         }
         Subject::Object(object) => {
-            let workload = Workload::from_object(object.templates())?;
+            let templates = object.templates();
+            let workload = Workload::from_object(&templates)?;
             live_program(&workload, object.together(), object.time_limit(), defaults)
         }
     };

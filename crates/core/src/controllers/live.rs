@@ -3,6 +3,7 @@
 //! No clock is read: whoever asks says which moment it is. All times count from that moment, so that what was before it is
 //! negative.
 
+mod assumed;
 mod backoff;
 pub(super) mod fields;
 mod groups;
@@ -13,14 +14,17 @@ mod object_story;
 mod object_tests;
 mod object_waits;
 mod owners;
+mod parts;
 mod place;
 mod pod;
 mod pod_waits;
+mod ray;
 mod script;
 mod snapshot;
 mod story;
 #[cfg(test)]
 mod tests;
+mod volcano;
 mod wait;
 mod waits;
 

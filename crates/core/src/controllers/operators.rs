@@ -11,10 +11,13 @@ mod trainer;
 mod training;
 mod volcano;
 
+use std::sync::Arc;
+
 use super::cluster::{Cluster, Controller};
-use super::object::Object;
+use super::object::{Object, ObjectStatus, PodGroupPhase};
 use super::script::{MapOrder, Script};
 use super::subject::Subject;
+use super::time::Time;
 use crate::text::value::Value;
 use job_set::JobSetRelease;
 pub use kueue::{KueueSettings, WaitForPodsReady};
@@ -43,6 +46,9 @@ const KINDS: [(&str, &str, &str); 19] = [
     ("trainer.kubeflow.org", "TrainJob", "TrainJob"),
     ("trainer.kubeflow.org", "TrainingRuntime", "TrainingRuntime"),
 ];
+
+/// The status of a PodGroup whose pods may be made.
+pub(super) const RUNNING_POD_GROUP: ObjectStatus = ObjectStatus::PodGroup(PodGroupPhase::Running);
 
 /// The kinds of training-operator.
 const TRAINING: [&str; 5] = ["JAXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"];
@@ -112,6 +118,19 @@ pub(super) fn subject(manifest: &Value, before: &[Value]) -> Option<Subject> {
         "RayCluster" => Some(ray::of_cluster(spec)),
         _ => None,
     }
+}
+
+/// Returns the names of the tasks of a Volcano Job.
+#[must_use]
+pub(super) fn task_names(manifest: &Value) -> Vec<Arc<str>> {
+    volcano::task_names(manifest)
+}
+
+/// Returns what a Volcano Job is to do when a pod of a task fails with an exit code, and after which time; nothing where no
+/// policy is about that.
+#[must_use]
+pub(super) fn on_failure(manifest: &Value, task: &str, code: i64) -> Option<(&'static str, Time)> {
+    volcano::on_failure(manifest, task, code)
 }
 
 /// Returns a script with what is left to chance settled otherwise, one thing at a time, as far as the operator of an object

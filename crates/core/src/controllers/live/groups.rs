@@ -36,6 +36,8 @@ const REASONS: [&str; 8] = [
 pub(super) struct LiveGroup {
     pub(super) pods: PodGroup,
     pub(super) course: Course,
+    /// Whether the controller of a Volcano Job killed them.
+    pub(super) is_killed: bool,
 }
 
 impl LiveGroup {
@@ -138,7 +140,7 @@ fn rounded(of: &Alike<'_>, round: i64, most: usize) -> Option<Vec<LiveGroup>> {
         let group = group_of(of.containers, pod);
         // Times of what was counted mean nothing any more.
         let round = if pod.is_ended() && !pod.is_tracked { ALL } else { round };
-        let group = LiveGroup { pods: coarse(group, round), course: course(pod) };
+        let group = LiveGroup { pods: coarse(group, round), course: course(pod), is_killed: pod.is_killed };
         let number = if pod.is_active() { &mut active } else { &mut others };
         let member = if of.indexes.is_some() {
             // What has no index is out of range, as the controller takes it.
@@ -204,5 +206,6 @@ fn absent(of: &Alike<'_>, found: &[LiveGroup]) -> Option<LiveGroup> {
             ..PodGroup::new(0, members, of.created)
         },
         course: Course::Ended,
+        is_killed: false,
     })
 }
