@@ -5,6 +5,8 @@
 
 mod assumed;
 mod backoff;
+#[cfg(test)]
+mod exported;
 pub(super) mod fields;
 mod groups;
 mod job;
@@ -19,6 +21,8 @@ mod place;
 mod pod;
 mod pod_waits;
 mod ray;
+#[cfg(test)]
+mod resumed_tests;
 mod script;
 mod snapshot;
 mod story;

@@ -91,8 +91,15 @@ impl LiveObject {
             let set = parts.sets.len();
             // Of indexes that have no pod, the next one is of the newest round.
             let indexes = if indexed && round == newest { self.indexes(role) } else { Indexes::default() };
-            let alike =
-                Alike { containers: &containers, pods, indexes: Some(indexes), created: self.created };
+            // A policy of a Volcano Job may count from them.
+            let has_ends = self.kind == "VolcanoJob";
+            let alike = Alike {
+                containers: &containers,
+                pods,
+                indexes: Some(indexes),
+                created: self.created,
+                has_ends,
+            };
             parts.add(set, groups_of(&alike));
             let (owner, role) = (Owner::Object(number), Arc::from(role.name.as_str()));
             parts.sets.push(PodSet { owner, role, round, indexed, template: template.clone() });
