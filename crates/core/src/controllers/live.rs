@@ -9,6 +9,8 @@ mod backoff;
 mod exported;
 pub(super) mod fields;
 mod groups;
+#[cfg(test)]
+mod hostile_tests;
 mod job;
 mod object;
 mod object_story;

@@ -119,8 +119,8 @@ impl Run<'_> {
 /// Returns moments: all over the run, and one after the other where something happens.
 fn moments() -> Vec<Time> {
     let wide = [1, 700, 1_500, 5_000, 10 * MINUTE, 29 * MINUTE, 35 * MINUTE, 45 * MINUTE, 80 * MINUTE];
-    let close = (0..40).map(|nth| 30 * MINUTE - 700 + nth * 370);
-    let later = (0..30).map(|nth| 31 * MINUTE + nth * 7_130);
+    let close = (0..20).map(|nth| 30 * MINUTE - 700 + nth * 740);
+    let later = (0..12).map(|nth| 31 * MINUTE + nth * 17_130);
     wide.into_iter().chain(close).chain(later).map(Time::from_millis).collect()
 }
 
@@ -193,6 +193,15 @@ fn an_action_of_a_policy_that_waits_comes_when_it_is_due() {
     };
     let cases = [("RestartPod", timed("RestartPod")), ("AbortJob", timed("AbortJob"))];
     assert_resumes(&cases, &["exit=1@30m:role=a,index=0"], Peers::Independent);
+}
+
+#[test]
+fn a_volcano_job_whose_ranks_need_one_another_ends_as_it_would_have() {
+    let cases = [
+        ("RestartJob", policy("PodFailed", "RestartJob")),
+        ("RestartTask", policy("PodFailed", "RestartTask")),
+    ];
+    assert_resumes(&cases, &["", "exit=1@30m:role=a,index=0"], Peers::Exit(Time::from_seconds(5)));
 }
 
 fn ray(spec: Value) -> Value {
