@@ -39,8 +39,8 @@ status:
     )
 }
 
-pub(super) const RUNNING: &str = "\
-  phase: Running
+pub(super) const RUNNING: &str = "  \
+phase: Running
   conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-11-28T01:00:14Z'}]
   containerStatuses: [{name: c, ready: true, state: {running: {startedAt: '2026-11-28T01:00:14Z'}}}]
 ";
@@ -48,8 +48,8 @@ pub(super) const RUNNING: &str = "\
 /// A pod that failed at a time of 03:MM:SS.
 pub(super) fn failed(at: &str) -> String {
     format!(
-        "\
-  phase: Failed
+        "  \
+phase: Failed
   conditions: [{{type: Ready, status: 'False', lastTransitionTime: '2026-11-28T03:{at}Z'}}]
   containerStatuses: [{{name: c, state: {{terminated: {{exitCode: 1, finishedAt: '2026-11-28T03:{at}Z'}}}}}}]
 "
@@ -203,8 +203,8 @@ status:
 
 /// A submitter that runs since a minute after its RayJob was made.
 pub(super) fn running_submitter() -> String {
-    let status = "\
-  phase: Running
+    let status = "  \
+phase: Running
   conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-11-28T01:00:44Z'}]
   containerStatuses: [{name: ray-job-submitter, ready: true, state: {running: {startedAt: '2026-11-28T01:00:44Z'}}}]
 ";

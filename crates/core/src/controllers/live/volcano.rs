@@ -52,6 +52,12 @@ impl LiveObject {
         self.has_admitted_pods().then(|| Object { status: phase, ..new("PodGroup", self.created) })
     }
 
+    /// Tells whether a Volcano Job ends: no pod takes the place of another.
+    pub(super) fn is_ending(&self) -> bool {
+        let states = ["Aborting", "Completing", "Terminating"];
+        self.kind == "VolcanoJob" && self.state().is_some_and(|state| states.contains(&state))
+    }
+
     /// Tells whether a Volcano Job that neither restarts nor ends has pods of its version.
     fn has_admitted_pods(&self) -> bool {
         let goes_on = matches!(self.state(), None | Some("Pending" | "Running"));
