@@ -126,11 +126,11 @@ pub(super) fn task_names(manifest: &Value) -> Vec<Arc<str>> {
     volcano::task_names(manifest)
 }
 
-/// Returns what a Volcano Job is to do when a pod of a task fails with an exit code, and after which time; nothing where no
-/// policy is about that.
+/// Returns what a Volcano Job is to do after failures, each of a pod of a task with an exit code, and after which time; nothing
+/// where no policy is about that.
 #[must_use]
-pub(super) fn on_failure(manifest: &Value, task: &str, code: i64) -> Option<(&'static str, Time)> {
-    volcano::on_failure(manifest, task, code)
+pub(super) fn on_failures(manifest: &Value, failures: &[(&str, i64)]) -> Vec<Option<(&'static str, Time)>> {
+    volcano::on_failures(manifest, failures)
 }
 
 /// Returns a script with what is left to chance settled otherwise, one thing at a time, as far as the operator of an object

@@ -106,14 +106,19 @@ impl LiveObject {
         let is_failed = |pod: &&LivePod| {
             pod.phase == Phase::Failed && pod.deletion.is_none() && !pod.is_killed && self.is_of_version(pod)
         };
-        let due = |pod: &LivePod| {
+        let code = |pod: &LivePod| {
             let ended = pod.containers.iter().filter_map(|one| one.terminated);
-            let (code, _) = ended.max_by_key(|(_, at)| *at).unwrap_or_default();
-            let (action, after) = operators::on_failure(&self.object, pod.role.as_deref()?, code)?;
-            Some((action, pod.last_end().unwrap_or(pod.created) + after))
+            ended.max_by_key(|(_, at)| *at).map_or(0, |(code, _)| code)
         };
-        let lost = self.pods.iter().filter(is_failed).filter_map(|pod| Some((due(pod)?, pod)));
-        let lost: Vec<_> = lost.filter(|((_, due), _)| *due + ON_ITS_WAY < Time::START).collect();
+        let pods: Vec<&LivePod> = self.pods.iter().filter(is_failed).collect();
+        let failures: Vec<(&str, i64)> =
+            pods.iter().map(|pod| (pod.role.as_deref().unwrap_or_default(), code(pod))).collect();
+        let actions = operators::on_failures(&self.object, &failures);
+        let due = pods.iter().zip(actions).filter_map(|(pod, action)| {
+            let (action, after) = action?;
+            Some(((action, pod.last_end().unwrap_or(pod.created) + after), *pod))
+        });
+        let lost: Vec<_> = due.filter(|((_, due), _)| *due + ON_ITS_WAY < Time::START).collect();
         let ((action, due), _) = *lost.first()?;
         let pods: Vec<&str> = lost.iter().map(|(_, pod)| pod.name.as_str()).collect();
         Some(format!(

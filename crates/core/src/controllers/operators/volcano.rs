@@ -44,7 +44,7 @@ const LAG: Time = Time::from_millis(10);
 /// How long an action takes whose end is an error, with the wait after it: pods that had ended have successors by then.
 const LOSS: Time = Time::from_millis(50);
 
-pub(super) use resume::on_failure;
+pub(super) use resume::on_failures;
 pub(super) use subject::subject;
 
 /// Returns the controllers.

@@ -18,16 +18,23 @@ use crate::text::value::Value;
 /// other jobs, too. What was due before that was lost, or is done.
 const ON_ITS_WAY: Time = Time::from_seconds(5);
 
-/// Returns the action of the first policy that is about the failure of a pod of a task, and after which time it comes;
-/// nothing where none is.
+/// Returns of failures, each of a pod of a task with an exit code, the action of the first policy that is about it, and after
+/// which time that comes; nothing where none is.
 #[must_use]
-pub(in super::super) fn on_failure(manifest: &Value, task: &str, code: i64) -> Option<(&'static str, Time)> {
-    let spec = JobSpec::from_spec(manifest.get("spec")?);
+pub(in super::super) fn on_failures(
+    manifest: &Value,
+    failures: &[(&str, i64)],
+) -> Vec<Option<(&'static str, Time)>> {
+    let spec = JobSpec::from_spec(manifest.get("spec").unwrap_or(&Value::Null));
     let id = PodId::of(&PodGroup::new(0, Indexes::default(), Time::START));
-    let pods = RequestPods { task: Arc::from(task), id, members: Indexes::default() };
-    let request = Request { pods: Some(pods), exit_code: code, ..request_of(0, RequestEvent::PodFailed) };
-    let (action, after) = apply_policies(&spec, 0, &request);
-    (action != JobAction::SyncJob).then(|| (action.name(), after))
+    let action = |(task, code): &(&str, i64)| {
+        let pods = RequestPods { task: Arc::from(*task), id, members: Indexes::default() };
+        let request =
+            Request { pods: Some(pods), exit_code: *code, ..request_of(0, RequestEvent::PodFailed) };
+        let (action, after) = apply_policies(&spec, 0, &request);
+        (action != JobAction::SyncJob).then(|| (action.name(), after))
+    };
+    failures.iter().map(action).collect()
 }
 
 impl JobController {
