@@ -37,6 +37,7 @@ pub(super) use standing::Standing;
 use standing::Told;
 use subject::Subject;
 use times::Moment;
+use words::quoted;
 
 /// Takes an object that is of a cluster and no manifest: a Job or an object of an operator with a status, or a pod. Returns
 /// whether it was one.
@@ -106,11 +107,16 @@ fn standing(
     }
     let is_resumed = subject.is_suspended() && !stories.is_empty() && script.is_none();
     let resumed = if is_resumed { ", and in an incident it is resumed now" } else { "" };
-    let assumed = in_words(&assumptions, &because);
+    let counts = subject.counts_from();
+    let work = counts.map(|from| {
+        let assumed = in_words(&assumptions, &because);
+        format!("{assumed}; the work counts from the start of {from}{resumed}")
+    });
     Ok(Standing {
         waits: subject.waits(),
         moment: Moment::new(now),
-        assumed: format!("{assumed}; the work counts from the start of each pod{resumed}"),
+        work,
+        others: subject.assumed().iter().map(|text| quoted(text)).collect(),
         title,
         assumptions,
         next,
@@ -232,7 +238,8 @@ fn assumptions_of(
             (read.assumptions, read.or_peers, read.because)
         }
         Subject::Object(object) => {
-            let workload = Workload::from_object(object.templates())?;
+            let templates = object.templates();
+            let workload = Workload::from_object(&templates)?;
             live_program(&workload, object.together(), object.time_limit(), defaults)
         }
     };

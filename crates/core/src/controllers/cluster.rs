@@ -201,6 +201,13 @@ pub trait Controller: std::fmt::Debug {
 
     /// Starts again, and finds the objects that there are.
     fn start(&mut self, cluster: &Cluster, at: Time);
+
+    /// Takes over a cluster in which it has been running. Of what it had in memory, it has what follows from the objects; most
+    /// have no more than after a start.
+    fn resume(&mut self, cluster: &Cluster, killed: &[PodGroup], at: Time) {
+        let _ = killed;
+        self.start(cluster, at);
+    }
 }
 
 impl Cluster {

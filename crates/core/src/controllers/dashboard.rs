@@ -114,6 +114,13 @@ impl ProgramState {
         }
     }
 
+    /// Reads a word of the API.
+    #[must_use]
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let all = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Stopped];
+        all.into_iter().find(|state| state.word() == word)
+    }
+
     /// Tells whether it is an end.
     #[must_use]
     pub(crate) fn is_terminal(self) -> bool {
@@ -229,6 +236,34 @@ impl Cluster {
             is_forgotten: false,
         });
         true
+    }
+
+    /// Lets the dashboard of a RayCluster know a program that it runs already, or ran; nothing comes of it without a head.
+    pub(crate) fn resume_program(
+        &mut self,
+        name: &str,
+        id: &str,
+        (by, submitted): (SubmittedBy, Time),
+        plan: RayProgramPlan,
+    ) {
+        let up = |(nth, _): &&(usize, bool)| {
+            let pods = self.pods.get(*nth);
+            pods.is_some_and(|pods| pods.phase == Phase::Running && self.is_of_ray_cluster(pods, name))
+        };
+        let Some((nth, _)) = self.dashboards.heads.iter().rev().find(up) else { return };
+        let head = (*nth, self.pods.get(*nth).map_or(0, |pods| pods.restarts));
+        let (cluster, id) = (name.to_owned(), id.to_owned());
+        self.dashboards.programs.push(RayProgram {
+            cluster,
+            id,
+            by,
+            submitted,
+            plan,
+            stopped: None,
+            stopped_by_operator: false,
+            head,
+            is_forgotten: false,
+        });
     }
 
     /// Asks the dashboard of a RayCluster to stop a program.

@@ -3,9 +3,14 @@
 //! No clock is read: whoever asks says which moment it is. All times count from that moment, so that what was before it is
 //! negative.
 
+mod assumed;
 mod backoff;
+#[cfg(test)]
+mod exported;
 pub(super) mod fields;
 mod groups;
+#[cfg(test)]
+mod hostile_tests;
 mod job;
 mod object;
 mod object_story;
@@ -13,14 +18,19 @@ mod object_story;
 mod object_tests;
 mod object_waits;
 mod owners;
+mod parts;
 mod place;
 mod pod;
 mod pod_waits;
+mod ray;
+#[cfg(test)]
+mod resumed_tests;
 mod script;
 mod snapshot;
 mod story;
 #[cfg(test)]
 mod tests;
+mod volcano;
 mod wait;
 mod waits;
 

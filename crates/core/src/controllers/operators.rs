@@ -11,10 +11,13 @@ mod trainer;
 mod training;
 mod volcano;
 
+use std::sync::Arc;
+
 use super::cluster::{Cluster, Controller};
-use super::object::Object;
+use super::object::{Object, ObjectStatus, PodGroupPhase};
 use super::script::{MapOrder, Script};
 use super::subject::Subject;
+use super::time::Time;
 use crate::text::value::Value;
 use job_set::JobSetRelease;
 pub use kueue::{KUEUE, KueueSettings, WaitForPodsReady};
@@ -45,6 +48,9 @@ const KINDS: [(&str, &str, &str); 19] = [
     ("trainer.kubeflow.org", "TrainJob", "TrainJob"),
     ("trainer.kubeflow.org", "TrainingRuntime", "TrainingRuntime"),
 ];
+
+/// The status of a PodGroup whose pods may be made.
+pub(super) const RUNNING_POD_GROUP: ObjectStatus = ObjectStatus::PodGroup(PodGroupPhase::Running);
 
 /// The kinds of training-operator.
 const TRAINING: [&str; 5] = ["JAXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"];
@@ -145,6 +151,19 @@ fn suspend_field(kind: &str) -> &'static [&'static str] {
         "VolcanoJob" => &[],
         _ => &["suspend"],
     }
+}
+
+/// Returns the names of the tasks of a Volcano Job.
+#[must_use]
+pub(super) fn task_names(manifest: &Value) -> Vec<Arc<str>> {
+    volcano::task_names(manifest)
+}
+
+/// Returns what a Volcano Job is to do after failures, each of a pod of a task with an exit code, and after which time; nothing
+/// where no policy is about that.
+#[must_use]
+pub(super) fn on_failures(manifest: &Value, failures: &[(&str, i64)]) -> Vec<Option<(&'static str, Time)>> {
+    volcano::on_failures(manifest, failures)
 }
 
 /// Returns a script with what is left to chance settled otherwise, one thing at a time, as far as the operator of an object

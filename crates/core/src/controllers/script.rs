@@ -26,7 +26,7 @@ use endings::{disruption, restarts, termination};
 use path::path_target;
 pub use plan::Termination;
 pub(crate) use plan::{Disruption, DisruptionCause, Plan, Restarts};
-pub(crate) use ray::{DashboardEvent, ProgramRule, Submission, program_plan};
+pub(crate) use ray::{DashboardEvent, ProgramRule, Submission, program_plan, running_plan};
 pub use schema::schema;
 pub(crate) use volcano::PodGroupRule;
 

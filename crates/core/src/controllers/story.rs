@@ -127,6 +127,11 @@ pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &A
     script
 }
 
+/// Tells whether an incident happens to a program that runs beside its pods.
+pub(super) fn is_of_program(subject: &Subject, occurrence: &Occurrence) -> bool {
+    program_rule(subject, occurrence, Time::START).is_some()
+}
+
 /// Returns what an incident without a place does to a program that runs beside its pods.
 fn program_rule(subject: &Subject, occurrence: &Occurrence, at: Time) -> Option<ProgramRule> {
     if !subject.has_dashboard || occurrence.role.is_some() || occurrence.place != IncidentPlace::One {

@@ -3,6 +3,7 @@
 mod dashboard;
 mod gc;
 mod live;
+mod live_ray;
 mod objects;
 mod pods;
 mod ranks;
@@ -27,6 +28,7 @@ use crate::text::value::{Value, json};
 
 pub(super) use dashboard::{DASHBOARD_ADDRESS, HEAD_SERVICE, SUBMISSION_ID, SUBMITTER};
 pub(super) use live::{Given, GivenJob};
+pub(super) use live_ray::GivenProgram;
 
 /// Maximum work of a simulation: one unit for each object and each group of pods at each step, and for each plan where pods are made. It is
 /// about a second.

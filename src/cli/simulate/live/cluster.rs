@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use kube::Client;
 
-use super::resources::{Known, named};
+use super::resources::{Known, POD_GROUPS, named};
 use crate::cli::args::Simulate;
 use crate::cli::audit::{FIRST_ANSWER_TIMEOUT, reach};
 use crate::cluster::fetch::Failure;
@@ -69,6 +69,9 @@ impl Reader<'_> {
             self.pods(&jobs::selector(&object), &shown).await;
             return;
         }
+        if known.has_pod_group() {
+            self.pod_group(&object, name).await;
+        }
         let (mut maker, mut of) = (*known, name);
         if let Some(below) = known.below() {
             // That of a RayJob has a name of its own, once it is there.
@@ -97,6 +100,15 @@ impl Reader<'_> {
         if let Some(job) = self.get(JOBS, &job, false).await {
             self.snapshot.add(&job);
             self.pods(&jobs::selector(&job), &shown).await;
+        }
+    }
+
+    /// Reads the PodGroup of a Volcano Job. Without it, or without the permission, what it says is assumed, and printed.
+    async fn pod_group(&mut self, job: &Value, name: &str) {
+        let uid = job.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let group = format!("{name}-{uid}");
+        if let Ok(group) = jobs::object(self.client, POD_GROUPS, self.namespace, &group).await {
+            self.snapshot.add_pod(&group);
         }
     }
 

@@ -58,8 +58,8 @@ fn one(standing: &Standing, out: &mut dyn Write) -> io::Result<()> {
     }
     if matches!(standing.next, Some(Ok(_))) {
         writeln!(out)?;
-        if standing.has_work() {
-            writeln!(out, "assumed: {}", standing.assumed)?;
+        if let Some(assumed) = standing.assumed() {
+            writeln!(out, "assumed: {assumed}")?;
         }
         if standing.waits.iter().any(|wait| matches!(wait.what, WaitFor::Backoff { indexes: None, .. })) {
             writeln!(

@@ -61,7 +61,9 @@ pub(in crate::cli::simulate) fn standing(standing: &Standing) -> Value {
     }
     if let Some(fields) = document.as_object_mut() {
         if let Some(next) = next {
-            fields.insert("assumed", standing.assumed.as_str().into());
+            let assumed: Vec<&str> =
+                standing.work.iter().chain(&standing.others).map(String::as_str).collect();
+            fields.insert("assumed", assumed.join("; ").into());
             let value = match next {
                 Ok(told) => self::told(standing, told),
                 Err(problem) => json!({ "problem": problem.as_str() }),

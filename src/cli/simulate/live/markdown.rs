@@ -47,8 +47,8 @@ pub(in crate::cli::simulate) fn write(standings: &[Standing], out: &mut dyn Writ
         for line in advice {
             writeln!(out, "- {}", escaped(&line))?;
         }
-        if standing.has_work() {
-            writeln!(out, "\nAssumed: {}.", escaped(&standing.assumed))?;
+        if let Some(assumed) = standing.assumed() {
+            writeln!(out, "\nAssumed: {}.", escaped(&assumed))?;
         }
         writeln!(out)?;
     }

@@ -16,6 +16,9 @@ pub(super) struct Known {
 /// It has no end, so that it is none of the kinds that are judged.
 const RAY_CLUSTER: Resource =
     Resource { kind: "RayCluster", group: "ray.io", version: "v1", plural: "rayclusters" };
+/// What lets the pods of a Volcano Job be made.
+pub(super) const POD_GROUPS: Resource =
+    Resource { kind: "PodGroup", group: "scheduling.volcano.sh", version: "v1beta1", plural: "podgroups" };
 /// The names that kubectl takes, beside the kind and the plural.
 const SHORT: [(&str, &str); 2] = [("vcjob", "VolcanoJob"), ("vj", "VolcanoJob")];
 
@@ -51,6 +54,11 @@ impl Known {
     /// Returns the label that its pods have, with its name as the value; of a Job, its selector counts.
     pub(super) fn label(&self) -> &'static str {
         label_of(self.kind).unwrap_or_default()
+    }
+
+    /// Tells whether a PodGroup lets its pods be made.
+    pub(super) fn has_pod_group(&self) -> bool {
+        self.kind == "VolcanoJob"
     }
 
     /// Tells whether its pods are those of Jobs, which have its label too.

@@ -17,8 +17,10 @@ pub(in super::super) struct Standing {
     pub(super) subject: Subject,
     pub(super) waits: Vec<Wait>,
     pub(super) assumptions: Assumptions,
-    /// What is assumed, in words.
-    pub(super) assumed: String,
+    /// What is assumed of its program, in words; nothing where it has none.
+    pub(super) work: Option<String>,
+    /// What else is assumed, in words.
+    pub(super) others: Vec<String>,
     /// What comes next as it stands; nothing where it has ended, or in words why that cannot be said.
     pub(super) next: Option<Result<Told, String>>,
     /// What would come of incidents, the worst first.
@@ -43,8 +45,16 @@ pub(super) struct Told {
 }
 
 impl Standing {
+    /// Returns what is assumed, in words; nothing where nothing is that decides anything.
+    pub(super) fn assumed(&self) -> Option<String> {
+        let work = self.work.as_ref().filter(|_| self.has_work());
+        let others = self.others.iter().filter(|_| matches!(self.next, Some(Ok(_))));
+        let all: Vec<&str> = work.into_iter().chain(others).map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
     /// Tells whether what is assumed of the program decides anything.
-    pub(super) fn has_work(&self) -> bool {
+    fn has_work(&self) -> bool {
         let is_at_work = |wait: &Wait| matches!(wait.what, WaitFor::Pods { .. } | WaitFor::Starting);
         let runs = self.waits.iter().any(is_at_work);
         let makes = |told: &Told| told.outcome.made > 0;

@@ -1,5 +1,6 @@
 //! What of a cluster is asked about: a Job, or an object of an operator.
 
+use super::words::quoted;
 use crate::cli::simulate::decides::{Decision, decision, decision_of_object};
 use crate::controllers::incident::Occurrence;
 use crate::controllers::live::{
@@ -209,7 +210,7 @@ impl Subject {
         match self {
             Self::Job(job) => Ok(lower(job, story, assumptions)),
             Self::Object(object) => lower_object(object, story, assumptions)
-                .map_err(|problem| format!("not simulated: {problem}")),
+                .map_err(|problem| format!("not simulated: {}", quoted(&problem))),
         }
     }
 
@@ -267,6 +268,23 @@ impl Subject {
         match self {
             Self::Job(job) => job.is_overdue(assumptions),
             Self::Object(object) => object.is_overdue(assumptions),
+        }
+    }
+
+    /// Returns from whose start the work counts; nothing where which programs run in it is not known.
+    pub(super) fn counts_from(&self) -> Option<&'static str> {
+        match self {
+            Self::Object(object) if object.kind == "RayCluster" => None,
+            Self::Object(object) if object.kind == "RayJob" => Some("the program"),
+            _ => Some("each pod"),
+        }
+    }
+
+    /// Returns what is assumed beside its program, in words.
+    pub(super) fn assumed(&self) -> Vec<String> {
+        match self {
+            Self::Job(_) => Vec::new(),
+            Self::Object(object) => object.assumed(),
         }
     }
 

@@ -19,6 +19,8 @@ const ALL: i64 = 1_000_000_000_000_000;
 pub(super) const ENDED: u32 = 1_000_000_000;
 /// How long after its deletion a pod without a node is there: the pod garbage collector looks every 20 s.
 const COLLECTED: Time = Time::from_seconds(20);
+/// A time in which every controller sees that a pod is gone.
+const LONG: Time = Time::from_seconds(60);
 /// The reasons of a pod that the API has.
 const REASONS: [&str; 8] = [
     "DeadlineExceeded",
@@ -36,6 +38,8 @@ const REASONS: [&str; 8] = [
 pub(super) struct LiveGroup {
     pub(super) pods: PodGroup,
     pub(super) course: Course,
+    /// Whether the controller of a Volcano Job killed them.
+    pub(super) is_killed: bool,
 }
 
 impl LiveGroup {
@@ -108,6 +112,8 @@ pub(super) struct Alike<'a> {
     pub(super) indexes: Option<Indexes>,
     /// When what made them was created.
     pub(super) created: Time,
+    /// Whether it matters when pods ended that no Job has to count.
+    pub(super) has_ends: bool,
 }
 
 /// Returns the pods of a Job in groups.
@@ -117,6 +123,7 @@ pub(super) fn groups(job: &LiveJob) -> Vec<LiveGroup> {
         pods: job.pods.iter().map(|pod| (pod.index, pod)).collect(),
         indexes: job.spec.indexed.then(|| job.spec.indexes()),
         created: job.created,
+        has_ends: false,
     })
 }
 
@@ -137,8 +144,9 @@ fn rounded(of: &Alike<'_>, round: i64, most: usize) -> Option<Vec<LiveGroup>> {
     for (index, pod) in &of.pods {
         let group = group_of(of.containers, pod);
         // Times of what was counted mean nothing any more.
-        let round = if pod.is_ended() && !pod.is_tracked { ALL } else { round };
-        let group = LiveGroup { pods: coarse(group, round), course: course(pod) };
+        let is_counted = pod.is_ended() && !pod.is_tracked && !of.has_ends;
+        let round = if is_counted { ALL } else { round };
+        let group = LiveGroup { pods: coarse(group, round), course: course(pod), is_killed: pod.is_killed };
         let number = if pod.is_active() { &mut active } else { &mut others };
         let member = if of.indexes.is_some() {
             // What has no index is out of range, as the controller takes it.
@@ -196,13 +204,16 @@ fn coarse(pods: PodGroup, round: i64) -> PodGroup {
 fn absent(of: &Alike<'_>, found: &[LiveGroup]) -> Option<LiveGroup> {
     let there: Indexes = found.iter().map(|group| &group.pods.members).collect();
     let members = of.indexes.as_ref()?.without(&there);
+    // So long ago that no controller takes notice of it.
+    let before = of.created - LONG;
     (!members.is_empty()).then(|| LiveGroup {
         pods: PodGroup {
             finalizer: false,
             phase: Phase::Succeeded,
-            gone: Some(of.created),
-            ..PodGroup::new(0, members, of.created)
+            gone: Some(before),
+            ..PodGroup::new(0, members, before)
         },
         course: Course::Ended,
+        is_killed: false,
     })
 }

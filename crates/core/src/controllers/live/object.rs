@@ -1,5 +1,6 @@
 //! An object of an operator of a cluster, as it is at a moment, with what its operator made of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::super::operators::asked::{Asked, asked};
@@ -8,11 +9,13 @@ use super::super::pod::Phase;
 use super::super::story::Assumptions;
 use super::super::subject::Together;
 use super::super::time::{Clock, Time};
+use super::super::world::GivenProgram;
 use super::fields::{deletion, items, number, owned, tagged, text, time};
 use super::job::{LiveCondition, LiveJob, conditions, without_managed_fields};
 use super::pod::LivePod;
 use super::story::is_overdue;
-use crate::text::value::Value;
+use super::volcano::LivePodGroup;
+use crate::text::value::{Value, json};
 
 /// An object of an operator, as it is at a moment. Times count from that moment.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub struct LiveObject {
     pub objects: Vec<Self>,
     /// The pods that its operator made itself, in the order of their names.
     pub pods: Vec<LivePod>,
+    /// The PodGroup of a Volcano Job.
+    pub(super) pod_group: Option<LivePodGroup>,
     pub(super) asked: Asked,
     /// The clock of the cluster.
     pub(super) clock: Clock,
@@ -121,6 +126,7 @@ impl LiveObject {
             jobs: Vec::new(),
             objects: Vec::new(),
             pods: Vec::new(),
+            pod_group: None,
             asked: asked(kind, &object).unwrap_or_default(),
             clock: Clock { start: now },
             now,
@@ -257,11 +263,20 @@ impl LiveObject {
         self.pods.iter().chain(of_jobs).chain(of_objects).collect()
     }
 
-    /// Returns the object that has the templates of its pods: of a TrainJob, the JobSet that it became.
+    /// Returns the object that has the templates of its pods: of a TrainJob, the JobSet that it became; of a RayCluster, a
+    /// RayJob that has it inside.
     #[must_use]
-    pub fn templates(&self) -> &Value {
+    pub fn templates(&self) -> Cow<'_, Value> {
+        if self.kind == "RayCluster" {
+            let spec = self.object.get("spec").cloned().unwrap_or_default();
+            return Cow::Owned(json!({
+                "apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": { "name": self.name.as_str() },
+                "spec": { "rayClusterSpec": spec },
+            }));
+        }
         let job_set = self.objects.iter().find(|object| object.kind == "JobSet");
-        job_set.filter(|_| self.kind == "TrainJob").map_or(&self.object, |job_set| &job_set.object)
+        let job_set = job_set.filter(|_| self.kind == "TrainJob");
+        Cow::Borrowed(job_set.map_or(&self.object, |job_set| &job_set.object))
     }
 
     /// Returns how its pods work together.
@@ -282,6 +297,12 @@ impl LiveObject {
     /// Tells whether the program runs for longer than was assumed.
     #[must_use]
     pub fn is_overdue(&self, assumptions: &Assumptions) -> bool {
+        if ["RayCluster", "RayJob"].contains(&self.kind) {
+            // Its pods serve, whatever runs in them.
+            let end = |program: &GivenProgram| program.submitted + assumptions.startup + assumptions.runtime;
+            let running = self.ray_program().filter(|program| program.ended.is_none());
+            return running.is_some_and(|program| end(&program) <= Time::START);
+        }
         is_overdue(self.all_pods().into_iter(), assumptions)
     }
 

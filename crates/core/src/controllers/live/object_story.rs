@@ -1,57 +1,54 @@
 //! What comes of an object of an operator of a cluster, as it stands and after incidents.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::incident::{Incident, IncidentPlace, Occurrence};
-use super::super::indexes::Indexes;
 use super::super::kubelet::Course;
-use super::super::object::{self, Object, ObjectStatus};
+use super::super::object::ObjectStatus;
 use super::super::object_story::HORIZON;
+use super::super::operators::asked::Numbers;
 use super::super::operators::{self, Settings};
 use super::super::pod::{Phase, PodGroup};
-use super::super::pod_set::{Owner, PodSet, PodTemplate};
+use super::super::pod_set::Owner;
 use super::super::script::{Range, Script};
-use super::super::story::{Assumptions, Summary, lower_for};
+use super::super::story::{Assumptions, Summary, is_of_program, lower_for};
 use super::super::subject::Subject;
 use super::super::time::Time;
-use super::super::world::{Given, GivenJob, World};
-use super::fields::text;
-use super::groups::{Alike, LiveGroup, groups, groups_of};
-use super::job::LiveJob;
+use super::super::world::{Given, World};
+use super::groups::LiveGroup;
 use super::object::LiveObject;
 use super::place::{SOON, is_of_no_pod};
-use super::pod::{Containers, LivePod};
-use super::story::{LATER, LiveOutcome, LiveScript, NEVER, propagation};
-use crate::text::value::{Value, json};
-
-/// What is there of an object, for a world.
-#[derive(Debug, Default)]
-struct Parts {
-    objects: Vec<Object>,
-    jobs: Vec<GivenJob>,
-    sets: Vec<PodSet>,
-    groups: Vec<LiveGroup>,
-}
+use super::pod::LivePod;
+use super::story::{LATER, LiveOutcome, LiveScript, NEVER};
+use crate::text::value::Value;
 
 impl LiveObject {
     /// Returns in words why it is not simulated; nothing where it is.
     #[must_use]
     pub fn is_unknown(&self) -> Option<String> {
         if ObjectStatus::from_live(self.kind, &self.object, self.now).is_none() {
-            return Some(format!("how a {} that runs goes on is not modelled", self.shown_kind()));
+            let state = self.state().unwrap_or_default();
+            return Some(format!("a {} in the state `{state}` is not modelled", self.shown_kind()));
         }
         let controllers =
             operators::for_manifest(&self.object, &[], &Settings::default(), Script::default().map_order);
         if controllers.is_empty() {
             return Some("no operator of its version is modelled".to_owned());
         }
-        let known: BTreeSet<&str> = self.asked.pods.iter().map(|role| role.name.as_str()).collect();
-        let is_stray = |pod: &&LivePod| {
-            pod.replica.is_none() || !pod.role.as_deref().is_some_and(|role| known.contains(role))
+        let known: BTreeMap<&str, Numbers> =
+            self.asked.pods.iter().map(|role| (role.name.as_str(), role.numbers)).collect();
+        let is_stray = |pod: &&LivePod| match pod.role.as_deref().and_then(|role| known.get(role)) {
+            None => true,
+            Some(Numbers::Index) => pod.replica.is_none(),
+            Some(Numbers::Hosts(_)) => pod.host.is_none(),
+            Some(Numbers::Order) => false,
         };
         if let Some(pod) = self.pods.iter().find(is_stray) {
             return Some(format!("the labels of the pod {} do not say its role and its number", pod.name));
+        }
+        if let Some(problem) = self.volcano_problem().or_else(|| self.ray_problem()) {
+            return Some(problem);
         }
         if self.subject().is_none() {
             return Some("its JobSet and its runtime are not here".to_owned());
@@ -80,80 +77,6 @@ impl LiveObject {
         Some(hosts.fold(0, u32::saturating_add)).filter(|hosts| *hosts > 0)
     }
 
-    /// Returns what is there of it.
-    fn parts(&self) -> Parts {
-        let mut parts = Parts::default();
-        if let Some(runtime) = self.runtime()
-            && let Some(kind) = operators::kind_of(&runtime)
-        {
-            let name = text(&runtime, "/metadata/name").unwrap_or_default().to_owned();
-            parts.objects.push(Object::new(kind, &name, None, runtime, self.created));
-        }
-        self.add_to(&mut parts, None);
-        parts
-    }
-
-    /// Adds itself and what it made. Returns its number.
-    fn add_to(&self, parts: &mut Parts, owner: Option<Owner>) -> usize {
-        let number = parts.objects.len();
-        let object = Object::new(self.kind, &self.name, owner, self.object.clone(), self.created);
-        parts.objects.push(Object {
-            conditions: object::live::conditions(&self.object, self.created, self.now),
-            status: ObjectStatus::from_live(self.kind, &self.object, self.now).unwrap_or_default(),
-            deletion: self.deletion.map(|at| (at, propagation(&self.finalizers))),
-            ..object
-        });
-        let pods = self.pods_by_role();
-        for role in &self.asked.pods {
-            let Some(template) = &role.template else { continue };
-            let set = parts.sets.len();
-            let pods = pods.get(role.name.as_str()).into_iter().flatten();
-            let pods: Vec<_> = pods.map(|pod| (pod.replica, *pod)).collect();
-            let first = self.first_index();
-            let count = role.count.unwrap_or_default();
-            let indexes = match first.checked_add(count).and_then(|end| end.checked_sub(1)) {
-                Some(last) if count > 0 => Indexes::from_range(first, last),
-                _ => Indexes::default(),
-            };
-            let containers = Containers::new(&template.containers);
-            let alike =
-                Alike { containers: &containers, pods, indexes: Some(indexes), created: self.created };
-            parts.add(set, groups_of(&alike));
-            let (owner, role) = (Owner::Object(number), Arc::from(role.name.as_str()));
-            parts.sets.push(PodSet { owner, role, round: 0, indexed: true, template: template.clone() });
-        }
-        for job in &self.jobs {
-            parts.add_job(job, self, number);
-        }
-        for object in &self.objects {
-            object.add_to(parts, Some(Owner::Object(number)));
-        }
-        number
-    }
-
-    /// Returns the first index of its workers: 1 where the launcher of an MPIJob counts as one.
-    fn first_index(&self) -> u32 {
-        let is_shifted = self.object.pointer("/spec/runLauncherAsWorker").and_then(Value::as_bool);
-        let has_first = self.pods.iter().any(|pod| pod.replica == Some(0));
-        u32::from(self.kind == "MPIJob" && is_shifted == Some(true) && !has_first)
-    }
-
-    /// Returns a runtime that makes the JobSet of a TrainJob again as it is: what its own one says is not known.
-    fn runtime(&self) -> Option<Value> {
-        let job_set =
-            self.objects.iter().find(|object| self.kind == "TrainJob" && object.kind == "JobSet")?;
-        let reference =
-            |key: &str| self.object.pointer(&format!("/spec/runtimeRef/{key}")).and_then(Value::as_str);
-        let spec = job_set.object.get("spec").cloned().unwrap_or_default();
-        let manifest = json!({
-            "apiVersion": "trainer.kubeflow.org/v1alpha1",
-            "kind": reference("kind").unwrap_or("ClusterTrainingRuntime"),
-            "metadata": { "name": reference("name").unwrap_or_default() },
-            "spec": { "template": { "spec": spec } },
-        });
-        Some(manifest)
-    }
-
     /// Returns incidents with the time and the place that they have where nobody says it: now, and a pod that runs.
     fn placed(&self, subject: &Subject, story: &[Occurrence]) -> Vec<Occurrence> {
         if story.is_empty() {
@@ -175,7 +98,7 @@ impl LiveObject {
         };
         let placed = |one: &Occurrence| {
             let place = match one.place {
-                IncidentPlace::One if !is_of_no_pod(one.incident) => {
+                IncidentPlace::One if !is_of_no_pod(one.incident) && !is_of_program(subject, one) => {
                     first(one).map_or(one.place, IncidentPlace::Index)
                 }
                 place => place,
@@ -183,6 +106,20 @@ impl LiveObject {
             Occurrence { at: one.at.or(Some(SOON)), place, ..one.clone() }
         };
         story.iter().map(placed).collect()
+    }
+
+    /// Returns in words why an incident has no pod that it happens to: those that are made later have other numbers, where a
+    /// role has no indexes.
+    fn has_no_pod(&self, subject: &Subject, one: &Occurrence) -> Option<String> {
+        if one.incident.is_of_all() || is_of_no_pod(one.incident) || is_of_program(subject, one) {
+            return None;
+        }
+        let role = subject.named(one.role.as_deref()).next().filter(|role| !role.indexed)?;
+        let name = role.name.as_deref()?;
+        let pods: Vec<&LivePod> =
+            self.all_pods().into_iter().filter(|pod| pod.role.as_deref() == Some(name)).collect();
+        let is_lost = !pods.is_empty() && !pods.iter().any(|pod| pod.is_active());
+        is_lost.then(|| format!("`{one}`: no pod of the role {name} is active"))
     }
 
     /// Returns in words why incidents cannot happen to it; nothing where they can.
@@ -196,10 +133,16 @@ impl LiveObject {
             if matches!(one.incident, Incident::Missed(_)) {
                 return Some("`missed` is about a schedule, and it has none".to_owned());
             }
+            if matches!(one.incident, Incident::DashboardSilent(_) | Incident::SubmitterLost) {
+                return subject.lacks(one);
+            }
             let known: Vec<&str> = subject.roles.iter().filter_map(|role| role.name.as_deref()).collect();
             if let Some(name) = one.role.as_deref().filter(|name| subject.named(Some(name)).next().is_none())
             {
                 return Some(format!("`role={name}`: it has the roles {}", known.join(", ")));
+            }
+            if let Some(problem) = self.has_no_pod(&subject, one) {
+                return Some(problem);
             }
             let most = subject.named(one.role.as_deref()).map(|role| role.count).max().unwrap_or_default();
             let most = most.saturating_add(self.first_index());
@@ -213,33 +156,6 @@ impl LiveObject {
                 _ => None,
             }
         })
-    }
-}
-
-impl Parts {
-    fn add(&mut self, set: usize, groups: Vec<LiveGroup>) {
-        self.groups.extend(groups.into_iter().map(|mut group| {
-            group.pods.set = set;
-            group
-        }));
-    }
-
-    fn add_job(&mut self, job: &LiveJob, of: &LiveObject, owner: usize) {
-        let role = match job.number() {
-            Some(number) => format!("{}-{number}", job.role().unwrap_or_default()),
-            None => job.role().unwrap_or(&job.name).to_owned(),
-        };
-        let round = job.attempt().filter(|_| of.kind == "JobSet").unwrap_or_default();
-        let set = self.sets.len();
-        self.add(set, groups(job));
-        self.sets.push(PodSet {
-            owner: Owner::Job(self.jobs.len()),
-            role: Arc::from(role),
-            round,
-            indexed: job.spec.indexed,
-            template: PodTemplate::from_job(&job.spec),
-        });
-        self.jobs.push(job.given(Some(Owner::Object(owner)), set));
     }
 }
 
@@ -317,14 +233,18 @@ fn tell_later(object: &LiveObject, script: &LiveScript, by: Time) -> Result<Live
         group.delay(by);
     }
     let order = script.script.map_order;
+    let killed = parts.groups.iter().filter(|group| group.is_killed).map(|group| group.pods.clone());
     let given = Given {
         main,
+        killed: killed.collect(),
         objects: parts.objects,
         jobs: parts.jobs,
         sets: parts.sets,
         pods: parts.groups.into_iter().map(|group| (group.pods, group.course)).collect(),
         operators: operators::for_manifest(&object.object, &[], &Settings::default(), order),
         hosts: object.hosts(),
+        programs: parts.programs,
+        is_dashboard_down: parts.is_dashboard_down,
         clock: object.clock,
     };
     let mut world = World::from_live(given, script.script.clone());

@@ -56,7 +56,8 @@ impl LiveObject {
         found.waits.extend(own.into_iter().map(|wait| Wait { of: of.clone(), ..wait }));
         let before = found.waits.len();
         // A name that is taken is made again only when it is free.
-        found.pods.extend(self.pods.iter().map(|pod| Watched { pod, is_held: true, watch }));
+        let is_held = !self.is_ending();
+        found.pods.extend(self.pods.iter().map(|pod| Watched { pod, is_held, watch }));
         let mut of_jobs = Vec::new();
         for job in &self.jobs {
             let (own, of_job) = job.own_waits();

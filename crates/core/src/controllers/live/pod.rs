@@ -32,6 +32,12 @@ const ROLES: [&str; 5] = [
 ];
 /// Labels of operators that number the pods of a role.
 const REPLICAS: [&str; 2] = ["training.kubeflow.org/replica-index", "volcano.sh/task-index"];
+/// Labels of Ray workers of which several are a replica: the name of that, and the number in it.
+const RAY_REPLICA: &str = "ray.io/worker-group-replica-name";
+const RAY_HOST: &str = "ray.io/replica-host-index";
+/// Annotations of the pods of a Volcano Job: the version of the job that made them, and whether it killed them since.
+const VERSION: &str = "volcano.sh/job-version";
+const KILLED: &str = "volcano.sh/controller-out-of-sync";
 
 /// Returns the first of some labels that an object has.
 fn first_label<'v>(object: &'v Value, keys: &[&str]) -> Option<&'v str> {
@@ -63,6 +69,12 @@ pub struct LivePod {
     pub role: Option<String>,
     /// Its number in its role, by a label of the operator.
     pub replica: Option<u32>,
+    /// The replica of a Ray worker of which several are one, and its number in that.
+    pub(super) host: Option<(String, u32)>,
+    /// The version of the Volcano Job that made it.
+    pub(super) version: Option<u32>,
+    /// Whether the controller of its Volcano Job killed it.
+    pub(super) is_killed: bool,
     pub(super) created: Time,
     pub(super) failures: u32,
     pub(super) ignored: u32,
@@ -195,6 +207,11 @@ impl LivePod {
             }),
             role: role(object).map(str::to_owned),
             replica: first_label(object, &REPLICAS).and_then(|number| number.parse().ok()),
+            host: tagged(object, "labels", RAY_REPLICA).and_then(|replica| {
+                Some((replica.to_owned(), tagged(object, "labels", RAY_HOST)?.parse().ok()?))
+            }),
+            version: annotated(object, VERSION),
+            is_killed: tagged(object, "annotations", KILLED) == Some("true"),
             created,
             failures: count("batch.kubernetes.io/job-index-failure-count"),
             ignored: count("batch.kubernetes.io/job-index-ignored-failure-count"),

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::operators::kind_of;
 use super::fields::{owned, text};
 use super::job::LiveJob;
 use super::object::{LiveObject, live_kind};
 use super::owners::Maker;
 use super::pod::LivePod;
+use super::volcano::LivePodGroup;
 use crate::text::value::Value;
 
 /// How many pods are looked at, of all Jobs and objects together.
@@ -23,6 +25,8 @@ pub struct LiveSnapshot {
     /// The namespaces, kinds and names that are taken.
     names: BTreeSet<(Option<String>, &'static str, String)>,
     pods: BTreeMap<(String, String), (Maker, LivePod)>,
+    /// The PodGroups of Volcano Jobs, each with its namespace.
+    pod_groups: Vec<(String, Maker, LivePodGroup)>,
     /// How many pods were too many.
     left_out: usize,
     /// How many Jobs and objects were too many.
@@ -53,6 +57,10 @@ pub fn is_live(object: &Value) -> bool {
 fn is_job(object: &Value) -> bool {
     text(object, "/kind") == Some("Job")
         && text(object, "/apiVersion").is_some_and(|version| version.starts_with("batch/"))
+}
+
+fn is_pod_group(object: &Value) -> bool {
+    kind_of(object) == Some("PodGroup")
 }
 
 impl LiveSnapshot {
@@ -90,8 +98,12 @@ impl LiveSnapshot {
         is_new
     }
 
-    /// Adds a pod that a Job or an operator made; another is left out. Returns whether it is a pod.
+    /// Adds a pod that a Job or an operator made, or the PodGroup of a Volcano Job; another pod is left out. Returns whether it
+    /// is one of these.
     pub fn add_pod(&mut self, object: &Value) -> bool {
+        if is_pod_group(object) {
+            return self.add_pod_group(object);
+        }
         if text(object, "/kind") != Some("Pod") || text(object, "/apiVersion") != Some("v1") {
             return false;
         }
@@ -106,6 +118,16 @@ impl LiveSnapshot {
         }
         let now = self.now;
         self.pods.entry(key).or_insert_with(|| (owner, LivePod::from_object(object, now)));
+        true
+    }
+
+    fn add_pod_group(&mut self, object: &Value) -> bool {
+        let maker = Maker::from_object(object).filter(|maker| maker.kinds.contains(&"VolcanoJob"));
+        let Some(maker) = maker else { return false };
+        if self.pod_groups.len() < MOST_OBJECTS {
+            let namespace = owned(object, "/metadata/namespace").unwrap_or_default();
+            self.pod_groups.push((namespace, maker, LivePodGroup::from_object(object, self.now)));
+        }
         true
     }
 
@@ -137,8 +159,15 @@ impl LiveSnapshot {
     /// Returns the Jobs and objects in order, each with what it made.
     #[must_use]
     pub fn into_parts(self) -> LiveParts {
-        let Self { mut jobs, mut objects, pods, .. } = self;
+        let Self { mut jobs, mut objects, pods, pod_groups, .. } = self;
         let known = Known::of(&jobs, &objects);
+        for (namespace, maker, pod_group) in pod_groups {
+            if let Some(Place::Object(nth)) = known.find(&namespace, &maker)
+                && let Some((object, _)) = objects.get_mut(nth)
+            {
+                object.pod_group.get_or_insert(pod_group);
+            }
+        }
         for ((namespace, _), (maker, pod)) in pods {
             match known.find(&namespace, &maker) {
                 Some(Place::Job(nth)) => {

@@ -190,6 +190,9 @@ fn tell_later(job: &LiveJob, script: &LiveScript, by: Time) -> Result<LiveOutcom
         pods: pods.into_iter().map(|group| (group.pods, group.course)).collect(),
         operators: Vec::new(),
         hosts: None,
+        killed: Vec::new(),
+        programs: Vec::new(),
+        is_dashboard_down: false,
         clock: job.clock,
     };
     let mut world = World::from_live(given, script.script.clone());

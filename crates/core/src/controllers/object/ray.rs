@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use super::super::dashboard::ProgramState;
+use super::super::live::fields::{number, owned, text, time};
 use super::super::meta::Condition;
 use super::super::time::Time;
 use super::ObjectEnd;
+use super::live::conditions_at;
+use crate::text::value::Value;
 
 /// `status` of a RayJob, without its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +73,46 @@ pub enum DeploymentStatus {
 }
 
 impl RayJobStatus {
+    /// Reads `status` of a RayJob of a cluster, at a moment in milliseconds since 1970; nothing where a word of it is none
+    /// that is known.
+    pub(in super::super) fn from_live(status: &Value, now: i64) -> Option<Self> {
+        let known = |key: &str| text(status, key);
+        let deployment = match known("/jobDeploymentStatus") {
+            Some(word) => Some(DeploymentStatus::parse(word)?),
+            None => None,
+        };
+        let program = match known("/jobStatus") {
+            Some(word) => Some(ProgramState::parse(word)?),
+            None => None,
+        };
+        let cluster_status = status.get("rayClusterStatus").filter(|of| of.is_object());
+        let seen = cluster_status.and_then(|of| {
+            let conditions = conditions_at(of, "/conditions", Time::START, now);
+            Some(Box::new((RayClusterStatus::from_live(of)?, conditions)))
+        });
+        let (cluster, id) = (owned(status, "/rayClusterName"), owned(status, "/jobId"));
+        Some(Self {
+            deployment,
+            changed: Time::START,
+            program,
+            reason: known("/reason").and_then(RayJobReason::parse),
+            message: owned(status, "/message").unwrap_or_default(),
+            failed: number(status, "/failed").unwrap_or_default(),
+            succeeded: number(status, "/succeeded").unwrap_or_default(),
+            has_dashboard: known("/dashboardURL").is_some(),
+            start: time(status, "/startTime", now),
+            end: time(status, "/endTime", now),
+            program_end: time(status, "/rayJobInfo/endTime", now),
+            silent_since: time(status, "/jobStatusCheckFailureStartTime", now),
+            cluster_status: seen.filter(|seen| **seen != Default::default()),
+            // Those that it has are not made here.
+            names: u32::from(cluster.is_some()),
+            ids: u32::from(id.is_some()),
+            cluster: cluster.unwrap_or_default(),
+            id: id.unwrap_or_default(),
+        })
+    }
+
     /// Returns how the job ended, if it did. One whose program was stopped is complete, and did not do its work.
     pub(super) fn end(&self) -> Option<ObjectEnd> {
         let is_success = match self.deployment? {
@@ -84,6 +127,24 @@ impl RayJobStatus {
 }
 
 impl DeploymentStatus {
+    /// All of them.
+    const ALL: [Self; 9] = [
+        Self::Initializing,
+        Self::Waiting,
+        Self::Running,
+        Self::Suspending,
+        Self::Suspended,
+        Self::Retrying,
+        Self::Complete,
+        Self::Failed,
+        Self::ValidationFailed,
+    ];
+
+    /// Reads a word of the API.
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.word() == word)
+    }
+
     /// Returns the word of the API.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -121,6 +182,22 @@ pub enum RayJobReason {
 }
 
 impl RayJobReason {
+    /// All of them.
+    const ALL: [Self; 7] = [
+        Self::AppFailed,
+        Self::SubmissionFailed,
+        Self::DeadlineExceeded,
+        Self::PreRunningDeadlineExceeded,
+        Self::TransitionGracePeriodExceeded,
+        Self::StatusCheckTimeoutExceeded,
+        Self::ValidationFailed,
+    ];
+
+    /// Reads a word of the API.
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.word() == word)
+    }
+
     /// Returns the word of the API.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -155,6 +232,29 @@ pub struct RayClusterStatus {
     pub(crate) head: Option<u32>,
     /// Whether `head.podIP` is known: from when the head runs.
     pub(crate) has_address: bool,
+}
+
+impl RayClusterStatus {
+    /// Reads `status` of a RayCluster of a cluster; nothing where its state is none that is known.
+    pub(in super::super) fn from_live(status: &Value) -> Option<Self> {
+        let state = match text(status, "/state") {
+            None => None,
+            Some("ready") => Some(ClusterState::Ready),
+            Some("suspended") => Some(ClusterState::Suspended),
+            Some(_) => return None,
+        };
+        let count = |key: &str| number(status, key).unwrap_or_default();
+        Some(Self {
+            state,
+            ready: count("/readyWorkerReplicas"),
+            available: count("/availableWorkerReplicas"),
+            desired: count("/desiredWorkerReplicas"),
+            least: count("/minWorkerReplicas"),
+            most: count("/maxWorkerReplicas"),
+            head: text(status, "/head/podName").map(|_| 0),
+            has_address: text(status, "/head/podIP").is_some(),
+        })
+    }
 }
 
 /// `state` of a RayCluster.

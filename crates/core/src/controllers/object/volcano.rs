@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::super::live::fields::{number, text, time};
 use super::super::time::Time;
 use super::ObjectEnd;
+use crate::text::value::Value;
 
 /// `status` of a Volcano Job, without its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +68,42 @@ pub enum JobPhase {
 }
 
 impl VolcanoStatus {
+    /// Reads `status` of a Volcano Job of a cluster with these tasks, at a moment in milliseconds since 1970; nothing where
+    /// its phase is none that is known. One without a phase was not looked at yet.
+    pub(in super::super) fn from_live<'t>(
+        status: &Value,
+        tasks: impl Iterator<Item = &'t str>,
+        now: i64,
+    ) -> Option<Self> {
+        let phase = text(status, "/state/phase").map_or(Some(JobPhase::Pending), JobPhase::parse)?;
+        let of_task = |name: &str| {
+            let phases = status.get("taskStatusCount").and_then(|all| all.get(name)?.get("phase"));
+            let count = |phase: &str| phases.and_then(|phases| number(phases, phase)).unwrap_or_default();
+            PodCounts {
+                pending: count("/Pending"),
+                running: count("/Running"),
+                succeeded: count("/Succeeded"),
+                failed: count("/Failed"),
+            }
+        };
+        let count = |key: &str| number(status, key).unwrap_or_default();
+        Some(Self {
+            phase,
+            transition: time(status, "/state/lastTransitionTime", now).unwrap_or_default(),
+            min_available: i64::from(count("/minAvailable")),
+            retry_count: count("/retryCount"),
+            version: count("/version"),
+            pods: PodCounts {
+                pending: count("/pending"),
+                running: count("/running"),
+                succeeded: count("/succeeded"),
+                failed: count("/failed"),
+            },
+            terminating: count("/terminating"),
+            tasks: tasks.map(of_task).collect(),
+        })
+    }
+
     /// Returns how the job ended, if it did.
     pub(super) fn end(&self) -> Option<ObjectEnd> {
         let is_over = self.phase.is_finished() || self.phase == JobPhase::Aborted;
@@ -78,6 +116,25 @@ impl VolcanoStatus {
 }
 
 impl JobPhase {
+    /// All of them.
+    const ALL: [Self; 10] = [
+        Self::Pending,
+        Self::Running,
+        Self::Restarting,
+        Self::Aborting,
+        Self::Aborted,
+        Self::Terminating,
+        Self::Terminated,
+        Self::Completing,
+        Self::Completed,
+        Self::Failed,
+    ];
+
+    /// Reads a value of the field.
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == text)
+    }
+
     /// Tells whether the job has ended; one that is aborted may be resumed.
     #[must_use]
     pub fn is_finished(self) -> bool {

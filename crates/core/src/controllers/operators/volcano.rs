@@ -11,6 +11,7 @@ mod kill;
 mod pods;
 mod policy;
 mod requests;
+mod resume;
 mod spec;
 mod state;
 mod subject;
@@ -19,9 +20,11 @@ mod sync;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::super::cluster::{Action, Cluster, Controller, Event};
 use super::super::object::{JobPhase, Object, ObjectStatus, PodGroupPhase};
+use super::super::pod::PodGroup;
 use super::super::pod_set::Owner;
 use super::super::script::TimedActions;
 use super::super::time::Time;
@@ -41,6 +44,7 @@ const LAG: Time = Time::from_millis(10);
 /// How long an action takes whose end is an error, with the wait after it: pods that had ended have successors by then.
 const LOSS: Time = Time::from_millis(50);
 
+pub(super) use resume::on_failures;
 pub(super) use subject::subject;
 
 /// Returns the controllers.
@@ -69,6 +73,13 @@ pub(super) fn admits(old: &Value, new: &Value) -> bool {
         (task.replicas, task.min_available) = (old.replicas, old.min_available);
     }
     is_small_enough && now.min_available <= now.replicas() && kept == before
+}
+
+/// Returns the names of the tasks of a job.
+#[must_use]
+pub(super) fn task_names(manifest: &Value) -> Vec<Arc<str>> {
+    let spec = JobSpec::from_spec(manifest.get("spec").unwrap_or(&Value::Null));
+    spec.tasks.iter().map(|task| Arc::clone(&task.name)).collect()
 }
 
 /// Tells whether an object is a Volcano Job that is there.
@@ -377,5 +388,9 @@ impl Controller for JobController {
                 _ => {}
             }
         }
+    }
+
+    fn resume(&mut self, cluster: &Cluster, killed: &[PodGroup], at: Time) {
+        self.take_over(cluster, killed, at);
     }
 }

@@ -94,6 +94,15 @@ pub(crate) fn program_plan(rules: &[ProgramRule], number: usize) -> Option<RayPr
     rule.map(|rule| rule.plan.clone())
 }
 
+/// Returns what the first program does that has been running for a time, from its submission on: times of a rule that is for
+/// it alone count from now.
+#[must_use]
+pub(crate) fn running_plan(rules: &[ProgramRule], ran: Time) -> Option<RayProgramPlan> {
+    let rule = rules.iter().find(|rule| rule.programs.is_none_or(|programs| programs.contains(0)))?;
+    let from_now = |run: Time| if rule.programs.is_some() { ran + run } else { run.max(ran) };
+    Some(RayProgramPlan { pending: Time::START, run: rule.plan.run.map(from_now), ..rule.plan.clone() })
+}
+
 impl Submission {
     /// Reads the keys of a plan, or of `submitter` in one.
     pub(super) fn parse(value: &Value) -> Read<Self> {

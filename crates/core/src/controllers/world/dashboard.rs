@@ -75,14 +75,17 @@ impl World {
         }
     }
 
+    /// Returns what a program does of which nothing is said: it is the program of the simulation.
+    pub(super) fn unplanned_program(&self) -> RayProgramPlan {
+        let default = RayProgramPlan::default();
+        let whole = self.script.program.map(|program| program.startup + program.runtime);
+        RayProgramPlan { run: whole.or(default.run), ..default }
+    }
+
     /// Submits a program.
     pub(super) fn submit(&mut self, cluster: &str, id: &str, by: SubmittedBy) -> bool {
         let number = self.cluster.dashboards.programs.len();
-        // Where nothing is said of it, it is the program of the simulation.
-        let whole = self.script.program.map(|program| program.startup + program.runtime);
-        let unplanned =
-            || RayProgramPlan { run: whole.or(RayProgramPlan::default().run), ..RayProgramPlan::default() };
-        let plan = program_plan(&self.script.programs, number).unwrap_or_else(unplanned);
+        let plan = program_plan(&self.script.programs, number).unwrap_or_else(|| self.unplanned_program());
         let is_taken = self.cluster.submit_program(cluster, id, by, plan, self.now);
         if is_taken {
             self.tell(Event::Dashboards);
@@ -173,6 +176,19 @@ impl World {
             has_seen: false,
             end,
         });
+    }
+
+    /// Takes over a container of pods that run since a time. It has followed a program, or looks for the dashboard from now on.
+    pub(super) fn resume_submission(&mut self, nth: usize, has_followed: impl Fn(&str, &str, Time) -> bool) {
+        let Some(pods) = self.cluster.pods.get(nth) else { return };
+        let is_up = pods.phase == Phase::Running && pods.deletion.is_none();
+        let Some(started) = pods.started.filter(|_| is_up) else { return };
+        self.begin_submission(nth);
+        let at = self.now;
+        if let Some(submitter) = self.submitters.last_mut().filter(|submitter| submitter.pods == nth) {
+            submitter.has_seen = has_followed(&submitter.cluster, &submitter.id, started);
+            submitter.submits = submitter.plan.after.map(|after| (started + after).max(at));
+        }
     }
 
     /// Returns when a container that submits does something next.

@@ -7,7 +7,7 @@ use super::super::job::resume::Record;
 use super::super::job::spec::JobSpec;
 use super::super::kubelet::{Course, PodProgram};
 use super::super::meta::Propagation;
-use super::super::object::Object;
+use super::super::object::{Object, ObjectStatus, PodGroupPhase};
 use super::super::operators;
 use super::super::pod::{Phase, PodGroup};
 use super::super::pod_set::{Owner, PodSet};
@@ -15,8 +15,12 @@ use super::super::program::{ApartProgram, GangProgram, Peers, RankCount};
 use super::super::script::Script;
 use super::super::time::{Clock, Time};
 use super::gc::COLLECTION;
+use super::live_ray::GivenProgram;
 use super::{JobProgram, Later, World};
 use crate::text::value::{Value, json};
+
+/// How long a scheduler may take for a new PodGroup; one that waits for longer waits for room in its queue.
+const SCHEDULED: Time = Time::from_seconds(60);
 
 /// What is there at the start of a world. Times count from that.
 #[derive(Debug)]
@@ -33,6 +37,12 @@ pub(in super::super) struct Given {
     pub(in super::super) operators: Vec<Box<dyn Controller>>,
     /// On how many pods the program is started from another one; nothing where it is not.
     pub(in super::super) hosts: Option<u32>,
+    /// Pods that their operator killed, as they are in `pods`.
+    pub(in super::super) killed: Vec<PodGroup>,
+    /// The programs of Ray clusters.
+    pub(in super::super) programs: Vec<GivenProgram>,
+    /// Whether the dashboards of Ray clusters do not answer.
+    pub(in super::super) is_dashboard_down: bool,
     pub(in super::super) clock: Clock,
 }
 
@@ -56,7 +66,8 @@ impl World {
     /// record of failures.
     #[must_use]
     pub(in super::super) fn from_live(given: Given, script: Script) -> Self {
-        let Given { main, objects, jobs, sets, pods, operators, hosts, clock } = given;
+        let Given { main, objects, jobs, sets, pods, operators, hosts, killed, programs, .. } = given;
+        let clock = given.clock;
         let mut world = Self::new(script, clock, false);
         (world.main, world.hosts) = (main, hosts);
         world.cluster.sets = sets;
@@ -85,12 +96,40 @@ impl World {
         }
         let is_apart = world.is_apart(&pods);
         world.add_live_pods(pods, is_apart);
-        world.start_program(is_apart);
+        if !world.runs_beside() {
+            world.start_program(is_apart);
+        }
+        world.cluster.dashboards.is_down = given.is_dashboard_down;
+        world.resume_programs(&programs);
+        world.expect_scheduler();
         world.operators = operators;
         for operator in &mut world.operators {
-            operator.start(&world.cluster, Time::START);
+            operator.resume(&world.cluster, &killed, Time::START);
         }
         world
+    }
+
+    /// Tells whether the program runs beside the pods, as the dashboard of a Ray cluster says.
+    fn runs_beside(&self) -> bool {
+        let Owner::Object(main) = self.main else { return false };
+        let main = self.cluster.objects.get(main);
+        main.is_some_and(|object| ["RayCluster", "RayJob"].contains(&object.kind))
+    }
+
+    /// Lets a scheduler take PodGroups that are new.
+    fn expect_scheduler(&mut self) {
+        for number in 0..self.cluster.objects.len() {
+            let is_new = self.cluster.objects.get(number).is_some_and(|object| {
+                let is_open = matches!(
+                    object.status,
+                    ObjectStatus::Empty | ObjectStatus::PodGroup(PodGroupPhase::Pending)
+                );
+                object.kind == "PodGroup" && is_open && object.created + SCHEDULED > Time::START
+            });
+            if is_new {
+                self.enqueue_later(number);
+            }
+        }
     }
 
     /// Lets the garbage collector look at what an object made that is in deletion.
@@ -137,10 +176,18 @@ impl World {
             let is_indexed = self.cluster.sets.get(set).is_some_and(|set| set.indexed);
             // What a story does to one pod of several that are alike makes it another.
             for (plan, members) in self.by_plan(set, group.attempt, group.members.clone(), is_indexed) {
+                let plan = self
+                    .cluster
+                    .sets
+                    .get(set)
+                    .map_or_else(|| plan.clone(), |set| self.beside_program(set, &plan));
                 let group = PodGroup { members, ..group.clone() };
                 let run = run.filter(|_| !plan.serves);
                 let program = PodProgram::of_live(&group, course, plan, run);
                 self.push(group, program);
+                let nth = self.cluster.pods.len() - 1;
+                self.observe_head(nth);
+                self.observe_silence(nth);
             }
         }
     }

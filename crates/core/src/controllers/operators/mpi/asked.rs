@@ -1,7 +1,7 @@
 //! What an MPIJob asks for, as far as what it waits for depends on it.
 
 use super::super::super::time::Time;
-use super::super::asked::{Asked, AskedObjects, AskedRole, other_manager};
+use super::super::asked::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
 use super::spec::MANAGER;
 use crate::text::value::Value;
 
@@ -27,7 +27,9 @@ pub(in super::super) fn asked(manifest: &Value) -> Option<Asked> {
     let worker = AskedRole {
         name: "worker".to_owned(),
         count: Some(workers),
+        most: None,
         is_final: true,
+        numbers: Numbers::Index,
         template: spec.worker_template(),
     };
     let after = if spec.at_startup || workers == 0 { Vec::new() } else { vec![("worker".to_owned(), false)] };

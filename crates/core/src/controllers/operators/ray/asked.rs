@@ -1,7 +1,9 @@
 //! What a RayJob and a RayCluster ask for, as far as what they wait for depends on it.
 
+use super::super::super::dashboard::HEAD;
 use super::super::super::time::Time;
-use super::super::asked::{Asked, AskedObjects, AskedRole, other_manager};
+use super::super::asked::{Asked, AskedObjects, AskedRole, Numbers, other_manager};
+use super::cluster_spec::{ClusterSpec, WorkerGroup};
 use super::job_spec::{JobSpec, Mode};
 use crate::text::value::Value;
 
@@ -42,27 +44,29 @@ pub(in super::super) fn asked(manifest: &Value) -> Asked {
 /// Returns what a RayCluster asks for. How many workers a group has may be changed by the autoscaler.
 pub(in super::super) fn asked_of_cluster(manifest: &Value) -> Asked {
     let spec = manifest.get("spec").unwrap_or(&Value::Null);
-    let is_scaled = spec.get("enableInTreeAutoscaling").and_then(Value::as_bool).unwrap_or(false);
-    let groups = spec.get("workerGroupSpecs").and_then(Value::as_array).into_iter().flatten();
-    let hosts = |group: &Value| group.get("numOfHosts").and_then(Value::as_u64).unwrap_or(1);
-    let count = |group: &Value| {
-        let replicas = group.get("replicas").and_then(Value::as_u64).unwrap_or_default();
-        u32::try_from(replicas.saturating_mul(hosts(group))).unwrap_or(u32::MAX)
-    };
-    let is_group_suspended = |group: &Value| group.get("suspend").and_then(Value::as_bool).unwrap_or(false);
-    let role = |group: &Value| AskedRole {
-        name: group.get("groupName").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        count: (!is_scaled && !is_group_suspended(group)).then(|| count(group)),
+    let read = ClusterSpec::parse(spec);
+    let role = |group: &WorkerGroup| AskedRole {
+        name: group.name.to_string(),
+        count: (!read.is_autoscaled && !group.is_suspended).then(|| group.desired()),
+        most: None,
         is_final: false,
-        template: None,
+        numbers: if group.hosts > 1 { Numbers::Hosts(group.hosts) } else { Numbers::Order },
+        template: Some(group.template.clone()),
     };
-    let head = AskedRole { name: "head".to_owned(), count: Some(1), is_final: false, template: None };
+    let head = AskedRole {
+        name: HEAD.to_owned(),
+        count: Some(1),
+        most: None,
+        is_final: false,
+        numbers: Numbers::Order,
+        template: Some(read.head.clone()),
+    };
     Asked {
         operator: OPERATOR,
-        is_suspended: spec.get("suspend").and_then(Value::as_bool).unwrap_or(false),
+        is_suspended: read.is_suspended(),
         suspend: &["suspend"],
         manager: other_manager(spec, MANAGER),
-        pods: std::iter::once(head).chain(groups.map(role)).collect(),
+        pods: std::iter::once(head).chain(read.groups.iter().map(role)).collect(),
         ..Asked::default()
     }
 }

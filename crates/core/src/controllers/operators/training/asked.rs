@@ -1,6 +1,6 @@
 //! What a job waits for is what it asks for.
 
-use super::super::asked::{Asked, AskedRole, other_manager};
+use super::super::asked::{Asked, AskedRole, Numbers, other_manager};
 use super::kind::Kind;
 use super::spec::{MANAGER, TrainingSpec};
 use super::subject::DEADLINE;
@@ -13,7 +13,9 @@ pub(in super::super) fn asked(kind: &str, manifest: &Value) -> Option<Asked> {
     let role = |role: &super::spec::Role<'_>| AskedRole {
         name: role.name.to_owned(),
         count: Some(role.count()),
+        most: None,
         is_final: false,
+        numbers: Numbers::Index,
         template: Some(spec.pod_template(role)),
     };
     Some(Asked {

@@ -1,6 +1,6 @@
 //! What a Volcano Job asks for, as far as what it waits for depends on it.
 
-use super::super::asked::{Asked, AskedRole};
+use super::super::asked::{Asked, AskedRole, Numbers};
 use super::spec::JobSpec;
 use crate::text::value::Value;
 
@@ -10,8 +10,10 @@ pub(in super::super) fn asked(manifest: &Value) -> Asked {
     let role = |task: &super::spec::Task| AskedRole {
         name: task.name.to_string(),
         count: task.depends_on.is_none().then_some(task.replicas),
+        most: Some(task.replicas),
         is_final: false,
-        template: None,
+        numbers: Numbers::Index,
+        template: Some(task.template.clone()),
     };
     Asked {
         operator: "Volcano v1.15.1",

@@ -73,6 +73,12 @@ impl DelayedActions {
         self.drop_empty();
     }
 
+    /// Takes over one that waits already, of pods that have no other.
+    pub(super) fn take_over(&mut self, request: Request, action: JobAction, due: Time) {
+        let names = names_of(&request);
+        self.0.push(Delayed { request, names, action, due, is_replaced: false });
+    }
+
     /// Cancels what an event of pods makes void (`CleanPodDelayActionsIfNeed`): any but PodPending what waits for these very
     /// pods to run, PodRunning also what waits because pods of these names failed or went.
     pub(super) fn cancel_by_event(&mut self, request: &Request) {

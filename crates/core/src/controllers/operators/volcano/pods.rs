@@ -139,6 +139,14 @@ pub(super) struct JobPods<'a> {
 }
 
 impl Watch {
+    /// Takes all pods for announced as they are.
+    pub(super) fn know(&mut self, cluster: &Cluster) {
+        for (nth, pods) in cluster.pods.iter().enumerate().skip(self.seen.len()) {
+            self.groups.entry(PodId::of(pods)).or_default().push(nth);
+            self.seen.push(Some(Seen::of(pods)));
+        }
+    }
+
     /// Returns what changed of the pods of a job since the last time. Pods that were never announced are Pending to it,
     /// whatever they do (`addPod`).
     pub(super) fn changes(&mut self, of: JobPods<'_>) -> Vec<Change> {
@@ -210,6 +218,11 @@ impl JobPods<'_> {
             }
             _ => self.push(changes, (pods, set), event, false),
         }
+    }
+
+    /// Returns the request that an event of pods is.
+    pub(super) fn request(self, (pods, set): (&PodGroup, &PodSet), event: RequestEvent) -> Request {
+        self.new_change((pods, set), event, pods.members.clone(), false).request
     }
 
     fn new_change(

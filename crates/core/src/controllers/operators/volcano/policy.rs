@@ -119,6 +119,21 @@ impl JobAction {
         }
     }
 
+    /// Returns the name of the action.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::SyncJob => "SyncJob",
+            Self::AbortJob => "AbortJob",
+            Self::RestartJob => "RestartJob",
+            Self::RestartTask => "RestartTask",
+            Self::RestartPod => "RestartPod",
+            Self::RestartPartition => "RestartPartition",
+            Self::TerminateJob => "TerminateJob",
+            Self::CompleteJob => "CompleteJob",
+            Self::ResumeJob => "ResumeJob",
+        }
+    }
+
     /// Returns what it is about (`GetActionType`).
     pub(super) fn level(self) -> Level {
         match self {
