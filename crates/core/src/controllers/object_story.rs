@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::cluster::JobStatus;
 use super::incident::Occurrence;
-use super::object::Object;
+use super::object::{Object, ObjectEnd};
 use super::operators;
 use super::pod::{Phase, PodGroup};
 use super::pod_set::Owner;
@@ -12,11 +12,14 @@ use super::script::Script;
 use super::story::{Assumptions, OTHER_STARTS, Outcome, Summary, decided, lower_for};
 use super::subject::Subject;
 use super::time::{Clock, Time};
+use super::weight::weight;
 use super::world::{TooLong, World};
 use crate::text::value::Value;
 
 /// How far a simulation goes: some operators look every few seconds, without end.
-pub(super) const HORIZON: Time = Time::from_seconds(60 * 86_400);
+pub(crate) const HORIZON: Time = Time::from_seconds(60 * 86_400);
+/// How many values of an object are a unit of work, where a cluster is made with it.
+const VALUES_A_UNIT: usize = 8;
 
 /// An object, with what it needs to be simulated.
 #[derive(Clone, Debug)]
@@ -76,10 +79,61 @@ impl ObjectStory<'_> {
         Ok(None)
     }
 
+    /// Returns what comes of a script within some work, of which it takes what it does; nothing where the end depends on the
+    /// part of the second in which the object is created, or on what its operator does in no fixed order.
+    ///
+    /// # Errors
+    ///
+    /// More work than that.
+    pub(crate) fn tell_within(&self, script: &Script, work: &mut u64) -> Result<Option<Outcome>, TooLong> {
+        let outcome = self.tell_part(Clock::default(), script, work)?;
+        let starts = OTHER_STARTS.into_iter().map(|start| (Clock { start }, script.clone()));
+        let chances =
+            operators::chances(self.manifest, script).into_iter().map(|script| (Clock::default(), script));
+        for (clock, script) in starts.chain(chances) {
+            let other = self.tell_part(clock, &script, work)?;
+            if (other.ending, &other.reason) != (outcome.ending, &outcome.reason) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(outcome))
+    }
+
+    fn tell_part(&self, clock: Clock, script: &Script, work: &mut u64) -> Result<Outcome, TooLong> {
+        let mut world = self.world_within(clock, script, work)?;
+        let outcome = self.end_of(&mut world, script);
+        *work = work.saturating_sub(world.work);
+        outcome
+    }
+
+    /// Returns what there is of the object after a while, within some work, of which it takes what it does.
+    ///
+    /// # Errors
+    ///
+    /// More work than that.
+    pub(crate) fn remains(&self, script: &Script, until: Time, work: &mut u64) -> Result<Remains, TooLong> {
+        let mut world = self.world_within(Clock::default(), script, work)?;
+        let ran = world.run(until);
+        *work = work.saturating_sub(world.work);
+        ran.map(|()| Remains::from_world(world))
+    }
+
+    /// Returns the object in a cluster, which does no more than some work. What is made of the object at first takes some.
+    fn world_within(&self, clock: Clock, script: &Script, work: &mut u64) -> Result<World, TooLong> {
+        *work = work.saturating_sub((weight(self.manifest) / VALUES_A_UNIT) as u64);
+        let script = Script { most_work: Some(*work), ..script.clone() };
+        World::with_object(self.manifest, self.before, script, clock).ok_or(TooLong)
+    }
+
     fn tell_from(&self, clock: Clock, script: &Script) -> Result<Outcome, TooLong> {
         let Some(mut world) = World::with_object(self.manifest, self.before, script.clone(), clock) else {
             return Err(TooLong);
         };
+        self.end_of(&mut world, script)
+    }
+
+    /// Lets a world come to its end.
+    fn end_of(&self, world: &mut World, script: &Script) -> Result<Outcome, TooLong> {
         let roles = self.subject.roles.iter();
         world.weights = roles.filter_map(|role| Some((role.name.clone()?, role.weight))).collect();
         let hosts = self.subject.roles.iter().filter(|role| role.serves).map(|role| role.count);
@@ -89,9 +143,42 @@ impl ObjectStory<'_> {
         let is_still = world.run_to_end(HORIZON)?;
         let plan = script.program;
         let has_ranks = world.cluster.has_ranks(world.main);
-        let outcome = Summary::of_main(&world).outcome(&mut world, plan, is_still);
+        let outcome = Summary::of_main(world).outcome(world, plan, is_still);
         // Where the program is no business of the pods, what it loses is not known.
         Ok(if has_ranks { outcome } else { Outcome { done: outcome.used, ..outcome } })
+    }
+}
+
+/// What there is of an object after a while.
+#[derive(Clone, Debug)]
+pub(crate) struct Remains {
+    /// How it ended, if it did.
+    pub(crate) end: Option<ObjectEnd>,
+    /// When it was gone.
+    pub(crate) gone: Option<Time>,
+    /// The pods that there were, each group with what they were to it.
+    pub(crate) pods: Vec<(Arc<str>, PodGroup)>,
+    /// How many Jobs there were.
+    pub(crate) jobs: usize,
+}
+
+impl Remains {
+    pub(crate) fn from_world(world: World) -> Self {
+        let (end, gone) = match world.main {
+            Owner::Job(_) => {
+                let gone = world.cluster.jobs.first().and_then(|job| job.gone);
+                (Summary::of_main(&world).end, gone)
+            }
+            Owner::Object(number) => {
+                let object = world.cluster.objects.get(number);
+                (object.and_then(Object::end), object.and_then(|object| object.gone))
+            }
+        };
+        let cluster = world.cluster;
+        let sets = &cluster.sets;
+        let role = |pods: &PodGroup| sets.get(pods.set).map(|set| Arc::clone(&set.role));
+        let pods = cluster.pods.into_iter().filter_map(|pods| Some((role(&pods)?, pods))).collect();
+        Self { end, gone, pods, jobs: cluster.jobs.len() }
     }
 }
 
