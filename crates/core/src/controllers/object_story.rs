@@ -155,30 +155,38 @@ pub(crate) struct Remains {
     /// How it ended, if it did.
     pub(crate) end: Option<ObjectEnd>,
     /// When it was gone.
+    #[cfg(test)]
     pub(crate) gone: Option<Time>,
     /// The pods that there were, each group with what they were to it.
     pub(crate) pods: Vec<(Arc<str>, PodGroup)>,
     /// How many Jobs there were.
+    #[cfg(test)]
     pub(crate) jobs: usize,
 }
 
 impl Remains {
+    /// Returns that of the object that is simulated in a world.
     pub(crate) fn from_world(world: World) -> Self {
-        let (end, gone) = match world.main {
-            Owner::Job(_) => {
-                let gone = world.cluster.jobs.first().and_then(|job| job.gone);
-                (Summary::of_main(&world).end, gone)
-            }
-            Owner::Object(number) => {
-                let object = world.cluster.objects.get(number);
-                (object.and_then(Object::end), object.and_then(|object| object.gone))
-            }
+        let cluster = &world.cluster;
+        let end = match world.main {
+            Owner::Job(_) => Summary::of_main(&world).end,
+            Owner::Object(number) => cluster.objects.get(number).and_then(Object::end),
         };
-        let cluster = world.cluster;
-        let sets = &cluster.sets;
-        let role = |pods: &PodGroup| sets.get(pods.set).map(|set| Arc::clone(&set.role));
-        let pods = cluster.pods.into_iter().filter_map(|pods| Some((role(&pods)?, pods))).collect();
-        Self { end, gone, pods, jobs: cluster.jobs.len() }
+        #[cfg(test)]
+        let gone = match world.main {
+            Owner::Job(number) => cluster.jobs.get(number).and_then(|job| job.gone),
+            Owner::Object(number) => cluster.objects.get(number).and_then(|object| object.gone),
+        };
+        let role = |pods: &PodGroup| cluster.sets.get(pods.set).map(|set| Arc::clone(&set.role));
+        let pods = cluster.pods.iter().filter_map(|pods| Some((role(pods)?, pods.clone()))).collect();
+        Self {
+            end,
+            pods,
+            #[cfg(test)]
+            gone,
+            #[cfg(test)]
+            jobs: cluster.jobs.len(),
+        }
     }
 }
 

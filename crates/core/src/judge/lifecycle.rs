@@ -337,6 +337,9 @@ fn what_a_runtime_has_of_deadlines_and_ttls_is_not_of_the_whole() {
         DEADLINE.into();
     let told = run_in(&object, &[job], &hang(), DAY);
     assert_eq!((told.jobs, failed_at(&told).map(|at| at / DEADLINE)), (3, Some(3)));
+    // After a failure the JobSet that is deleted is made again.
+    let told = run_in(&object, &[runtime(&json!({"ttlSecondsAfterFinished": 10}))], &crash(train), 120);
+    assert!(told.jobs > 1, "{}", told.jobs);
 }
 
 #[test]

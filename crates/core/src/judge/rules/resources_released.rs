@@ -202,11 +202,10 @@ fn report_left_behind(cx: &mut Cx<'_>, leak: Leak) {
         return;
     }
     let Some(left) = cx.left_behind() else { return };
+    let short = |role: &str| cut(role, MAX_ROLE_BYTES, "…").escape_debug().to_string();
     let (when, which) = match &left.cause {
-        Cause::PodFailed(role) => {
-            let role = cut(role, MAX_ROLE_BYTES, "…").escape_debug().to_string();
-            (format!("when a pod of `{role}` fails"), "the others run on")
-        }
+        Cause::PodFailed(role) => (format!("when a pod of `{}` exits with 1", short(role)), "the others run on"),
+        Cause::PodsOverdue(role) => (format!("when `{}` passes its deadline", short(role)), "the others run on"),
         Cause::Deadline => ("after the deadline".to_owned(), "its pods run on"),
         Cause::NotSubmitted => ("when the work cannot be submitted".to_owned(), "its pods run on"),
     };
