@@ -73,7 +73,8 @@
 //! **PyTorchJob.** With `restartPolicy: Never` the first lost pod ends the job. So it does with `ExitCode`
 //! and torchrun, which exits with 1 on SIGTERM: for the operator that is an error that will come again. With
 //! `OnFailure` and no `elasticPolicy`, the lost pod starts again and the others hang until they time out
-//! (note). Other kinds have no field for it.
+//! (note, with what one loss costs), or their restarts with it are more than `backoffLimit`, and the first loss ends
+//! the job: that is what `jobgate simulate --what spot` says. Other kinds have no field for it.
 //!
 //! **Time to end.** A pod on a spot node has 15 seconds on GKE, 30 on AKS and 120 on EKS and with Karpenter,
 //! whatever its `terminationGracePeriodSeconds`. A larger one is a note; so is an unset one, which means 30,
