@@ -18,7 +18,7 @@ use crate::judge::effective::Effective;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
-use crate::judge::forecast::objects::{Asked, LeftBehind};
+use crate::judge::forecast::objects::{LeftBehind, Question};
 use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::mounts::{PodMounts, Volumes};
 pub use crate::judge::needs::Needs;
@@ -387,17 +387,17 @@ impl<'a> Cx<'a> {
         incident: Incident,
         code: Option<i64>,
     ) -> Option<Forecast> {
-        self.asked().forecast(incident, name_of(&self.workload.pods[pod]), code)
+        self.question().forecast(incident, name_of(&self.workload.pods[pod]), code)
     }
 
     /// Returns the pods that run on after a failure, and that nothing stops; nothing where there is no short answer, or only what
     /// is filled in or denied counts.
     pub(super) fn left_behind(&self) -> Option<LeftBehind> {
-        if self.is_binding { None } else { self.asked().left_behind() }
+        if self.is_binding { None } else { self.question().left_behind() }
     }
 
-    fn asked(&self) -> Asked<'_, 'a> {
-        Asked {
+    fn question(&self) -> Question<'_, 'a> {
+        Question {
             workload: self.workload,
             reading: self.reading,
             defaults: self.assumptions,

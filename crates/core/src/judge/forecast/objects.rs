@@ -20,7 +20,7 @@ use crate::text::meter;
 use crate::text::value::Value;
 
 /// Maximum values, and maximum bytes of texts, of an object about which a question is asked.
-const MOST_VALUES: usize = 1_000;
+const MOST_VALUES: usize = 800;
 const MOST_TEXT: usize = 16 * 1_024;
 /// How many values an object has whose operator takes twice as long to look at it as at the smallest: it reads all of it.
 const VALUES_TWICE: usize = 200;
@@ -54,7 +54,7 @@ pub(in crate::judge) struct LeftBehind {
 }
 
 /// What a question is about, and what it may take.
-pub(in crate::judge) struct Asked<'c, 'a> {
+pub(in crate::judge) struct Question<'c, 'a> {
     /// The object.
     pub(in crate::judge) workload: &'c Workload<'a>,
     /// Its texts.
@@ -65,7 +65,7 @@ pub(in crate::judge) struct Asked<'c, 'a> {
     pub(in crate::judge) left_of_rule: &'c Cell<u64>,
 }
 
-impl<'a> Asked<'_, 'a> {
+impl<'a> Question<'_, 'a> {
     /// Returns what would happen to an object of an operator in an incident of one role, whose program exits with a code on
     /// SIGTERM if that is known; nothing where its operator is not modelled, or there is no short answer.
     pub(in crate::judge) fn forecast(
@@ -298,12 +298,12 @@ mod tests {
         job
     }
 
-    fn ask<T>(object: &Value, question: impl FnOnce(&Asked<'_, '_>) -> T) -> (T, u64) {
+    fn ask<T>(object: &Value, question: impl FnOnce(&Question<'_, '_>) -> T) -> (T, u64) {
         let workload = Workload::from_object(object).expect("a workload");
         let reading = WorkloadReading::from_workload(&workload);
         let (defaults, left) = (ProgramDefaults::default(), Cell::new(MOST_WORK_OF_RULE));
         let asked =
-            Asked { workload: &workload, reading: &reading, defaults: &defaults, left_of_rule: &left };
+            Question { workload: &workload, reading: &reading, defaults: &defaults, left_of_rule: &left };
         meter::run(meter::Bounds::default(), || question(&asked)).expect("no bounds")
     }
 
