@@ -53,7 +53,7 @@ fn kind(value: &Value) -> Definition {
         limits: path("limits"),
         deadline_at: or("deadline", CUSTOM.deadline_at),
         ttl_at: or("ttl", CUSTOM.ttl_at),
-        ttl: Ttl::Deletes { what: "the finished swarm is", deletes_pods: true, of_job: None },
+        ttl: Ttl::Deletes { deletes_pods: true, jobs_run_again: false },
         pods: vec![Pods { at: path("pods"), template, count, restart }].leak(),
         api: Api::Custom { schema: r#"{"type": "object"}"#, operator: None },
         finished: Finished::Conditions(&["Done"]),

@@ -127,31 +127,35 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
              Jobs that hold accelerators if some do."
                 .to_owned(),
         ),
-        Deadline::Missing { .. } => {
+        Deadline::Missing => {
             Some("There is no deadline: a job whose pods have none of their own gets a warning.".to_owned())
         }
-        Deadline::OfOthers { of_job } => {
-            of_job.map(|harm| format!("`activeDeadlineSeconds` of a Job {}: a warning.", harm.what))
-        }
+        Deadline::OfOthers { run_by } => run_by.map(|kind| {
+            format!("`activeDeadlineSeconds` of a Job limits each attempt of that, and not the {kind}: a warning.")
+        }),
     });
     if let Some(wait) = kind.wait {
         lines.push(format!(
-            "With `{}: {}`, the deadline does not limit {}.",
+            "With `{}: {}`, the deadline does not limit the wait for {}.",
             path(wait.choice.at),
             wait.choice.word,
-            wait.what
+            wait.until
         ));
     }
     if let Some(release) = kind.release {
         lines.push(format!(
-            "Without `{limits}.{}: {}`, {}. It is filled in where the pods ask for accelerators.",
+            "Without `{limits}.{}: {}`, {} run on when the job has ended, and hold their accelerators. It is filled in where the pods ask for accelerators.",
             release.field,
             release.value().as_str().unwrap_or("true"),
-            release.holds
+            release.left
         ));
     }
     if let Some(leak) = kind.leak {
-        lines.push(format!("Where the pods ask for accelerators, a warning if {}.", leak.what));
+        lines.push(format!(
+            "Where the pods ask for accelerators, a warning if some run on after a failure, and nothing in `{}` stops \
+             them.",
+            path(leak.at)
+        ));
     }
     match (kind.ttl, kind.history) {
         (Ttl::Deletes { .. }, Some(history)) => lines.push(format!(
@@ -159,14 +163,24 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
              limits (by default {} successful, {} failed).",
             history.successful, history.failed
         )),
-        (Ttl::Deletes { what, .. }, None) => {
+        (Ttl::Deletes { deletes_pods, .. }, None) => {
+            let what =
+                if deletes_pods { "a finished run and its pods are" } else { "its finished launcher is" };
             lines.push(format!("`{ttl}` is filled in: without it, {what} never deleted."));
         }
-        (Ttl::Harms(harm), _) => lines.push(format!("`{}` {harm}.", kind.ttl_name())),
+        (Ttl::RunsAgain, _) => {
+            let name = kind.ttl_name();
+            lines.push(format!(
+                "`{name}` deletes finished work, which is then created and run again: a warning."
+            ));
+        }
         (Ttl::None, _) => {}
     }
-    if let Some(harm) = kind.ttl_of_zero {
-        lines.push(format!("A TTL of 0 {harm}: a warning."));
+    if kind.ttl_of_zero_runs_again {
+        lines.push("A TTL of 0 may make the launcher run again: a warning.".to_owned());
+    }
+    if matches!(kind.ttl, Ttl::Deletes { jobs_run_again: true, .. }) {
+        lines.push("A Job that its own TTL deletes is created and run again: a warning.".to_owned());
     }
 }
 

@@ -19,6 +19,8 @@ pub mod fold;
 mod forecast;
 pub mod joined;
 mod kueue;
+#[cfg(test)]
+mod lifecycle;
 mod literal;
 mod mounts;
 mod needs;

@@ -33,7 +33,7 @@ pub use held::{Held, Unit};
 pub(crate) use kind::titles;
 pub use kind::{Kind, NotAdded, add};
 pub use lifecycle::{
-    Attempts, Choice, Deadline, Disruption, Harm, History, Leak, Release, Released, Retries, Ttl, Wait,
+    Attempts, Choice, Deadline, Disruption, History, Leak, Release, Released, Retries, Ttl, Wait,
 };
 pub use others::others;
 pub use others::{

@@ -110,7 +110,7 @@ fn settings() -> Settings {
         backoff_base: Time::from_seconds(6),
         ..WaitForPodsReady::default()
     };
-    let kueue = KueueSettings { wait_for_pods_ready: Some(wait_for_pods_ready) };
+    let kueue = KueueSettings { wait_for_pods_ready: Some(wait_for_pods_ready), ..KueueSettings::default() };
     Settings { kueue, ..Settings::default() }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::cluster::JobStatus;
 use super::incident::Occurrence;
-use super::object::Object;
-use super::operators;
+use super::object::{Object, ObjectEnd};
+use super::operators::{self, KueueSettings};
 use super::pod::{Phase, PodGroup};
 use super::pod_set::Owner;
 use super::program::times;
@@ -13,11 +13,14 @@ use super::script::Script;
 use super::story::{Assumptions, OTHER_STARTS, Outcome, Summary, decided, lower_for};
 use super::subject::Subject;
 use super::time::{Clock, Time};
+use super::weight::weight;
 use super::world::{TooLong, World};
 use crate::text::value::Value;
 
 /// How far a simulation goes: some operators look every few seconds, without end.
-pub(super) const HORIZON: Time = Time::from_seconds(60 * 86_400);
+pub(crate) const HORIZON: Time = Time::from_seconds(60 * 86_400);
+/// How many values of an object are a unit of work, where a cluster is made with it.
+const VALUES_A_UNIT: usize = 8;
 
 /// The same where Kueue does.
 const HORIZON_OF_QUEUE: Time = Time::from_seconds(14 * 86_400);
@@ -94,11 +97,64 @@ impl ObjectStory<'_> {
         }
     }
 
+    /// Returns what comes of a script within some work, of which it takes what it does; nothing where the end depends on the
+    /// part of the second in which the object is created, or on what its operator does in no fixed order.
+    ///
+    /// # Errors
+    ///
+    /// More work than that.
+    pub(crate) fn tell_within(&self, script: &Script, work: &mut u64) -> Result<Option<Outcome>, TooLong> {
+        let outcome = self.tell_part(Clock::default(), script, work)?;
+        let starts = OTHER_STARTS.into_iter().map(|start| (Clock { start }, script.clone()));
+        let chances =
+            operators::chances(self.manifest, script).into_iter().map(|script| (Clock::default(), script));
+        for (clock, script) in starts.chain(chances) {
+            let other = self.tell_part(clock, &script, work)?;
+            if (other.ending, &other.reason) != (outcome.ending, &outcome.reason) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(outcome))
+    }
+
+    fn tell_part(&self, clock: Clock, script: &Script, work: &mut u64) -> Result<Outcome, TooLong> {
+        let mut world = self.world_within(clock, script, work)?;
+        let outcome = self.end_of(&mut world, script);
+        *work = work.saturating_sub(world.work);
+        outcome
+    }
+
+    /// Returns what there is of the object after a while, within some work, of which it takes what it does.
+    ///
+    /// # Errors
+    ///
+    /// More work than that.
+    pub(crate) fn remains(&self, script: &Script, until: Time, work: &mut u64) -> Result<Remains, TooLong> {
+        let mut world = self.world_within(Clock::default(), script, work)?;
+        let ran = world.run(until);
+        *work = work.saturating_sub(world.work);
+        ran.map(|()| Remains::from_world(world))
+    }
+
+    /// Returns the object in a cluster, which does no more than some work. What is made of the object at first takes some.
+    fn world_within(&self, clock: Clock, script: &Script, work: &mut u64) -> Result<World, TooLong> {
+        *work = work.saturating_sub((weight(self.manifest) / VALUES_A_UNIT) as u64);
+        // Whether it waits in a queue is no part of these questions.
+        let kueue = KueueSettings::absent();
+        let script = Script { most_work: Some(*work), kueue, ..script.clone() };
+        World::with_object(self.manifest, self.before, script, clock).ok_or(TooLong)
+    }
+
     fn tell_from(&self, clock: Clock, script: &Script) -> Result<Outcome, TooLong> {
         let before = [self.before, &operators::assumed_queues(self.manifest, self.subject)].concat();
         let Some(mut world) = World::with_object(self.manifest, &before, script.clone(), clock) else {
             return Err(TooLong);
         };
+        self.end_of(&mut world, script)
+    }
+
+    /// Lets a world come to its end.
+    fn end_of(&self, world: &mut World, script: &Script) -> Result<Outcome, TooLong> {
         let roles = self.subject.roles.iter();
         world.weights = roles.filter_map(|role| Some((role.name.clone()?, role.weight))).collect();
         let hosts = self.subject.roles.iter().filter(|role| role.serves).map(|role| role.count);
@@ -108,9 +164,50 @@ impl ObjectStory<'_> {
         let is_still = world.run_to_end(self.horizon(script))?;
         let plan = script.program;
         let has_ranks = world.cluster.has_ranks(world.main);
-        let outcome = Summary::of_main(&world).outcome(&mut world, plan, is_still);
+        let outcome = Summary::of_main(world).outcome(world, plan, is_still);
         // Where the program is no business of the pods, what it loses is not known.
         Ok(if has_ranks { outcome } else { Outcome { done: outcome.used, ..outcome } })
+    }
+}
+
+/// What there is of an object after a while.
+#[derive(Clone, Debug)]
+pub(crate) struct Remains {
+    /// How it ended, if it did.
+    pub(crate) end: Option<ObjectEnd>,
+    /// When it was gone.
+    #[cfg(test)]
+    pub(crate) gone: Option<Time>,
+    /// The pods that there were, each group with what they were to it.
+    pub(crate) pods: Vec<(Arc<str>, PodGroup)>,
+    /// How many Jobs there were.
+    #[cfg(test)]
+    pub(crate) jobs: usize,
+}
+
+impl Remains {
+    /// Returns that of the object that is simulated in a world.
+    pub(crate) fn from_world(world: World) -> Self {
+        let cluster = &world.cluster;
+        let end = match world.main {
+            Owner::Job(_) => Summary::of_main(&world).end,
+            Owner::Object(number) => cluster.objects.get(number).and_then(Object::end),
+        };
+        #[cfg(test)]
+        let gone = match world.main {
+            Owner::Job(number) => cluster.jobs.get(number).and_then(|job| job.gone),
+            Owner::Object(number) => cluster.objects.get(number).and_then(|object| object.gone),
+        };
+        let role = |pods: &PodGroup| cluster.sets.get(pods.set).map(|set| Arc::clone(&set.role));
+        let pods = cluster.pods.iter().filter_map(|pods| Some((role(pods)?, pods.clone()))).collect();
+        Self {
+            end,
+            pods,
+            #[cfg(test)]
+            gone,
+            #[cfg(test)]
+            jobs: cluster.jobs.len(),
+        }
     }
 }
 

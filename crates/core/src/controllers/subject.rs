@@ -15,13 +15,19 @@ use crate::text::value::{Value, json};
 const MOST_NAMES: usize = 8;
 
 /// Fields that decide what an operator does, wherever they are in its objects; without one of them, nothing can be said.
-const DECIDING: [&str; 22] = [
+const DECIDING: [&str; 30] = [
+    "action",
     "activeDeadlineSeconds",
     "backoffLimit",
     "backoffLimitPerIndex",
     "cleanPodPolicy",
     "completionMode",
     "completions",
+    "event",
+    "events",
+    "exitCode",
+    "jobDeploymentStatus",
+    "jobStatus",
     "managedBy",
     "maxFailedIndexes",
     "maxRestarts",
@@ -32,12 +38,14 @@ const DECIDING: [&str; 22] = [
     "numOfHosts",
     "parallelism",
     "podReplacementPolicy",
+    "policy",
     "preRunningDeadlineSeconds",
     "replicas",
     "restartPolicy",
     "submissionMode",
     "suspend",
     "terminationGracePeriodSeconds",
+    "ttlSeconds",
 ];
 /// Mappings and lists in which none of those is.
 const WITHOUT: [&str; 4] = ["containers", "initContainers", "metadata", "volumes"];
@@ -57,6 +65,10 @@ fn find_placeholder<'v>(value: &'v Value, at: &Pointer) -> Option<(Pointer, &'v 
                         Some((at.key(key), text))
                     }
                     Some(_) => None,
+                    None if DECIDING.contains(&key) && value.is_array() => {
+                        let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+                        texts.into_iter().find(|text| is_placeholder(text)).map(|text| (at.key(key), text))
+                    }
                     None if value.is_object() || value.is_array() => find_placeholder(value, &at.key(key)),
                     None => None,
                 }

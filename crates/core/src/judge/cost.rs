@@ -163,7 +163,7 @@ fn limit(workload: &Workload<'_>, (index, run): (usize, &Run<'_>), kueue: bool) 
             Limit::Seconds(seconds) => held_behind(workload, seconds),
             other => other,
         },
-        Deadline::Missing { .. } => of_pods(workload.pods_of(index)),
+        Deadline::Missing => of_pods(workload.pods_of(index)),
         Deadline::OfOthers { .. } => Limit::Unknown,
     };
     match (own, by_kueue) {

@@ -233,7 +233,8 @@ impl<'a> Judgement<'a> {
         let reading = WorkloadReading::from_workload(self.workload);
         let mut findings = Folded::default();
         for (rule, settings) in &rules {
-            let mut cx = Cx { findings, partial, ..self.cx(rule, settings, &reading) };
+            let is_binding = which == Which::Binding;
+            let mut cx = Cx { findings, partial, is_binding, ..self.cx(rule, settings, &reading) };
             rule.check.check(&mut cx);
             findings = cx.findings;
         }
@@ -268,6 +269,7 @@ impl<'a> Judgement<'a> {
             partial: false,
             reading,
             assumptions: &self.policy.assumptions,
+            is_binding: false,
             forecast_work: Cell::new(MOST_WORK_OF_RULE),
         }
     }

@@ -1,5 +1,7 @@
-//! What would happen to a Job, for rules that ask: the model answers that `jobgate simulate` shows, within bounds that hold for
-//! whatever the Job says.
+//! What would happen to a Job or an object of an operator, for rules that ask: the model answers that `jobgate simulate` shows,
+//! within bounds that hold for whatever the object says.
+
+pub(super) mod objects;
 
 use std::cell::Cell;
 
@@ -34,12 +36,14 @@ pub(super) struct Forecast {
     pub(super) outcome: Outcome,
     /// How many pods there are at once.
     pub(super) at_once: u32,
-    /// Time of pods in which they do nothing that counts, beside their first start.
+    /// Time of pods, or of their accelerators if they have any, in which they do nothing that counts, beside their first start.
     wasted: Time,
     /// How often work is saved; nothing if never.
     checkpoint: Option<Time>,
-    /// The accelerators of each pod.
-    accelerators: i64,
+    /// Whether the pods have accelerators.
+    has_accelerators: bool,
+    /// Why it fails, where its operator says that.
+    pub(super) why: Option<&'static str>,
 }
 
 impl Forecast {
@@ -50,11 +54,8 @@ impl Forecast {
 
     /// Returns what it costs, and what of the program that rests on, in words.
     pub(super) fn waste(&self) -> String {
-        let (per_pod, unit) = match self.accelerators {
-            0 => (1, "pod hours"),
-            each => (each, "accelerator hours"),
-        };
-        let tenths = self.wasted.millis().saturating_mul(per_pod) / 360_000;
+        let unit = if self.has_accelerators { "accelerator hours" } else { "pod hours" };
+        let tenths = self.wasted.millis() / 360_000;
         let hours = match tenths {
             ..100 => format!("{}.{}", tenths / 10, tenths % 10),
             _ => thousands(usize::try_from(tenths / 10).unwrap_or(usize::MAX)),
@@ -104,10 +105,11 @@ pub(super) fn forecast(
     let wasted = outcome.idle() + outcome.lost - times(job.assumptions.startup, at_once);
     is_known.then_some(Forecast {
         at_once,
-        wasted: wasted.max(Time::START),
+        wasted: Time::from_millis(wasted.max(Time::START).millis().saturating_mul(job.accelerators.max(1))),
         checkpoint: job.assumptions.checkpoint,
         outcome,
-        accelerators: job.accelerators,
+        has_accelerators: job.accelerators > 0,
+        why: None,
     })
 }
 
@@ -139,9 +141,11 @@ mod tests {
     use crate::text::value::json;
 
     const HOUR: i64 = 3_600;
+    /// The accelerators of each pod.
+    const GPUS: i64 = 8;
 
     fn job(spec: &Value) -> Value {
-        let container = json!({"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}});
+        let container = json!({"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": GPUS}}});
         let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
             "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}});
         for (key, value) in spec.as_object().expect("a spec") {
@@ -262,7 +266,7 @@ mod tests {
                 let workload = Workload::from_object(&object).expect("a Job");
                 let most =
                     Cost::from_workload(&workload, false).and_then(|cost| cost.hours()).expect("hours");
-                let used = told.outcome.used.millis() * told.accelerators / 3_600_000;
+                let used = told.outcome.used.millis() * GPUS / 3_600_000;
                 let used = u64::try_from(used).expect("a time");
                 // Pods get their grace period after the deadline.
                 assert!(used <= most + most / 100 && used + used / 100 + 1 >= most, "{used} {most}");

@@ -18,6 +18,7 @@ use crate::judge::effective::Effective;
 use crate::judge::facts::Facts;
 use crate::judge::finding::{Finding, Level};
 use crate::judge::fold::Folded;
+use crate::judge::forecast::objects::{LeftBehind, Question};
 use crate::judge::forecast::{Forecast, forecast};
 use crate::judge::mounts::{PodMounts, Volumes};
 pub use crate::judge::needs::Needs;
@@ -25,7 +26,7 @@ pub use crate::judge::params::{Flag, Mapping, Number, Param, ParamDefault, Strin
 use crate::judge::ranks::{Started, WorkloadReading};
 use crate::judge::request::Request;
 pub use crate::judge::rule_id::RuleId;
-use crate::judge::simulation::ProgramDefaults;
+use crate::judge::simulation::{ProgramDefaults, name_of};
 use crate::kinds::{Count, Deadline, Kind, Part, Restart, Times, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::Op;
@@ -184,7 +185,7 @@ impl Kinds {
             Self::WithPods => !kind.pods.is_empty() || kind.runs_in.is_some(),
             Self::WithRestart => kind.pods.iter().any(|pods| !matches!(pods.restart, Restart::Free)),
             Self::WithRuns => !matches!(kind.deadline, Deadline::OfOthers { .. }),
-            Self::WithLimits => !matches!(kind.deadline, Deadline::OfOthers { of_job: None }),
+            Self::WithLimits => !matches!(kind.deadline, Deadline::OfOthers { run_by: None }),
             Self::WithTtl => kind.ttl != Ttl::None,
             Self::JobSpecs => kind.has_jobs(),
             Self::Roles => {
@@ -353,6 +354,8 @@ pub struct Cx<'a> {
     pub(super) reading: &'a WorkloadReading<'a>,
     /// What is assumed of programs.
     pub(super) assumptions: &'a ProgramDefaults,
+    /// Whether only what is denied or filled in counts.
+    pub(super) is_binding: bool,
     /// The work that is left for questions of this rule about what would happen.
     pub(super) forecast_work: Cell<u64>,
 }
@@ -374,6 +377,32 @@ impl<'a> Cx<'a> {
     pub(super) fn forecast(&self, pod: usize, incident: Incident) -> Option<Forecast> {
         let lines = &self.commands(pod).containers;
         forecast(&self.workload.pods[pod], lines, self.assumptions, incident, &self.forecast_work)
+    }
+
+    /// Returns what would happen to the object if one of the pods of a template met an incident, by the template's index; nothing
+    /// if its operator is not modelled, or there is no short answer. `code` is that of its program on SIGTERM, if that is known.
+    pub(super) fn forecast_object(
+        &self,
+        pod: usize,
+        incident: Incident,
+        code: Option<i64>,
+    ) -> Option<Forecast> {
+        self.question().forecast(incident, name_of(&self.workload.pods[pod]), code)
+    }
+
+    /// Returns the pods that run on after a failure, and that nothing stops; nothing where there is no short answer, or only what
+    /// is filled in or denied counts.
+    pub(super) fn left_behind(&self) -> Option<LeftBehind> {
+        if self.is_binding { None } else { self.question().left_behind() }
+    }
+
+    fn question(&self) -> Question<'_, 'a> {
+        Question {
+            workload: self.workload,
+            reading: self.reading,
+            defaults: self.assumptions,
+            left_of_rule: &self.forecast_work,
+        }
     }
 
     /// Returns the volumes of a pod template, by its index.

@@ -105,11 +105,20 @@ pub fn object<'a>(
     before: &'a [Value],
     defaults: &ProgramDefaults,
 ) -> Option<SimulatedObject<'a>> {
+    read_object(workload, &WorkloadReading::from_workload(workload), before, defaults)
+}
+
+/// Does the same with a workload whose texts are read.
+pub(super) fn read_object<'a>(
+    workload: &Workload<'a>,
+    reading: &WorkloadReading<'_>,
+    before: &'a [Value],
+    defaults: &ProgramDefaults,
+) -> Option<SimulatedObject<'a>> {
     let manifest = workload.object.value?;
     let mut subject = subject(manifest, before)?;
-    let reading = WorkloadReading::from_workload(workload);
     let has_accelerators = weigh(&mut subject, workload);
-    let program = program_of(workload, &reading, subject.together(), subject.deadline, defaults);
+    let program = program_of(workload, reading, subject.together(), subject.deadline, defaults);
     let (assumptions, or_peers, because) = program;
     Some(SimulatedObject { manifest, before, has_accelerators, assumptions, subject, or_peers, because })
 }
@@ -171,7 +180,7 @@ fn assumed(
 }
 
 /// Lets each pod count for its accelerators. Returns whether any has one.
-fn weigh(subject: &mut Subject, workload: &Workload<'_>) -> bool {
+pub(super) fn weigh(subject: &mut Subject, workload: &Workload<'_>) -> bool {
     let held = |pod: &PodTemplate<'_>| Held::by_pod(pod).map_or(0, |held| held.total());
     // Those of a kind with runtimes are in the object, for each node.
     let nodes = subject.roles.iter().map(|role| i64::from(role.count)).max().unwrap_or_default().max(1);
@@ -189,7 +198,7 @@ fn weigh(subject: &mut Subject, workload: &Workload<'_>) -> bool {
 }
 
 /// Returns what a role is called in the manifest: the key or the name of the item above its template.
-fn name_of<'a>(pod: &PodTemplate<'a>) -> &'a str {
+pub(super) fn name_of<'a>(pod: &PodTemplate<'a>) -> &'a str {
     let group = |entry: &Entry<'a>| entry.part.get("groupName").text().set();
     let entry = pod.entry.as_ref();
     entry.and_then(|entry| entry.name.or_else(|| group(entry))).unwrap_or_default()

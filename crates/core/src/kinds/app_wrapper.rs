@@ -17,7 +17,7 @@ pub(super) static APP_WRAPPER: Definition = Definition {
     }],
     name: "AppWrapper",
     resource: "appwrappers",
-    deadline: Deadline::OfOthers { of_job: None },
+    deadline: Deadline::OfOthers { run_by: None },
     attempts,
     queued_by_kueue: true,
     schema_of: "AppWrapper 1.2",

@@ -20,7 +20,7 @@ pub(super) static CRON_JOB: Definition = Definition {
     // Its Jobs inherit this, not the CronJob's own metadata.
     run_metadata: &["spec", "jobTemplate", "metadata"],
     limits: &["spec", "jobTemplate", "spec"],
-    ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    ttl: Ttl::Deletes { deletes_pods: true, jobs_run_again: false },
     history: Some(History { at: &["spec"], successful: 3, failed: 1 }),
     disruption: Some(Disruption::FailsJob),
     // Not the CronJob, but its Jobs.

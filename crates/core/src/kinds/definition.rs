@@ -44,15 +44,15 @@ pub struct Definition {
     pub ttl_at: Path,
     /// What it does.
     pub ttl: Ttl,
-    /// The harm done by a TTL of 0 in the limits, which follows it in messages; nothing if there is none.
-    pub ttl_of_zero: Option<&'static str>,
+    /// Whether a TTL of 0 may delete what has ended before the operator has seen that, which then makes it again.
+    pub ttl_of_zero_runs_again: bool,
     /// How many finished runs are kept.
     pub history: Option<History>,
     /// A wait that the deadline does not bound.
     pub wait: Option<Wait>,
     /// The field that decides whether pods that still run at the end of a run are released.
     pub release: Option<Release>,
-    /// How pods may hold accelerators that can do no more work, whatever [`release`](Self::release) is.
+    /// Where it is written what becomes of pods after a failure, whatever [`release`](Self::release) is.
     pub leak: Option<Leak>,
     /// The choice that the operator accepts only with `podReplacementPolicy: Failed` in each batch/v1 Job.
     pub replaces_in_place: Option<Choice>,
@@ -307,7 +307,7 @@ pub const CUSTOM: Definition = Definition {
     attempts: |_| Attempts::Times(1),
     ttl_at: &["ttlSecondsAfterFinished"],
     ttl: Ttl::None,
-    ttl_of_zero: None,
+    ttl_of_zero_runs_again: false,
     history: None,
     wait: None,
     release: None,
@@ -358,6 +358,12 @@ impl Definition {
     #[must_use]
     pub fn deadline_name(&self) -> &'static str {
         self.deadline_at.last().copied().unwrap_or_default()
+    }
+
+    /// Returns what one object is, in messages: a job, or what its kind is called.
+    #[must_use]
+    pub(crate) fn noun(&self) -> &'static str {
+        if self.name.ends_with("Job") { "job" } else { self.name }
     }
 
     /// Returns the name of the field with the TTL.

@@ -162,7 +162,8 @@ impl Held {
         }
     }
 
-    fn times(self, times: i64) -> Self {
+    /// Returns what so many times as many pods hold.
+    pub(crate) fn times(self, times: i64) -> Self {
         Self(self.0.map(|number| number.saturating_mul(times.max(0))))
     }
 

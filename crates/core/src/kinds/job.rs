@@ -32,7 +32,7 @@ pub(super) static JOB: Definition = Definition {
     version: "v1",
     name: "Job",
     resource: "jobs",
-    ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    ttl: Ttl::Deletes { deletes_pods: true, jobs_run_again: false },
     disruption: Some(Disruption::FailsJob),
     queued_by_kueue: true,
     pods: &[Pods { at: &["spec"], template: TEMPLATE, count: Count::Jobs(Times::Once), restart: RESTART }],

@@ -42,19 +42,9 @@ pub(super) static JOB_SET: Definition = Definition {
     }],
     name: "JobSet",
     resource: "jobsets",
-    deadline: Deadline::EndsEachJob {
-        restarts: &["spec", "failurePolicy", "maxRestarts"],
-        help: "a rule of `failurePolicy` with `onJobFailureReasons: [DeadlineExceeded]` and \
-               `action: FailJobSet` keeps the set from starting again, with a new clock, up to `maxRestarts` times",
-    },
+    deadline: Deadline::EndsEachJob { restarts: &["spec", "failurePolicy", "maxRestarts"] },
     attempts,
-    ttl: Ttl::Deletes {
-        what: "the finished set, its Jobs and their pods are",
-        deletes_pods: true,
-        of_job: Some(
-            "of a Job of a set that still runs deletes the finished Job, which is then created and run again",
-        ),
-    },
+    ttl: Ttl::Deletes { deletes_pods: true, jobs_run_again: true },
     replaces_in_place: Some(Choice { at: &["spec", "failurePolicy", "restartStrategy"], word: IN_PLACE }),
     disruption: Some(Disruption::FailsSet {
         restarts: &["spec", "failurePolicy", "maxRestarts"],

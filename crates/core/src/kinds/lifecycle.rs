@@ -16,20 +16,14 @@ pub enum Deadline {
     EndsEachJob {
         /// The field with how often the whole object may start again.
         restarts: Path,
-        /// How the author prevents that at a Job's deadline.
-        help: &'static str,
     },
     /// There is no such field: a warning.
-    Missing {
-        /// What lacks it.
-        what: &'static str,
-        /// What to write instead.
-        help: &'static str,
-    },
+    Missing,
     /// The object is a template, which runs through other objects that refer to it.
     OfOthers {
-        /// The harm done by the field in a batch/v1 Job inside it; nothing if it contains none.
-        of_job: Option<Harm>,
+        /// The kind of those objects, if there are batch/v1 Jobs in the template: it has the deadline of the whole, and that of
+        /// a Job limits one attempt.
+        run_by: Option<&'static str>,
     },
 }
 
@@ -72,26 +66,15 @@ impl Attempts {
 pub enum Ttl {
     /// It deletes something after the run has ended.
     Deletes {
-        /// What stays without it, which precedes "never deleted" in messages.
-        what: &'static str,
-        /// Whether it deletes all pods of the run.
+        /// Whether it deletes the object and all pods of the run, not only the Job that starts the work in others.
         deletes_pods: bool,
-        /// What a TTL in a batch/v1 Job inside the object does; nothing if the limits are the Job's.
-        of_job: Option<&'static str>,
+        /// Whether a batch/v1 Job inside the object that its own TTL deletes is made, and runs, again.
+        jobs_run_again: bool,
     },
-    /// It does this harm.
-    Harms(&'static str),
+    /// What it deletes is made, and runs, again.
+    RunsAgain,
     /// There is none, or it does something else.
     None,
-}
-
-/// A harmful effect of a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Harm {
-    /// The effect, which follows the field in messages.
-    pub what: &'static str,
-    /// What to do about it.
-    pub help: &'static str,
 }
 
 /// A word that the author may choose for a field.
@@ -116,8 +99,8 @@ impl Choice {
 pub struct Wait {
     /// The choice that makes the run wait.
     pub choice: Choice,
-    /// What does not end then, which follows "the deadline does not limit" in messages.
-    pub what: &'static str,
+    /// What it waits for, which follows "the deadline does not limit the wait for" in messages.
+    pub until: &'static str,
     /// What to do about it.
     pub help: &'static str,
 }
@@ -134,15 +117,13 @@ pub struct History {
     pub failed: i64,
 }
 
-/// A way in which pods hold accelerators that can do no more work.
-#[derive(Clone, Copy, Debug)]
+/// Where it is written what becomes of the other pods after a failure. What becomes of them is asked of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leak {
-    /// Returns the field that permits it, which may be missing.
-    pub(crate) of: for<'a> fn(&Part<'a>) -> Option<Part<'a>>,
-    /// What happens.
-    pub what: &'static str,
-    /// What to do about it.
-    pub help: &'static str,
+    /// The list of rules, which may be missing.
+    pub at: Path,
+    /// The rule that stops them, to follow "add".
+    pub remedy: &'static str,
 }
 
 /// How pods that still run when a run has ended are released.
@@ -156,13 +137,10 @@ pub struct Release {
     pub unless: &'static [&'static str],
     /// Another place of the same field, which the operator also reads.
     pub twin: Option<Path>,
-    /// What keeps running without it, which follows "so" in messages.
-    pub holds: &'static str,
-    /// What keeps running without it in a job without accelerators, which follows "so" in messages; nothing if
-    /// that hardly matters.
-    pub(crate) runs_on: Option<&'static str>,
-    /// The effect of the value, which follows it in messages.
-    pub(crate) effect: &'static str,
+    /// What runs on without it when the job has ended, in the plural.
+    pub left: &'static str,
+    /// Whether that matters in a job without accelerators, too.
+    pub(crate) without_accelerators: bool,
 }
 
 impl Release {
@@ -190,6 +168,17 @@ impl Release {
         let field = limits.get(self.field);
         let twin = self.twin.map(|path| object.at(path)).filter(Part::is_set);
         twin.filter(|_| !field.is_set()).unwrap_or(field)
+    }
+
+    /// Returns what the value does, to follow it. `ttl` is the name of the field with the TTL.
+    #[must_use]
+    pub(crate) fn effect(&self, ttl: &str) -> String {
+        match self.value {
+            Released::Word(_) => {
+                "which deletes running pods and keeps finished ones with their logs".to_owned()
+            }
+            Released::True => format!("which deletes {} `{ttl}` seconds after the job has ended", self.left),
+        }
     }
 
     /// Returns the value that releases the pods.
@@ -234,10 +223,8 @@ pub enum Disruption {
         /// The action of such a rule that counts no failure.
         uncounted: &'static str,
     },
-    /// The `restartPolicy` of its role decides what happens to a lost pod.
+    /// The `restartPolicy` of its role decides what happens to a lost pod, by default that of [`Retries`].
     OfRole {
-        /// The default `restartPolicy`.
-        unset: &'static str,
         /// The mapping that lets the other pods continue, or start again, without a lost one.
         elastic: Path,
     },

@@ -16,9 +16,8 @@ pub(super) const RELEASE: Release = Release {
     value: Released::Word("Running"),
     unless: &[],
     twin: None,
-    holds: "the workers run on when the launcher has finished, and hold their accelerators",
-    runs_on: None,
-    effect: "which deletes running pods and keeps finished ones with their logs",
+    left: "the workers",
+    without_accelerators: false,
 };
 
 /// The operators write a list of hosts, which Open MPI finds by a variable.
@@ -50,18 +49,11 @@ pub(super) static MPI_JOB: Definition = Definition {
     limits: &["spec", "runPolicy"],
     // That of the launcher Job: the workers stay.
     deadline: Deadline::Marks,
-    ttl: Ttl::Deletes {
-        what: "the finished launcher Job and its logs are",
-        deletes_pods: false,
-        of_job: None,
-    },
-    ttl_of_zero: Some(
-        "may delete the launcher before the operator has seen it finish, which then creates it and runs it \
-         again",
-    ),
+    ttl: Ttl::Deletes { deletes_pods: false, jobs_run_again: false },
+    ttl_of_zero_runs_again: true,
     wait: Some(Wait {
         choice: Choice { at: &["spec", "launcherCreationPolicy"], word: "WaitForWorkersReady" },
-        what: "the wait for the workers, because it starts with the launcher",
+        until: "the workers",
         help: "write `launcherCreationPolicy: AtStartup`, or let a queue such as Kueue admit all pods at once",
     }),
     release: Some(RELEASE),

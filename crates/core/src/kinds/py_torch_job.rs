@@ -23,7 +23,7 @@ pub(super) const RETIRED: [Retired; 4] = [
 
 /// The TTL of the training operator deletes the object, and the pods with it.
 pub(super) const TTL: Ttl =
-    Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None };
+    Ttl::Deletes { deletes_pods: true, jobs_run_again: false };
 
 /// The training operator keeps all pods by default; since 1.9.4 at the deadline, too
 /// (docs/internals/batch-kinds.md#pods-that-outlive-a-job).
@@ -32,9 +32,8 @@ pub(super) const RELEASE: Release = Release {
     value: Released::Word("Running"),
     unless: &[],
     twin: None,
-    holds: "pods that still run when the job has ended keep running and hold their accelerators",
-    runs_on: None,
-    effect: "which deletes running pods and keeps finished ones with their logs",
+    left: "pods that have not ended",
+    without_accelerators: false,
 };
 
 /// Without a limit the training operator restarts failed pods endlessly
@@ -70,7 +69,7 @@ pub(super) static PY_TORCH_JOB: Definition = Definition {
     ttl: TTL,
     release: Some(RELEASE),
     retries: Some(RETRIES),
-    disruption: Some(Disruption::OfRole { unset: "OnFailure", elastic: &["spec", "elasticPolicy"] }),
+    disruption: Some(Disruption::OfRole { elastic: &["spec", "elasticPolicy"] }),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "pytorchReplicaSpecs", "*"],

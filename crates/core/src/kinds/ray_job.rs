@@ -2,7 +2,6 @@
 //! (docs/internals/batch-kinds.md#rayjob).
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, Operator};
-use super::field::{Field, Part};
 use super::job::RESTART_HELP;
 use super::lifecycle::{Attempts, Choice, Deadline, Leak, Release, Released, Wait};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Template, Unset};
@@ -24,20 +23,17 @@ pub(super) static RAY_JOB: Definition = Definition {
         // The operator rejects the field together with deletion rules or an existing cluster.
         unless: &["deletionStrategy", "clusterSelector"],
         twin: None,
-        holds: "the Ray cluster runs on when the job has ended, and its pods hold their accelerators",
-        runs_on: Some("the Ray cluster runs on when the job has ended, until somebody deletes it"),
-        effect: "which deletes the cluster `ttlSecondsAfterFinished` seconds after the job has ended",
+        left: "the pods of the Ray cluster",
+        without_accelerators: true,
     }),
     wait: Some(Wait {
         choice: Choice { at: &["spec", "submissionMode"], word: "InteractiveMode" },
-        what: "the wait for somebody who submits the work",
+        until: "somebody who submits the work",
         help: "delete the job once nobody uses its cluster, or let it submit the work itself",
     }),
     leak: Some(Leak {
-        of: rules_without_failure,
-        what: "no deletion rule is for `jobDeploymentStatus: Failed`, so after the deadline or a failed \
-               submission the Ray cluster runs on, and its pods hold their accelerators",
-        help: "add a rule with `policy: DeleteCluster` and `condition: {jobDeploymentStatus: Failed}`",
+        at: &["spec", "deletionStrategy", "deletionRules"],
+        remedy: "a rule with `policy: DeleteCluster` and `condition: {jobDeploymentStatus: Failed}`",
     }),
     queued_by_kueue: true,
     pods: &[
@@ -81,16 +77,3 @@ pub(super) static RAY_JOB: Definition = Definition {
     starter: Some(include_str!("ray_job.starter.yaml")),
     ..CUSTOM
 };
-
-/// Returns the deletion rules if none of them deletes anything when the job has failed. Conditions on
-/// `jobStatus` do not count: it is the status of what Ray runs, and is not `FAILED` if the deadline has passed
-/// or nothing was submitted.
-fn rules_without_failure<'a>(object: &Part<'a>) -> Option<Part<'a>> {
-    let rules = object.at(&["spec", "deletionStrategy", "deletionRules"]);
-    let covers = |rule: Part<'_>| {
-        let status = rule.at(&["condition", "jobDeploymentStatus"]).text();
-        matches!(status, Field::Set("Failed") | Field::Placeholder(_))
-            && rule.get("policy").text() != Field::Set("DeleteNone")
-    };
-    (rules.items().next().is_some() && !rules.items().any(covers)).then_some(rules)
-}

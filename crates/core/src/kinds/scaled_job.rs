@@ -15,7 +15,7 @@ pub(super) static SCALED_JOB: Definition = Definition {
     body: &["spec", "jobTargetRef"],
     limits: &["spec", "jobTargetRef"],
     attempts: |_| Attempts::Runs,
-    ttl: Ttl::Deletes { what: "the finished Jobs and their pods are", deletes_pods: true, of_job: None },
+    ttl: Ttl::Deletes { deletes_pods: true, jobs_run_again: false },
     history: Some(History { at: &["spec"], successful: 100, failed: 100 }),
     pods: &[Pods {
         at: &["spec", "jobTargetRef"],

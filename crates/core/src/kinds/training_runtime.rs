@@ -3,7 +3,7 @@
 
 use super::definition::{Api, CUSTOM, Definition, Finished};
 use super::job_set::{IN_PLACE, RESTART, own_claims};
-use super::lifecycle::{Choice, Deadline, Harm, Ttl};
+use super::lifecycle::{Choice, Deadline, Ttl};
 use super::pods::{Count, Pods, TEMPLATE, Times};
 
 pub(super) static TRAINING_RUNTIME: Definition =
@@ -15,15 +15,8 @@ pub(super) const RUNTIME: Definition = Definition {
     body: &["spec", "template", "spec"],
     run_metadata: &["spec", "template", "metadata"],
     limits: &["spec", "template", "spec"],
-    deadline: Deadline::OfOthers {
-        of_job: Some(Harm {
-            what: "in a runtime limits each attempt of one Job, and not the TrainJob",
-            help: "remove it, and write `spec.activeDeadlineSeconds` in each TrainJob",
-        }),
-    },
-    ttl: Ttl::Harms(
-        "in a runtime deletes finished work of a TrainJob, which the trainer then creates and runs again",
-    ),
+    deadline: Deadline::OfOthers { run_by: Some("TrainJob") },
+    ttl: Ttl::RunsAgain,
     replaces_in_place: Some(Choice {
         at: &["spec", "template", "spec", "failurePolicy", "restartStrategy"],
         word: IN_PLACE,

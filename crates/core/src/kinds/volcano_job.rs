@@ -16,11 +16,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     name: "Job",
     title: Some("Job.batch.volcano.sh"),
     resource: "jobs",
-    deadline: Deadline::Missing {
-        what: "a Volcano job",
-        help: "write `activeDeadlineSeconds` in the pod template, and a policy with `event: PodFailed` and \
-               `action: TerminateJob`, which ends the job when a pod passes it",
-    },
+    deadline: Deadline::Missing,
     // The number of runs, not of those after the first; Volcano reads 0 as its default
     // (docs/internals/batch-kinds.md#volcano-job).
     attempts: |object| match object.at(&["spec", "maxRetry"]).int() {
@@ -28,12 +24,10 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         Field::Set(runs) => Attempts::Times(runs.max(1)),
         _ => Attempts::Unknown,
     },
-    ttl: Ttl::Deletes { what: "the finished job and its pods are", deletes_pods: true, of_job: None },
+    ttl: Ttl::Deletes { deletes_pods: true, jobs_run_again: false },
     leak: Some(Leak {
-        of: no_policy_of_failure,
-        what: "no policy is for the event `PodFailed`, so when a pod fails the others run on, \
-               and hold their accelerators",
-        help: "add a policy with `event: PodFailed` and `action: TerminateJob` or `RestartJob`",
+        at: &["spec", "policies"],
+        remedy: "a policy with `event: PodFailed` and `action: TerminateJob`",
     }),
     pods: &[Pods {
         at: &["spec", "tasks", "*"],
@@ -84,29 +78,4 @@ fn is_for(policy: &Value, events: &[&str]) -> bool {
     };
     let more = Part { pointer: Pointer::root(), value: policy.get("events") };
     is_one(text_in(policy, "event")) || more.items().any(|event| is_one(event.text()))
-}
-
-/// Returns the place of the policies of a job with several pods, if its pods can fail and no policy handles
-/// that. A container that fails in a pod with `OnFailure` is restarted there; only `Never`, or a deadline of
-/// the pods, lets pods fail.
-fn no_policy_of_failure<'a>(job: &Part<'a>) -> Option<Part<'a>> {
-    let spec = job.get("spec");
-    let (mut pods, mut fail) = (0_i64, false);
-    // Their places are not needed, and a list may have nothing but empty ones.
-    let tasks = spec.get("tasks").values().iter().inspect(|_| meter::spend(1));
-    let says_something = |task: &&Value| task.as_object().is_some_and(|fields| !fields.is_empty());
-    let tasks = tasks.filter(says_something).map(Part::root);
-    for task in tasks.clone() {
-        pods = pods.saturating_add(task.get("replicas").int().set().unwrap_or_default().max(0));
-        let pod = task.at(&["template", "spec"]);
-        fail |= pod.get("restartPolicy").text() == Field::Set("Never")
-            || pod.get("activeDeadlineSeconds").is_set();
-    }
-    let acts = |around: &Part<'_>| {
-        let is_set = |value: &Value| !value.is_null();
-        policies(around)
-            .any(|policy| policy.get("exitCode").is_some_and(is_set) || is_for(policy, &["PodFailed", "*"]))
-    };
-    let is_handled = acts(&spec) || tasks.clone().any(|task| acts(&task));
-    (pods > 1 && fail && !is_handled).then(|| spec.get("policies"))
 }

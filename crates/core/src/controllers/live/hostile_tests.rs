@@ -20,6 +20,7 @@ fn assumed() -> Assumptions {
         peers: Peers::Independent,
         pods_per_node: 1,
         term: Termination::default(),
+        wait_for_pods_ready: None,
         unreachable: Some(Time::from_seconds(300)),
     }
 }

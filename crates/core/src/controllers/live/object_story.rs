@@ -67,7 +67,8 @@ impl LiveObject {
     #[must_use]
     pub fn subject(&self) -> Option<Subject> {
         let runtime: Vec<Value> = self.runtime().into_iter().collect();
-        operators::subject(&self.object, &runtime)
+        // Kueue is not taken up in the middle: it is somebody who suspends and resumes.
+        Some(Subject { queue: None, ..operators::subject(&self.object, &runtime)? })
     }
 
     /// Returns on how many pods its program is started from another one; nothing where it is not.

@@ -25,6 +25,7 @@ fn assumed(peers: Peers) -> Assumptions {
         peers,
         pods_per_node: 1,
         term: Termination::default(),
+        wait_for_pods_ready: None,
         unreachable: Some(Time::from_seconds(300)),
     }
 }

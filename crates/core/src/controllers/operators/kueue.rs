@@ -69,6 +69,9 @@ pub(super) fn controllers(
     settings: &KueueSettings,
 ) -> Vec<Box<dyn Controller>> {
     let is_queue = |manifest: &Value| super::kind_of(manifest) == Some(CLUSTER_QUEUE);
+    if !settings.is_installed {
+        return Vec::new();
+    }
     let has_kind = webhook::kind_in_queue(manifest).is_some();
     if has_kind && (webhook::queue(manifest).is_some() || before.iter().any(is_queue)) {
         vec![Box::new(KueueController { settings: settings.clone(), ..KueueController::default() })]

@@ -95,7 +95,11 @@ impl World {
                 }
                 self.tell(Event::CronJob);
             }
-            Action::CreateObject(object) => return Ok(self.add_object(*object)),
+            Action::CreateObject(object) => {
+                // It is kept as long as the simulation.
+                self.spend(weight(&object.manifest))?;
+                return Ok(self.add_object(*object));
+            }
             Action::PatchObject { object, patch } => self.patch_object(object, &patch),
             Action::WriteObject { object: number, conditions, status } => {
                 let Some(object) = self.cluster.objects.get_mut(number) else { return Ok(false) };

@@ -101,7 +101,7 @@ use crate::judge::finding::{Level, Part, Place};
 use crate::judge::kueue;
 use crate::judge::policy::{Action, Effective};
 use crate::judge::rule::{Cx, Exportable, Holding, Kinds, Measure, Number, Ratchet, Rule, Strings};
-use crate::judge::rules::deadline::LATE;
+use crate::judge::rules::deadline::{LATE, instead};
 use crate::kinds::accelerator::{TAINTS, requests};
 use crate::kinds::{self, Deadline, Run, Workload};
 use crate::text::number::thousands;
@@ -222,7 +222,7 @@ fn help(workload: &Workload<'_>, cost: &Cost) -> String {
     let Some(field) = deadline(workload) else {
         return match workload.kind.deadline {
             _ if cost.ends() => format!("a shorter `{FIELD}`, or fewer restarts, lower it"),
-            Deadline::Missing { help, .. } => help.to_owned(),
+            Deadline::Missing => instead(workload.kind),
             _ => format!("set `{FIELD}` in each Job whose pods hold accelerators"),
         };
     };

@@ -120,7 +120,7 @@ use crate::judge::kueue::{self, Kueue};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Kinds, Measure, Number, Ratchet, Rule};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Attempts, Deadline, Field, Harm, Part, PodTemplate, Release, Run, Ttl, Workload};
+use crate::kinds::{Attempts, Deadline, Field, Kind, Part, PodTemplate, Release, Run, Ttl, Workload};
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
 
@@ -165,7 +165,7 @@ fn longest(workload: &Workload<'_>) -> i64 {
         Field::Set(value) => value,
         _ => i64::MAX,
     };
-    if matches!(workload.kind.deadline, Deadline::Missing { .. } | Deadline::OfOthers { .. }) {
+    if matches!(workload.kind.deadline, Deadline::Missing | Deadline::OfOthers { .. }) {
         return 0;
     }
     workload.runs.iter().map(of_run).max().unwrap_or_default()
@@ -179,7 +179,7 @@ fn check(cx: &mut Cx<'_>) {
     let attempts = attempts(cx.workload);
     match cx.workload.kind.deadline {
         Deadline::Ends | Deadline::Marks => check_runs(cx, attempts),
-        Deadline::EndsEachJob { restarts, help } => {
+        Deadline::EndsEachJob { restarts } => {
             let starts_again = !matches!(cx.workload.object.at(restarts).int(), Field::Unset | Field::Set(0));
             // A set is bounded when the Jobs that hold accelerators are.
             let holders: BTreeSet<usize> =
@@ -196,26 +196,34 @@ fn check(cx: &mut Cx<'_>) {
                 }
                 finding.at_most(Level::Warn);
                 if starts_again {
-                    finding.help = format!("{}; {help}", finding.help).into();
+                    finding.help = format!("{}; {FAILS_THE_SET}", finding.help).into();
                 }
             }
         }
-        Deadline::Missing { what, help } => no_field(cx, what, help),
-        Deadline::OfOthers { of_job } => {
-            if let Some(harm) = of_job {
-                of_template(cx, harm);
+        Deadline::Missing => no_field(cx),
+        Deadline::OfOthers { run_by } => {
+            if let Some(kind) = run_by {
+                of_template(cx, kind);
             }
         }
     }
     does_not_limit(cx);
 }
 
+/// What keeps a set from starting again after the deadline of a Job.
+const FAILS_THE_SET: &str = "a rule of `failurePolicy` with `onJobFailureReasons: [DeadlineExceeded]` and \
+                             `action: FailJobSet` keeps the set from starting again, with a new clock, up to \
+                             `maxRestarts` times";
+
 /// Warns of deadlines in a template that others run, which are not deadlines of a run.
-fn of_template(cx: &mut Cx<'_>, harm: Harm) {
+fn of_template(cx: &mut Cx<'_>, run_by: &str) {
+    let name = cx.workload.kind.as_str();
     let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
     for field in jobs.map(|spec| spec.get(FIELD)).filter(Part::is_set) {
-        let finding = cx.report(&field.pointer, format!("`{FIELD}` {}", harm.what));
-        finding.at_most(Level::Warn).at_key().help(harm.help);
+        let message = format!("`{FIELD}` in a {name} limits each attempt of one Job, and not the {run_by}");
+        let finding = cx.report(&field.pointer, message);
+        finding.at_most(Level::Warn).at_key();
+        finding.help(format!("remove it, and write `spec.{FIELD}` in each {run_by}"));
         finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
     }
 }
@@ -228,7 +236,7 @@ fn does_not_limit(cx: &mut Cx<'_>) {
         return;
     }
     if let Some(field) = wait.choice.of(&cx.workload.object) {
-        let message = format!("with `{}`, the deadline does not limit {}", wait.choice.word, wait.what);
+        let message = format!("with `{}`, the deadline does not limit the wait for {}", wait.choice.word, wait.until);
         cx.report(&field.pointer, message).at_most(Level::Note).help(wait.help);
     }
 }
@@ -241,7 +249,7 @@ fn check_runs(cx: &mut Cx<'_>, attempts: Attempts) {
 
 /// Warns once of an object whose kind has no deadline, unless the pods have one of their own: those that hold
 /// accelerators, if some do.
-fn no_field(cx: &mut Cx<'_>, what: &str, help: &'static str) {
+fn no_field(cx: &mut Cx<'_>) {
     let workload = cx.workload;
     let bounded = |pod: &PodTemplate<'_>| !pod.spec.get(FIELD).int().is_unset();
     let holds = workload.pods.iter().any(PodTemplate::holds_accelerators);
@@ -249,10 +257,17 @@ fn no_field(cx: &mut Cx<'_>, what: &str, help: &'static str) {
     let Some(pod) = unbounded else { return };
     let field = pod.spec.get(FIELD);
     let cost = Cost::of_run(workload, pod.run, (None, Attempts::Unknown));
-    let message = hangs(cost, &format!("{what} has no deadline"), "someone notices");
+    let (name, group) = (workload.kind.name, workload.kind.group);
+    let message = hangs(cost, &format!("a {name} of {group} has no deadline"), "someone notices");
     if let Some(finding) = cx.missing(&field.pointer, message) {
-        finding.at_most(Level::Warn).help(help);
+        finding.at_most(Level::Warn).help(instead(workload.kind));
     }
+}
+
+/// Returns what to write where the kind has no deadline: one of the pods, and what ends the others with one that passes it.
+pub(super) fn instead(kind: Kind) -> String {
+    let and = kind.leak.map(|leak| format!(", and {}, which ends the job when a pod passes it", leak.remedy));
+    format!("write `{FIELD}` in the pod template{}", and.unwrap_or_default())
 }
 
 fn check_run(cx: &mut Cx<'_>, (index, run): (usize, &Run<'_>), attempts: Attempts) {
@@ -455,11 +470,12 @@ fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
         .unwrap_or_default();
     let message = format!("{what}: at the deadline the job fails, but its pods keep running{until}");
     let fix = limits.set(name, release.value()).filter(|_| !field.is_set());
+    let effect = release.effect(cx.workload.kind.ttl_name());
     let finding = cx.report_field(&field, message);
     if let Some(finding) = finding {
         let value = release.value();
         let value = value.as_str().unwrap_or("true");
-        finding.at_most(Level::Warn).help(format!("write `{name}: {value}`, {}", release.effect));
+        finding.at_most(Level::Warn).help(format!("write `{name}: {value}`, {effect}"));
         // The author's choice stays: it costs no accelerators.
         if let Some(fix) = fix {
             finding.fix(Safety::Unsafe, vec![fix]);

@@ -85,15 +85,16 @@
 //! has a `deletionStrategy`, with which KubeRay refuses the field, or a `clusterSelector`: that cluster is
 //! somebody else's.
 //!
-//! A RayJob with `deletionStrategy.deletionRules` gets a warning if none of them deletes anything with
-//! `jobDeploymentStatus: Failed`. A `jobStatus` is that of what runs in Ray: after the deadline, or if the
-//! work could not be submitted, it is not `FAILED`, so such a rule does not apply, and the cluster is kept.
+//! What becomes of the other pods after a failure is what the model of `jobgate simulate` says. A RayJob with a
+//! `deletionStrategy` gets a warning if pods run on after its deadline or, where it has none, after its work could not
+//! be submitted. A `jobStatus` is that of what runs in Ray: in both cases it is not `FAILED`, so a rule for that does
+//! not apply, and the cluster is kept, unless a rule is for `jobDeploymentStatus: Failed`.
 //!
 //! A Volcano job is not ended by a pod that fails: the others run on, often waiting for it in a collective
-//! operation. A job with several pods, and with `restartPolicy: Never` or a deadline in a pod template, gets
-//! a warning if neither the job nor a task has a policy for the event `PodFailed` (or `*`), or for an exit
-//! code. With `OnFailure`, a container that fails is restarted in its pod, so only the deadline makes pods
-//! fail.
+//! operation. A job gets a warning if a pod of one of its tasks fails with 1 as soon as it runs, the others wait for
+//! it, and no policy of the job or of a task ends them or starts anything again. The finding says what they hold, and
+//! for how long, where all of them have an `activeDeadlineSeconds`. With `OnFailure`, a container that fails is
+//! restarted in its pod, so only the deadline makes pods fail, and those that have the same one fail together.
 //!
 //! ## References
 //!
@@ -103,9 +104,11 @@
 
 use crate::judge::cost::Cost;
 use crate::judge::finding::{Level, Safety};
+use crate::judge::forecast::objects::Cause;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Kinds, Rule};
-use crate::kinds::{Held, PodTemplate, Release, Ttl, Workload};
+use crate::kinds::{Held, Leak, PodTemplate, Release, Ttl, Workload};
+use crate::text::lines::cut;
 use crate::text::patch::Op;
 use crate::text::value::Value;
 
@@ -123,16 +126,13 @@ pub(super) fn rule() -> Rule {
     }
 }
 
+/// The longest name of a role to repeat.
+const MAX_ROLE_BYTES: usize = 40;
+
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
-    if let Some(leak) = workload.kind.leak
-        && workload.pods.iter().any(PodTemplate::holds_accelerators)
-        && let Some(field) = (leak.of)(&workload.object)
-    {
-        let finding = cx.report_field(&field, leak.what);
-        if let Some(finding) = finding {
-            finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key().help(leak.help);
-        }
+    if let Some(leak) = workload.kind.leak {
+        report_left_behind(cx, leak);
     }
     let Some(release) = workload.kind.release else { return };
     let limits = &workload.limits;
@@ -165,8 +165,10 @@ fn check(cx: &mut Cx<'_>) {
     // The cost comes first: a warning may have no room for the rest.
     let cost = held.and_then(|held| Cost::new(held, ttl.map(|ttl| ttl.max(0))));
     let cost = cost.map(|cost| format!("{cost}: ")).unwrap_or_default();
-    let message = format!("{cost}{what}, so {}{until}", release.holds);
-    let help = format!("write `{}: {word}`, {}", release.field, release.effect);
+    let left = release.left;
+    let message =
+        format!("{cost}{what}, so {left} run on when the job has ended, and hold their accelerators{until}");
+    let help = format!("write `{}: {word}`, {}", release.field, release.effect(workload.kind.ttl_name()));
     if field.is_set() {
         let fix = Op::Replace(field.pointer.clone(), value);
         let finding = cx.report(&field.pointer, message);
@@ -191,6 +193,37 @@ fn check(cx: &mut Cx<'_>) {
     }
 }
 
+/// Reports pods that run on after a failure, and that nothing stops.
+fn report_left_behind(cx: &mut Cx<'_>, leak: Leak) {
+    let workload = cx.workload;
+    let decides = |release: Release| release.unless.iter().any(|field| workload.limits.get(field).is_set());
+    // The field that releases pods is reported instead.
+    if !workload.pods.iter().any(PodTemplate::holds_accelerators) || !workload.kind.release.is_none_or(decides) {
+        return;
+    }
+    let Some(left) = cx.left_behind() else { return };
+    let short = |role: &str| cut(role, MAX_ROLE_BYTES, "…").escape_debug().to_string();
+    let (when, which) = match &left.cause {
+        Cause::PodFailed(role) => (format!("when a pod of `{}` exits with 1", short(role)), "the others run on"),
+        Cause::PodsOverdue(role) => (format!("when `{}` passes its deadline", short(role)), "the others run on"),
+        Cause::Deadline => ("after the deadline".to_owned(), "its pods run on"),
+        Cause::NotSubmitted => ("when the work cannot be submitted".to_owned(), "its pods run on"),
+    };
+    let (name, around) = leak.at.split_last().map_or(("", leak.at), |(name, around)| (*name, around));
+    let list = workload.object.at(leak.at);
+    // An older form of the rules, which goes with no list.
+    let older = workload.object.at(around);
+    let is_older = around != workload.kind.body && !list.is_set() && older.is_set();
+    let (field, of, help) = match around.last() {
+        Some(of) if is_older => (older, *of, format!("write `{name}` instead, with {}", leak.remedy)),
+        _ => (list, name, format!("add {}", leak.remedy)),
+    };
+    let message = format!("{}: {when}, {which}, and nothing in `{of}` stops them", left.cost);
+    if let Some(finding) = cx.report_field(&field, message) {
+        finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key().help(help);
+    }
+}
+
 /// Reports a job without accelerators whose pods keep running. The webhook does not fill here: what the pods
 /// hold costs less than the loss of a cluster that somebody still looks at.
 fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
@@ -201,9 +234,12 @@ fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
     let is_said = workload.has_finished() || workload.deadline().is_set();
     // Nor where a wrong type hides what the pods hold.
     let is_hidden = workload.pods.is_empty() || Held::by_pods(&workload.pods).is_none();
-    let Some(runs_on) = release.runs_on.filter(|_| !is_said && !is_hidden) else { return };
+    if !release.without_accelerators || is_said || is_hidden {
+        return;
+    }
     let is = if field.is_set() { "is `false`" } else { "is not set" };
-    let message = format!("`{}` {is}, so {runs_on}", release.field);
+    let (name, left) = (release.field, release.left);
+    let message = format!("`{name}` {is}, so {left} run on when the job has ended, until somebody deletes them");
     let fix = if field.is_set() {
         Some(Op::Replace(field.pointer.clone(), release.value()))
     } else {
@@ -212,7 +248,7 @@ fn report_without_accelerators(cx: &mut Cx<'_>, release: Release) {
     let finding = cx.report_field(&field, message);
     if let (Some(finding), Some(fix)) = (finding, fix) {
         finding.instead_of_fill(Level::Warn).at_most(Level::Warn).fix(Safety::Unsafe, vec![fix]);
-        finding.help(format!("write `{}: true`, {}", release.field, release.effect));
+        finding.help(format!("write `{name}: true`, {}", release.effect(workload.kind.ttl_name())));
     }
 }
 

@@ -73,7 +73,8 @@
 //! **PyTorchJob.** With `restartPolicy: Never` the first lost pod ends the job. So it does with `ExitCode`
 //! and torchrun, which exits with 1 on SIGTERM: for the operator that is an error that will come again. With
 //! `OnFailure` and no `elasticPolicy`, the lost pod starts again and the others hang until they time out
-//! (note). Other kinds have no field for it.
+//! (note, with what one loss costs), or their restarts with it are more than `backoffLimit`, and the first loss ends
+//! the job: that is what `jobgate simulate --what spot` says. Other kinds have no field for it.
 //!
 //! **Time to end.** A pod on a spot node has 15 seconds on GKE, 30 on AKS and 120 on EKS and with Karpenter,
 //! whatever its `terminationGracePeriodSeconds`. A larger one is a note; so is an unset one, which means 30,
@@ -89,6 +90,7 @@
 use std::cell::OnceCell;
 
 use crate::controllers::incident::Incident;
+use crate::controllers::story::Ending;
 use crate::judge::commands::{CommandLine, PodCommands};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::forecast::Forecast;
@@ -121,6 +123,9 @@ const DEFAULT_RETRIES: i64 = 6;
 /// `terminationGracePeriodSeconds` of a pod that sets none.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
+/// The exit code of torchrun on SIGTERM (docs/internals/training.md#launcher-options).
+const TORCHRUN_ON_SIGTERM: i64 = 1;
+
 /// The longest name of a role to repeat.
 const MAX_ROLE_BYTES: usize = 40;
 
@@ -139,9 +144,9 @@ fn check(cx: &mut Cx<'_>) {
                     of_set(cx, index, &spot, &workload.object.at(restarts), uncounted);
                 }
             }
-            Disruption::OfRole { unset, elastic } => {
+            Disruption::OfRole { elastic } => {
                 let others_wait = || !workload.object.at(elastic).is_set() && has_several_pods(workload);
-                of_role(cx, index, &spot, unset, *is_shared.get_or_init(others_wait));
+                of_role(cx, index, &spot, *is_shared.get_or_init(others_wait));
             }
         }
         time_to_end(cx, pod, &spot);
@@ -321,9 +326,10 @@ fn of_set(
     }
 }
 
-fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, unset: &'static str, others_wait: bool) {
+fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
     let pod = &cx.workload.pods[index];
     let field = pod.around.get("restartPolicy");
+    let Some(unset) = cx.workload.kind.retries.map(|retries| retries.unset) else { return };
     let word = match field.text() {
         Field::Set(word) if !word.is_empty() => word,
         Field::Unset | Field::Set(_) => unset,
@@ -331,31 +337,31 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, unset: &'static str, 
     };
     let role = cut(pod.role().unwrap_or_default(), MAX_ROLE_BYTES, "…").escape_debug().to_string();
     let provider = spot.spot.provider;
+    let code = runs_torchrun(cx.commands(index)).then_some(TORCHRUN_ON_SIGTERM);
     const ENDS: &str = "write `restartPolicy: OnFailure`, and an `elasticPolicy` if other pods should go on";
+    const MEETS: &str = "write an `elasticPolicy`, with which the others meet it again";
+    let is = format!("`restartPolicy` of `{role}` is `{word}`");
+    let ends = format!("the loss of one spot node of {provider} ends the job");
     let (message, help, level) = match word {
-        "Never" => (
-            format!(
-                "`restartPolicy` of `{role}` is `Never`: the loss of one spot node of {provider} ends the job"
-            ),
-            ENDS,
-            Level::Warn,
-        ),
-        "ExitCode" if runs_torchrun(cx.commands(index)) => (
-            format!(
-                "`restartPolicy` of `{role}` is `ExitCode`, and torchrun exits with 1 on SIGTERM: \
-                 the loss of one spot node of {provider} ends the job"
-            ),
-            ENDS,
-            Level::Warn,
-        ),
-        "OnFailure" | "Always" if others_wait => (
-            format!(
-                "a pod of `{role}` that loses its spot node of {provider} starts again alone: \
-                 the others hang until they time out"
-            ),
-            "write an `elasticPolicy`, with which the others meet it again",
-            Level::Note,
-        ),
+        "Never" => (format!("{is}: {ends}"), ENDS, Level::Warn),
+        "ExitCode" if code.is_some() => {
+            (format!("{is}, and torchrun exits with 1 on SIGTERM: {ends}"), ENDS, Level::Warn)
+        }
+        "OnFailure" | "Always" if others_wait => {
+            let alone =
+                format!("a pod of `{role}` that loses its spot node of {provider} starts again alone: the others");
+            match cx.forecast_object(index, Incident::Spot, code) {
+                Some(Forecast { outcome, why: Some(why), .. }) if outcome.ending == Ending::Fails => {
+                    (format!("{ends}: {why}"), MEETS, Level::Warn)
+                }
+                Some(forecast) if forecast.outcome.ending == Ending::Completes => {
+                    let waste = forecast.waste();
+                    let message = format!("{alone} hang until they time out, and one loss costs about {waste}");
+                    (message, MEETS, Level::Note)
+                }
+                _ => (format!("{alone} hang until they time out"), MEETS, Level::Note),
+            }
+        }
         _ => return,
     };
     let finding = cx.report_field(&field, message);

@@ -139,34 +139,42 @@ const FIELD: &str = "ttlSecondsAfterFinished";
 fn check(cx: &mut Cx<'_>) {
     let (field, name) = (cx.workload.ttl(), cx.workload.kind.ttl_name());
     match cx.workload.kind.ttl {
-        Ttl::Deletes { what, of_job, deletes_pods } => {
+        Ttl::Deletes { jobs_run_again, deletes_pods } => {
             if cx.workload.inside.is_none() {
-                check_limits(cx, &field, what, deletes_pods);
+                check_limits(cx, &field, deletes_pods);
             } else if deletes_pods {
                 check_inside(cx, &field);
             }
-            if let Some(harm) = cx.workload.kind.ttl_of_zero.filter(|_| field.int() == Field::Set(0)) {
+            if cx.workload.kind.ttl_of_zero_runs_again && field.int() == Field::Set(0) {
                 let seconds = cx.number(&SECONDS).max(1);
-                let finding = cx.report(&field.pointer, format!("`{name}: 0` {harm}"));
+                let message = format!(
+                    "`{name}: 0` may delete the launcher before the operator has seen it finish, which then creates \
+                     it and runs it again"
+                );
+                let finding = cx.report(&field.pointer, message);
                 finding.instead_of_fill(Level::Warn).at_most(Level::Warn);
                 finding.help(format!("write a longer time, e.g. {seconds} (seconds)"));
                 finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), seconds.into())]);
             }
-            if let Some(harm) = of_job {
-                let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
-                for field in jobs.map(|spec| spec.get(FIELD)).filter(Part::is_set) {
-                    report_harm(cx, &field, FIELD, harm);
-                }
+            if jobs_run_again {
+                runs_again(cx, None);
             }
         }
-        Ttl::Harms(harm) => {
-            let jobs = cx.workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
-            let jobs = jobs.map(|spec| (spec.get(FIELD), FIELD)).chain([(field, name)]);
-            for (field, name) in jobs.filter(|(field, _)| field.is_set()) {
-                report_harm(cx, &field, name, harm);
-            }
-        }
+        Ttl::RunsAgain => runs_again(cx, Some((field, name))),
         Ttl::None => {}
+    }
+}
+
+/// Reports the TTL of each batch/v1 Job, and another field: what they delete is created again, as the whole still runs.
+fn runs_again(cx: &mut Cx<'_>, other: Option<(Part<'_>, &str)>) {
+    let workload = cx.workload;
+    let kind = workload.kind.as_str();
+    let jobs = workload.runs.iter().filter_map(|run| run.job_spec.as_ref());
+    let jobs = jobs.map(|spec| (spec.get(FIELD), FIELD, " of a Job"));
+    let fields = jobs.chain(other.map(|(field, name)| (field, name, "")));
+    for (field, name, of) in fields.filter(|(field, _, _)| field.is_set()) {
+        let harm = format!("{of} in a {kind} deletes finished work, which is then created and run again");
+        report_harm(cx, &field, name, harm.trim_start());
     }
 }
 
@@ -194,8 +202,13 @@ fn report_harm(cx: &mut Cx<'_>, field: &Part<'_>, name: &str, harm: &str) {
     finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
 }
 
-fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, what: &str, deletes_pods: bool) {
+fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, deletes_pods: bool) {
     let workload = cx.workload;
+    let what = if deletes_pods {
+        format!("the finished {} and its pods are", workload.kind.noun())
+    } else {
+        "the finished launcher Job and its logs are".to_owned()
+    };
     let name = workload.kind.ttl_name();
     if is_owned(workload) {
         return;

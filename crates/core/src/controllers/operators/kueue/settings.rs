@@ -5,6 +5,8 @@ use super::super::super::time::Time;
 /// The fields of Kueue's configuration that decide what it does; the defaults are those of 0.19.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KueueSettings {
+    /// Whether it is there: without it, what names a queue runs at once.
+    pub is_installed: bool,
     /// `waitForPodsReady`; nothing where it is off, as by default before 0.19.
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
 }
@@ -42,7 +44,13 @@ impl KueueSettings {
     /// Returns the defaults with a `timeout` of `waitForPodsReady`; nothing where that is off.
     #[must_use]
     pub fn with_wait(timeout: Option<Time>) -> Self {
-        Self { wait_for_pods_ready: timeout.map(WaitForPodsReady::new) }
+        Self { wait_for_pods_ready: timeout.map(WaitForPodsReady::new), ..Self::default() }
+    }
+
+    /// Returns those of a cluster without it.
+    #[must_use]
+    pub(crate) fn absent() -> Self {
+        Self { is_installed: false, ..Self::default() }
     }
 }
 
@@ -54,7 +62,7 @@ impl Default for WaitForPodsReady {
 
 impl Default for KueueSettings {
     fn default() -> Self {
-        Self { wait_for_pods_ready: Some(WaitForPodsReady::default()) }
+        Self { is_installed: true, wait_for_pods_ready: Some(WaitForPodsReady::default()) }
     }
 }
 

@@ -134,13 +134,13 @@ fn a_failed_index_lets_the_others_be_evicted_again_and_again() {
 #[test]
 fn where_evictions_have_a_limit_the_workload_is_deactivated_and_the_job_does_not_fail() {
     let waits = WaitForPodsReady { backoff_limit: Some(1), ..WaitForPodsReady::default() };
-    let settings = KueueSettings { wait_for_pods_ready: Some(waits) };
+    let settings = KueueSettings { wait_for_pods_ready: Some(waits), ..KueueSettings::default() };
     let world = run_with(settings, &job("j", "low", &json!({})), &json!([{"start": null}]), 140 * MINUTE);
     let (said, _) = workload_of(&world, "job-j");
     assert!(said.contains("Evicted DeactivatedDueToRequeuingLimitExceeded"), "{said}");
     assert!(main_job(&world).spec.suspend && main_job(&world).status.finished().is_none());
     // Where it is off, as before 0.19, nothing happens.
-    let off = KueueSettings { wait_for_pods_ready: None };
+    let off = KueueSettings::with_wait(None);
     let world = run_with(off, &job("j", "low", &json!({})), &json!([{"start": null}]), 140 * MINUTE);
     assert_eq!(made(&world, "j"), [0]);
 }
