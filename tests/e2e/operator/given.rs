@@ -27,7 +27,12 @@ pub(super) static OPERATORS: &[Operator] = &[
                     "leaderElection": {"leaderElect": false},
                     "webhook": {"port": at.webhook, "certDir": at.certificates()},
                     "metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": at.probes()},
+                    // As its release has them.
                     "clientConnection": {"qps": 300, "burst": 500},
+                    "controller": {"groupKindConcurrency": {
+                        "Job.batch": 5, "Workload.kueue.x-k8s.io": 10, "LocalQueue.kueue.x-k8s.io": 5,
+                        "ClusterQueue.kueue.x-k8s.io": 5,
+                    }},
                     "waitForPodsReady": wait_for_pods_ready(),
                     "integrations": {"frameworks": ["batch/job"]},
                 })

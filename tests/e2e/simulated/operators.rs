@@ -180,27 +180,38 @@ struct Run<'e> {
     place: Place<'e>,
     began: Duration,
     scenario: Option<Scenario>,
+    /// The second in which it is created, and the one in which it is looked at.
+    from: usize,
     until: usize,
     row: Option<Value>,
 }
 
-/// Creates the objects, one in each second, looks at each after its time, and returns their rows.
+/// Returns how many seconds there are from one object to the next: one, or what `JOBGATE_EVERY` says for a machine that has
+/// other work.
+fn every() -> usize {
+    let every = env::var("JOBGATE_EVERY").ok().and_then(|every| every.parse().ok());
+    every.unwrap_or(1).max(1)
+}
+
+/// Creates the objects, one after the other, looks at each after its time, and returns their rows.
 fn play(ensemble: &Ensemble, plans: Vec<Plan>) -> Vec<Value> {
     let names: Vec<&str> = ensemble.folders.iter().map(|(operator, _)| operator.name).collect();
     let objects = Objects::watch(&ensemble.api, &names);
     administer(ensemble);
+    let every = every();
     let run = |(nth, plan): (usize, Plan)| {
         let place = Place::new(&ensemble.cluster, false);
-        let until = LEAD + nth + usize::try_from(plan.watched).expect("a small number");
-        Run { plan, place, began: Duration::ZERO, scenario: None, until, row: None }
+        let from = LEAD + nth * every;
+        let until = from + usize::try_from(plan.watched).expect("a small number");
+        Run { from, plan, place, began: Duration::ZERO, scenario: None, until, row: None }
     };
     let mut runs: Vec<Run<'_>> = plans.into_iter().enumerate().map(run).collect();
     let last = runs.iter().map(|run| run.until).max().unwrap_or_default();
     each_second(last, |second| {
-        if let Some(run) = runs.get_mut(second) {
+        for run in runs.iter_mut().filter(|run| run.from == second + LEAD) {
             prepare(ensemble, &objects, run);
         }
-        if let Some(run) = second.checked_sub(LEAD).and_then(|second| runs.get_mut(second)) {
+        for run in runs.iter_mut().filter(|run| run.from == second) {
             begin(ensemble, &objects, run);
         }
         for run in runs.iter_mut().filter(|run| run.until == second) {

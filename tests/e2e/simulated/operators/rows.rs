@@ -212,9 +212,14 @@ fn object(
         |line: &str| is_kubeflow && (line.starts_with("Running") || line.starts_with("Restarting"));
     found
         .extend(conditions.into_iter().filter(|line| !is_passing(line)).map(|line| format!("{name} {line}")));
-    for key in ["deleting", "gone"] {
-        if !tolerance.is_near(&before[key], &after[key]) {
-            found.push(format!("{name} {key} {}, now {}", before[key], after[key]));
+    // One that goes at once is seen in deletion or not.
+    let deleting =
+        |one: &Value| if one["deleting"].is_null() { one["gone"].clone() } else { one["deleting"].clone() };
+    let gone = |one: &Value| one["gone"].clone();
+    let times = [("deleting", deleting(before), deleting(after)), ("gone", gone(before), gone(after))];
+    for (key, one, other) in times {
+        if !tolerance.is_near(&one, &other) {
+            found.push(format!("{name} {key} {one}, now {other}"));
         }
     }
 }
