@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::super::seconds;
-use super::{Scene, half};
+use super::Scene;
 use crate::random::Random;
 
 /// The image of all containers: KubeRay reads the release of Ray from it.
@@ -42,23 +42,30 @@ pub(super) fn job(random: &mut Random) -> Scene {
     Scene { kind: "RayJob", manifest: object("RayJob", "j", &spec), also: Vec::new(), script: entries.into() }
 }
 
+/// Returns a moment at which no program ends and no pod starts.
+fn moment(second: usize) -> f64 {
+    f64::from(u32::try_from(second).expect("a small number")) + 0.15
+}
+
 /// Returns what happens in the world beside the pods.
 fn incident(random: &mut Random, is_shut_down: bool) -> Vec<Value> {
     let at = random.within(3, 9);
-    let later = half(at + random.within(3, 8));
+    let later = moment(at + random.within(3, 8));
     match random.within(0, 9) {
-        0 | 1 => vec![json!({"at": half(at), "dashboard": "down"}), json!({"at": later, "dashboard": "up"})],
-        2 => vec![json!({"at": half(at), "dashboard": "stop"})],
+        0 | 1 => {
+            vec![json!({"at": moment(at), "dashboard": "down"}), json!({"at": later, "dashboard": "up"})]
+        }
+        2 => vec![json!({"at": moment(at), "dashboard": "stop"})],
         // Only one that is cleaned up may be suspended.
         3 | 4 if is_shut_down => vec![
-            json!({"at": half(at), "patch": {"suspend": true}}),
+            json!({"at": moment(at), "patch": {"suspend": true}}),
             json!({"at": later, "patch": {"suspend": false}}),
         ],
         5 => {
             let on = *random.pick(&["Pod/head", "Pod/w"]);
-            vec![json!({"at": half(at), "on": on, "delete": "Background"})]
+            vec![json!({"at": moment(at), "on": on, "delete": "Background"})]
         }
-        6 => vec![json!({"at": half(at), "delete": random.pick(&["Background", "Foreground"])})],
+        6 => vec![json!({"at": moment(at), "delete": random.pick(&["Background", "Foreground"])})],
         _ => Vec::new(),
     }
 }
@@ -116,14 +123,14 @@ pub(super) fn cluster(random: &mut Random) -> Scene {
     let at = random.within(4, 9);
     match random.within(0, 5) {
         0 => {
-            entries.push(json!({"at": half(at), "patch": {"suspend": true}}));
-            entries.push(json!({"at": half(at + random.within(3, 8)), "patch": {"suspend": false}}));
+            entries.push(json!({"at": moment(at), "patch": {"suspend": true}}));
+            entries.push(json!({"at": moment(at + random.within(3, 8)), "patch": {"suspend": false}}));
         }
         1 => {
             let groups = &cluster_spec(random.within(1, 4), policy)["workerGroupSpecs"];
-            entries.push(json!({"at": half(at), "patch": {"workerGroupSpecs": groups}}));
+            entries.push(json!({"at": moment(at), "patch": {"workerGroupSpecs": groups}}));
         }
-        2 => entries.push(json!({"at": half(at), "delete": random.pick(&["Background", "Foreground"])})),
+        2 => entries.push(json!({"at": moment(at), "delete": random.pick(&["Background", "Foreground"])})),
         _ => {}
     }
     Scene {
