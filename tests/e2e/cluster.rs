@@ -243,9 +243,7 @@ impl Cluster {
         let file = |flag: &str, name: &str| format!("--{flag}={}", self.dir.path().join(name).display());
         let mut controllers: Vec<&str> = CONTROLLERS.to_vec();
         // Scenarios look at Jobs that have ended; rows also say when they are deleted.
-        let is_recorded =
-            ["JOBGATE_ROWS", "JOBGATE_SIMULATED_OPERATORS"].iter().any(|key| env::var_os(key).is_some());
-        controllers.extend(is_recorded.then_some("ttl-after-finished-controller"));
+        controllers.extend(crate::simulated::is_recorded().then_some("ttl-after-finished-controller"));
         Process::start(
             assets.command("kube-controller-manager").args(assets.gates()).args([
                 // Of many Jobs at once, the last would wait for the client's own limit.

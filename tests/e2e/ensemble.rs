@@ -125,12 +125,15 @@ impl Ensemble {
     ) -> Result<Self, String> {
         let cluster = Cluster::audited(assets, AUDIT)?;
         let api = Api::admin(&cluster);
-        let binders = folders.iter().filter_map(|(operator, _)| operator.binds);
+        let binders = folders.iter().filter_map(|(operator, _)| operator.scheduler()).map(|it| it.name);
         let kubelet = Kubelet::start(&api.handle(), api.client.clone(), binders);
         let installed = folders
             .iter()
             .map(|(operator, folder)| operator.install(&cluster, &kubelet, folder))
             .collect::<Result<Vec<_>, _>>()?;
+        if folders.iter().any(|(operator, _)| operator.is_without_its_scheduler()) {
+            kubelet.take_groups();
+        }
         let folders = folders.to_vec();
         let ensemble = Self { kubelet, packagers, gates: Mutex::default(), folders, installed, api, cluster };
         for order in ORDERS {

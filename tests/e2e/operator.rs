@@ -5,10 +5,10 @@
 //! this machine; it gets its certificate from us where it would have one made; and it does not ask who else
 //! leads where that can be switched off.
 
+mod chosen;
 mod given;
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,9 @@ use crate::definitions::{self, without_descriptions};
 use crate::kubectl::Kubectl;
 use crate::kubelet::{Kubelet, NODE};
 use crate::process::{Process, eventually, free_port, http_get};
-use crate::programs;
+use crate::simulated;
+
+pub(crate) use chosen::{chosen, folders, not_run};
 
 /// An operator as data.
 pub(crate) struct Operator {
@@ -44,10 +46,18 @@ pub(crate) struct Operator {
     programs: &'static [Program],
     /// How it makes its own certificate, if that cannot be switched off.
     own_certificate: Option<OwnCertificate>,
-    /// The scheduler that it is, by its name in pods: it binds those to the nodes that there are.
-    pub(crate) binds: Option<&'static str>,
+    /// The scheduler that is one of its programs.
+    pub(crate) scheduler: Option<Scheduler>,
     /// What an administrator makes once it is ready.
     then: &'static [fn() -> Value],
+}
+
+/// A scheduler: it binds pods to the nodes that there are. Where rows are recorded the scripted kubelet does what it does.
+pub(crate) struct Scheduler {
+    /// Its name in pods.
+    pub(crate) name: &'static str,
+    /// Where the program is, as in the list of programs.
+    program: &'static str,
 }
 
 /// A certificate that an operator makes, into a Secret of its namespace.
@@ -138,7 +148,7 @@ static OPERATORS: &[Operator] = &[
             answered_by: None,
         }],
         own_certificate: None,
-        binds: None,
+        scheduler: None,
         then: &[],
     },
     Operator {
@@ -167,7 +177,7 @@ static OPERATORS: &[Operator] = &[
             answered_by: None,
         }],
         own_certificate: None,
-        binds: None,
+        scheduler: None,
         then: &[],
     },
     Operator {
@@ -202,7 +212,7 @@ static OPERATORS: &[Operator] = &[
             secret: "training-operator-webhook-cert",
             looks_at: Some("/tmp/k8s-webhook-server/serving-certs"),
         }),
-        binds: None,
+        scheduler: None,
         then: &[],
     },
     Operator {
@@ -226,7 +236,7 @@ static OPERATORS: &[Operator] = &[
             answered_by: None,
         }],
         own_certificate: None,
-        binds: None,
+        scheduler: None,
         then: &[],
     },
 ];
@@ -239,19 +249,6 @@ fn known() -> impl Iterator<Item = &'static Operator> {
 /// Returns the user of an operator.
 pub(crate) fn user_of(name: &str) -> String {
     known().find(|operator| operator.name == name).expect("a known operator").user()
-}
-
-/// Says which operators are not run because their programs were not given; none if some were.
-pub(crate) fn not_run() -> Option<String> {
-    if env::var("JOBGATE_OPERATORS").is_ok_and(|given| !given.is_empty()) {
-        return None;
-    }
-    let titles: Vec<&str> = given::OPERATORS.iter().map(|operator| operator.title).collect();
-    let example = given::OPERATORS.first()?.name;
-    Some(format!(
-        "not run: scenarios beside {}: `.ci/operators {example}=FOLDER …` runs them with programs in given folders",
-        titles.join(", "),
-    ))
 }
 
 /// An operator that runs; it ends when this is dropped.
@@ -272,6 +269,16 @@ impl Operator {
     /// Returns the user that it is to the API server.
     fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.account)
+    }
+
+    /// Returns the scheduler that is run with it: none where rows are recorded, which say what comes of each pod.
+    pub(crate) fn scheduler(&self) -> Option<&Scheduler> {
+        self.scheduler.as_ref().filter(|_| !simulated::is_recorded())
+    }
+
+    /// Tells whether somebody else is to do what its scheduler does.
+    pub(crate) fn is_without_its_scheduler(&self) -> bool {
+        self.scheduler.is_some() && self.scheduler().is_none()
     }
 
     /// Makes its objects and starts its programs, whose folder is given.
@@ -299,12 +306,17 @@ impl Operator {
             services.iter().map(|name| format!("{name}.{}.svc", self.namespace)).collect();
         let pair = authority.server_of(&names);
         objects.create(cluster, self, webhook, &authority)?;
-        if self.binds.is_some() {
+        if self.scheduler().is_some() {
             make_node(&cluster.admin)?;
         }
 
         let mut processes = Vec::new();
-        for (program, webhook) in self.programs.iter().zip(ports) {
+        let is_run = |program: &&Program| {
+            let is_scheduler =
+                self.scheduler.as_ref().is_some_and(|scheduler| scheduler.program == program.path);
+            !(is_scheduler && self.is_without_its_scheduler())
+        };
+        for (program, webhook) in self.programs.iter().filter(is_run).zip(ports) {
             let name = Path::new(program.path).file_name().unwrap_or_default();
             let at = At {
                 dir: cluster.dir.path().join(self.name).join(name),
@@ -560,33 +572,4 @@ fn lead_webhooks_here(object: &mut Value, port: u16, authority: &str) {
         client["service"]["port"] = json!(port);
         client["caBundle"] = json!(STANDARD.encode(authority));
     }
-}
-
-/// Returns the operators that are to run: those of `JOBGATE_OPERATORS` (`NAME=FOLDER …`) with their folders,
-/// else all whose programs `tests/cluster/get` makes; in the order in which they start.
-pub(crate) fn chosen() -> Result<Vec<(&'static Operator, Option<PathBuf>)>, String> {
-    let given = env::var("JOBGATE_OPERATORS").unwrap_or_default();
-    if given.is_empty() {
-        return Ok(OPERATORS.iter().map(|operator| (operator, None)).collect());
-    }
-    let mut all = Vec::new();
-    for entry in given.split_whitespace() {
-        let wrong = |why: &str| format!("JOBGATE_OPERATORS: {entry} {why}");
-        let (name, folder) = entry.split_once('=').ok_or_else(|| wrong("is not NAME=FOLDER"))?;
-        let found = known().enumerate().find(|(_, operator)| operator.name == name);
-        let (place, operator) = found.ok_or_else(|| wrong("is of no known operator"))?;
-        // Programs are started elsewhere.
-        let folder = Path::new(folder).canonicalize().map_err(|e| wrong(&format!("cannot be read: {e}")))?;
-        all.push((place, operator, folder));
-    }
-    all.sort_by_key(|(place, ..)| *place);
-    Ok(all.into_iter().map(|(_, operator, folder)| (operator, Some(folder))).collect())
-}
-
-/// Returns the folders of operators' programs, which are made where none is given; or says why there are none.
-pub(crate) fn folders() -> Result<Vec<(&'static Operator, PathBuf)>, String> {
-    let folder = |(operator, given): (&'static Operator, Option<PathBuf>)| {
-        Ok((operator, given.map_or_else(|| programs::made(operator.name), Ok)?))
-    };
-    chosen()?.into_iter().map(folder).collect()
 }

@@ -43,6 +43,12 @@ const PHASE: u64 = 100;
 /// The share that must agree: two recordings of one Job agree in 97.6 of a hundred.
 const LEAST: f64 = 0.97;
 
+/// Tells whether rows are recorded, of which the deletion of what has ended is a part, and for which operators are configured
+/// as for the shared ones.
+pub(crate) fn is_recorded() -> bool {
+    ["JOBGATE_ROWS", "JOBGATE_SIMULATED_OPERATORS"].iter().any(|key| env::var_os(key).is_some())
+}
+
 /// Returns the comparison, if it was asked for.
 pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
     if let Ok(path) = env::var("JOBGATE_ROWS") {

@@ -172,9 +172,13 @@ fn end_of(world: &World) -> String {
 fn recorded_operator_failures() {
     let Ok(path) = std::env::var("JOBGATE_RECORDED_OPERATORS") else { return };
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let (mut agree, mut outcome, mut all) = (0, 0, 0);
+    let (mut agree, mut outcome, mut all, mut refused) = (0, 0, 0, 0);
     for line in text.lines() {
         let row: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{path}: {error}"));
+        if is_refused(&row) {
+            refused += 1;
+            continue;
+        }
         let Some(difference) = judge(&row) else { continue };
         all += 1;
         agree += u32::from(difference.is_empty());
@@ -188,7 +192,7 @@ fn recorded_operator_failures() {
             );
         }
     }
-    println!("{agree} of {all} agree, outcome {outcome}");
+    println!("{agree} of {all} agree, outcome {outcome}; {refused} refused");
     assert!(all > 0, "no row of {path} has an operator that is modelled");
 }
 

@@ -107,6 +107,16 @@ pub fn made(component: &str) -> Result<PathBuf, String> {
     made.entry(component.to_owned()).or_insert_with(|| make(component)).clone()
 }
 
+/// Tells whether `tests/cluster/get` knows how a component is made.
+#[must_use]
+pub fn is_component(name: &str) -> bool {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cluster/components")
+        .join(name)
+        .join("component")
+        .is_file()
+}
+
 fn make(component: &str) -> Result<PathBuf, String> {
     let get = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/get");
     let output = Command::new(&get)

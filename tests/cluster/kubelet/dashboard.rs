@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jobgate::text::value::{Value, json};
 
@@ -105,15 +105,18 @@ fn answer(running: &Running, request: &Request<'_>, body: &Value) -> (u16, Value
         (_, [id, ..]) => match ray.ask(&timeline, cluster, id, now) {
             Answer::Silence => silence(),
             Answer::Unknown => (404, json!(format!("Job {id} does not exist"))),
-            Answer::Is(stand) => (200, described(id, &stand)),
+            Answer::Is(stand) => (200, described(id, &stand, SystemTime::now() - now)),
         },
         (false, []) => (200, json!([])),
     }
 }
 
-fn described(id: &str, stand: &Stand) -> Value {
-    let milliseconds =
-        |at: Option<Duration>| u64::try_from(at.unwrap_or_default().as_millis()).unwrap_or_default();
+/// Returns what is said of a program; its times count from the beginning of the scenario.
+fn described(id: &str, stand: &Stand, began: SystemTime) -> Value {
+    let milliseconds = |at: Option<Duration>| {
+        let at = at.and_then(|at| (began + at).duration_since(UNIX_EPOCH).ok());
+        u64::try_from(at.unwrap_or_default().as_millis()).unwrap_or_default()
+    };
     json!({
         "job_id": id, "submission_id": id, "status": stand.state, "message": stand.message.clone(),
         "entrypoint": "python train.py", "type": "SUBMISSION", "start_time": milliseconds(stand.started),
@@ -124,6 +127,18 @@ fn described(id: &str, stand: &Stand) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_of_programs_are_those_of_the_clock() {
+        let stand = Stand {
+            state: "SUCCEEDED",
+            message: "program succeeded".to_owned(),
+            started: Some(Duration::from_secs(1)),
+            ended: None,
+        };
+        let described = described("j-9", &stand, UNIX_EPOCH + Duration::from_secs(1_000));
+        assert_eq!((&described["start_time"], &described["end_time"]), (&json!(1_001_000), &json!(0)));
+    }
 
     #[test]
     fn a_request_names_service_namespace_and_program() {

@@ -327,9 +327,10 @@ async fn live(
             }
         }
         let mut wait = pod.due().map(|due| due.saturating_sub(born.elapsed()));
-        if pod.submission(age).is_some() {
+        if let Some((submission, since)) = pod.submission(born.elapsed()) {
             // It asks a dashboard again and again.
-            wait = Some(wait.map_or(POLL, |wait| wait.min(POLL)));
+            let next = submission.next(since);
+            wait = Some(wait.map_or(next, |wait| wait.min(next)));
         }
         let changed = async {
             match wait {
@@ -346,9 +347,6 @@ async fn live(
         }
     }
 }
-
-/// How often a container that submits asks its dashboard.
-const POLL: Duration = Duration::from_millis(200);
 
 /// Where Volcano's groups of pods are.
 const GROUPS: &str = "/apis/scheduling.volcano.sh/v1beta1/podgroups";

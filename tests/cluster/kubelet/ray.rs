@@ -43,6 +43,8 @@ struct Program {
     by: &'static str,
     submitted: Duration,
     stopped: Option<Duration>,
+    /// Whether KubeRay had it stopped.
+    is_stopped_by_operator: bool,
     /// When it was forgotten.
     lost: Option<Duration>,
 }
@@ -148,6 +150,7 @@ impl Ray {
             by,
             submitted: now,
             stopped: None,
+            is_stopped_by_operator: false,
             lost: None,
         });
         Some(true)
@@ -160,6 +163,7 @@ impl Ray {
         let runs = !program.stand(now).is_over();
         if runs {
             program.stopped = Some(now);
+            program.is_stopped_by_operator = true;
         }
         runs
     }
@@ -202,7 +206,7 @@ impl Ray {
                 id: program.id.clone(),
                 by: program.by,
                 submitted: tenths(program.submitted),
-                stopped: program.stopped.map(tenths),
+                stopped: program.stopped.filter(|_| program.is_stopped_by_operator).map(tenths),
                 state,
                 ended,
             }
@@ -210,6 +214,9 @@ impl Ray {
         self.programs.iter().map(one).collect()
     }
 }
+
+/// How often a container that submits asks its dashboard.
+const POLL: Duration = Duration::from_millis(200);
 
 /// A container that submits a program: the first one of a submitter's pod, or one beside the head.
 #[derive(Debug)]
@@ -270,6 +277,14 @@ impl Submission {
             is_known: false,
             end: None,
         })
+    }
+
+    /// Returns how long after this moment it does something next, if nothing happens; `since` is from its start.
+    pub(super) fn next(&self, since: Duration) -> Duration {
+        match self.submit.after {
+            Some(after) if since < after => after - since,
+            _ => POLL,
+        }
     }
 
     /// Does what the container does at this moment; `since` is from its start, `now` from the beginning of the

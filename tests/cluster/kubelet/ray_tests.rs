@@ -92,7 +92,12 @@ fn people_stop_programs_and_dashboards_fail() {
     ray.happen(Dashboard::Forget, seconds(5.0));
     assert_eq!(state(&mut ray, &timeline, 5.0), "unknown");
     let seen = &ray.programs(&timeline, seconds(6.0))[0];
-    assert_eq!((seen.state, seen.stopped), ("STOPPED", Some(4.0)));
+    // Not by KubeRay.
+    assert_eq!((seen.state, seen.ended, seen.stopped), ("STOPPED", Some(4.0), None));
+    assert_eq!(submit(&mut ray, &timeline, &script, 6.0), Some(true));
+    assert!(ray.stop(&timeline, "j-x", "id", seconds(7.0)));
+    let seen = &ray.programs(&timeline, seconds(8.0))[1];
+    assert_eq!((seen.state, seen.ended, seen.stopped), ("STOPPED", Some(7.0), Some(7.0)));
 }
 
 /// A pod that submits, and the plan that a script has for it.

@@ -53,10 +53,17 @@ pub(crate) fn of(pod: &Value) -> Role {
         return role(&format!("g{group}"), number(Some(worker)), None);
     }
     let job = label("batch.kubernetes.io/job-name");
-    if label("ray.io/originated-from-crd") == Some("RayJob") && job.is_some() {
+    let is_submitter =
+        label("ray.io/originated-from-crd") == Some("RayJob") || has_container(pod, "ray-job-submitter");
+    if is_submitter && job.is_some() {
         return Role { life: Life::Follows, ..role("submitter", None, None) };
     }
     Role { job: job.map(str::to_owned), ..role(job.unwrap_or("pod"), completion, None) }
+}
+
+/// Tells whether a pod has a container of a name: KubeRay 1.6 writes no label on the pods that submit.
+fn has_container(pod: &Value, name: &str) -> bool {
+    pod["spec"]["containers"].as_array().into_iter().flatten().any(|container| container["name"] == name)
 }
 
 #[cfg(test)]
@@ -114,5 +121,9 @@ mod tests {
             let pod = json!({"metadata": {"name": name, "labels": labels, "annotations": annotations}});
             assert_eq!(of(&pod), expected);
         }
+        let labels = json!({"batch.kubernetes.io/job-name": "j"});
+        let spec = json!({"containers": [{"name": "ray-job-submitter"}]});
+        let submitter = Role { life: Life::Follows, ..role("submitter", None, None) };
+        assert_eq!(of(&json!({"metadata": {"name": "j-y", "labels": labels}, "spec": spec})), submitter);
     }
 }

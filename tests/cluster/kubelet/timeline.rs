@@ -33,6 +33,7 @@ pub(crate) struct Program {
     /// Who submitted it: `submitter`, `sidecar` or `operator`.
     pub(crate) by: &'static str,
     pub(crate) submitted: f64,
+    /// When KubeRay had it stopped, while it ran.
     pub(crate) stopped: Option<f64>,
     /// As Ray has it, or `LOST` with the head of its cluster.
     pub(crate) state: &'static str,

@@ -1,10 +1,11 @@
-//! Operators whose programs are given, in a checkout of their repository that was built there or in a folder
-//! with the program and `manifests`: their releases cannot be built from published modules.
+//! Operators that run where they are asked for: of some `tests/cluster/get` makes the programs, others are given, in a
+//! checkout of their repository that was built there or in a folder with the program and `manifests`.
 
-use jobgate::text::value::json;
+use jobgate::text::value::{Value, json};
 
-use super::{Operator, OwnCertificate, Program};
+use super::{Operator, OwnCertificate, Program, Scheduler};
 use crate::kubelet::Kubelet;
+use crate::simulated;
 
 /// In the order in which they start.
 pub(super) static OPERATORS: &[Operator] = &[
@@ -26,8 +27,13 @@ pub(super) static OPERATORS: &[Operator] = &[
                     "leaderElection": {"leaderElect": false},
                     "webhook": {"port": at.webhook, "certDir": at.certificates()},
                     "metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": at.probes()},
+                    // As its release has them.
                     "clientConnection": {"qps": 300, "burst": 500},
-                    "waitForPodsReady": {"timeout": "5m"},
+                    "controller": {"groupKindConcurrency": {
+                        "Job.batch": 5, "Workload.kueue.x-k8s.io": 10, "LocalQueue.kueue.x-k8s.io": 5,
+                        "ClusterQueue.kueue.x-k8s.io": 5,
+                    }},
+                    "waitForPodsReady": wait_for_pods_ready(),
                     "integrations": {"frameworks": ["batch/job"]},
                 })
             }),
@@ -37,7 +43,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         }],
         // Without, it reads certificates for its metrics from a folder of the system.
         own_certificate: Some(OwnCertificate { secret: "kueue-webhook-server-cert", looks_at: None }),
-        binds: None,
+        scheduler: None,
         then: &[
             || json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "any"}}),
             || {
@@ -65,6 +71,8 @@ pub(super) static OPERATORS: &[Operator] = &[
                     "--metrics-addr=0".to_owned(),
                     format!("--health-probe-bind-address={}", at.probes()),
                     "--enable-leader-election=false".to_owned(),
+                    "--qps=2000".to_owned(),
+                    "--burst=4000".to_owned(),
                 ]
             },
             configuration: None,
@@ -73,7 +81,7 @@ pub(super) static OPERATORS: &[Operator] = &[
             answered_by: Some(Kubelet::dashboards),
         }],
         own_certificate: None,
-        binds: None,
+        scheduler: None,
         then: &[],
     },
     Operator {
@@ -100,7 +108,7 @@ pub(super) static OPERATORS: &[Operator] = &[
             answered_by: None,
         }],
         own_certificate: None,
-        binds: None,
+        scheduler: None,
         then: &[],
     },
     Operator {
@@ -176,6 +184,8 @@ pub(super) static OPERATORS: &[Operator] = &[
                         "--enable-healthz=true".to_owned(),
                         format!("--healthz-address={}", at.probes()),
                         "--leader-elect=false".to_owned(),
+                        "--kube-api-qps=2000".to_owned(),
+                        "--kube-api-burst=4000".to_owned(),
                         "--worker-threads=3".to_owned(),
                         "--worker-threads-for-gc=5".to_owned(),
                         "--worker-threads-for-podgroup=5".to_owned(),
@@ -189,7 +199,16 @@ pub(super) static OPERATORS: &[Operator] = &[
             },
         ],
         own_certificate: None,
-        binds: Some("volcano"),
+        scheduler: Some(Scheduler { name: "volcano", program: "vc-scheduler" }),
         then: &[],
     },
 ];
+
+/// How long Kueue waits for the pods of a Job: rows are recorded with times in which something happens.
+fn wait_for_pods_ready() -> Value {
+    if simulated::is_recorded() {
+        let again = json!({"timestamp": "Eviction", "backoffBaseSeconds": 6});
+        return json!({"timeout": "15s", "recoveryTimeout": "15s", "requeuingStrategy": again});
+    }
+    json!({"timeout": "5m"})
+}

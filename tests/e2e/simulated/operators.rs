@@ -1,6 +1,7 @@
 //! Random objects of operators' kinds, on the real operators and in the model: the outcome must be one of those that the model
 //! has. What was seen may be written as rows (`JOBGATE_RECORD`), and rows may be recorded again (`JOBGATE_ROWS`).
 
+mod names;
 mod objects;
 mod random;
 mod rows;
@@ -25,12 +26,16 @@ use crate::kubelet::Scenario;
 use crate::kubelet::script::Script;
 use crate::modelled::{self, Difference};
 use crate::operator::Operator;
+use crate::process::eventually;
 use crate::random::Random;
 use crate::scenario::Place;
 use objects::Objects;
 
-/// How long an object is watched, in seconds.
+/// How long an object is watched, in seconds; a Job in a queue for longer, since it waits there.
 const WATCHED: u64 = 45;
+const WATCHED_IN_QUEUE: u64 = 60;
+/// How many seconds before an object what must be there before it is made.
+const LEAD: usize = 3;
 /// The share that must agree at first sight.
 const LEAST: f64 = 0.95;
 
@@ -40,6 +45,10 @@ struct Plan {
     row: Value,
     /// For how many seconds it is watched.
     watched: u64,
+}
+
+fn watched(kind: &str) -> u64 {
+    if kind == "Job" { WATCHED_IN_QUEUE } else { WATCHED }
 }
 
 /// Runs random scenarios, and compares each with the model.
@@ -52,12 +61,12 @@ pub(super) fn compare(ensemble: &Ensemble, count: usize) {
         let scene = random::scene(&mut random, nth, &has);
         let mut row = json!({
             "id": format!("r{seed}-{nth}"), "kind": scene.kind, "about": "random",
-            "manifest": scene.manifest, "script": scene.script, "limit": WATCHED,
+            "manifest": scene.manifest, "script": scene.script, "limit": watched(scene.kind),
         });
         if !scene.also.is_empty() {
             row["also"] = scene.also.into();
         }
-        Plan { row, watched: WATCHED }
+        Plan { watched: watched(scene.kind), row }
     };
     let rows = play(ensemble, (0..count).map(plan).collect());
     super::rows::write_recording(&rows);
@@ -87,8 +96,13 @@ pub(super) fn record_again(ensemble: &Ensemble, recorded: Vec<Value>) {
     create_runtimes(ensemble, &before);
     let rows = play(ensemble, plans);
     super::rows::write_recording(&rows);
-    let mut same = 0_usize;
+    let (mut same, mut timed) = (0_usize, 0_usize);
     for (before, after) in before.iter().zip(&rows) {
+        // What comes of an action of Volcano that waits for a timeout is chance.
+        if before["timer"] == true {
+            timed += 1;
+            continue;
+        }
         let differences = rows::differences(before, after);
         same += usize::from(differences.is_empty());
         if !differences.is_empty() {
@@ -99,7 +113,8 @@ pub(super) fn record_again(ensemble: &Ensemble, recorded: Vec<Value>) {
         let why = "their operator is not here or is not recorded, or a controller is stopped";
         println!("not recorded again: {} rows, {why}: {}", left_out.len(), left_out.join(", "));
     }
-    println!("{same} of {} are as they were, on {}", rows.len(), releases(ensemble).join(", "));
+    let all = rows.len() - timed;
+    println!("{same} of {all} are as they were, {timed} have a timer; on {}", releases(ensemble).join(", "));
 }
 
 fn is_installed(ensemble: &Ensemble, operator: &str) -> bool {
@@ -138,29 +153,71 @@ fn create_runtimes(ensemble: &Ensemble, rows: &[Value]) {
     }
 }
 
+/// Creates what the cluster of the recordings had: a flavor and priorities of Kueue, queues of Volcano. Volcano's scheduler
+/// makes the queues where it runs.
+fn administer(ensemble: &Ensemble) {
+    let kueue = |kind: &str, name: &str| json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}});
+    let priority = |name: &str, value: u32| {
+        let mut class = kueue("WorkloadPriorityClass", name);
+        class["value"] = value.into();
+        class
+    };
+    let queue = |name: &str, spec: Value| json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec});
+    let mut all = Vec::new();
+    if is_installed(ensemble, "kueue") {
+        all.extend([kueue("ResourceFlavor", "default"), priority("low", 10), priority("high", 1000)]);
+    }
+    if is_installed(ensemble, "volcano") {
+        all.push(queue("root", json!({"reclaimable": false, "weight": 1})));
+        all.push(queue("default", json!({"reclaimable": true, "weight": 1, "parent": "root"})));
+    }
+    for object in all {
+        let text = object.to_string();
+        let applied = eventually(Duration::from_secs(60), || {
+            let output = ensemble.cluster.admin.run(&["apply", "-f", "-"], &text);
+            if output.success { Ok(()) } else { Err(output.to_string()) }
+        });
+        applied.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 struct Run<'e> {
     plan: Plan,
     place: Place<'e>,
     began: Duration,
     scenario: Option<Scenario>,
+    /// The second in which it is created, and the one in which it is looked at.
+    from: usize,
     until: usize,
     row: Option<Value>,
 }
 
-/// Creates the objects, one in each second, looks at each after its time, and returns their rows.
+/// Returns how many seconds there are from one object to the next: one, or what `JOBGATE_EVERY` says for a machine that has
+/// other work.
+fn every() -> usize {
+    let every = env::var("JOBGATE_EVERY").ok().and_then(|every| every.parse().ok());
+    every.unwrap_or(1).max(1)
+}
+
+/// Creates the objects, one after the other, looks at each after its time, and returns their rows.
 fn play(ensemble: &Ensemble, plans: Vec<Plan>) -> Vec<Value> {
     let names: Vec<&str> = ensemble.folders.iter().map(|(operator, _)| operator.name).collect();
     let objects = Objects::watch(&ensemble.api, &names);
+    administer(ensemble);
+    let every = every();
     let run = |(nth, plan): (usize, Plan)| {
         let place = Place::new(&ensemble.cluster, false);
-        let until = nth + usize::try_from(plan.watched).expect("a small number");
-        create_before(ensemble, &place, &plan.row);
-        Run { plan, place, began: Duration::ZERO, scenario: None, until, row: None }
+        let from = LEAD + nth * every;
+        let until = from + usize::try_from(plan.watched).expect("a small number");
+        Run { from, plan, place, began: Duration::ZERO, scenario: None, until, row: None }
     };
     let mut runs: Vec<Run<'_>> = plans.into_iter().enumerate().map(run).collect();
     let last = runs.iter().map(|run| run.until).max().unwrap_or_default();
     each_second(last, |second| {
-        if let Some(run) = runs.get_mut(second) {
+        for run in runs.iter_mut().filter(|run| run.from == second + LEAD) {
+            prepare(ensemble, &objects, run);
+        }
+        for run in runs.iter_mut().filter(|run| run.from == second) {
             begin(ensemble, &objects, run);
         }
         for run in runs.iter_mut().filter(|run| run.until == second) {
@@ -170,57 +227,75 @@ fn play(ensemble: &Ensemble, plans: Vec<Plan>) -> Vec<Value> {
     runs.into_iter().map(|run| run.row.expect("each was looked at")).collect()
 }
 
-/// Creates what must be there before an object.
-fn create_before(ensemble: &Ensemble, place: &Place<'_>, row: &Value) {
+/// Takes a namespace, and creates there what must be there before an object.
+fn prepare(ensemble: &Ensemble, objects: &Objects, run: &mut Run<'_>) {
+    let row = &run.plan.row;
+    let script = Script::parse(&row["script"]).unwrap_or_else(|error| panic!("{}: {error}", row["id"]));
+    let script = if row["no_ready"] == true { script.never_ready() } else { script };
+    run.scenario = Some(ensemble.kubelet.take(&run.place.namespace, script));
+    objects.begin(&run.place.namespace);
     for object in row["also"].as_array().into_iter().flatten() {
-        let mut object = object.clone();
-        let fields = object.as_object_mut().expect("an object");
-        let path = fields.remove("path");
+        let text = object.to_string().replace("$NS", &run.place.namespace);
+        let mut object: Value = serde_json::from_str(&text).expect("an object");
+        let path = object.as_object_mut().and_then(|fields| fields.remove("path"));
         let object = Object::from(object);
         let path = match path.as_ref().and_then(Value::as_str) {
-            Some(path) => path.replace("$NS", &place.namespace),
-            None => list_of(&place.namespace, &object),
+            Some(path) => path.to_owned(),
+            None => list_in(&run.place.namespace, &object),
         };
         let (status, answer) = ensemble.api.send_as(ANYBODY, Method::POST, &path, &object);
         assert_eq!(status, 201, "{answer:#}");
     }
 }
 
+/// Returns the path of the objects of a kind in a namespace.
+fn list_in(namespace: &str, object: &Object) -> String {
+    // Jobgate judges no cluster.
+    if object["kind"] == "RayCluster" {
+        return format!("/apis/ray.io/v1/namespaces/{namespace}/rayclusters");
+    }
+    list_of(namespace, object)
+}
+
 /// Creates an object; one that is refused is a row at once.
 fn begin(ensemble: &Ensemble, objects: &Objects, run: &mut Run<'_>) {
-    let row = &run.plan.row;
-    let script = Script::parse(&row["script"]).unwrap_or_else(|error| panic!("{}: {error}", row["id"]));
-    let script = if row["no_ready"] == true { script.never_ready() } else { script };
-    let object = Object::from(row["manifest"].clone());
-    let scenario = ensemble.kubelet.take(&run.place.namespace, script);
-    let list = list_of(&run.place.namespace, &object);
+    let object = Object::from(run.plan.row["manifest"].clone());
+    let list = list_in(&run.place.namespace, &object);
     let path = format!("{list}/{}", object["metadata"]["name"].as_str().expect("a name"));
+    let scenario = run.scenario.as_ref().expect("its namespace was taken");
     objects.begin(&run.place.namespace);
     run.began = now();
     scenario.begin(&path, Arc::new(()));
     let (status, answer) = ensemble.api.send_as(ANYBODY, Method::POST, &list, &object);
-    if status == 201 {
-        run.scenario = Some(scenario);
-        return;
+    if status != 201 {
+        run.scenario = None;
+        let text = answer["message"].as_str().unwrap_or_default().replace(&run.place.namespace, "NS");
+        run.row = Some(described(ensemble, run, json!({ "refused": text })));
     }
-    let refused = json!({"refused": answer["message"].as_str().unwrap_or_default()});
-    run.row = Some(described(ensemble, run, refused));
 }
 
-/// Notes what has become of an object, and deletes it: without its pods, an operator may be without rest.
+/// Notes what has become of an object, and deletes it and those beside it: without its pods, an operator may be without rest.
 fn look(ensemble: &Ensemble, objects: &Objects, run: &mut Run<'_>) {
     let Some(scenario) = run.scenario.take() else { return };
-    let Some((seen, until)) = objects.seen(&run.place.namespace) else { return };
+    let namespace = run.place.namespace.clone();
+    let Some((seen, until)) = objects.seen(&namespace) else { return };
     let timeline = scenario.timeline();
     let row = &run.plan.row;
     let name = row["manifest"]["metadata"]["name"].as_str().expect("a name");
     let kind = row["kind"].as_str().expect("a kind");
     let until = (until.as_secs_f64() * 10.0).round() / 10.0;
     let observed = rows::observed((kind, name), &seen, &timeline, until, run.began.as_secs_f64());
-    run.row = Some(described(ensemble, run, observed));
-    let list = list_of(&run.place.namespace, &Object::from(row["manifest"].clone()));
-    let path = format!("{list}/{name}?propagationPolicy=Background");
-    ensemble.api.send_as(ANYBODY, Method::DELETE, &path, &Object::Null);
+    run.row = Some(described(ensemble, run, names::plain(&observed, &namespace, &seen)));
+    let created = row["script"].as_array().into_iter().flatten().map(|entry| &entry["create"]);
+    let also = row["also"].as_array().into_iter().flatten();
+    for object in created.chain(also).chain([&row["manifest"]]) {
+        let Some(name) = object["metadata"]["name"].as_str().filter(|_| object["path"].is_null()) else {
+            continue;
+        };
+        let list = list_in(&namespace, &Object::from(object.clone()));
+        let path = format!("{list}/{name}?propagationPolicy=Background");
+        ensemble.api.send_as(ANYBODY, Method::DELETE, &path, &Object::Null);
+    }
 }
 
 /// Returns the row of an object.
@@ -234,9 +309,7 @@ fn described(ensemble: &Ensemble, run: &Run<'_>, observed: Value) -> Value {
     row["kubernetes"] = version_of(ensemble).into();
     // Some hundredths of a second pass until it is there.
     row["phase"] = json!(f64::from(run.began.subsec_millis() / 10 + 1) / 100.0);
-    // The name of the namespace is in no row.
-    let text = observed.to_string().replace(&run.place.namespace, "NS");
-    row["observed"] = serde_json::from_str(&text).expect("a row");
+    row["observed"] = observed;
     row
 }
 
@@ -271,7 +344,7 @@ fn report(ensemble: &Ensemble, rows: &[Value], seed: u64) {
     let plan = |row: &Value| {
         let mut row = row.clone();
         row.as_object_mut().expect("a row is an object").remove("observed");
-        Plan { row, watched: WATCHED }
+        Plan { watched: watched(row["kind"].as_str().unwrap_or_default()), row }
     };
     let again = play(ensemble, differ.iter().map(|(row, _)| plan(row)).collect());
     for ((row, difference), again) in differ.iter().zip(&again) {

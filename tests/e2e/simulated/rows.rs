@@ -13,6 +13,32 @@ use crate::kubelet::timeline::{Seen, Timeline};
 /// Two recordings of one row differ by up to a step of the controller, in seconds.
 pub(super) const STEP: f64 = 1.5;
 
+/// How near times have to be, and from when on nothing is compared.
+#[derive(Clone, Copy)]
+pub(super) struct Tolerance {
+    pub(super) step: f64,
+    pub(super) late: f64,
+}
+
+impl Tolerance {
+    /// Returns that of two recordings: what happens at the end of one may not have happened in the other.
+    pub(super) fn of(before: &Value, after: &Value) -> Self {
+        let until = |observed: &Value| observed["until"].as_f64().unwrap_or_default();
+        Self { step: STEP, late: until(before).min(until(after)) - STEP }
+    }
+
+    /// Tells whether two times are the same, as far as they lie before the end.
+    pub(super) fn is_near(self, one: &Value, other: &Value) -> bool {
+        match (one.as_f64(), other.as_f64()) {
+            (None, None) => true,
+            (Some(one), Some(other)) => {
+                (one - other).abs() <= self.step || one > self.late && other > self.late
+            }
+            (Some(one), None) | (None, Some(one)) => one > self.late,
+        }
+    }
+}
+
 /// Returns what was observed, as a row has it.
 pub(super) fn observed(job: &JobSeen, until: f64, began: f64, timeline: &Timeline) -> Value {
     let status = &job.status;
@@ -106,15 +132,15 @@ pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
 /// Returns how two recordings of one row differ by more than two of one release do.
 pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
     let (before, after) = (&before["observed"], &after["observed"]);
-    let until = |observed: &Value| observed["until"].as_f64().unwrap_or_default();
-    let late = until(before).min(until(after)) - STEP;
-    let mut found = pods(before, after, late, &["phase", "index_failures", "index_ignored"]);
+    let tolerance = Tolerance::of(before, after);
+    let late = tolerance.late;
+    let mut found = pods(before, after, tolerance, &["phase", "index_failures", "index_ignored"]);
     // Which pod a message is about is not stable.
     let text = |one: &Value| {
         let message = if one["reason"] == "PodFailurePolicy" { &Value::Null } else { &one["message"] };
         format!("{} {} {message}", one["status"], one["reason"])
     };
-    found.extend(conditions(before, after, late, &text));
+    found.extend(conditions(before, after, tolerance, &text));
     if before["job_deleting_at"].is_null() && after["job_deleting_at"].is_null() {
         let last = |observed: &Value| list(observed, "status_log").last().and_then(|entry| entry[0].as_f64());
         let is_moving = last(before) > Some(late) || last(after) > Some(late);
@@ -128,7 +154,7 @@ pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
             }
         }
     }
-    if !is_near(&before["job_deleted_at"], &after["job_deleted_at"], late) {
+    if !tolerance.is_near(&before["job_deleted_at"], &after["job_deleted_at"]) {
         found.push(format!("gone at {}, now at {}", before["job_deleted_at"], after["job_deleted_at"]));
     }
     found
@@ -138,7 +164,7 @@ pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
 pub(super) fn conditions(
     before: &Value,
     after: &Value,
-    late: f64,
+    tolerance: Tolerance,
     text: &dyn Fn(&Value) -> String,
 ) -> Vec<String> {
     let last = |observed: &Value| -> BTreeMap<String, Value> {
@@ -149,29 +175,22 @@ pub(super) fn conditions(
     let mut found = Vec::new();
     for sort in ours.keys().chain(theirs.keys().filter(|sort| !ours.contains_key(*sort))) {
         let (one, other) = (ours.get(sort), theirs.get(sort));
-        let is_early = |one: Option<&Value>| one.is_some_and(|one| one["at"].as_f64() <= Some(late));
+        let is_early =
+            |one: Option<&Value>| one.is_some_and(|one| one["at"].as_f64() <= Some(tolerance.late));
         let at = |one: Option<&Value>| one.map_or(Value::Null, |one| one["at"].clone());
         let is_same = one.map(text) == other.map(text);
         if !is_same && (is_early(one) || is_early(other)) {
             found.push(format!("{sort}: {:?}, now {:?}", one.map(text), other.map(text)));
-        } else if is_same && !is_near(&at(one), &at(other), late) {
+        } else if is_same && !tolerance.is_near(&at(one), &at(other)) {
             found.push(format!("{sort} at {}, now at {}", at(one), at(other)));
         }
     }
     found
 }
 
-/// Tells whether two times are the same, as far as they lie before a moment.
-pub(super) fn is_near(one: &Value, other: &Value, late: f64) -> bool {
-    match (one.as_f64(), other.as_f64()) {
-        (None, None) => true,
-        (Some(one), Some(other)) => (one - other).abs() <= STEP || one > late && other > late,
-        (Some(one), None) | (None, Some(one)) => one > late,
-    }
-}
-
 /// Returns how pods differ: in their number, their times, and what is in these fields.
-pub(super) fn pods(before: &Value, after: &Value, late: f64, fields: &[&str]) -> Vec<String> {
+pub(super) fn pods(before: &Value, after: &Value, tolerance: Tolerance, fields: &[&str]) -> Vec<String> {
+    let late = tolerance.late;
     let named = |observed: &Value| -> BTreeMap<(String, Option<u64>, Option<u64>), Value> {
         let role = |pod: &Value| pod["role"].as_str().unwrap_or_default().to_owned();
         let key = |pod: &Value| (role(pod), pod["index"].as_u64(), pod["attempt"].as_u64());
@@ -194,7 +213,7 @@ pub(super) fn pods(before: &Value, after: &Value, late: f64, fields: &[&str]) ->
             continue;
         };
         for at in ["created", "started", "ended", "deleting", "gone"] {
-            if !is_near(&one[at], &other[at], late) {
+            if !tolerance.is_near(&one[at], &other[at]) {
                 found.push(format!("{name}: {at} {}, now {}", one[at], other[at]));
             }
         }

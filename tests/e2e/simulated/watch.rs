@@ -103,7 +103,9 @@ pub(super) async fn follow(client: Client, path: String, mut each: impl FnMut(&s
 
 /// Notes those conditions of a status that are not as they were seen last.
 pub(super) fn note(conditions: &mut Vec<serde_json::Value>, status: &serde_json::Value, at: f64) {
-    for condition in status["conditions"].as_array().into_iter().flatten() {
+    // Those of Volcano have no type: they are its phases.
+    let all = status["conditions"].as_array().into_iter().flatten();
+    for condition in all.filter(|condition| condition["type"].is_string()) {
         let mut row = json!({});
         for key in ["type", "status", "reason", "message"] {
             row[key] = condition[key].clone();

@@ -1,5 +1,5 @@
-//! What is seen of the objects of operators: when each is made, deleted and gone, each change of its conditions, its last
-//! status, and the reasons of events.
+//! What is seen of the objects of operators: when each is made, deleted and gone, each change of its conditions and its phase,
+//! its last status, and the reasons of events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -13,8 +13,9 @@ use super::super::watch::{follow, lock, note};
 use crate::api::Api;
 use crate::kubelet::timeline::tenths;
 
-/// The kinds that are watched: the operator without which there is none (nothing: there always is), and where they are.
-const WATCHED: [(&str, &str, &str); 9] = [
+/// The kinds that are watched: the operator without which there is none (nothing: there always is), and where they are. A row
+/// is about an object of one of them.
+const WATCHED: [(&str, &str, &str); 14] = [
     ("", "Job", "/apis/batch/v1/jobs"),
     ("jobset", "JobSet", "/apis/jobset.x-k8s.io/v1alpha2/jobsets"),
     ("trainer", "TrainJob", "/apis/trainer.kubeflow.org/v1alpha1/trainjobs"),
@@ -24,7 +25,16 @@ const WATCHED: [(&str, &str, &str); 9] = [
     ("training-operator", "PaddleJob", "/apis/kubeflow.org/v1/paddlejobs"),
     ("training-operator", "JAXJob", "/apis/kubeflow.org/v1/jaxjobs"),
     ("mpi-operator", "MPIJob", "/apis/kubeflow.org/v2beta1/mpijobs"),
+    ("kueue", "Workload", "/apis/kueue.x-k8s.io/v1beta2/workloads"),
+    ("kuberay", "RayJob", "/apis/ray.io/v1/rayjobs"),
+    ("kuberay", "RayCluster", "/apis/ray.io/v1/rayclusters"),
+    // Volcano calls it Job.
+    ("volcano", "VolcanoJob", "/apis/batch.volcano.sh/v1alpha1/jobs"),
+    ("volcano", "PodGroup", "/apis/scheduling.volcano.sh/v1beta1/podgroups"),
 ];
+
+/// The operator of Jobs: those of rows are in a queue of its.
+const OF_JOBS: &str = "kueue";
 
 /// The watch of all of them; it ends when this is dropped.
 pub(super) struct Objects {
@@ -37,6 +47,10 @@ pub(super) struct Seen {
     began: Instant,
     /// In the order in which they were made.
     pub(super) objects: Vec<ObjectSeen>,
+    /// The names of Ray clusters, in the order in which they or their names in a RayJob were seen.
+    pub(super) clusters: Vec<String>,
+    /// The ids under which RayJobs have submitted programs, other than those that they were made with.
+    pub(super) submissions: Vec<String>,
     /// The reasons of events.
     pub(super) events: BTreeSet<String>,
 }
@@ -49,6 +63,8 @@ pub(super) struct ObjectSeen {
     pub(super) created: f64,
     /// Each change of a condition.
     pub(super) conditions: Vec<serde_json::Value>,
+    /// Each change of what Volcano and KubeRay have beside conditions: the time, and the fields.
+    pub(super) phases: Vec<serde_json::Value>,
     pub(super) status: serde_json::Value,
     pub(super) deleting: Option<f64>,
     pub(super) gone: Option<f64>,
@@ -80,16 +96,28 @@ impl Objects {
         Self { seen, tasks }
     }
 
-    /// Returns the operator of a kind; nothing where it is not watched.
+    /// Returns the operator of a kind that rows are about; nothing where it is not watched.
     pub(super) fn operator(kind: &str) -> Option<&'static str> {
         let (operator, ..) = WATCHED.iter().find(|(_, known, _)| *known == kind)?;
-        Some(*operator).filter(|operator| !operator.is_empty())
+        Some(if operator.is_empty() { OF_JOBS } else { *operator })
     }
 
-    /// Begins to count time in a namespace.
+    /// Begins to count time in a namespace: what was seen before was there when it began.
     pub(super) fn begin(&self, namespace: &str) {
-        let new = Seen { began: Instant::now(), objects: Vec::new(), events: BTreeSet::new() };
-        lock(&self.seen).insert(namespace.to_owned(), new);
+        let new = || Seen {
+            began: Instant::now(),
+            objects: Vec::new(),
+            clusters: Vec::new(),
+            submissions: Vec::new(),
+            events: BTreeSet::new(),
+        };
+        let mut all = lock(&self.seen);
+        let seen = all.entry(namespace.to_owned()).or_insert_with(new);
+        seen.began = Instant::now();
+        for object in &mut seen.objects {
+            object.created = 0.0;
+            object.conditions.iter_mut().for_each(|condition| condition["at"] = json!(0.0));
+        }
     }
 
     /// Returns what was seen in a namespace, and the time until now.
@@ -116,6 +144,12 @@ impl Seen {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
         let uid = text("uid");
         let place = self.objects.iter().position(|seen| seen.uid == uid);
+        if kind == "RayCluster" {
+            note_name(&mut self.clusters, &text("name"));
+        }
+        if kind == "RayJob" {
+            self.take_names(object);
+        }
         let place = place.unwrap_or_else(|| {
             self.objects.push(ObjectSeen {
                 uid,
@@ -123,6 +157,7 @@ impl Seen {
                 name: text("name"),
                 created: at,
                 conditions: Vec::new(),
+                phases: Vec::new(),
                 status: json!({}),
                 deleting: None,
                 gone: None,
@@ -130,12 +165,65 @@ impl Seen {
             self.objects.len() - 1
         });
         let seen = &mut self.objects[place];
+        let is_deleting = object["metadata"].get("deletionTimestamp").is_some();
         // One that goes at once is never seen in deletion.
-        if !is_gone && object["metadata"].get("deletionTimestamp").is_some() {
+        if !is_gone && is_deleting {
             seen.deleting.get_or_insert(at);
         }
         seen.gone = is_gone.then_some(at);
         seen.status = serde_json::from_str(&object["status"].to_string()).unwrap_or_default();
         note(&mut seen.conditions, &seen.status, at);
+        seen.note_phase(at, is_deleting);
+    }
+
+    /// Notes the names that a RayJob gives to its cluster and its program.
+    fn take_names(&mut self, object: &Value) {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        let is_its_own =
+            spec["clusterSelector"].as_object().is_none_or(|labels| labels.iter().next().is_none());
+        if let Some(name) = status["rayClusterName"].as_str().filter(|_| is_its_own) {
+            note_name(&mut self.clusters, name);
+        }
+        let is_given = |id: &&str| spec["jobId"] == *id;
+        if let Some(id) = status["jobId"].as_str().filter(|id| !is_given(id)) {
+            note_name(&mut self.submissions, id);
+        }
+    }
+}
+
+/// Puts a name at the end of a list, if it is new and not empty.
+fn note_name(names: &mut Vec<String>, name: &str) {
+    if !name.is_empty() && !names.iter().any(|known| known == name) {
+        names.push(name.to_owned());
+    }
+}
+
+impl ObjectSeen {
+    /// Notes what an operator has beside conditions, if it has changed.
+    fn note_phase(&mut self, at: f64, is_deleting: bool) {
+        let status = &self.status;
+        let count = |key: &str| json!(status[key].as_u64().unwrap_or_default());
+        let word = |key: &str| json!(status[key].as_str().unwrap_or_default());
+        let mut entry = match self.kind {
+            "VolcanoJob" => vec![status["state"]["phase"].clone(), count("retryCount"), count("version")],
+            "RayJob" => vec![
+                status["jobDeploymentStatus"].clone(),
+                status["jobStatus"].clone(),
+                status["reason"].clone(),
+                count("failed"),
+                count("succeeded"),
+                word("rayClusterName"),
+                word("jobId"),
+            ],
+            _ => return,
+        };
+        if is_deleting {
+            entry.push("deleting".into());
+        }
+        let last = self.phases.last().and_then(|last| last.as_array()).map(|last| &last[1..]);
+        if last != Some(entry.as_slice()) {
+            entry.insert(0, json!(at));
+            self.phases.push(entry.into());
+        }
     }
 }

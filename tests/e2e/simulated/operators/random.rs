@@ -1,12 +1,16 @@
 //! Random objects of operators' kinds, and what becomes of their pods.
 
+mod queue;
+mod ray;
+mod volcano;
+
 use serde_json::{Value, json};
 
 use super::super::seconds;
 use crate::random::Random;
 
 /// The kinds, each as often as its share.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 18] = [
     "JobSet",
     "PyTorchJob",
     "TrainJob",
@@ -19,6 +23,12 @@ const KINDS: [&str; 12] = [
     "MPIJob",
     "PaddleJob",
     "JobSet",
+    "Job",
+    "RayJob",
+    "VolcanoJob",
+    "Job",
+    "RayJob",
+    "RayCluster",
 ];
 
 /// An object with what must be there before it and what happens to it.
@@ -46,6 +56,13 @@ impl Role {
 pub(super) fn scene(random: &mut Random, nth: usize, is_there: &dyn Fn(&str) -> bool) -> Scene {
     let kinds: Vec<&'static str> = KINDS.into_iter().filter(|kind| is_there(kind)).collect();
     let kind = kinds[nth % kinds.len()];
+    match kind {
+        "Job" => return queue::job(random),
+        "RayJob" => return ray::job(random),
+        "RayCluster" => return ray::cluster(random),
+        "VolcanoJob" => return volcano::job(random),
+        _ => {}
+    }
     let (spec, roles, also, suspended) = match kind {
         "JobSet" => job_set(random),
         "TrainJob" => train_job(random),

@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::rows::{self, STEP, is_near, list};
+use super::super::rows::{self, STEP, Tolerance, list};
+use super::names;
 use super::objects::{ObjectSeen, Seen as Objects};
-use crate::kubelet::timeline::{Seen, Timeline};
+use crate::kubelet::timeline::{Program, Seen, Timeline};
+
+/// KubeRay looks at a RayJob each three seconds.
+const RAY_STEP: f64 = 3.5;
 
 /// Returns what was observed, as a row has it; times in a status are counted from a second.
 pub(super) fn observed(
@@ -25,11 +29,19 @@ pub(super) fn observed(
     });
     if let Some(main) = objects.objects.iter().find(is_main) {
         merge(&mut observed, life(main, began));
+        if !main.phases.is_empty() {
+            observed["phases"] = json!(main.phases);
+        }
+    }
+    if !timeline.programs.is_empty() {
+        let program = |(nth, program)| program_row(nth, program, &objects.clusters);
+        observed["programs"] = timeline.programs.iter().enumerate().map(program).collect();
     }
     let mut others: Vec<Value> = Vec::new();
     for object in objects.objects.iter().filter(|object| !is_main(object)) {
-        let is_same = |other: &&Value| other["kind"] == object.kind && other["name"] == *object.name;
-        let mut row = json!({"kind": object.kind, "name": object.name, "created": object.created});
+        let name = names::of_object(object.kind, &object.name);
+        let is_same = |other: &&Value| other["kind"] == object.kind && other["name"] == *name;
+        let mut row = json!({"kind": object.kind, "name": name, "created": object.created});
         row["nth"] = others.iter().filter(is_same).count().into();
         merge(&mut row, life(object, began));
         others.push(row);
@@ -45,6 +57,15 @@ fn merge(into: &mut Value, fields: Value) {
     if let (Some(into), Value::Object(fields)) = (into.as_object_mut(), fields) {
         into.extend(fields);
     }
+}
+
+/// Returns a program that was submitted to Ray.
+fn program_row(nth: usize, program: &Program, clusters: &[String]) -> Value {
+    let cluster = usize::try_from(program.cluster).ok().and_then(|number| clusters.get(number));
+    json!({
+        "n": nth, "cluster": cluster, "id": program.id, "by": program.by, "submitted": program.submitted,
+        "stopped": program.stopped, "state": program.state, "ended": program.ended,
+    })
 }
 
 fn life(object: &ObjectSeen, began: f64) -> Value {
@@ -81,8 +102,13 @@ fn pod(seen: &Seen) -> Value {
     if let Some(set) = seen.set {
         row["set"] = set.into();
     }
-    if seen.is_blink() && seen.set.is_none() {
+    // A restart of a JobSet is made by the Job controller.
+    let is_made_by_operator = seen.set.is_none() || seen.group.is_some() || seen.cluster.is_some();
+    if seen.is_blink() && is_made_by_operator {
         row["blink"] = true.into();
+    }
+    if let Some(sidecar) = seen.sidecar {
+        row["sidecar"] = json!(sidecar);
     }
     row
 }
@@ -91,6 +117,7 @@ fn pod(seen: &Seen) -> Value {
 pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
     let is_kubeflow =
         before["manifest"]["apiVersion"].as_str().is_some_and(|group| group.starts_with("kubeflow.org/"));
+    let is_ray = before["kind"].as_str().is_some_and(|kind| kind.starts_with("Ray"));
     let (before, after) = (&before["observed"], &after["observed"]);
     let is_refused = |observed: &Value| observed["pods"].is_null() && !observed["refused"].is_null();
     if is_refused(before) || is_refused(after) {
@@ -101,19 +128,22 @@ pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
             vec![format!("{}, now {}", before["refused"], after["refused"])]
         };
     }
-    let until = |observed: &Value| observed["until"].as_f64().unwrap_or_default();
-    let late = until(before).min(until(after)) - STEP;
-    let mut found = rows::pods(before, after, late, &["phase", "exit", "reason"]);
-    object("", (before, after), late, is_kubeflow, &mut found);
+    let step = if is_ray { RAY_STEP } else { STEP };
+    let tolerance = Tolerance { step, ..Tolerance::of(before, after) };
+    let [whole, whole_after] = [before, after].map(without_blinks);
+    let mut found = rows::pods(&whole, &whole_after, tolerance, &["phase", "exit", "reason"]);
+    object("", (before, after), tolerance, is_kubeflow, &mut found);
     let named = |observed: &Value| -> BTreeMap<String, Value> {
         let name = |one: &Value| format!("{} {} {}", one["kind"], one["name"], one["nth"]);
-        list(observed, "objects").iter().map(|one| (name(one), one.clone())).collect()
+        // How many PodGroups there are is not stable.
+        let all = list(observed, "objects").iter().filter(|one| one["kind"] != "PodGroup");
+        all.map(|one| (name(one), one.clone())).collect()
     };
     let (ours, theirs) = (named(before), named(after));
     for (name, one) in ours.iter().chain(theirs.iter().filter(|(name, _)| !ours.contains_key(*name))) {
         match (ours.get(name), theirs.get(name)) {
-            (Some(one), Some(other)) => object(name, (one, other), late, false, &mut found),
-            (is_made, _) if one["created"].as_f64() <= Some(late) => {
+            (Some(one), Some(other)) => object(name, (one, other), tolerance, false, &mut found),
+            (is_made, _) if one["created"].as_f64() <= Some(tolerance.late) => {
                 let now = if is_made.is_some() { "not made now" } else { "made now" };
                 found.push(format!("{name}: {now}"));
             }
@@ -126,26 +156,70 @@ pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
             found.push(format!("{key} {one}, now {other}"));
         }
     }
+    phases((before, after), is_ray, tolerance, &mut found);
+    programs((before, after), tolerance, &mut found);
     found
+}
+
+/// Returns what was observed without the pods that were made and deleted at once.
+fn without_blinks(observed: &Value) -> Value {
+    let pods: Vec<&Value> = list(observed, "pods").iter().filter(|pod| pod["blink"] != true).collect();
+    json!({ "pods": pods })
+}
+
+/// Compares the last phase of a Volcano Job with its retries, or of a RayJob with its reason and counts.
+fn phases((before, after): (&Value, &Value), is_ray: bool, tolerance: Tolerance, found: &mut Vec<String>) {
+    let last = |observed: &Value| list(observed, "phases").last().cloned();
+    let (Some(one), Some(other)) = (last(before), last(after)) else { return };
+    let count = if is_ray { 5 } else { 2 };
+    // An empty word is no word.
+    let fields = |entry: &Value| -> Vec<Value> {
+        let plain = |value: &Value| if value == "" { Value::Null } else { value.clone() };
+        (1..=count).map(|nth| plain(&entry[nth])).collect()
+    };
+    let is_early = [&one, &other].iter().all(|entry| entry[0].as_f64() <= Some(tolerance.late));
+    if fields(&one) != fields(&other) && is_early {
+        found.push(format!("{one}, now {other}"));
+    }
+}
+
+/// Compares the programs that were submitted to Ray: to which cluster, with which id and by whom.
+fn programs((before, after): (&Value, &Value), tolerance: Tolerance, found: &mut Vec<String>) {
+    let (ours, theirs) = (list(before, "programs"), list(after, "programs"));
+    for nth in 0..ours.len().max(theirs.len()) {
+        let (one, other) = (ours.get(nth), theirs.get(nth));
+        let of =
+            |program: Option<&Value>| ["cluster", "id", "by"].map(|key| program.map(|it| it[key].clone()));
+        let is_early =
+            [one, other].into_iter().flatten().any(|it| it["submitted"].as_f64() <= Some(tolerance.late));
+        if of(one) != of(other) && is_early {
+            found.push(format!("program {nth}: {:?}, now {:?}", of(one), of(other)));
+        }
+    }
 }
 
 fn object(
     name: &str,
     (before, after): (&Value, &Value),
-    late: f64,
+    tolerance: Tolerance,
     is_kubeflow: bool,
     found: &mut Vec<String>,
 ) {
     let text = |one: &Value| format!("{} {}", one["status"], one["reason"]);
-    let conditions = rows::conditions(before, after, late, &text);
+    let conditions = rows::conditions(before, after, tolerance, &text);
     // These pass while pods start and end.
     let is_passing =
         |line: &str| is_kubeflow && (line.starts_with("Running") || line.starts_with("Restarting"));
     found
         .extend(conditions.into_iter().filter(|line| !is_passing(line)).map(|line| format!("{name} {line}")));
-    for key in ["deleting", "gone"] {
-        if !is_near(&before[key], &after[key], late) {
-            found.push(format!("{name} {key} {}, now {}", before[key], after[key]));
+    // One that goes at once is seen in deletion or not.
+    let deleting =
+        |one: &Value| if one["deleting"].is_null() { one["gone"].clone() } else { one["deleting"].clone() };
+    let gone = |one: &Value| one["gone"].clone();
+    let times = [("deleting", deleting(before), deleting(after)), ("gone", gone(before), gone(after))];
+    for (key, one, other) in times {
+        if !tolerance.is_near(&one, &other) {
+            found.push(format!("{name} {key} {one}, now {other}"));
         }
     }
 }
