@@ -3,6 +3,7 @@
 //! The answers are those of the controllers as values (`controllers`); what a manifest does not say is assumed, and
 //! printed.
 
+mod assumed;
 mod changes;
 mod decides;
 mod human;

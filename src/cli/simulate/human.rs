@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use super::assumed::assumptions_in_words;
 use super::runs;
-use super::stories::{Row, Simulated, assumptions_in_words};
+use super::stories::{Row, Simulated};
 use super::timeline::timeline;
 use crate::controllers::incident::Duration;
 use crate::controllers::story::{Ending, Outcome};

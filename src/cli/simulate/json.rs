@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use super::assumed::assumptions_in_words;
 use super::human::hours;
 use super::live::{self, Standing};
-use super::stories::{Row, Simulated, assumptions_in_words};
+use super::stories::{Row, Simulated};
 use crate::controllers::story::Outcome;
 use crate::text::value::{Value, json};
 

@@ -18,7 +18,8 @@ mod words;
 
 use std::cmp::Reverse;
 
-use super::stories::{OrBecause, assumed, happens, in_words, severity};
+use super::assumed::in_words;
+use super::stories::{OrBecause, assumed, happens, severity};
 use super::timeline::Entry;
 use crate::cli::args::{Expectation, Simulate, Story};
 use crate::controllers::incident::Occurrence;

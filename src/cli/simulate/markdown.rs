@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use super::assumed::assumptions_in_words;
 use super::human::{ends, failures, hours, sentence, shown, unit, when};
 use super::runs;
-use super::stories::{Simulated, assumptions_in_words};
+use super::stories::Simulated;
 use crate::report::clean;
 
 pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {

@@ -9,12 +9,11 @@ use super::live;
 use super::simulable::Simulable;
 use super::timeline::Entry;
 use crate::cli::args::{Expectation, OrNone, Simulate, Story};
-use crate::controllers::incident::{Duration, Incident, Occurrence};
+use crate::controllers::incident::{Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::live::LiveSnapshot;
 use crate::controllers::object_story::why_unknown;
 use crate::controllers::operators::KueueSettings;
-use crate::controllers::program::Peers;
 use crate::controllers::runs::{Runs, runs};
 use crate::controllers::script::Script;
 use crate::controllers::story::{Assumptions, Ending, Outcome};
@@ -473,48 +472,4 @@ fn stories(args: &Simulate, has_script: bool, has_schedule: bool, has_queue: boo
     usual
         .map(|incident| Story { name: incident.to_string(), incidents: vec![Occurrence::from(incident)] })
         .collect()
-}
-
-/// Returns what is assumed of a Job, in words.
-pub(super) fn assumptions_in_words(job: &Simulated) -> String {
-    let admitted = match &job.queue {
-        Some(queue) => queue_in_words(queue, job.assumptions.wait_for_pods_ready),
-        None if job.is_suspended => "; it is suspended, and resumed at once".to_owned(),
-        None => String::new(),
-    };
-    format!("{}{admitted}", in_words(&job.assumptions, &job.because))
-}
-
-/// Returns what is assumed of the queue of an object, in words that go on.
-fn queue_in_words(queue: &str, wait: Option<Time>) -> String {
-    let wait = match wait {
-        Some(wait) => format!("waits {} until all pods are ready (`waitForPodsReady`)", Duration(wait)),
-        None => "does not wait for pods (`waitForPodsReady`)".to_owned(),
-    };
-    format!("; the queue `{}` has quota for it at once, and Kueue {wait}", clean(queue))
-}
-
-/// Returns what is assumed, and why the peers are assumed to do what they do, in words.
-pub(super) fn in_words(assumptions: &Assumptions, because: &str) -> String {
-    let Assumptions { runtime, startup, checkpoint, peers, pods_per_node, .. } = *assumptions;
-    let checkpoint = match checkpoint {
-        Some(every) => format!("a checkpoint every {}", Duration(every)),
-        None => "no checkpoints".to_owned(),
-    };
-    let peers = match peers {
-        Peers::Exit(after) => format!("the other pods exit {} after one is lost", Duration(after)),
-        Peers::Hang => "the other pods wait without end for one that is lost".to_owned(),
-        Peers::Restart(u32::MAX) => "the other pods restart in place when one is lost".to_owned(),
-        Peers::Restart(times) => format!("the other pods restart in place, at most {times} times"),
-        Peers::Independent => "the pods do not need one another".to_owned(),
-    };
-    let share = match pods_per_node {
-        1 => "one pod a node".to_owned(),
-        count => format!("{count} pods a node"),
-    };
-    format!(
-        "{} of work, {} to start, {checkpoint}, {share}; {peers} ({because})",
-        Duration(runtime),
-        Duration(startup)
-    )
 }

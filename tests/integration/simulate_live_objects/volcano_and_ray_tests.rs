@@ -109,7 +109,7 @@ fn a_rayjob_ends_with_its_program_or_at_its_deadline() {
 fn incidents_of_ray_happen_to_a_rayjob_that_runs() {
     let job = running_ray_job("");
     for (story, expected) in [
-        ("node-lost:ray-head", "it fails at 03:15:14 (in 5m4s): the dashboard is silent for five minutes"),
+        ("node-lost:ray-head", "it fails at 03:15:15 (in 5m5s): the dashboard is silent for five minutes"),
         ("dashboard-silent:6m", "it fails at 03:15:14 (in 5m4s): the dashboard is silent for five minutes"),
         (
             "exit=1@1h",

@@ -175,7 +175,7 @@ fn a_deadline_ends_or_marks_as_its_definition_says() {
         let told = run(&object, &hang(), 2 * DAY);
         match failed_at(&told) {
             Some(at) if at <= DEADLINE + 60 && !kind.deadline_is_late => {}
-            Some(at) if at >= IDLE && at <= IDLE + 60 && kind.deadline_is_late => {}
+            Some(at) if (IDLE..=IDLE + 60).contains(&at) && kind.deadline_is_late => {}
             at => say(format!("it fails at {at:?}")),
         }
         if alive(&told).is_empty() != (kind.deadline == Deadline::Ends) {

@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+use super::super::incident::{Incident, IncidentPlace, Occurrence};
+use super::super::script::{Plan, PlanRule, Range};
 use super::*;
 use crate::text::value::json;
 
