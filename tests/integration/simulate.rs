@@ -394,3 +394,28 @@ fn a_job_set_with_more_jobs_than_are_simulated_says_so() {
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     assert_eq!(code(&output), 2);
 }
+
+#[test]
+fn what_the_cluster_decides_is_assumed_and_printed() {
+    let gang = "\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: gang}
+spec:
+  minAvailable: 2
+  tasks:
+  - {name: w, replicas: 2, template: {spec: {restartPolicy: Never, containers: [{name: w, image: \"registry.example.com/t:1\"}]}}}
+";
+    let set = WAVES.replace("name: waves}", "name: waves, labels: {kueue.x-k8s.io/queue-name: team-a}}");
+    let place = Place::with(&[("gang.yaml", gang), ("set.yaml", &set)]);
+    for (args, expected) in [
+        (&["gang.yaml"][..], "; a scheduler takes its gang at once\n"),
+        (&["--gang-after", "10m", "gang.yaml"], "; a scheduler takes its gang after 10m\n"),
+        (&["--gang-after", "10m", "gang.yaml"], "\n  0:10:00  2 w pods 0,1 created"),
+        (&["--gang-after", "none", "gang.yaml"], "drain: it waits without end"),
+        (&["set.yaml"], "as they were recorded, and Kueue v0.19.2 by its source; no scheduler"),
+    ] {
+        let output = place.run(&[&["simulate", "--what", "drain"], args].concat());
+        assert!(stdout(&output).contains(expected), "{expected}\n{}", stdout(&output));
+    }
+}

@@ -79,6 +79,10 @@ pub struct Simulate {
     #[arg(long, value_name = "DURATION", value_parser = or_none, help_heading = "Assumptions")]
     pub(crate) wait_for_pods_ready: Option<OrNone>,
 
+    /// How long a gang scheduler takes until it starts the pods of a PodGroup, or `none` if it never does [default: at once]
+    #[arg(long, value_name = "DURATION", value_parser = or_none, help_heading = "Assumptions")]
+    pub(crate) gang_after: Option<OrNone>,
+
     /// Take Jobs and objects of operators that run from the cluster, with their pods: job/train, jobset/train; nothing is
     /// written
     #[cfg(feature = "serve")]

@@ -3,6 +3,7 @@
 use super::stories::Simulated;
 use crate::controllers::incident::Duration;
 use crate::controllers::program::Peers;
+use crate::controllers::script::INQUEUE;
 use crate::controllers::story::Assumptions;
 use crate::controllers::time::Time;
 use crate::report::clean;
@@ -14,7 +15,18 @@ pub(super) fn assumptions_in_words(job: &Simulated) -> String {
         None if job.is_suspended => "; it is suspended, and resumed at once".to_owned(),
         None => String::new(),
     };
-    format!("{}{admitted}", in_words(&job.assumptions, &job.because))
+    let gang = if job.has_pod_group { gang_in_words(job.assumptions.gang_after) } else { String::new() };
+    let dashboard = if job.has_dashboard { "; Ray's dashboard answers" } else { "" };
+    format!("{}{gang}{dashboard}{admitted}", in_words(&job.assumptions, &job.because))
+}
+
+/// Returns what is assumed of the scheduler of a gang, in words that go on.
+fn gang_in_words(after: Option<Time>) -> String {
+    match after {
+        Some(after) if after <= INQUEUE => "; a scheduler takes its gang at once".to_owned(),
+        Some(after) => format!("; a scheduler takes its gang after {}", Duration(after)),
+        None => "; no scheduler takes its gang".to_owned(),
+    }
 }
 
 /// Returns what is assumed of the queue of an object, in words that go on.

@@ -87,15 +87,24 @@ pub(super) fn write(jobs: &[Simulated], out: &mut dyn Write) -> io::Result<()> {
 
 /// Returns whose answer it is.
 pub(super) fn modelled(job: &Simulated) -> String {
-    match job.operators.as_slice() {
-        [] => {
+    match (job.operators.as_slice(), job.by_source) {
+        ([], _) => {
             "It is what the controllers of Kubernetes 1.36 do, not its scheduler: nodes have room.".to_owned()
         }
-        operators => format!(
-            "It is what {} and the controllers of Kubernetes 1.36 do, as they were recorded; no scheduler: nodes have room.",
-            operators.join(", ")
-        ),
+        (operators, by_source) => recorded(operators, by_source),
     }
+}
+
+fn recorded(operators: &[&str], by_source: Option<&str>) -> String {
+    let operators: String = match operators {
+        [] => String::new(),
+        operators => format!("{} and ", operators.join(", ")),
+    };
+    let by_source = by_source.map_or_else(String::new, |name| format!(", and {name} by its source"));
+    format!(
+        "It is what {operators}the controllers of Kubernetes 1.36 do, as they were recorded{by_source}; no scheduler: nodes \
+         have room."
+    )
 }
 
 /// Returns the story, where there is one and the same of several objects.
@@ -145,12 +154,7 @@ fn by_object(jobs: &[Simulated], story: &str, out: &mut dyn Write) -> io::Result
     let mut operators: Vec<&str> = jobs.iter().flat_map(|job| job.operators.iter().copied()).collect();
     operators.sort_unstable();
     operators.dedup();
-    let operators: String = operators.iter().map(|operator| format!("{operator}, ")).collect();
-    writeln!(
-        out,
-        "It is what {operators}and the controllers of Kubernetes 1.36 do, as they were recorded; no scheduler: nodes have \
-         room."
-    )
+    writeln!(out, "{}", recorded(&operators, jobs.iter().find_map(|job| job.by_source)))
 }
 
 fn table(job: &Simulated, rows: &[Row], out: &mut dyn Write) -> io::Result<()> {

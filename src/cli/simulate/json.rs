@@ -27,6 +27,7 @@ fn job(job: &Simulated) -> Value {
         "name": job.object.full_name(),
         "spec": job.pointer.as_str(),
         "operator": (!job.operators.is_empty()).then(|| job.operators.join(", ")),
+        "bySource": job.by_source,
         "acceleratorsPerPod": job.accelerators,
         "retries": job.retries.map(i64::from),
         "assumed": assumptions_in_words(job),

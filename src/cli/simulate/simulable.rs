@@ -75,13 +75,27 @@ impl<'a> Simulable<'a> {
         }
     }
 
-    /// Returns the operators that are modelled, and their releases.
+    /// Returns the operators that are modelled as they were recorded, and their releases.
     pub(super) fn operators(&self) -> Vec<&'static str> {
-        let own = match self {
-            Self::Job(_) => None,
-            Self::Object(object) => object.subject.operator,
-        };
-        own.into_iter().chain(self.queue().map(|_| KUEUE)).collect()
+        match self {
+            Self::Job(_) => self.queue().map(|_| KUEUE).into_iter().collect(),
+            Self::Object(object) => object.subject.operator.into_iter().collect(),
+        }
+    }
+
+    /// Returns the operator whose part was read in its source, and not recorded: Kueue, with others than Jobs.
+    pub(super) fn by_source(&self) -> Option<&'static str> {
+        matches!(self, Self::Object(_)).then(|| self.queue()).flatten().map(|_| KUEUE)
+    }
+
+    /// Tells whether its pods wait until a scheduler takes their PodGroup.
+    pub(super) fn has_pod_group(&self) -> bool {
+        matches!(self, Self::Object(object) if object.subject.has_pod_group)
+    }
+
+    /// Tells whether its program runs beside the pods, as their dashboard says.
+    pub(super) fn has_dashboard(&self) -> bool {
+        matches!(self, Self::Object(object) if object.subject.together().has_dashboard)
     }
 
     /// Returns a field that decides and has a placeholder, with its text.

@@ -76,6 +76,12 @@ pub(super) struct Simulated {
     pub(super) inside: Option<String>,
     /// The operators that are modelled, and their releases; none where it is Kubernetes alone.
     pub(super) operators: Vec<&'static str>,
+    /// An operator whose part was read, and not recorded.
+    pub(super) by_source: Option<&'static str>,
+    /// Whether its pods wait until a scheduler takes their PodGroup.
+    pub(super) has_pod_group: bool,
+    /// Whether its program runs beside the pods, as their dashboard says.
+    pub(super) has_dashboard: bool,
     /// Whether a story was asked for.
     pub(super) is_asked: bool,
     /// What comes of each story, the worst first.
@@ -293,6 +299,9 @@ fn of_object(
             because: because.to_owned(),
             inside: is_inside.then(|| kind.clone()),
             operators: job.operators(),
+            by_source: job.by_source(),
+            has_pod_group: job.has_pod_group(),
+            has_dashboard: job.has_dashboard(),
             is_asked: !args.what.is_empty() || script.is_some(),
             rows: told.rows,
             unexpected: told.unexpected.into_iter().map(|failed| format!("{title}: {failed}")).collect(),
@@ -451,6 +460,7 @@ pub(super) fn assumed(of_job: &Assumptions, args: &Simulate) -> Assumptions {
         peers: args.peers.unwrap_or(of_job.peers),
         pods_per_node: args.pods_per_node.unwrap_or(of_job.pods_per_node),
         wait_for_pods_ready: args.wait_for_pods_ready.map_or(of_job.wait_for_pods_ready, |OrNone(wait)| wait),
+        gang_after: args.gang_after.map_or(of_job.gang_after, |OrNone(after)| after),
         ..*of_job
     }
 }

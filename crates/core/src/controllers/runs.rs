@@ -157,6 +157,7 @@ mod tests {
             term: Default::default(),
             unreachable: Some(Time::from_seconds(300)),
             wait_for_pods_ready: None,
+            gang_after: None,
         }
     }
 

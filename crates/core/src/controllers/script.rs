@@ -28,6 +28,7 @@ pub use plan::Termination;
 pub(crate) use plan::{Disruption, DisruptionCause, Plan, Restarts};
 pub(crate) use ray::{DashboardEvent, ProgramRule, Submission, program_plan, running_plan};
 pub use schema::schema;
+pub use volcano::INQUEUE;
 pub(crate) use volcano::PodGroupRule;
 
 /// What happens beside the controllers.

@@ -38,6 +38,8 @@ pub struct Assumptions {
     /// How long Kueue waits for the pods of what it admitted, and again for one that is lost (`waitForPodsReady`); nothing if
     /// it does not.
     pub wait_for_pods_ready: Option<Time>,
+    /// How long after its creation a scheduler takes a PodGroup; nothing if it never does.
+    pub gang_after: Option<Time>,
 }
 
 /// Other parts of a second, in milliseconds, in which a Job may be created. Where an end turns over, it mostly does so once

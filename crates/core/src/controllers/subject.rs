@@ -101,6 +101,8 @@ pub struct Subject {
     pub(crate) has_dashboard: bool,
     /// Whether its operator joins its pods to one program.
     pub is_gang: bool,
+    /// Whether its pods wait until a scheduler takes their PodGroup.
+    pub has_pod_group: bool,
     /// Whether it is suspended.
     pub is_suspended: bool,
     /// Where `suspend` is, below `spec`; empty where it cannot be suspended.
@@ -187,6 +189,7 @@ impl Subject {
             is_gang: false,
             is_suspended: spec.suspend,
             suspend: &["suspend"],
+            has_pod_group: false,
             queue: None,
         }
     }

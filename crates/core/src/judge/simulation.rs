@@ -4,7 +4,7 @@ use crate::controllers::job::spec::JobSpec;
 use crate::controllers::object_story::{ObjectStory, queue_of, subject};
 use crate::controllers::pod::unreachable_tolerated;
 use crate::controllers::program::Peers;
-use crate::controllers::script::Termination;
+use crate::controllers::script::{INQUEUE, Termination};
 use crate::controllers::story::Assumptions;
 use crate::controllers::subject::{Subject, Together};
 use crate::controllers::time::Time;
@@ -176,6 +176,7 @@ fn assumed(
         term: if ends_with_zero { Termination { code: 0, ..term } } else { term },
         unreachable,
         wait_for_pods_ready: defaults.wait_for_pods_ready,
+        gang_after: Some(INQUEUE),
     }
 }
 

@@ -21,6 +21,7 @@ fn assumed() -> Assumptions {
         pods_per_node: 1,
         term: Termination::default(),
         wait_for_pods_ready: None,
+        gang_after: Some(super::super::script::INQUEUE),
         unreachable: Some(Time::from_seconds(300)),
     }
 }

@@ -24,6 +24,7 @@ fn assumed() -> Assumptions {
         term: Termination::default(),
         unreachable: Some(Time::from_seconds(300)),
         wait_for_pods_ready: None,
+        gang_after: Some(super::super::script::INQUEUE),
     }
 }
 

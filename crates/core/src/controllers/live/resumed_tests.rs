@@ -26,6 +26,7 @@ fn assumed(peers: Peers) -> Assumptions {
         pods_per_node: 1,
         term: Termination::default(),
         wait_for_pods_ready: None,
+        gang_after: Some(super::super::script::INQUEUE),
         unreachable: Some(Time::from_seconds(300)),
     }
 }

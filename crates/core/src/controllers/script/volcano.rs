@@ -6,7 +6,7 @@ use super::{Range, Read, Script, ScriptEvent, range, seconds_or_never, target};
 use crate::text::value::Value;
 
 /// How long after its creation a scheduler takes a PodGroup.
-const INQUEUE: Time = Time::from_millis(500);
+pub const INQUEUE: Time = Time::from_millis(500);
 
 /// When a scheduler takes PodGroups.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,11 @@ pub(crate) struct PodGroupRule {
 }
 
 impl PodGroupRule {
+    /// Returns the rule for all PodGroups.
+    pub(crate) fn all(inqueue: Option<Time>) -> Self {
+        Self { pod_groups: Range { first: 0, last: None }, inqueue }
+    }
+
     pub(super) fn parse(value: &Value) -> Read<Self> {
         let known = |key: &str| ["podgroup", "inqueue"].contains(&key);
         if let Some(key) = value.as_object().and_then(|map| map.keys().find(|key| !known(key))) {

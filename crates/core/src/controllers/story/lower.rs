@@ -7,8 +7,8 @@ use super::super::job::spec::JobSpec;
 use super::super::operators::{self, KueueSettings};
 use super::super::program::ProgramPlan;
 use super::super::script::{
-    ControllerName, DashboardEvent, Disruption, DisruptionCause, Plan, PlanRule, ProgramRule, Range,
-    Restarts, Script, ScriptEvent, Target,
+    ControllerName, DashboardEvent, Disruption, DisruptionCause, Plan, PlanRule, PodGroupRule, ProgramRule,
+    Range, Restarts, Script, ScriptEvent, Target,
 };
 use super::super::subject::{Role, Subject};
 use super::super::time::Time;
@@ -69,6 +69,9 @@ pub(crate) fn lower_for(subject: &Subject, story: &[Occurrence], assumptions: &A
             // `Missed` is of the CronJob.
             _ => {}
         }
+    }
+    if subject.has_pod_group {
+        script.pod_groups.push(PodGroupRule::all(assumptions.gang_after));
     }
     if subject.is_suspended && subject.queue.is_none() {
         // Somebody admits it; that is where the time of a story begins.

@@ -17,6 +17,7 @@ fn assumptions(peers: Peers) -> Assumptions {
         term: Termination::default(),
         unreachable: Some(Time::from_seconds(300)),
         wait_for_pods_ready: None,
+        gang_after: None,
     }
 }
 

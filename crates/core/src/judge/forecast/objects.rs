@@ -8,7 +8,7 @@ use crate::controllers::incident::{Incident, Occurrence};
 use crate::controllers::object_story::{HORIZON, ObjectStory, Remains, lower_object, subject};
 use crate::controllers::pod::{Phase, PodGroup};
 use crate::controllers::program::{Peers, times};
-use crate::controllers::script::{DashboardEvent, Plan, PlanRule, Range, Script, ScriptEvent};
+use crate::controllers::script::{DashboardEvent, INQUEUE, Plan, PlanRule, Range, Script, ScriptEvent};
 use crate::controllers::story::Assumptions;
 use crate::controllers::subject::{Role, Subject, placeholder};
 use crate::controllers::time::Time;
@@ -216,6 +216,7 @@ impl<'a> Question<'_, 'a> {
             term,
             unreachable: None,
             wait_for_pods_ready: None,
+            gang_after: Some(INQUEUE),
         }
     }
 

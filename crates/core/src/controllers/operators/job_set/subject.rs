@@ -56,6 +56,7 @@ pub(in super::super) fn subject(spec: &Value) -> Option<Subject> {
         is_gang: false,
         is_suspended: read.suspend,
         suspend: &["suspend"],
+        has_pod_group: false,
         queue: None,
     })
 }

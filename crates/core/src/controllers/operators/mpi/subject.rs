@@ -63,6 +63,7 @@ pub(in super::super) fn subject(manifest: &Value) -> Option<Subject> {
         is_gang: true,
         is_suspended: spec.suspend,
         suspend: &["runPolicy", "suspend"],
+        has_pod_group: false,
         queue: None,
     })
 }

@@ -56,6 +56,7 @@ pub(in super::super) fn of_job(spec: &Value) -> Subject {
         is_gang: false,
         is_suspended: read.suspend,
         suspend: &["suspend"],
+        has_pod_group: false,
         queue: None,
     }
 }
@@ -73,6 +74,7 @@ pub(in super::super) fn of_cluster(spec: &Value) -> Subject {
         is_gang: false,
         is_suspended: ClusterSpec::parse(spec).is_suspended(),
         suspend: &["suspend"],
+        has_pod_group: false,
         queue: None,
     }
 }

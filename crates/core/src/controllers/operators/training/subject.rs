@@ -38,6 +38,7 @@ pub(in super::super) fn subject(kind: &str, manifest: &Value) -> Option<Subject>
         is_gang: true,
         is_suspended: spec.suspend,
         suspend: &["runPolicy", "suspend"],
+        has_pod_group: false,
         queue: None,
     })
 }

@@ -29,6 +29,7 @@ pub(in super::super) fn subject(spec: &Value) -> Subject {
         is_gang: false,
         is_suspended: false,
         suspend: &[],
+        has_pod_group: true,
         queue: None,
     }
 }
