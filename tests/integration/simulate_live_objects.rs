@@ -240,6 +240,12 @@ fn a_pytorchjob_goes_on_from_where_it_stands() {
             "What comes next is what the controllers of Kubernetes 1.36 and training-operator v1.9.4 do",
         ],
     );
+    // Kueue has admitted it; what comes next of its queue is not known.
+    let queued = job.replace("uid: u, ", "uid: u, labels: {kueue.x-k8s.io/queue-name: team-a}, ");
+    assert_ne!(queued, job);
+    let (ends, text) = end_of(&queued, &["--what", "kueue-preempt:30m"]);
+    assert_eq!(ends, "completes", "{text}");
+    holds(&shown(&queued, &[]), &["as it stands, it completes at 13:02:"]);
     // Its deadline passes in silence, and is looked at when it succeeds.
     let late = job.replace(
         "  spec:\n    pytorch",

@@ -227,16 +227,16 @@ fn of_object(
     let title = format!("{} ({kind}) in {}", clean(&id.full_name()), clean(&file.input.path));
     let assumptions = &file.policy.assumptions;
     let of_operator = simulation::object(&workload, file.before, assumptions);
+    let unknown = if of_operator.is_none() { why_unknown(object) } else { None };
     let listed: Vec<Simulable<'_>> = match of_operator {
         Some(object) => vec![Simulable::Object(Box::new(object))],
-        None if why_unknown(object).is_some() => Vec::new(),
+        None if unknown.is_some() => Vec::new(),
         None => simulation::jobs(&workload, assumptions)
             .into_iter()
             .map(|job| Simulable::Job(Box::new(job)))
             .collect(),
     };
-    let unknown = listed.is_empty().then(|| why_unknown(object));
-    if unknown == Some(None) {
+    if listed.is_empty() && unknown.is_none() {
         found.notices.push(format!("{title}: not simulated: the operator of {kind} is not modelled"));
         return;
     }
@@ -247,7 +247,7 @@ fn of_object(
             .push(format!("{title}: not simulated: the API server rejects it: {}", finding.message));
         return;
     }
-    if let Some(why) = unknown.flatten() {
+    if let Some(why) = unknown {
         found.problems.push(format!("{title}: not simulated: {why}"));
         return;
     }

@@ -1,5 +1,6 @@
 //! A story about an object of another kind than Job: what comes of it, and of what its operator made.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::cluster::JobStatus;
@@ -146,7 +147,11 @@ impl ObjectStory<'_> {
     }
 
     fn tell_from(&self, clock: Clock, script: &Script) -> Result<Outcome, TooLong> {
-        let before = [self.before, &operators::assumed_queues(self.manifest, self.subject)].concat();
+        let queues = operators::assumed_queues(self.manifest, self.subject);
+        let before = match queues.as_slice() {
+            [] => Cow::Borrowed(self.before),
+            queues => Cow::Owned([self.before, queues].concat()),
+        };
         let Some(mut world) = World::with_object(self.manifest, &before, script.clone(), clock) else {
             return Err(TooLong);
         };

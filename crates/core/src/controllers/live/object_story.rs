@@ -8,7 +8,7 @@ use super::super::kubelet::Course;
 use super::super::object::ObjectStatus;
 use super::super::object_story::HORIZON;
 use super::super::operators::asked::Numbers;
-use super::super::operators::{self, Settings};
+use super::super::operators::{self, KueueSettings, Settings};
 use super::super::pod::{Phase, PodGroup};
 use super::super::pod_set::Owner;
 use super::super::script::{Range, Script};
@@ -234,6 +234,8 @@ fn tell_later(object: &LiveObject, script: &LiveScript, by: Time) -> Result<Live
         group.delay(by);
     }
     let order = script.script.map_order;
+    // Kueue is not taken up in the middle: without the Workload it would stop what runs.
+    let settings = Settings { kueue: KueueSettings::absent(), ..Settings::default() };
     let killed = parts.groups.iter().filter(|group| group.is_killed).map(|group| group.pods.clone());
     let given = Given {
         main,
@@ -242,7 +244,7 @@ fn tell_later(object: &LiveObject, script: &LiveScript, by: Time) -> Result<Live
         jobs: parts.jobs,
         sets: parts.sets,
         pods: parts.groups.into_iter().map(|group| (group.pods, group.course)).collect(),
-        operators: operators::for_manifest(&object.object, &[], &Settings::default(), order),
+        operators: operators::for_manifest(&object.object, &[], &settings, order),
         hosts: object.hosts(),
         programs: parts.programs,
         is_dashboard_down: parts.is_dashboard_down,

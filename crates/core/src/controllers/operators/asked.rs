@@ -43,20 +43,20 @@ pub(crate) struct AskedRole {
     pub(crate) most: Option<u32>,
     /// Whether one that has ended keeps its place, and nobody replaces it.
     pub(crate) is_final: bool,
-    /// By what one is told from the others.
+    /// What distinguishes one from the others.
     pub(crate) numbers: Numbers,
     /// What the kubelet knows of them; nothing where a simulation cannot go on from pods that are there.
     pub(crate) template: Option<PodTemplate>,
 }
 
-/// By what a pod is told from the others of its role.
+/// What distinguishes a pod from the others of its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
-    /// By the index in its labels.
+    /// The index in its labels.
     Index,
-    /// By the order in which they were made.
+    /// The order in which they were made.
     Order,
-    /// By its replica and its number in that: so many are one replica.
+    /// Its replica and its number in that: so many are one replica.
     Hosts(u32),
 }
 

@@ -8,23 +8,22 @@ use super::spec::{JobSetSpec, ReplicatedJob};
 use crate::text::value::Value;
 
 /// Maximum Jobs that are simulated: each is a role, which a story can name.
-const MOST_ROLES: u32 = 256;
+const MOST_ROLES: u64 = 256;
 
 /// Returns why the pods of a JobSet are not known; nothing where they are.
 #[must_use]
 pub(in super::super) fn why_unknown(spec: &Value) -> Option<String> {
-    let read = JobSetSpec::from_spec(spec);
-    let jobs = read.replicated_jobs.iter().map(|job| job.replicas).fold(0, u32::saturating_add);
+    let jobs = JobSetSpec::from_spec(spec).replicas();
     (jobs > MOST_ROLES).then(|| format!("it has {jobs} Jobs, and at most {MOST_ROLES} are simulated"))
 }
 
 /// Returns the pods of a JobSet by role; nothing where it has too many Jobs.
 #[must_use]
 pub(in super::super) fn subject(spec: &Value) -> Option<Subject> {
-    if why_unknown(spec).is_some() {
+    let read = JobSetSpec::from_spec(spec);
+    if read.replicas() > MOST_ROLES {
         return None;
     }
-    let read = JobSetSpec::from_spec(spec);
     let roles = read.replicated_jobs.iter().flat_map(|replicated_job| {
         let role = of_job(replicated_job);
         let name = move |nth| Some(Arc::from(format!("{}-{nth}", replicated_job.name)));
