@@ -379,6 +379,12 @@ spec:
             assert!(output.contains(expected), "{expected}\n{output}");
         }
     }
+    // What Kueue stops at a time of its own, nobody resumes.
+    let bounded = QUEUED.replace("team-a,", "team-a, kueue.x-k8s.io/max-exec-time-seconds: \"3600\",");
+    let bounded = Place::with(&[("job.yaml", &bounded)]);
+    let output = bounded.run(&["simulate", "--what", "overrun", "job.yaml"]);
+    let expected = "Kueue suspends it after `kueue.x-k8s.io/max-exec-time-seconds`, and nobody resumes it";
+    assert!(stdout(&output).contains(expected), "{}", stdout(&output));
     // It is one of the usual ones for what is in a queue, and its priority is of no weight.
     let table = place.run(&["simulate", "job.yaml"]);
     let table = stdout(&table);

@@ -82,10 +82,10 @@ pub(super) fn decision(spec: &JobSpec, story: &[Occurrence], outcome: &Outcome) 
         (Ending::Waits | Ending::RunsOn, _) if spec.parallelism == 0 => {
             decided(&["parallelism"], true, "no pods are asked for".to_owned())
         }
-        (Ending::Waits | Ending::RunsOn, _) if outcome.evictions > 1 => {
-            decided(&["activeDeadlineSeconds"], spec.deadline.is_some(), evicted(spec.deadline).to_owned())
-        }
         (Ending::Waits | Ending::RunsOn, _) => {
+            if let Some(why) = evicted(outcome, spec.deadline) {
+                return decided(&["activeDeadlineSeconds"], spec.deadline.is_some(), why.to_owned());
+            }
             let terminating = outcome.status.terminating.unwrap_or_default();
             if terminating > 0 && spec.only_failed {
                 let why = "a pod that is terminating is replaced only at its end, and it never ends";
@@ -117,6 +117,9 @@ pub(super) fn decision_of_object(subject: &Subject, manifest: &Value, outcome: &
     let reason = outcome.reason.as_deref().unwrap_or_default();
     let written = outcome.status.conditions.iter().find(|one| one.is_true && one.reason == reason);
     let message = written.map_or("", |condition| condition.message.as_str());
+    if let Some(why) = evicted(outcome, subject.deadline) {
+        return decided(subject.deadline_at, why);
+    }
     match outcome.ending {
         Ending::Completes => None,
         Ending::CompletesHalfDone => {
@@ -129,9 +132,6 @@ pub(super) fn decision_of_object(subject: &Subject, manifest: &Value, outcome: &
             let (field, why) = subject.decider(reason, message)?;
             decided(field, why)
         }
-        Ending::Waits | Ending::RunsOn if outcome.evictions > 1 => {
-            decided(subject.deadline_at, evicted(subject.deadline))
-        }
         Ending::Waits | Ending::RunsOn => match (subject.deadline_at, subject.deadline) {
             ([], _) => decided(&[], "nothing ends it: its kind has no deadline"),
             (field, Some(_)) => decided(field, "nothing ends it, its deadline neither"),
@@ -140,15 +140,19 @@ pub(super) fn decision_of_object(subject: &Subject, manifest: &Value, outcome: &
     }
 }
 
-/// Returns why what Kueue evicts again and again has no end.
-fn evicted(deadline: Option<Time>) -> &'static str {
-    match deadline {
-        Some(_) => {
-            "Kueue evicts it each time its pods are not ready (`waitForPodsReady`), and the deadline starts anew"
+/// Returns why what Kueue evicts has no end; nothing where it did not.
+fn evicted(outcome: &Outcome, deadline: Option<Time>) -> Option<&'static str> {
+    match (outcome.ending, outcome.evictions, deadline) {
+        (Ending::Waits, 1.., _) => {
+            Some("Kueue suspends it after `kueue.x-k8s.io/max-exec-time-seconds`, and nobody resumes it")
         }
-        None => {
-            "Kueue evicts it each time its pods are not ready (`waitForPodsReady`), and there is no deadline"
-        }
+        (Ending::RunsOn, 2.., Some(_)) => Some(
+            "Kueue evicts it each time its pods are not ready (`waitForPodsReady`), and the deadline starts anew",
+        ),
+        (Ending::RunsOn, 2.., None) => Some(
+            "Kueue evicts it each time its pods are not ready (`waitForPodsReady`), and there is no deadline",
+        ),
+        _ => None,
     }
 }
 
