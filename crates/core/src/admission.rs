@@ -290,7 +290,7 @@ fn decided(
     denies: &dyn Fn(&Verdict) -> bool,
 ) -> Decided {
     if endpoint == Endpoint::Validate {
-        let verdict = judged(Which::All, &object, old.as_ref());
+        let verdict = judged(Which::Answered, &object, old.as_ref());
         return Decided { is_denied: denies(&verdict), verdict, object, old };
     }
     // A patch must not lead to a denial, so denials must be known.

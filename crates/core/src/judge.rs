@@ -22,6 +22,7 @@ mod kueue;
 #[cfg(test)]
 mod lifecycle;
 mod literal;
+pub mod loss;
 mod mounts;
 mod needs;
 mod nodes;

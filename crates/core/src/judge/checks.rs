@@ -241,6 +241,8 @@ pub fn finding(
         fix: None,
         fills: false,
         items: None,
+        incident: None,
+        loss: None,
     }
 }
 

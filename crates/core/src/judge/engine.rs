@@ -25,6 +25,9 @@ use crate::text::patch::Op;
 pub(crate) enum Which {
     /// All rules that the policy does not ignore.
     All,
+    /// Rules that deny, warn or fill in: a webhook says nothing of notes. Those that the author's annotation or an
+    /// exemption names run as well, since it says where an annotation has no effect, and what an ended exemption covered.
+    Answered,
     /// Rules that deny or fill in: the result of a patch does not depend on the others.
     Binding,
 }
@@ -33,7 +36,8 @@ impl Which {
     fn runs(self, action: Action) -> bool {
         match action {
             Action::Ignore => false,
-            Action::Warn | Action::Note => self == Self::All,
+            Action::Note => self == Self::All,
+            Action::Warn => self != Self::Binding,
             Action::Deny | Action::Fill => true,
         }
     }
@@ -226,7 +230,10 @@ impl<'a> Judgement<'a> {
             !self.workload.has_spec() || (self.request.origin == Origin::File && self.workload.is_partial());
         let runs = |(rule, settings): &(&Rule, Effective)| {
             let kept = settings.action == Action::Fill && self.wishes.keeps(&rule.id);
-            which.runs(settings.action) && !kept
+            let is_named = which == Which::Answered
+                && (self.wishes.ignores(&rule.id)
+                    || self.scope.exemptions().any(|exemption| exemption.covers(&rule.id)));
+            (which.runs(settings.action) || is_named && settings.action != Action::Ignore) && !kept
         };
         let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));
         let rules: Vec<(&Rule, Effective)> = of_kind.filter(runs).collect();

@@ -9,7 +9,9 @@ use std::hash::Hash as _;
 
 use serde::Serialize;
 
+use crate::controllers::incident::Incident;
 use crate::judge::fold::{self, FoldableProblem, Items};
+use crate::judge::loss::Loss;
 use crate::judge::rule_id::RuleId;
 use crate::text::number::thousands;
 use crate::text::patch::Op;
@@ -145,6 +147,10 @@ pub struct Finding {
     pub fills: bool,
     /// The items of a list that it is about, if there are many: pointer and path are those of the first.
     pub items: Option<Box<Items>>,
+    /// What has to happen for it to matter, where its rule is about one incident.
+    pub incident: Option<Incident>,
+    /// What it costs when that happens.
+    pub loss: Option<Loss>,
 }
 
 /// Maximum operations of a finding about many items: with more, no fix is offered.
@@ -178,6 +184,18 @@ impl Finding {
     /// Adds a further place.
     pub fn label(&mut self, place: Place, text: impl Into<Cow<'static, str>>) -> &mut Self {
         self.labels.push(Label { place, text: text.into() });
+        self
+    }
+
+    /// Sets what it costs, if that is known.
+    pub(crate) fn costs(&mut self, loss: impl Into<Option<Loss>>) -> &mut Self {
+        self.loss = loss.into();
+        self
+    }
+
+    /// Sets what has to happen for it to matter, where that is not what its rule says.
+    pub(crate) fn about(&mut self, incident: Incident) -> &mut Self {
+        self.incident = Some(incident);
         self
     }
 

@@ -5,16 +5,16 @@ pub(super) mod objects;
 
 use std::cell::Cell;
 
-use crate::controllers::incident::{Duration, Incident, Occurrence};
+use crate::controllers::incident::{Incident, Occurrence};
 use crate::controllers::job::spec::JobSpec;
 use crate::controllers::program::times;
 use crate::controllers::story::{Assumptions, Ending, Outcome, lower, tell_within};
 use crate::controllers::time::Time;
 use crate::judge::commands::CommandLine;
+use crate::judge::loss::Loss;
 use crate::judge::simulation::{ProgramDefaults, SimulatedJob};
 use crate::kinds::PodTemplate;
 use crate::text::meter;
-use crate::text::number::thousands;
 use crate::text::value::Value;
 
 /// Maximum work of a question, see [`tell_within`]: some 0.2 ms.
@@ -52,18 +52,9 @@ impl Forecast {
         self.outcome.ending == Ending::Fails && self.outcome.reason.as_deref() == Some("BackoffLimitExceeded")
     }
 
-    /// Returns what it costs, and what of the program that rests on, in words.
-    pub(super) fn waste(&self) -> String {
-        let unit = if self.has_accelerators { "accelerator hours" } else { "pod hours" };
-        let tenths = self.wasted.millis() / 360_000;
-        let hours = match tenths {
-            ..100 => format!("{}.{}", tenths / 10, tenths % 10),
-            _ => thousands(usize::try_from(tenths / 10).unwrap_or(usize::MAX)),
-        };
-        match self.checkpoint {
-            Some(every) => format!("{hours} {unit} with a checkpoint every {}", Duration(every)),
-            None => format!("{hours} {unit} without checkpoints"),
-        }
+    /// Returns what it costs, and what of the program that rests on.
+    pub(super) fn loss(&self) -> Loss {
+        Loss { time: Some(self.wasted), has_accelerators: self.has_accelerators, checkpoint: self.checkpoint }
     }
 }
 
@@ -342,6 +333,6 @@ mod tests {
         let told = ask(&job(&limited), Incident::Drain).0;
         assert!(told.is_none(), "the commands do not show whether the pods need one another");
         let told = ask(&job(&json!({})), Incident::Drain).0.expect("an answer");
-        assert_eq!(told.waste(), "2.2 accelerator hours with a checkpoint every 30m");
+        assert_eq!(told.loss().to_string(), "2.2 accelerator hours with a checkpoint every 30m");
     }
 }

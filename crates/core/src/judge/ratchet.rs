@@ -40,7 +40,7 @@ pub(super) fn ratchet(judgement: &Judgement<'_>, old: &Value, findings: &mut Vec
     let known = match &was {
         Some(was) if findings.iter().any(|finding| finding.level == Level::Deny && can_be_new(finding)) => {
             // `keep` does not matter here: a rule that would fill does not deny.
-            Judgement::new(policy, facts, &before, was, &AnnotationOverrides::default()).run(Which::All)
+            Judgement::new(policy, facts, &before, was, &AnnotationOverrides::default()).run(Which::Answered)
         }
         _ => Vec::new(),
     };

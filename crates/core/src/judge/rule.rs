@@ -29,8 +29,9 @@ pub use crate::judge::rule_id::RuleId;
 use crate::judge::simulation::{ProgramDefaults, name_of};
 use crate::kinds::{Count, Deadline, Kind, Part, Restart, Times, Ttl, Workload};
 use crate::text::meter;
-use crate::text::patch::Op;
+use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
+use crate::text::value::Value;
 
 /// One rule: its data, and its check.
 #[derive(Clone)]
@@ -67,6 +68,9 @@ pub struct Rule {
     pub ratchet: Ratchet,
     /// Returns what an object holds according to the rule's parameters, for the sums in reports.
     pub holding: Option<for<'a> fn(&Workload<'a>, &Effective) -> Option<Holding<'a>>>,
+    /// What has to happen for its findings to matter, in the words of `jobgate simulate`; nothing if they matter anyway, or if
+    /// it depends.
+    pub incident: Option<Incident>,
     /// The check.
     pub check: Arc<dyn RuleCheck>,
 }
@@ -313,6 +317,7 @@ impl Rule {
             restore: None,
             ratchet: Ratchet::BY_PLACE,
             holding: None,
+            incident: None,
             check: Arc::new(check),
         }
     }
@@ -379,6 +384,42 @@ impl<'a> Cx<'a> {
         forecast(&self.workload.pods[pod], lines, self.assumptions, incident, &self.forecast_work)
     }
 
+    /// Returns what [`Self::forecast`] would say if some operations had been applied to the object: those of a fix, or of what a
+    /// help advises. A rule about an incident is silent where both say the same.
+    pub(super) fn forecast_after(&self, pod: usize, incident: Incident, ops: &[Op]) -> Option<Forecast> {
+        let fixed = self.after(ops)?;
+        let workload = self.workload_in(&fixed)?;
+        let lines = &self.commands(pod).containers;
+        forecast(workload.pods.get(pod)?, lines, self.assumptions, incident, &self.forecast_work)
+    }
+
+    /// Does the same for [`Self::forecast_object`].
+    pub(super) fn forecast_object_after(
+        &self,
+        pod: usize,
+        incident: Incident,
+        code: Option<i64>,
+        ops: &[Op],
+    ) -> Option<Forecast> {
+        let fixed = self.after(ops)?;
+        let workload = self.workload_in(&fixed)?;
+        let reading = WorkloadReading::from_workload(&workload);
+        let name = name_of(workload.pods.get(pod)?);
+        let question = Question { workload: &workload, reading: &reading, ..self.question() };
+        question.forecast(incident, name, code)
+    }
+
+    fn after(&self, ops: &[Op]) -> Option<Value> {
+        patch::apply(self.request.object, ops).ok()
+    }
+
+    /// Returns the workload in another state of the whole object.
+    fn workload_in<'v>(&self, whole: &'v Value) -> Option<Workload<'v>> {
+        let pointer = self.workload.object.pointer.clone();
+        let value = pointer.find(whole);
+        Workload::at(Part { pointer, value })
+    }
+
     /// Returns what would happen to the object if one of the pods of a template met an incident, by the template's index; nothing
     /// if its operator is not modelled, or there is no short answer. `code` is that of its program on SIGTERM, if that is known.
     pub(super) fn forecast_object(
@@ -435,7 +476,8 @@ impl<'a> Cx<'a> {
             Action::Fill => (Level::Note, true),
         };
         let finding = checks::finding(self.rule.id.clone(), level, at.clone(), message, "");
-        self.findings.push(Finding { fills, ..finding })
+        let incident = self.rule.incident;
+        self.findings.push(Finding { fills, incident, ..finding })
     }
 
     /// Reports that a field is missing, unless the object is partial.

@@ -382,7 +382,7 @@ mod tests {
         let told = |job: &Value| {
             let (told, steps) = ask(job, |asked| asked.forecast(Incident::Spot, "Worker", None));
             assert!(steps <= 2 * MOST_WORK, "{steps}");
-            told.map(|told| (told.outcome.ending.word(), told.why.is_some(), told.waste()))
+            told.map(|told| (told.outcome.ending.word(), told.why.is_some(), told.loss().to_string()))
         };
         let waste = "14 accelerator hours with a checkpoint every 30m".to_owned();
         assert_eq!(told(&job(&json!({}))), Some(("completes", false, waste)));

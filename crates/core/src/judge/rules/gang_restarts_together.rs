@@ -100,6 +100,9 @@ use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::kinds::{Deadline, Field, Part, PodTemplate};
 use crate::text::pointer::Pointer;
 
+/// A pod fails.
+const FAILS: Incident = Incident::Exit(1);
+
 pub(super) fn rule() -> Rule {
     Rule {
         problem: "Pods of one run replaced one by one".into(),
@@ -107,6 +110,7 @@ pub(super) fn rule() -> Rule {
                   hang".into(),
         kinds: Kinds::JobSpecs,
         default: Action::Note,
+        incident: Some(FAILS),
         export: Exportable::No("it reads command lines and scripts"),
         ..Rule::new("gang-restarts-together", check)
     }
@@ -140,17 +144,22 @@ fn check(cx: &mut Cx<'_>) {
             _ => continue,
         };
         let is_set = limit.is_set();
-        let message = match cx.forecast(index, Incident::Exit(1)) {
+        let forecast = cx.forecast(index, FAILS);
+        let mut loss = None;
+        let message = match forecast {
             Some(forecast) if forecast.exceeds_limit() => format!(
                 "`backoffLimit` ({retries}) is less than the {} pods of {launcher}, which fail together: when one \
                  fails, so does the Job, with no retry",
                 forecast.at_once
             ),
-            Some(forecast) if forecast.outcome.ending == Ending::Completes => format!(
-                "`backoffLimit` ({retries}) replaces a failed pod alone: the others of {launcher} hang until they \
-                 time out, and one failure costs about {}",
-                forecast.waste()
-            ),
+            Some(forecast) if forecast.outcome.ending == Ending::Completes => {
+                let lost = forecast.loss();
+                loss = Some(lost);
+                format!(
+                    "`backoffLimit` ({retries}) replaces a failed pod alone: the others of {launcher} hang until \
+                     they time out, and one failure costs about {lost}"
+                )
+            }
             _ => format!(
                 "`backoffLimit` ({retries}) replaces a failed pod alone: the others of {launcher} hang, and \
                  it waits for them"
@@ -172,7 +181,7 @@ fn check(cx: &mut Cx<'_>) {
             cx.missing(&limit.pointer, message)
         };
         if let Some(finding) = finding {
-            finding.help(help).label(Place::Here(at, FindingPart::Value), "started in all of them");
+            finding.help(help).label(Place::Here(at, FindingPart::Value), "started in all of them").costs(loss);
         }
     }
     let (Deadline::EndsEachJob { restarts, .. }, Some((limit, at))) = (workload.kind.deadline, ends_at_first)

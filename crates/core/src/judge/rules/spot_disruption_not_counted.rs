@@ -109,6 +109,7 @@ pub(super) fn rule() -> Rule {
         summary: "The loss of a spot node does not count as a failure of the job".into(),
         kinds: Kinds::WithDisruption,
         default: Action::Warn,
+        incident: Some(Incident::Spot),
         export: Exportable::No("it reads node affinities and commands, which CEL does not do well"),
         ..Rule::new("spot-disruption-not-counted", check)
     }
@@ -342,6 +343,7 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
     const MEETS: &str = "write an `elasticPolicy`, with which the others meet it again";
     let is = format!("`restartPolicy` of `{role}` is `{word}`");
     let ends = format!("the loss of one spot node of {provider} ends the job");
+    let mut loss = None;
     let (message, help, level) = match word {
         "Never" => (format!("{is}: {ends}"), ENDS, Level::Warn),
         "ExitCode" if code.is_some() => {
@@ -355,8 +357,9 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
                     (format!("{ends}: {why}"), MEETS, Level::Warn)
                 }
                 Some(forecast) if forecast.outcome.ending == Ending::Completes => {
-                    let waste = forecast.waste();
-                    let message = format!("{alone} hang until they time out, and one loss costs about {waste}");
+                    let lost = forecast.loss();
+                    loss = Some(lost);
+                    let message = format!("{alone} hang until they time out, and one loss costs about {lost}");
                     (message, MEETS, Level::Note)
                 }
                 _ => (format!("{alone} hang until they time out"), MEETS, Level::Note),
@@ -366,7 +369,7 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
     };
     let finding = cx.report_field(&field, message);
     if let Some(finding) = finding {
-        selects(finding, spot).help(help).at_most(level);
+        selects(finding, spot).help(help).at_most(level).costs(loss);
     }
 }
 

@@ -96,6 +96,7 @@ pub(super) fn rule() -> Rule {
         kinds: Kinds::JobSpecs,
         // Lowered to a note for a sweep without retries per index.
         default: Action::Warn,
+        incident: Some(Incident::CrashLoop),
         export: Exportable::No("it reads command lines and scripts"),
         ..Rule::new("sweep-retries-per-index", check)
     }
