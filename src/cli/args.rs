@@ -16,7 +16,7 @@ use clap_complete::Shell;
 
 #[cfg(feature = "serve")]
 pub use self::cluster::{Audit, ClusterAccess, Doctor, DoctorFormat, KubeConfig};
-pub(crate) use self::judging::{FailOn, Judging, Reporting};
+pub(crate) use self::judging::{FailOn, Judging, Reporting, Sort};
 pub use self::lsp::Lsp;
 pub(crate) use self::names::page_ids;
 use self::names::{page_names, policies};

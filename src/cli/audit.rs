@@ -59,6 +59,7 @@ pub fn run(args: &Audit, color: bool) -> anyhow::Result<Exit> {
     });
     let (mut report, published) = audited?;
     settings.add_to(&mut report, 0);
+    reporting.arrange(&mut report);
     settings.write(reporting, &report, color)?;
     settings.announce(reporting)?;
     let complete = print_problems(&report, reporting.format)?;

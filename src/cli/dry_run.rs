@@ -107,6 +107,7 @@ pub fn run(args: &DryRun, color: bool) -> anyhow::Result<Exit> {
     take_unread(&inputs, &mut linted);
     linted.report.unjudged.extend(unjudged.take().into_iter().flatten());
     settings.add_to(&mut linted.report, inputs.excluded);
+    reporting.arrange(&mut linted.report);
     let file = reporting.output_file.as_deref();
     let options = settings.options(reporting, color);
     match args.output {

@@ -83,6 +83,7 @@ pub fn run(args: &Lint, color: bool) -> anyhow::Result<Exit> {
         apply_baseline(baseline, &inputs, &mut linted, root);
     }
     let written = write_baseline.map(|path| renew_baseline(path, &inputs, &mut linted)).transpose()?;
+    reporting.arrange(&mut linted.report);
     let report = &linted.report;
     let piped = inputs.files.iter().find_map(|input| match &input.content {
         Content::Bytes(bytes) if &*input.path == STDIN => Some(bytes),

@@ -11,7 +11,7 @@ use super::say::say;
 use super::{Exit, Source, policy_named};
 #[cfg(feature = "serve")]
 use crate::cli::args::Audit;
-use crate::cli::args::{FailOn, Judging, Lint, Reporting};
+use crate::cli::args::{FailOn, Judging, Lint, Reporting, Sort};
 use crate::judge::policy::Policy;
 use crate::judge::rules::RuleSet;
 use crate::judge::selection::{NothingSelected, Selection};
@@ -269,6 +269,7 @@ impl RunSettings {
             full: reporting.full,
             quiet: reporting.quiet,
             statistics: reporting.statistics,
+            by_cost: reporting.sort == Sort::Cost,
             fail_on: self.fail_on.into(),
             fail_on_unjudged: reporting.fail_on_unjudged,
             rules: self.policy.rules().clone(),

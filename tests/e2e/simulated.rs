@@ -5,6 +5,7 @@
 //! It takes a while, so that it runs only where `JOBGATE_SIMULATED` says how many; `JOBGATE_SEED` repeats a run. What is done
 //! here with Jobs is done in `operators` with the objects of operators (`JOBGATE_SIMULATED_OPERATORS`).
 
+mod fixtures;
 mod operators;
 mod rows;
 mod watch;
@@ -58,6 +59,12 @@ pub(crate) fn trials(ensemble: &Arc<Lazy>) -> Result<Vec<Trial>, String> {
         })]);
     }
     let mut trials = Vec::new();
+    if env::var_os("JOBGATE_SIMULATED_FIXTURES").is_some() {
+        let ensemble = Arc::clone(ensemble);
+        trials.push(Trial::test("simulated_fixtures_end_as_their_rules_say", move || {
+            run(&ensemble, fixtures::compare)
+        }));
+    }
     if let Ok(count) = env::var("JOBGATE_SIMULATED") {
         let count: usize =
             count.parse().map_err(|_| format!("JOBGATE_SIMULATED is a number, not {count}"))?;

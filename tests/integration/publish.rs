@@ -76,6 +76,8 @@ fn located(namespace: &str) -> Located {
         fix: None,
         fills: false,
         items: None,
+        incident: None,
+        loss: None,
     };
     Located { object: Some(object.into()), ..Located::new(location, 0, finding) }
 }

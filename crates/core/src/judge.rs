@@ -23,6 +23,8 @@ mod kueue;
 mod lifecycle;
 mod literal;
 pub mod loss;
+#[cfg(debug_assertions)]
+mod model_check;
 mod mounts;
 mod needs;
 mod nodes;
@@ -31,6 +33,7 @@ mod peers;
 pub mod policy;
 mod ranks;
 mod ratchet;
+mod related;
 pub mod request;
 pub mod rule;
 mod rule_id;

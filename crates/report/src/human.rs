@@ -76,6 +76,7 @@ impl<'r, 'o> Writer<'r, 'o> {
             color: options.color,
             columns: options.columns,
             grouped: report.findings.len() > MANY && !options.full,
+            by_cost: options.by_cost,
             full: options.full,
             pages: page::all(&options.rules),
             rules: options.rules.clone(),
@@ -93,6 +94,8 @@ struct Writer<'r, 'o> {
     columns: Option<usize>,
     /// Whether findings are grouped by rule, not by object.
     grouped: bool,
+    /// Whether what costs most comes first.
+    by_cost: bool,
     /// Whether everything is to be shown.
     full: bool,
     pages: Vec<Page>,
@@ -140,14 +143,20 @@ impl<'r> Writer<'r, '_> {
         groups.sort_by_key(|(rule, findings)| {
             (std::cmp::Reverse(worst(findings)), checks::find(rule).is_some())
         });
+        if self.by_cost {
+            let dearest = |findings: &[&Located]| findings.iter().map(|located| located.finding.loss).max();
+            groups.sort_by_key(|(_, findings)| std::cmp::Reverse(dearest(findings)));
+        }
         let shown = groups.len().min(SHOWN);
         let named = (ROOM.saturating_sub(GROUP * shown) / groups.len()).clamp(2, NAMED);
         for (nth, (rule, mut findings)) in groups.into_iter().enumerate() {
             let heading = self.paint(HEADING, &format!("{rule}: {}", summary::counts(&findings)));
             writeln!(self.out, "{heading}  {}", page::link(rule))?;
+            let by_cost = self.by_cost;
             // The example and the first ones listed are of the worst level. An audit keeps only some objects.
             findings.sort_by_key(|located| {
                 (
+                    std::cmp::Reverse(located.finding.loss.filter(|_| by_cost)),
                     std::cmp::Reverse(located.finding.level),
                     self.report.impact.is_some() && !self.report.sources.contains_key(&located.location.file),
                 )

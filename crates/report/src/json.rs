@@ -84,7 +84,18 @@ struct JsonItem<'r> {
     fix: Option<Safety>,
     withheld: Option<&'r str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    incident: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<JsonCost>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<JsonItems>,
+}
+
+/// What a finding costs.
+#[derive(Serialize)]
+struct JsonCost {
+    hours: Option<f64>,
+    unit: &'static str,
 }
 
 /// The items of a list that a finding is about, if they are many.
@@ -199,6 +210,8 @@ impl<'r> JsonItem<'r> {
             related: related.iter().map(other).collect(),
             fix: finding.fix.as_ref().map(|fix| fix.safety),
             withheld: withheld.as_deref(),
+            incident: finding.incident.as_ref().map(ToString::to_string),
+            cost: finding.loss.map(|loss| JsonCost { hours: loss.hours(), unit: loss.unit() }),
             items: finding.items.as_ref().and_then(|items| {
                 let (path, at) = items.last.as_ref()?;
                 let last = Last { pointer: at.to_json_pointer(), path: path.to_path() };

@@ -290,6 +290,11 @@ impl Report {
         unjudged::in_short(self)
     }
 
+    /// Puts the findings that cost most first. What costs the same stays in order.
+    pub fn sort_by_cost(&mut self) {
+        self.findings.sort_by_key(|located| std::cmp::Reverse(located.finding.loss));
+    }
+
     /// Returns how many findings there are of a level.
     #[must_use]
     pub fn count(&self, level: Level) -> usize {
@@ -324,6 +329,8 @@ pub struct Options {
     /// Whether only the number of findings of each rule is written. Only formats that
     /// [have statistics](Format::has_statistics) do.
     pub statistics: bool,
+    /// Whether what costs most comes first, where findings are grouped by rule.
+    pub by_cost: bool,
     /// The lowest level that fails the run.
     pub fail_on: Level,
     /// Whether an unjudged item fails the run, too.
@@ -341,6 +348,7 @@ impl Default for Options {
             full: false,
             quiet: false,
             statistics: false,
+            by_cost: false,
             fail_on: Level::Deny,
             fail_on_unjudged: false,
             rules: RuleSet::built_in(),

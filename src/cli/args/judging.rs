@@ -9,7 +9,7 @@ use super::names::{policies, rules_and_checks};
 use super::size::{Size, size};
 use crate::judge::finding::Level;
 use crate::local::lint::MAX_FILE_SIZE;
-use crate::report::Format;
+use crate::report::{Format, Report};
 
 /// Reads the name of a format.
 fn formats() -> impl TypedValueParser<Value = Format> {
@@ -73,6 +73,10 @@ pub(crate) struct Reporting {
     #[arg(short, long, help_heading = "Report")]
     pub(crate) quiet: bool,
 
+    /// The order of the findings
+    #[arg(long, value_name = "ORDER", value_enum, default_value = "place", help_heading = "Report")]
+    pub(crate) sort: Sort,
+
     /// Report how many findings of each rule there are, and how many can be fixed; for human and json
     #[arg(long, conflicts_with = "full", help_heading = "Report")]
     pub(crate) statistics: bool,
@@ -121,6 +125,26 @@ pub(crate) struct Judging {
     /// Skip files larger than this: a number of bytes, or with a suffix K, M or G
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(MAX_FILE_SIZE), help_heading = "Limits")]
     pub(crate) max_file_size: Size,
+}
+
+impl Reporting {
+    /// Puts the findings of a report into the order that was asked for.
+    pub(crate) fn arrange(&self, report: &mut Report) {
+        match self.sort {
+            Sort::Place => {}
+            Sort::Cost => report.sort_by_cost(),
+        }
+    }
+}
+
+/// The order of the findings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// By file, place and rule
+    #[default]
+    Place,
+    /// By what they cost, the dearest first; what has no cost comes last
+    Cost,
 }
 
 /// The lowest level that makes a run fail.

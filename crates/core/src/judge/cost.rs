@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use crate::controllers::time::Time as ModelTime;
 use crate::judge::kueue::Kueue;
+use crate::judge::loss::Loss;
 use crate::kinds::{Attempts, Deadline, Field, Held, PodTemplate, Release, Run, Ttl, Workload};
 use crate::text::number::thousands;
 
@@ -97,6 +99,16 @@ impl Cost {
         };
         let hours = sum.saturating_mul(times.into()).saturating_add(3599) / 3600;
         Some(u64::try_from(hours).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the same as a loss: for a run that does nothing that counts.
+    pub(super) fn loss(&self) -> Loss {
+        // As many hours as a time in milliseconds can hold.
+        const MOST_HOURS: i64 = i64::MAX / 3_600_000;
+        let hours =
+            self.hours().map(|hours| i64::try_from(hours).map_or(MOST_HOURS, |hours| hours.min(MOST_HOURS)));
+        let time = hours.map(|hours| ModelTime::from_seconds(hours * 3_600));
+        Loss { time, has_accelerators: true, checkpoint: None }
     }
 
     /// Tells whether a placeholder hides how often it may start.

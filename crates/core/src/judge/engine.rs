@@ -12,6 +12,7 @@ use crate::judge::forecast::MOST_WORK_OF_RULE;
 use crate::judge::policy::{Action, Effective, Exemption, OptOut, Policy, Scope, trusted_controllers};
 use crate::judge::ranks::WorkloadReading;
 use crate::judge::ratchet::ratchet;
+use crate::judge::related::relate;
 pub use crate::judge::request::{Operation, Origin, Request};
 use crate::judge::rule::{Cx, Rule, RuleId};
 use crate::judge::rules::RuleSet;
@@ -160,6 +161,7 @@ impl<'a> Judgement<'a> {
         }
         self.lift(findings, &mut verdict);
         sort(&mut verdict.findings);
+        relate(&mut verdict.findings);
         verdict
     }
 
@@ -246,6 +248,11 @@ impl<'a> Judgement<'a> {
             findings = cx.findings;
         }
         let mut findings = findings.into_vec();
+        #[cfg(debug_assertions)]
+        for (rule, settings) in rules.iter().filter(|(rule, _)| rule.incident.is_some()) {
+            let cx = self.cx(rule, settings, &reading);
+            crate::judge::model_check::assert_fixes_change_outcomes(&cx, &findings);
+        }
         for bare in &self.workload.bare {
             // Findings about some of these items hold for all of them.
             for items in findings.iter_mut().filter_map(|finding| finding.items.as_mut()) {

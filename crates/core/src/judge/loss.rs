@@ -20,6 +20,10 @@ pub struct Loss {
 }
 
 impl Loss {
+    /// Returns the loss of pods without accelerators that nothing ends.
+    pub(crate) const PODS_WITHOUT_LIMIT: Self =
+        Self { time: None, has_accelerators: false, checkpoint: None };
+
     /// Returns the hours; nothing if they have no limit.
     #[must_use]
     pub fn hours(&self) -> Option<f64> {

@@ -91,7 +91,7 @@ pub struct Termination {
     /// How long it takes; nothing if it does not end.
     pub(crate) after: Option<Time>,
     /// Its exit code.
-    pub(crate) code: i64,
+    pub code: i64,
 }
 
 impl Default for Termination {

@@ -199,7 +199,7 @@ fn check(cx: &mut Cx<'_>) {
         Some(_) => finding.at_least(Level::Warn),
         None => finding.at_most(Level::Note),
     };
-    finding.help(help);
+    finding.help(help).costs(cost.loss());
     if let Some(request) = request {
         finding.label(Place::Here(request, Part::Value), "what a pod requests");
     }

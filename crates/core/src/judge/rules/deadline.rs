@@ -115,8 +115,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::judge::cost::{Cost, FIELD, MAX_SECONDS, attempts};
+use crate::controllers::incident::Incident;
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::kueue::{self, Kueue};
+use crate::judge::loss::Loss;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Kinds, Measure, Number, Ratchet, Rule};
 use crate::k8s::cron::Schedule;
@@ -135,6 +137,7 @@ pub(super) fn rule() -> Rule {
         summary: "Every run has a deadline: `activeDeadlineSeconds` is set and above zero".into(),
         kinds: Kinds::WithLimits,
         default: Action::Deny,
+        incident: Some(Incident::Hang),
         params: &[kueue::RUNS.0, MAXIMUM.0, SUGGESTION.0],
         export: Exportable::Cel(Cel {
             kinds: Kinds::WithDeadline,
@@ -358,6 +361,7 @@ fn is_missing(
     // Kueue's label is a limit, even if it is too long.
     let seconds = kueue.and_then(|kueue| kueue.seconds.ok());
     let cost = Cost::of_run(workload, index, (seconds, attempts)).filter(|_| !is_replaced);
+    let loss = cost.map_or(Loss::PODS_WITHOUT_LIMIT, |cost| cost.loss());
     let mut message = hangs(cost, &format!("`{}` is not set", workload.kind.deadline_name()), until);
     if !of_pods.is_empty() {
         message += " (the one in the pod template limits a pod, not the run)";
@@ -376,6 +380,9 @@ fn is_missing(
     let is_late = workload.kind.deadline_is_late;
     let Some(finding) = cx.missing(&field.pointer, message) else { return };
     set_help(finding, field, maximum);
+    if !is_replaced {
+        finding.costs(loss);
+    }
     if let Some(release) = brought(workload, run).filter(|_| !holds_accelerators(workload, index)) {
         // `resources-released` reports it where the pods hold accelerators.
         let (name, value) = (release.field, release.value());

@@ -1,0 +1,124 @@
+//! Several findings about one incident at one object: the one with the larger loss stands, and names the others.
+
+use std::cmp::Reverse;
+use std::mem::{Discriminant, discriminant};
+
+use crate::controllers::incident::Incident;
+use crate::judge::finding::{Finding, Place};
+
+/// Maximum findings that another one names: more stay as they are.
+const MOST_NAMED: usize = 4;
+
+/// Joins the findings of different rules about one incident, which are sorted. The finding that stands is that of the highest level,
+/// then of the larger loss, then the first; the others are its labels. A finding that is filled in stays, and so does one with
+/// a fix if the one that stands has a fix, too: nothing that can be fixed is lost.
+pub(super) fn relate(findings: &mut Vec<Finding>) {
+    let mut incidents: Vec<(Discriminant<Incident>, Vec<usize>)> = Vec::new();
+    for (index, finding) in findings.iter().enumerate() {
+        let Some(kind) = finding.incident.as_ref().map(discriminant) else { continue };
+        match incidents.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, indexes)) => indexes.push(index),
+            None => incidents.push((kind, vec![index])),
+        }
+    }
+    let mut gone = vec![false; findings.len()];
+    for (_, indexes) in incidents {
+        let key = |index: &usize| (findings[*index].level, findings[*index].loss, Reverse(*index));
+        let Some(first) = indexes.iter().copied().max_by_key(key) else { continue };
+        let others: Vec<usize> =
+            indexes.into_iter().filter(|index| findings[*index].rule != findings[first].rule).collect();
+        if others.len() > MOST_NAMED {
+            continue;
+        }
+        for other in others {
+            let (fills, fix) = (findings[other].fills, findings[other].fix.is_some());
+            if fills || fix && findings[first].fix.is_some() || findings[other].items.is_some() {
+                continue;
+            }
+            let fix = findings[other].fix.take();
+            let Finding { pointer, part, rule, message, .. } = &findings[other];
+            let label = (Place::Here(pointer.clone(), *part), format!("{rule}: {message}"));
+            findings[first].label(label.0, label.1);
+            if fix.is_some() {
+                findings[first].fix = fix;
+            }
+            gone[other] = true;
+        }
+    }
+    let mut index = 0;
+    findings.retain(|_| {
+        index += 1;
+        !gone[index - 1]
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::time::Time;
+    use crate::judge::checks;
+    use crate::judge::finding::{Level, Safety};
+    use crate::judge::loss::Loss;
+    use crate::text::pointer::Pointer;
+
+    fn finding(rule: &'static str, level: Level, incident: Option<Incident>, hours: Option<i64>) -> Finding {
+        let finding = checks::finding(rule, level, Pointer::root().key(rule), "it is lost", "");
+        let loss = |hours| Loss {
+            time: Some(Time::from_seconds(hours * 3_600)),
+            has_accelerators: true,
+            checkpoint: None,
+        };
+        Finding { incident, loss: hours.map(loss), ..finding }
+    }
+
+    fn told(mut findings: Vec<Finding>) -> Vec<(String, Vec<String>)> {
+        relate(&mut findings);
+        let of = |finding: &Finding| finding.labels.iter().map(|label| label.text.to_string()).collect();
+        findings.iter().map(|finding| (finding.rule.to_string(), of(finding))).collect()
+    }
+
+    #[test]
+    fn the_finding_with_the_larger_loss_names_the_others() {
+        let exit = |code| Some(Incident::Exit(code));
+        let findings = vec![
+            finding("a", Level::Warn, exit(1), Some(1)),
+            finding("b", Level::Warn, exit(42), Some(2)),
+            finding("c", Level::Warn, Some(Incident::Drain), Some(9)),
+            finding("d", Level::Note, exit(1), Some(9)),
+            finding("e", Level::Warn, None, None),
+        ];
+        let named = vec!["a: it is lost".to_owned(), "d: it is lost".to_owned()];
+        let expected = [("b", named), ("c", Vec::new()), ("e", Vec::new())];
+        let expected: Vec<_> = expected.into_iter().map(|(rule, named)| (rule.to_owned(), named)).collect();
+        assert_eq!(told(findings), expected);
+    }
+
+    #[test]
+    fn no_fix_and_no_fill_is_lost() {
+        let drain = Some(Incident::Drain);
+        let mut fills = finding("fills", Level::Note, drain, None);
+        fills.fills = true;
+        let fixed = |rule, hours| {
+            let mut finding = finding(rule, Level::Warn, drain, hours);
+            finding.fix(Safety::Unsafe, Vec::new());
+            finding
+        };
+        let plain = || finding("plain", Level::Warn, drain, Some(9));
+        assert_eq!(told(vec![fills.clone(), plain()]).len(), 2);
+        assert_eq!(told(vec![fixed("a", Some(1)), fixed("b", Some(2))]).len(), 2);
+        let mut findings = vec![fixed("a", Some(1)), plain()];
+        relate(&mut findings);
+        assert_eq!((findings.len(), &*findings[0].rule, findings[0].fix.is_some()), (1, "plain", true));
+    }
+
+    #[test]
+    fn the_findings_of_one_rule_and_too_many_stay() {
+        let hang = Some(Incident::Hang);
+        assert_eq!(
+            told(vec![finding("a", Level::Warn, hang, None), finding("a", Level::Warn, hang, None)]).len(),
+            2
+        );
+        let many = ["a", "b", "c", "d", "e", "f"];
+        assert_eq!(told(many.map(|rule| finding(rule, Level::Warn, hang, None)).into()).len(), many.len());
+    }
+}

@@ -1,0 +1,225 @@
+//! The fixtures of rules about an incident, on the real kube-controller-manager: it ends as the model says, and where a rule
+//! has a fix, the fix changes the end. (`JOBGATE_SIMULATED_FIXTURES`)
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use jobgate::controllers::incident::Incident;
+use jobgate::controllers::program::Peers;
+use jobgate::judge::engine::{self, Request};
+use jobgate::judge::facts::NoFacts;
+use jobgate::judge::finding::Finding;
+use jobgate::judge::policy::Policy;
+use jobgate::judge::rules::RuleSet;
+use jobgate::judge::simulation::{ProgramDefaults, SimulatedJob, jobs};
+use jobgate::kinds::Workload;
+use jobgate::text::patch;
+use jobgate::text::value::Value;
+use jobgate::text::yaml;
+
+use super::{PHASE, Planned, WATCHED, has_wait_fault, modelled, play, version_of, write};
+use crate::ensemble::Ensemble;
+
+/// When something happens, from the start of the pods.
+const AT: f64 = 3.25;
+/// When the other ranks notice.
+const PEERS: f64 = 5.35;
+/// How long a program takes.
+const RUN: f64 = 6.7;
+/// How long a program that fails when it starts runs.
+const CRASH: f64 = 1.25;
+/// The deadline of a Job that has one, in seconds.
+const DEADLINE: i64 = 12;
+
+/// A fixture to run, and what its fix makes of it.
+struct FixtureCase {
+    id: String,
+    spec: Value,
+    fixed: Option<Value>,
+    script: serde_json::Value,
+}
+
+/// Runs all fixtures.
+pub(super) fn compare(ensemble: &Ensemble) {
+    let version = version_of(ensemble);
+    let has_fault = has_wait_fault(&version);
+    let cases = cases();
+    let planned = |id: String, spec: &Value, script: &serde_json::Value| {
+        let spec: serde_json::Value = serde_json::from_str(&spec.to_string()).expect("a spec");
+        let manifest = serde_json::json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec});
+        let (about, script) = (format!("fixture, {version}"), script.clone());
+        Planned { id, about, manifest, script, is_never_ready: false, watched: WATCHED, before: None }
+    };
+    let mut plans = Vec::new();
+    for case in &cases {
+        plans.push(planned(case.id.clone(), &case.spec, &case.script));
+        plans.extend(case.fixed.as_ref().map(|spec| planned(format!("{}+fix", case.id), spec, &case.script)));
+    }
+    let runs = play(ensemble, plans, has_fault);
+    write(&runs);
+    let start = i64::try_from(PHASE).expect("a small number") + 10;
+    let until = f64::from(u32::try_from(WATCHED).expect("a small number"));
+    let (mut agree, mut pairs, mut problems) = (0_usize, 0_usize, String::new());
+    for (nth, run) in runs.iter().enumerate() {
+        let Some(seen) = &run.seen else { continue };
+        let model = |start: i64, at: f64| modelled(&run.spec(), &run.planned.script, start, at, has_fault);
+        let others = [
+            (start, until),
+            (start, until - 2.5),
+            (start, until + 2.5),
+            (start + 60, until),
+            (start - 60, until),
+        ];
+        let Planned { id, script, .. } = &run.planned;
+        match others.iter().any(|(start, at)| model(*start, *at) == *seen) {
+            true => agree += 1,
+            false => {
+                let expected = model(start, until);
+                let _ = writeln!(
+                    problems,
+                    "{id}: {}\n  script {script}\n  seen  {seen}\n  model {expected}",
+                    run.spec()
+                );
+            }
+        }
+        if id.ends_with("+fix") {
+            pairs += 1;
+            if runs[nth - 1].seen.as_ref() == Some(seen) {
+                let _ = writeln!(problems, "{id}: its end is that without the fix: {seen}");
+            }
+        }
+    }
+    println!(
+        "{agree} of {} fixtures end as in the model, {pairs} with a fix, on {version}\n{problems}",
+        runs.len()
+    );
+    assert!(pairs > 0 && problems.is_empty(), "{problems}");
+}
+
+/// Returns the fixtures whose findings are about an incident of a Job.
+fn cases() -> Vec<FixtureCase> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+    let policy = Policy::default();
+    let mut cases = Vec::new();
+    for rule in RuleSet::built_in().iter().filter(|rule| rule.incident.is_some()) {
+        let files = std::fs::read_dir(root.join(rule.file())).expect("the fixtures");
+        let mut files: Vec<PathBuf> = files.map(|entry| entry.expect("a file").path()).collect();
+        files.sort();
+        for file in files {
+            let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+            let is_case = !name.contains(".fixed.") && !name.contains(".unsafe.") && name.ends_with(".yaml");
+            if !is_case || !["bad-", "good-"].iter().any(|start| name.starts_with(start)) {
+                continue;
+            }
+            let text = std::fs::read(&file).expect("a file");
+            for document in yaml::documents(&text) {
+                let Ok(document) = document else { continue };
+                let id = format!("{}/{}", rule.id, name.trim_end_matches(".yaml"));
+                cases.extend(case(id, &document.value, &policy, rule.incident, &rule.id));
+            }
+        }
+    }
+    cases
+}
+
+fn case(
+    id: String,
+    object: &Value,
+    policy: &Policy,
+    incident: Option<Incident>,
+    rule: &str,
+) -> Option<FixtureCase> {
+    let is_job = object["kind"] == "Job" && object["apiVersion"] == "batch/v1";
+    let verdict = engine::evaluate(policy, &NoFacts, &Request::of_file(object, None));
+    let finding = verdict.findings.iter().find(|finding| *finding.rule == *rule);
+    let incident = finding.and_then(|finding| finding.incident).or(incident)?;
+    let workload = Workload::from_object(object).filter(|_| is_job)?;
+    let of_job = jobs(&workload, &ProgramDefaults::default());
+    let spec = short(object.get("spec")?)?;
+    let script = script(&spec, of_job.first()?, incident)?;
+    let fixed = finding.and_then(|finding| fixed(finding, object));
+    Some(FixtureCase { id, spec, fixed, script })
+}
+
+fn fixed(finding: &Finding, object: &Value) -> Option<Value> {
+    let fix = finding.fix.as_ref()?;
+    short(patch::apply(object, &fix.ops).ok()?.get("spec")?)
+}
+
+/// Returns a spec whose times are short, without what another object would have to be there for.
+fn short(spec: &Value) -> Option<Value> {
+    let mut spec = spec.clone();
+    if spec.get("activeDeadlineSeconds").is_some() {
+        spec["activeDeadlineSeconds"] = DEADLINE.into();
+    }
+    let count = |key: &str| spec.get(key).and_then(Value::as_i64).unwrap_or(1);
+    let is_small = count("parallelism") <= 32 && count("completions") <= 200;
+    spec["suspend"] = false.into();
+    let pod = &mut spec["template"]["spec"];
+    let containers = pod.get("containers")?.as_array()?.len();
+    let (restart, hooks) = (pod.get("restartPolicy").cloned(), pod.get("initContainers").is_some());
+    let names: Vec<Value> =
+        pod["containers"].as_array()?.iter().filter_map(|container| container.get("name").cloned()).collect();
+    // What the pods are made of does not matter: the kubelet goes by the script.
+    let containers: Vec<Value> = names
+        .into_iter()
+        .take(containers)
+        .map(|name| {
+            let mut container = jobgate::text::value::json!({"image": "registry.example.com/c:1"});
+            container["name"] = name;
+            container
+        })
+        .collect();
+    *pod = jobgate::text::value::json!({"terminationGracePeriodSeconds": 4});
+    pod["containers"] = containers.into();
+    pod["restartPolicy"] = restart.unwrap_or_else(|| "Never".into());
+    (is_small && !hooks).then_some(spec)
+}
+
+/// Returns what happens to the pods; nothing for an incident that no script of pods can show.
+fn script(spec: &Value, job: &SimulatedJob<'_>, incident: Incident) -> Option<serde_json::Value> {
+    let indexed = spec.get("completionMode").is_some_and(|mode| mode == "Indexed");
+    let of_first = |mut plan: serde_json::Value, always: bool| {
+        if indexed {
+            plan["index"] = serde_json::json!([0, 0]);
+        }
+        if !always {
+            plan["attempt"] = 0.into();
+        }
+        plan
+    };
+    let code = job.assumptions.term.code;
+    let disrupted = |cause: &str| {
+        serde_json::json!({
+            "run": null, "disrupt": {"after": AT, "cause": cause}, "term": {"after": 1.15, "code": code}})
+    };
+    let exits = |code: i64| serde_json::json!({"run": AT, "exit": code});
+    let first = match incident {
+        Incident::Exit(code) => of_first(exits(code.into()), false),
+        Incident::Oom => of_first(exits(137), false),
+        Incident::Drain => of_first(disrupted("evict"), false),
+        Incident::Spot => of_first(disrupted("taint"), false),
+        Incident::Preempt => of_first(disrupted("preempt"), false),
+        Incident::DeletePod => of_first(disrupted("delete"), false),
+        Incident::NodeLost => {
+            let mut plan = disrupted("lost");
+            plan["term"] = serde_json::json!({"after": null, "code": 0});
+            of_first(plan, false)
+        }
+        Incident::CrashLoop => of_first(serde_json::json!({"run": CRASH, "exit": 1}), true),
+        Incident::CrashAll => serde_json::json!({"run": CRASH, "exit": 1}),
+        Incident::Hang => serde_json::json!({ "run": null }),
+        Incident::ImagePull => serde_json::json!({ "start": null }),
+        _ => return None,
+    };
+    let mut rules = vec![first];
+    match job.assumptions.peers {
+        Peers::Exit(_) if job.or_peers.is_none() => {
+            rules.push(serde_json::json!({"attempt": 0, "run": PEERS, "exit": 1}));
+        }
+        Peers::Hang => rules.push(serde_json::json!({"attempt": 0, "run": null})),
+        _ => {}
+    }
+    rules.push(serde_json::json!({ "run": RUN }));
+    Some(serde_json::Value::Array(rules))
+}
