@@ -26,8 +26,7 @@ use crate::text::patch::Op;
 pub(crate) enum Which {
     /// All rules that the policy does not ignore.
     All,
-    /// Rules that deny, warn or fill in: a webhook says nothing of notes. Those that the author's annotation or an
-    /// exemption names run as well, since it says where an annotation has no effect, and what an ended exemption covered.
+    /// Rules that deny, warn or fill in: a webhook says nothing of notes. Some others have a part in the answer as well.
     Answered,
     /// Rules that deny or fill in: the result of a patch does not depend on the others.
     Binding,
@@ -232,10 +231,8 @@ impl<'a> Judgement<'a> {
             !self.workload.has_spec() || (self.request.origin == Origin::File && self.workload.is_partial());
         let runs = |(rule, settings): &(&Rule, Effective)| {
             let kept = settings.action == Action::Fill && self.wishes.keeps(&rule.id);
-            let is_named = which == Which::Answered
-                && (self.wishes.ignores(&rule.id)
-                    || self.scope.exemptions().any(|exemption| exemption.covers(&rule.id)));
-            (which.runs(settings.action) || is_named && settings.action != Action::Ignore) && !kept
+            (which.runs(settings.action) || which == Which::Answered && self.answers_note(rule, settings))
+                && !kept
         };
         let of_kind = self.scope.rules(|rule| rule.kinds.contains(self.workload.kind));
         let rules: Vec<(&Rule, Effective)> = of_kind.filter(runs).collect();
@@ -269,6 +266,17 @@ impl<'a> Judgement<'a> {
             }
         }
         findings
+    }
+
+    /// Tells whether a rule whose findings are notes has a part in an answer: they may be warnings by a parameter, the author's
+    /// annotation names it, or an exemption.
+    fn answers_note(&self, rule: &Rule, settings: &Effective) -> bool {
+        let warns = rule.warns_by.as_ref().is_some_and(|param| settings.number(param) > 0);
+        let is_named = || {
+            self.wishes.ignores(&rule.id)
+                || self.scope.exemptions().any(|exemption| exemption.covers(&rule.id))
+        };
+        settings.action == Action::Note && (warns || is_named())
     }
 
     /// Returns the context for a rule.

@@ -59,6 +59,8 @@ pub struct Rule {
     pub params: &'static [Param],
     /// The parameter that defines accelerators, also for `match.accelerators`: resource, taint.
     pub accelerators: Option<Mapping>,
+    /// The parameter that makes its notes warnings if it is above zero.
+    pub warns_by: Option<Number>,
     /// Whether an API server can check it without Jobgate.
     pub export: Exportable,
     /// On UPDATE of a Job or PyTorchJob: returns operations that restore fills which an apply of the author's
@@ -313,6 +315,7 @@ impl Rule {
             fills: Fills::Nothing,
             params: &[],
             accelerators: None,
+            warns_by: None,
             export: Exportable::No("it has no expression"),
             restore: None,
             ratchet: Ratchet::BY_PLACE,

@@ -134,6 +134,7 @@ pub(super) fn rule() -> Rule {
             measure: Some(Measure { of: hours, cel: "" }),
         },
         holding: Some(holding),
+        warns_by: Some(MAXIMUM),
         ..Rule::new("accelerator-hours-bounded", check)
     }
 }
