@@ -24,10 +24,10 @@ impl Loss {
     pub(crate) const PODS_WITHOUT_LIMIT: Self =
         Self { time: None, has_accelerators: false, checkpoint: None };
 
-    /// Returns the hours; nothing if they have no limit.
+    /// Returns the hours, rounded to tenths; nothing if they have no limit.
     #[must_use]
     pub fn hours(&self) -> Option<f64> {
-        self.time.map(|time| time.seconds() / 3_600.0)
+        self.time.map(|time| (time.seconds() / 360.0).round() / 10.0)
     }
 
     /// Returns what the hours are of: `accelerator` or `pod`.

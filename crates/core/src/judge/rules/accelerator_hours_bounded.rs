@@ -77,6 +77,9 @@
 //! `ttlSecondsAfterFinished` deletes the pods, whose seconds then count, too. In the kinds of
 //! `kubeflow.org/v1` the number is a best effort: the training operator looks at the deadline only when
 //! something happens to the job.
+//! The deadline of a batch/v1 Job counts from when its controller first sees it, so it runs while pods wait for nodes, too. The
+//! message says that where several pods run at once and nothing holds the Job back until all have room: a queue of
+//! Kueue (`kueue.x-k8s.io/queue-name`), `suspend`, or the mark of a group of pods that are scheduled together.
 //! What the webhook would fill in counts once it is written: in a file, `jobgate lint --fix` does that.
 //!
 //! A pod holds what its containers request together, or an init container if that is more. Slices of a GPU
@@ -99,11 +102,12 @@
 use crate::judge::cost::{Cost, FIELD};
 use crate::judge::finding::{Level, Part, Place};
 use crate::judge::kueue;
+use crate::judge::peers::is_group;
 use crate::judge::policy::{Action, Effective};
 use crate::judge::rule::{Cx, Exportable, Holding, Kinds, Measure, Number, Ratchet, Rule, Strings};
 use crate::judge::rules::deadline::{LATE, instead};
 use crate::kinds::accelerator::{TAINTS, requests};
-use crate::kinds::{self, Deadline, Run, Workload};
+use crate::kinds::{self, Deadline, PodTemplate, Run, Workload};
 use crate::text::number::thousands;
 use crate::text::placeholder::is_placeholder;
 use crate::text::pointer::Pointer;
@@ -177,6 +181,8 @@ fn check(cx: &mut Cx<'_>) {
     }
     let late = if cost.ends() && cx.workload.kind.deadline_is_late {
         format!(" (best effort: {LATE})")
+    } else if cost.ends() && waits_for_nodes(cx.workload) {
+        " (the deadline runs while pods wait for nodes, too)".to_owned()
     } else {
         String::new()
     };
@@ -204,6 +210,23 @@ fn check(cx: &mut Cx<'_>) {
     if let Some(request) = request {
         finding.label(Place::Here(request, Part::Value), "what a pod requests");
     }
+}
+
+/// Tells whether several pods of a batch/v1 Job wait for nodes while its deadline runs: nothing holds the Job back until there is
+/// room for all (docs/internals/kubernetes.md#deadlines-and-ttl).
+fn waits_for_nodes(workload: &Workload<'_>) -> bool {
+    let is_queued = |metadata: &kinds::Part<'_>| metadata.get("labels").get(kueue::QUEUE).is_set();
+    let is_held = workload.inside.is_some()
+        || is_queued(&workload.object.get("metadata"))
+        || workload.runs.iter().any(|run| is_queued(&run.metadata));
+    let waits = |pod: &PodTemplate<'_>| {
+        pod.form.is_job()
+            && pod.count.most.is_some_and(|most| most > 1)
+            && pod.around.get(FIELD).is_set()
+            && !pod.around.get("suspend").is_set()
+            && !is_group(pod)
+    };
+    !is_held && workload.pods.iter().any(waits)
 }
 
 /// Tells whether there is no limit because a deadline is missing: the rule `deadline` reports that, with the
