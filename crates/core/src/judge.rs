@@ -12,11 +12,14 @@ mod copies;
 pub(crate) mod cost;
 mod effective;
 pub mod engine;
+mod exit_codes;
 pub mod facts;
+mod failure_rules;
 mod fillable;
 pub mod finding;
 pub mod fold;
 mod forecast;
+mod gang_retries;
 pub mod joined;
 mod kueue;
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::cluster::{Action, Cluster, Controller, Event};
 use super::pod_set::Owner;
 use super::time::Time;
 use backoff::BackoffRecord;
+pub(crate) use backoff::wait_after;
 use sync::JobSync;
 
 /// How long after an event a Job is looked at (`SyncJobBatchPeriod`).

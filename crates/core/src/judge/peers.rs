@@ -1,8 +1,8 @@
 //! How the pods of a Job depend on one another, as far as their containers show it.
 
-use crate::judge::commands::{Command, CommandLine, Launch, Launcher, Token, Value as Given};
+use crate::judge::commands::{Command, CommandLine, Launch, Launcher, PodCommands, Token, Value as Given};
 use crate::judge::training::{drives_others, is_python_trainer, quoted};
-use crate::kinds::PodTemplate;
+use crate::kinds::{Path, PodTemplate, Workload};
 use crate::text::meter;
 use crate::text::pointer::Pointer;
 use crate::text::shell::After;
@@ -32,6 +32,9 @@ const PEERS: [&str; 8] = [
     "WORLD_SIZE",
 ];
 
+/// Variables with the address at which the processes of a program meet: those of PyTorch and JAX.
+const ADDRESSES: [&str; 3] = ["COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS", "MASTER_ADDR"];
+
 /// Returns the place and the text of the command by which a container joins others.
 pub(super) fn joins(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
     let by_launcher = line.launches().find_map(|launch| match spans(line, &launch) {
@@ -39,7 +42,7 @@ pub(super) fn joins(line: &CommandLine<'_>) -> Option<(Pointer, String)> {
         _ => None,
     });
     let command = by_launcher.or_else(|| {
-        let has_address = line.environment.get("MASTER_ADDR").is_some();
+        let has_address = ADDRESSES.iter().any(|name| line.environment.get(name).is_some());
         let plain = || line.commands.iter().find(|command| is_python_trainer(command));
         let has_launcher = line.launches().next().is_some();
         plain().filter(|_| has_address && !has_launcher)
@@ -87,6 +90,19 @@ fn spans(line: &CommandLine<'_>, launch: &Launch<'_>) -> Option<bool> {
         Given::Unknown => has_address.then_some(true),
         Given::Absent => Some(has_address),
     }
+}
+
+/// Tells whether the pods of a job of the training operator wait for one that starts again alone: there are several, and the
+/// policy at a path, with which they would meet it again, is not set.
+pub(super) fn others_wait(workload: &Workload<'_>, elastic: Path) -> bool {
+    let counts = || workload.pods.iter().filter_map(|pod| pod.count.most);
+    !workload.object.at(elastic).is_set()
+        && counts().fold(0_i64, |all, most| all.saturating_add(most.max(0))) > 1
+}
+
+/// Tells whether a container of a pod starts a launcher of PyTorch.
+pub(super) fn runs_torchrun(pod: &PodCommands<'_>) -> bool {
+    pod.containers.iter().flat_map(CommandLine::launches).any(|launch| launch.launcher.is_torch())
 }
 
 /// Tells whether the pods of a template are scheduled together: near each other, or all or none.

@@ -27,7 +27,7 @@ use crate::judge::ranks::{Started, WorkloadReading};
 use crate::judge::request::Request;
 pub use crate::judge::rule_id::RuleId;
 use crate::judge::simulation::{ProgramDefaults, name_of};
-use crate::kinds::{Count, Deadline, Kind, Part, Restart, Times, Ttl, Workload};
+use crate::kinds::{Count, Deadline, Kind, Part, Ranks, Restart, Times, Ttl, Workload};
 use crate::text::meter;
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
@@ -162,6 +162,8 @@ pub enum Kinds {
     WithTtl,
     /// Kinds whose runs are batch/v1 Job specs.
     JobSpecs,
+    /// Kinds with batch/v1 Jobs, and those of kubeflow.org whose operator restarts or replaces a pod alone.
+    Gangs,
     /// Kinds with a pod template for each role, whose operator runs pods that always restart.
     Roles,
     /// Kinds whose pods may keep running when the run has ended.
@@ -194,6 +196,7 @@ impl Kinds {
             Self::WithLimits => !matches!(kind.deadline, Deadline::OfOthers { run_by: None }),
             Self::WithTtl => kind.ttl != Ttl::None,
             Self::JobSpecs => kind.has_jobs(),
+            Self::Gangs => kind.has_jobs() || kind.retries.is_some() || matches!(kind.ranks, Ranks::Hosts(_)),
             Self::Roles => {
                 kind.pods.iter().any(|pods| matches!(pods.restart, Restart::Beside { ignored: None, .. }))
             }

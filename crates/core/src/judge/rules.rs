@@ -33,6 +33,7 @@ rules! {
     deadline
     env_reference_resolves
     exit_status_kept
+    failure_policy_rules_reachable
     gang_restarts_together
     gpu_toleration
     image_pinned_across_pods
@@ -46,6 +47,7 @@ rules! {
     queue_name_is_a_label
     resources_released
     restart_policy
+    retries_cover_a_gang
     signal_reaches_trainer
     spot_disruption_not_counted
     spot_taint_tolerated

@@ -44,12 +44,17 @@ impl BackoffRecord {
     }
 }
 
-/// Returns what is left of the wait after a number of failures: 10 s, and twice as long for each more, at most 10 min.
+/// Returns what is left of the wait after a number of failures.
 pub(super) fn remaining(failures: u32, last: Time, at: Time) -> Time {
+    (wait_after(failures) - (at - last)).max(Time::START)
+}
+
+/// Returns the wait after a number of failures: 10 s, and twice as long for each more, at most 10 min.
+pub(crate) fn wait_after(failures: u32) -> Time {
     let Some(doublings) = failures.checked_sub(1) else { return Time::START };
     let mut wait = FIRST;
     for _ in 0..doublings.min(16) {
         wait = (wait + wait).min(MOST);
     }
-    (wait - (at - last)).max(Time::START)
+    wait
 }

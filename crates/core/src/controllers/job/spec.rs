@@ -255,7 +255,9 @@ pub(in super::super) fn containers(pod: &Value) -> Arc<[ContainerSpec]> {
 }
 
 impl FailureRule {
-    fn from_rule(rule: &Value) -> Option<Self> {
+    /// Reads an item of `podFailurePolicy.rules`.
+    #[must_use]
+    pub(crate) fn from_rule(rule: &Value) -> Option<Self> {
         let action = match text(rule, "action")? {
             "FailJob" => FailureAction::FailJob,
             "FailIndex" => FailureAction::FailIndex,

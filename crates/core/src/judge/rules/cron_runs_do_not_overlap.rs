@@ -33,7 +33,7 @@
 //! metadata: {name: nightly}
 //! spec:
 //!   schedule: "0 3 * * *"
-//!   concurrencyPolicy: Forbid
+//!   concurrencyPolicy: Replace
 //!   jobTemplate:
 //!     spec:
 //!       activeDeadlineSeconds: 43200
@@ -59,10 +59,17 @@
 //! mounts a claim that it can write to. Runs that share nothing are not reported. Ignore the rule for runs
 //! that work on different parts of a shared claim.
 //!
-//! The rule says four more things about a schedule:
+//! The rule says five more things about a schedule:
 //!
 //! * With `Forbid` and a deadline longer than the time between two runs, a run that hangs makes the
 //!   CronJob skip others (note).
+//! * With `Forbid`, a lost node is the end of all runs. The pod on a node that stops answering stays `Terminating`,
+//!   and its Job never becomes `Complete` or `Failed`, whatever its deadline and `podReplacementPolicy` are, so the
+//!   CronJob waits for it. That is what `jobgate simulate --what node-lost` says. A deadline that is shorter than the
+//!   time between two runs already keeps them apart, so `Replace`, which replaces no run but such a one, is
+//!   better (warning for runs that hold accelerators, unsafe fix). With a longer deadline, the note above says it. The
+//!   CronJob goes on when the pod is gone: delete the Node, give it the taint
+//!   `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or delete the pod with `--force`.
 //! * With `startingDeadlineSeconds` below 10, runs may never start, because the controller looks only every
 //!   ten seconds (warning).
 //! * With `failedJobsHistoryLimit: 0`, nothing is left of a run that failed, neither its status nor its logs
@@ -75,6 +82,8 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy>
 //! * <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>
 
+use crate::controllers::incident::Incident;
+use crate::controllers::story::Ending;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
@@ -95,6 +104,9 @@ pub(super) fn rule() -> Rule {
 }
 
 const POLICY: &str = "concurrencyPolicy";
+
+/// A node stops answering, and its Node stays.
+const LOST: Incident = Incident::NodeLost;
 
 /// How often the controller checks schedules, in seconds.
 const POLL_SECONDS: i64 = 10;
@@ -160,10 +172,12 @@ fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
         match (&shared, seconds) {
             (Some(_), Some(seconds)) if seconds < period => {}
             (Some(shared), _) => report_overlap(cx, cron, shared, period),
+            (None, Some(seconds)) if seconds < period => report_lost_node(cx, cron),
             (None, Some(seconds)) if seconds > period => {
+                let all = if stops_at_lost_node(cx) { ", and all are after the loss of a node" } else { "" };
                 let message = format!(
                     "a run may take {seconds} seconds and the next is due after {period}: \
-                     it is skipped while the last one runs (`{POLICY}: Forbid`)"
+                     it is skipped while the last one runs (`{POLICY}: Forbid`){all}"
                 );
                 cx.report(&deadline.pointer, message)
                     .at_most(Level::Note)
@@ -172,6 +186,27 @@ fn overlap(cx: &mut Cx<'_>, cron: &Part<'_>, schedule: &Schedule) {
             (None, _) => {}
         }
     }
+}
+
+/// Tells whether no run ends whose pod is on a node that stops answering, and the runs hold accelerators.
+fn stops_at_lost_node(cx: &Cx<'_>) -> bool {
+    let pods = &cx.workload.pods;
+    let forecast = pods.iter().position(PodTemplate::holds_accelerators).and_then(|pod| cx.forecast(pod, LOST));
+    let is_over = |ending| !matches!(ending, Ending::Wedged | Ending::Waits | Ending::RunsOn);
+    forecast.is_some_and(|forecast| !is_over(forecast.outcome.ending))
+}
+
+/// Reports that runs wait for one that never ends, though a deadline keeps them apart.
+fn report_lost_node(cx: &mut Cx<'_>, cron: &Part<'_>) {
+    if cron.get("suspend").bool() == Field::Set(true) || !stops_at_lost_node(cx) {
+        return;
+    }
+    let policy = cron.get(POLICY);
+    let message = "after the loss of a node no run starts: its pod stays `Terminating`, so its Job never ends, and \
+                   `Forbid` waits for that";
+    let finding = cx.report(&policy.pointer, message).about(LOST);
+    finding.help("write `concurrencyPolicy: Replace`: any other run is over at its deadline, before the next is due");
+    finding.fix(Safety::Unsafe, vec![Op::Replace(policy.pointer, "Replace".into())]);
 }
 
 fn report_overlap(cx: &mut Cx<'_>, cron: &Part<'_>, shared: &str, period: u64) {
@@ -206,4 +241,51 @@ fn shared(cx: &Cx<'_>) -> Option<String> {
         let claim = claims.find(|claim| !mounts.is_read_only(claim.volume))?;
         Some(format!("each writes to the claim `{}`", cut(claim.claim, MAX_NAME_BYTES, "…").escape_debug()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::incident::Occurrence;
+    use crate::controllers::job::spec::JobSpec;
+    use crate::controllers::program::Peers;
+    use crate::controllers::runs::runs;
+    use crate::controllers::story::{Assumptions, lower, tell};
+    use crate::controllers::time::Time;
+    use crate::text::value::json;
+
+    /// The Job of a lost pod is never over, whichever policy it has, so only `Replace` starts another.
+    #[test]
+    fn a_lost_node_ends_all_runs_under_forbid() {
+        let assumptions = Assumptions {
+            runtime: Time::from_seconds(1_200),
+            startup: Time::from_seconds(60),
+            checkpoint: None,
+            peers: Peers::Independent,
+            pods_per_node: 1,
+            term: Default::default(),
+            unreachable: Some(Time::from_seconds(300)),
+            wait_for_pods_ready: None,
+            gang_after: None,
+        };
+        let story = [Occurrence::from(Incident::NodeLost)];
+        for replacement in ["Failed", "TerminatingOrFailed"] {
+            for deadline in [2_400, 7_200] {
+                let job = json!({"activeDeadlineSeconds": deadline, "podReplacementPolicy": replacement,
+                    "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}});
+                let started = |policy: &str| {
+                    let cron = json!({"schedule": "0 * * * *", "concurrencyPolicy": policy, "jobTemplate": {"spec": job.clone()}});
+                    let spec = JobSpec::from_spec(&job);
+                    let alone = tell(&job, lower(&spec, &story, &assumptions)).expect("an end");
+                    assert_eq!(alone.ending, Ending::Wedged, "{job}");
+                    let runs = runs(&cron, &spec, &story, &assumptions, &alone).expect("an end").expect("runs");
+                    (runs.started, runs.due)
+                };
+                let (forbid, due) = started("Forbid");
+                assert!(forbid == 1 && due > 2, "{job}: {forbid} of {due}");
+                let (replace, due) = started("Replace");
+                assert_eq!(replace, due, "{job}");
+            }
+        }
+    }
 }

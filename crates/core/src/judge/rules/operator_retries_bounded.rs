@@ -103,7 +103,7 @@ pub(super) fn rule() -> Rule {
 }
 
 /// The number of restarts that the fix allows for each pod.
-const RESTARTS_PER_POD: i64 = 3;
+pub(super) const RESTARTS_PER_POD: i64 = 3;
 
 /// The longest name of a role to repeat: those that operators know are shorter.
 const MAX_ROLE_BYTES: usize = 40;

@@ -95,8 +95,10 @@
 //! killed and started again every half hour, since they are never all ready. It ends when the lost pod is
 //! gone: delete the Node, or give it the taint `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, or
 //! delete the pod with `--force` if nothing runs on the node any more. With `TerminatingOrFailed` the pod is
-//! replaced at once. Clusters whose lost nodes are not deleted soon set the parameter `onlyWhereTwoPodsHarm`,
-//! or the action `note`.
+//! replaced at once, and does the work of the old one; the Job does not become `Complete` before that is gone, and
+//! a CronJob with `Forbid` starts no run, with `Failed` or without (`cron-runs-do-not-overlap`). Clusters whose lost
+//! nodes are not deleted soon set the parameter `onlyWhereTwoPodsHarm`, or the action `note`. With that parameter, a
+//! Job that nothing is filled into, and in which the author chose `Failed`, gets a note.
 //!
 //! The field is filled into objects of Terraform as well: its provider does not know the field, so plans show
 //! no change.
@@ -106,10 +108,12 @@
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy>
 //! * <https://github.com/kubernetes/enhancements/tree/master/keps/sig-apps/3939-allow-replacement-when-fully-terminated>
 
+use crate::controllers::incident::Incident;
 use crate::judge::appliers::{self, applied_again};
 use crate::judge::annotations;
 use crate::judge::engine::{KEEP, Origin};
 use crate::judge::finding::{Finding, Level, Place, Safety};
+use crate::judge::forecast::Forecast;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Needs, Rule};
 use crate::judge::sigterm;
@@ -199,7 +203,7 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
         format!("the operator refuses `{}` unless `podReplacementPolicy` is `Failed`", choice.word)
     });
     if cx.flag(&ONLY_WHERE_HARMFUL) && needed.is_none() && !does_harm(cx, run, spec) {
-        return;
+        return report_not_replaced(cx, run, spec);
     }
     let field = spec.get(FIELD);
     let is_over = !replaces_pods(spec);
@@ -266,6 +270,29 @@ fn check_run(cx: &mut Cx<'_>, (run, spec): (usize, &Part<'_>), is_lost: bool, in
         Field::Set("Failed") => report_half_done(cx, run, spec),
         Field::Set(_) | Field::Placeholder(_) | Field::Wrong => {}
     }
+}
+
+/// Reports a Job with `Failed` in which two pods at once would do no harm, so that nothing is filled in: the pod of a lost node
+/// is never replaced.
+fn report_not_replaced(cx: &mut Cx<'_>, run: usize, spec: &Part<'_>) {
+    const LOST: Incident = Incident::NodeLost;
+    let field = spec.get(FIELD);
+    if field.text() != Field::Set("Failed") || !replaces_pods(spec) {
+        return;
+    }
+    let pod = cx.workload.pods.partition_point(|pod| pod.run < run);
+    let fix = Op::Replace(field.pointer.clone(), "TerminatingOrFailed".into());
+    let is_done = |forecast: Option<Forecast>| {
+        forecast.map(|forecast| forecast.outcome.reason.as_deref() == Some("CompletionsReached"))
+    };
+    let now = is_done(cx.forecast(pod, LOST));
+    if now != Some(false) || is_done(cx.forecast_after(pod, LOST, std::slice::from_ref(&fix))) != Some(true) {
+        return;
+    }
+    let message = "`podReplacementPolicy` is `Failed`, so the pod of a node that stops answering is never replaced";
+    let finding = cx.report(&field.pointer, message).instead_of_fill(Level::Note).at_most(Level::Note);
+    finding.help("write `TerminatingOrFailed`: its pods share nothing, and two of them at once do no harm");
+    finding.about(LOST).fix(Safety::Unsafe, vec![fix]);
 }
 
 /// Reports a Job with `Failed`, set by the author or because of its `podFailurePolicy`, that a deleted pod would

@@ -91,13 +91,13 @@ use std::cell::OnceCell;
 
 use crate::controllers::incident::Incident;
 use crate::controllers::story::Ending;
-use crate::judge::commands::{CommandLine, PodCommands};
 use crate::judge::finding::{Finding, Level, Part as FindingPart, Place, Safety};
 use crate::judge::forecast::Forecast;
+use crate::judge::peers::{others_wait, runs_torchrun};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Rule};
 use crate::judge::spot::{Selected, selected};
-use crate::kinds::{Container, Disruption, Field, Part, PodTemplate, Workload};
+use crate::kinds::{Container, Disruption, Field, Part, PodTemplate};
 use crate::text::lines::cut;
 use crate::text::meter;
 use crate::text::patch::Op;
@@ -130,6 +130,9 @@ const TORCHRUN_ON_SIGTERM: i64 = 1;
 /// The longest name of a role to repeat.
 const MAX_ROLE_BYTES: usize = 40;
 
+/// The help for a pod that starts again alone.
+pub(super) const MEETS: &str = "write an `elasticPolicy`, with which the others meet it again";
+
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
     let Some(disruption) = workload.kind.disruption else { return };
@@ -146,8 +149,7 @@ fn check(cx: &mut Cx<'_>) {
                 }
             }
             Disruption::OfRole { elastic } => {
-                let others_wait = || !workload.object.at(elastic).is_set() && has_several_pods(workload);
-                of_role(cx, index, &spot, *is_shared.get_or_init(others_wait));
+                of_role(cx, index, &spot, *is_shared.get_or_init(|| others_wait(workload, elastic)));
             }
         }
         time_to_end(cx, pod, &spot);
@@ -162,11 +164,6 @@ fn restarts_free(rule: &Part<'_>, uncounted: &'static str) -> bool {
     rule.get("action").text() == Field::Set(uncounted)
         && (reasons.peek().is_none()
             || reasons.any(|reason| reason.text() == Field::Set("BackoffLimitExceeded")))
-}
-
-fn has_several_pods(workload: &Workload<'_>) -> bool {
-    let counts = workload.pods.iter().filter_map(|pod| pod.count.most);
-    counts.fold(0_i64, |all, most| all.saturating_add(most.max(0))) > 1
 }
 
 const POLICY: &str = "podFailurePolicy";
@@ -340,7 +337,6 @@ fn of_role(cx: &mut Cx<'_>, index: usize, spot: &Selected, others_wait: bool) {
     let provider = spot.spot.provider;
     let code = runs_torchrun(cx.commands(index)).then_some(TORCHRUN_ON_SIGTERM);
     const ENDS: &str = "write `restartPolicy: OnFailure`, and an `elasticPolicy` if other pods should go on";
-    const MEETS: &str = "write an `elasticPolicy`, with which the others meet it again";
     let is = format!("`restartPolicy` of `{role}` is `{word}`");
     let ends = format!("the loss of one spot node of {provider} ends the job");
     let mut loss = None;
@@ -404,10 +400,6 @@ fn has_word(container: &Container<'_>, is_it: impl Fn(&str) -> bool) -> bool {
         meter::spend_text(text);
         text.split(|c: char| c.is_whitespace() || "'\";&|()".contains(c)).any(&is_it)
     })
-}
-
-fn runs_torchrun(pod: &PodCommands<'_>) -> bool {
-    pod.containers.iter().flat_map(CommandLine::launches).any(|launch| launch.launcher.is_torch())
 }
 
 fn handles_signals(container: &Container<'_>) -> bool {
