@@ -33,7 +33,8 @@ pub use held::{Held, Unit};
 pub(crate) use kind::titles;
 pub use kind::{Kind, NotAdded, add};
 pub use lifecycle::{
-    Attempts, Choice, Deadline, Disruption, History, Leak, Release, Released, Retries, Ttl, Wait,
+    Attempts, Borrowed, Choice, Deadline, Disruption, History, InPlace, Leak, Release, Released, Retries, Submitter,
+    Ttl, Wait,
 };
 pub use others::others;
 pub use others::{

@@ -210,7 +210,9 @@ fn held_behind(workload: &Workload<'_>, seconds: i64) -> Limit {
         // The kind has no TTL of its own, so the field is that of a cluster that keeps running.
         (Some(true), Ttl::None) if is_field(release) => longer(Limit::Seconds(seconds)),
         (Some(true), _) => Limit::Seconds(seconds),
-        (Some(false), Ttl::Deletes { deletes_pods: true, .. }) => longer(Limit::None),
+        (Some(false), Ttl::Deletes { deletes_pods: true, .. }) if workload.fails_without_end().is_none() => {
+            longer(Limit::None)
+        }
         (Some(false), _) => Limit::None,
     }
 }

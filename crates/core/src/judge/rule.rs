@@ -172,7 +172,7 @@ pub enum Kinds {
     Jobs,
     /// Kinds with a schedule.
     WithSchedule,
-    /// Kinds whose operator restarts failed pods without a limit by default.
+    /// Kinds whose operator restarts failed pods without a limit by default, or lets their nodes do so.
     WithRetries,
     /// Kinds whose handling of node loss is known.
     WithDisruption,
@@ -202,7 +202,7 @@ impl Kinds {
                 kind.pods.iter().any(|pods| matches!(pods.count, Count::Jobs(Times::Once | Times::Replicas)))
             }
             Self::WithSchedule => kind.schedule.is_some(),
-            Self::WithRetries => kind.retries.is_some(),
+            Self::WithRetries => kind.retries.is_some() || kind.in_place.is_some(),
             Self::WithDisruption => kind.disruption.is_some(),
             Self::Queued => kind.queued_by_kueue,
         }

@@ -2,7 +2,8 @@
 
 use crate::kinds::field::{Field, Part, Path};
 use crate::kinds::lifecycle::{
-    Attempts, Choice, Deadline, Disruption, History, Leak, Release, Retries, Ttl, Wait,
+    Attempts, Borrowed, Choice, Deadline, Disruption, History, InPlace, Leak, Release, Retries, Submitter, Ttl,
+    Wait,
 };
 use crate::kinds::pods::Pods;
 use crate::kinds::variables::Variables;
@@ -50,6 +51,10 @@ pub struct Definition {
     pub history: Option<History>,
     /// A wait that the deadline does not bound.
     pub wait: Option<Wait>,
+    /// Where work is sent to pods of another object, which the deadline does not stop.
+    pub borrowed: Option<Borrowed>,
+    /// The pods that send it there, or to pods of its own.
+    pub submitter: Option<Submitter>,
     /// The field that decides whether pods that still run at the end of a run are released.
     pub release: Option<Release>,
     /// Where it is written what becomes of pods after a failure, whatever [`release`](Self::release) is.
@@ -58,6 +63,8 @@ pub struct Definition {
     pub replaces_in_place: Option<Choice>,
     /// The bound on how often its operator restarts failed pods, if there is none by default.
     pub retries: Option<Retries>,
+    /// What bounds how often the node restarts containers of pods whose template asks for it, if nothing does by default.
+    pub in_place: Option<InPlace>,
     /// How the loss of a node, such as a spot node, is counted.
     pub disruption: Option<Disruption>,
     /// Whether Kueue queues its runs by a label of [`Self::run_metadata`].
@@ -310,10 +317,13 @@ pub const CUSTOM: Definition = Definition {
     ttl_of_zero_runs_again: false,
     history: None,
     wait: None,
+    borrowed: None,
+    submitter: None,
     release: None,
     leak: None,
     replaces_in_place: None,
     retries: None,
+    in_place: None,
     disruption: None,
     queued_by_kueue: false,
     pods: &[],

@@ -105,6 +105,32 @@ pub struct Wait {
     pub help: &'static str,
 }
 
+/// Pods of another object, to which work is sent. The operator stops neither them nor the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Borrowed {
+    /// The field that selects them.
+    pub at: Path,
+    /// Where they are, to follow "runs on in".
+    pub place: &'static str,
+    /// The field with the command of the work.
+    pub command: Path,
+    /// What stops the work, to follow "or".
+    pub help: &'static str,
+}
+
+/// Pods that send work elsewhere and wait for its end: those of a batch/v1 Job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitter {
+    /// Their template.
+    pub at: Path,
+    /// How often they are replaced after a failure.
+    pub retries: Path,
+    /// The default of it.
+    pub unset: i64,
+    /// The choices with which there are none.
+    pub without: &'static [Choice],
+}
+
 /// How many finished runs the controller keeps, in fields of one mapping: `successfulJobsHistoryLimit` and
 /// `failedJobsHistoryLimit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +233,20 @@ pub struct Retries {
     pub(crate) field: &'static str,
     /// The default `restartPolicy` of a role.
     pub(crate) unset: &'static str,
+    /// The `restartPolicy` of a role with which a failure that is not retried leaves the job without the time of its end, so
+    /// that its TTL never begins; nothing if there is none.
+    pub(crate) without_end: Option<&'static str>,
+}
+
+/// What bounds how often containers are restarted in their pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPlace {
+    /// Tells of an object and the mapping around a pod template whether there is a bound, or something hides it.
+    pub bounded: fn(&Part<'_>, &Part<'_>) -> bool,
+    /// Where it is written.
+    pub at: Path,
+    /// What to write there.
+    pub remedy: &'static str,
 }
 
 /// How the loss of a node is counted.

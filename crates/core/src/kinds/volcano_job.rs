@@ -3,7 +3,7 @@
 
 use super::definition::{Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks};
 use super::field::{Field, Part, text_in};
-use super::lifecycle::{Attempts, Deadline, Leak, Ttl};
+use super::lifecycle::{Attempts, Deadline, InPlace, Leak, Ttl};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Unset};
 use super::variables;
 use crate::text::meter;
@@ -28,6 +28,13 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     leak: Some(Leak {
         at: &["spec", "policies"],
         remedy: "a policy with `event: PodFailed` and `action: TerminateJob`",
+    }),
+    // The kubelet restarts a container with `OnFailure` without an event but this one.
+    in_place: Some(InPlace {
+        bounded: has_bound,
+        at: &["spec", "policies"],
+        remedy: "a policy with `event: TaskFailed` and `action: TerminateJob`, which acts at `maxRetry` restarts of a \
+                 task",
     }),
     pods: &[Pods {
         at: &["spec", "tasks", "*"],
@@ -63,6 +70,12 @@ fn completes_the_job(task: &Part<'_>) -> bool {
     policies(task).any(|policy| {
         text_in(policy, "action") == Field::Set("CompleteJob") && is_for(policy, &["TaskCompleted"])
     })
+}
+
+/// Tells whether a policy of the task or of the job acts when its containers have restarted often.
+fn has_bound(object: &Part<'_>, task: &Part<'_>) -> bool {
+    let spec = object.get("spec");
+    policies(task).chain(policies(&spec)).any(|policy| is_for(policy, &["TaskFailed", "*"]))
 }
 
 /// Returns the policies of a task, or of the job.

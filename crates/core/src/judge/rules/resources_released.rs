@@ -75,7 +75,8 @@
 //! `None` is the default of the training operator and of the MPI operator. Since release 1.9.4 the training
 //! operator keeps running pods at the deadline, too. `ttlSecondsAfterFinished` deletes the job with its pods,
 //! but only after that time, so only a TTL of 0 counts. In an MPIJob of `kubeflow.org/v2beta1` it deletes the
-//! launcher alone, so it never counts.
+//! launcher alone, so it never counts. Nor does it with a role of `restartPolicy: ExitCode`: after a code below 128 the
+//! job has failed without a `completionTime`, and is never deleted (but a TFJob).
 //!
 //! A job with roles that has one pod in all, beside parameter servers without accelerators, is not reported
 //! unless it has a deadline or a `backoffLimit`: only these end it while its pod runs.
@@ -145,7 +146,7 @@ fn check(cx: &mut Cx<'_>) {
     if ends_with_its_pod(workload) {
         return;
     }
-    let ttl = workload.ttl().int().set();
+    let ttl = workload.ttl().int().set().filter(|_| workload.fails_without_end().is_none());
     let deletes_all = matches!(workload.kind.ttl, Ttl::Deletes { deletes_pods: true, .. });
     if deletes_all && ttl == Some(0) {
         return;
