@@ -176,6 +176,10 @@ pub enum Kinds {
     WithRetries,
     /// Kinds whose handling of node loss is known.
     WithDisruption,
+    /// Kinds with lifecycle policies.
+    WithPolicies,
+    /// Kinds whose manifests ask for retries in other ways than a Job.
+    AsksForRetries,
     /// Kinds that Kueue queues.
     Queued,
 }
@@ -204,6 +208,10 @@ impl Kinds {
             Self::WithSchedule => kind.schedule.is_some(),
             Self::WithRetries => kind.retries.is_some() || kind.in_place.is_some(),
             Self::WithDisruption => kind.disruption.is_some(),
+            Self::WithPolicies => kind.policies.is_some(),
+            Self::AsksForRetries => {
+                kind.retries.is_some() || kind.runs_counted.is_some() || kind.submitter.is_some()
+            }
             Self::Queued => kind.queued_by_kueue,
         }
     }
@@ -429,6 +437,19 @@ impl<'a> Cx<'a> {
         code: Option<i64>,
     ) -> Option<Forecast> {
         self.question().forecast(incident, name_of(&self.workload.pods[pod]), code)
+    }
+
+    /// Returns what comes of the object if nothing happens to it, and all its pods succeed.
+    pub(super) fn forecast_undisturbed(&self) -> Option<Forecast> {
+        self.question().undisturbed()
+    }
+
+    /// Does the same after some operations.
+    pub(super) fn forecast_undisturbed_after(&self, ops: &[Op]) -> Option<Forecast> {
+        let fixed = self.after(ops)?;
+        let workload = self.workload_in(&fixed)?;
+        let reading = WorkloadReading::from_workload(&workload);
+        Question { workload: &workload, reading: &reading, ..self.question() }.undisturbed()
     }
 
     /// Returns the pods that run on after a failure, and that nothing stops; nothing where there is no short answer, or only what

@@ -2,8 +2,8 @@
 
 use crate::kinds::field::{Field, Part, Path};
 use crate::kinds::lifecycle::{
-    Attempts, Borrowed, Choice, Deadline, Disruption, History, InPlace, Leak, Release, Retries, Submitter, Ttl,
-    Wait,
+    Attempts, Borrowed, Choice, Deadline, Disruption, History, InPlace, Leak, Policies, Release, Retries,
+    RunsCounted, Submitter, Ttl, Wait,
 };
 use crate::kinds::pods::Pods;
 use crate::kinds::variables::Variables;
@@ -65,6 +65,14 @@ pub struct Definition {
     pub retries: Option<Retries>,
     /// What bounds how often the node restarts containers of pods whose template asks for it, if nothing does by default.
     pub in_place: Option<InPlace>,
+    /// Where it is written what its operator does after events.
+    pub policies: Option<Policies>,
+    /// The bound on how often its pods are run, together with all restarts by such a policy.
+    pub runs_counted: Option<RunsCounted>,
+    /// A role of which the operator makes a pod even with `replicas: 0`, and takes that for failed when it deletes it.
+    pub never_without: Option<&'static str>,
+    /// Returns a part of the object that waits for itself, so that its pods never start.
+    pub waits_for_itself: for<'a> fn(&Part<'a>) -> Option<Part<'a>>,
     /// How the loss of a node, such as a spot node, is counted.
     pub disruption: Option<Disruption>,
     /// Whether Kueue queues its runs by a label of [`Self::run_metadata`].
@@ -159,6 +167,8 @@ pub enum Operator {
     Ray,
     /// AppWrapper, as its webhook validates AppWrappers.
     AppWrapper,
+    /// Volcano, as its webhook validates Jobs.
+    Volcano,
 }
 
 /// What may change on UPDATE.
@@ -324,6 +334,10 @@ pub const CUSTOM: Definition = Definition {
     replaces_in_place: None,
     retries: None,
     in_place: None,
+    policies: None,
+    runs_counted: None,
+    never_without: None,
+    waits_for_itself: |_| None,
     disruption: None,
     queued_by_kueue: false,
     pods: &[],

@@ -63,6 +63,7 @@ pub(super) static JOB_SET: Definition = Definition {
         count: Count::Jobs(Times::Replicas),
         restart: RESTART,
     }],
+    waits_for_itself,
     claims: &[own_claims(&["spec", "volumeClaimPolicies", "*", "templates", "*"])],
     schema_of: "JobSet 0.12",
     api: Api::Custom { schema: include_str!("job_set.schema.json"), operator: None },
@@ -117,6 +118,16 @@ fn attempts(object: &Part<'_>) -> Attempts {
         }
     }
     counted
+}
+
+/// Returns the name in a `dependsOn` that is that of its own entry: JobSet's webhook accepts it, but for the first entry, and never
+/// creates the Job.
+fn waits_for_itself<'a>(object: &Part<'a>) -> Option<Part<'a>> {
+    object.at(&["spec", "replicatedJobs"]).mappings().find_map(|job| {
+        let own = job.get("name").text().set()?;
+        let names = job.get("dependsOn").mappings().map(|of| of.get("name"));
+        names.into_iter().find(|name| name.text() == Field::Set(own))
+    })
 }
 
 /// What the Jobs of a set have that lets them fail for a reason of its own.

@@ -233,13 +233,36 @@ pub struct Retries {
     pub(crate) field: &'static str,
     /// The default `restartPolicy` of a role.
     pub(crate) unset: &'static str,
+    /// The `restartPolicy` of roles with which a pod that is deleted, such as by a drain, fails the job, though it asks for a
+    /// restart.
+    pub(crate) fails_when_deleted: &'static [&'static str],
     /// The `restartPolicy` of a role with which a failure that is not retried leaves the job without the time of its end, so
     /// that its TTL never begins; nothing if there is none.
     pub(crate) without_end: Option<&'static str>,
 }
 
-/// What bounds how often containers are restarted in their pods.
+/// Lists of [lifecycle policies](super::LifecyclePolicy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policies {
+    /// That of the object.
+    pub at: Path,
+    /// That of a task, in the mapping around its pod template. It comes first.
+    pub of_task: &'static str,
+    /// How many pods have to succeed.
+    pub least: Path,
+}
+
+/// A number of runs, not of those after the first. Restarts of all pods count together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunsCounted {
+    /// The field. 0 is its default, too.
+    pub at: Path,
+    /// Its default.
+    pub unset: i64,
+}
+
+/// What bounds how often containers are restarted in their pods.
+#[derive(Clone, Copy, Debug)]
 pub struct InPlace {
     /// Tells of an object and the mapping around a pod template whether there is a bound, or something hides it.
     pub bounded: fn(&Part<'_>, &Part<'_>) -> bool,

@@ -40,7 +40,7 @@ pub(super) const RELEASE: Release = Release {
 /// (docs/internals/kubeflow.md#retries-of-the-training-operator). `OnFailure` is the default `restartPolicy` of
 /// the roles of PyTorchJob and PaddleJob. With `ExitCode`, a code below 128 fails the job without a `completionTime`.
 pub(super) const RETRIES: Retries =
-    Retries { field: "backoffLimit", unset: "OnFailure", without_end: Some("ExitCode") };
+    Retries { field: "backoffLimit", unset: "OnFailure", fails_when_deleted: &[], without_end: Some("ExitCode") };
 
 /// The same for its other kinds.
 pub(super) const RETRIES_NEVER: Retries = Retries { unset: "Never", ..RETRIES };

@@ -18,7 +18,12 @@ pub(super) static TF_JOB: Definition = Definition {
     deadline_is_late: true,
     ttl: TTL,
     release: Some(RELEASE),
-    retries: Some(Retries { without_end: None, ..RETRIES_NEVER }),
+    retries: Some(Retries {
+        fails_when_deleted: &["OnFailure", "Always", "ExitCode"],
+        without_end: None,
+        ..RETRIES_NEVER
+    }),
+    never_without: Some("Worker"),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "tfReplicaSpecs", "*"],

@@ -133,7 +133,7 @@ use crate::judge::loss::Loss;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Kinds, Measure, Number, Ratchet, Rule};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Attempts, Deadline, Field, Kind, Part, PodTemplate, Release, Run, Ttl, Workload};
+use crate::kinds::{Attempts, Deadline, Field, Kind, Part, PodTemplate, Release, Run, Workload};
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
 

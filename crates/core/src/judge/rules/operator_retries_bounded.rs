@@ -197,18 +197,21 @@ fn restarts_in_place(cx: &mut Cx<'_>, in_place: InPlace) {
     let all: Vec<usize> = (0..workload.pods.len()).filter(|at| restarts(&workload.pods[*at])).collect();
     let has_deadline = |at: usize| workload.pods[at].spec.get(FIELD).is_set();
     let first = |test: &dyn Fn(usize) -> bool| all.iter().copied().find(|at| test(*at));
-    let holds = first(&|at| !has_deadline(at) && workload.pods[at].holds_accelerators());
-    let Some(index) = holds.or_else(|| first(&|at| !has_deadline(at))).or_else(|| first(&|_| true)) else { return };
+    // The others wait for it.
+    let is_held = (0..workload.pods.len()).any(|at| !has_deadline(at) && workload.pods[at].holds_accelerators());
+    let endless = first(&|at| !has_deadline(at));
+    let holds = endless.is_some() && is_held;
+    let Some(index) = endless.or_else(|| first(&|_| true)) else { return };
     // Something else may end it.
     let ends = |told: Forecast| told.outcome.ending != Ending::RunsOn;
     if !has_deadline(index) && cx.forecast_object(index, LOOPS, None).is_some_and(ends) {
         return;
     }
     let pod = &workload.pods[index];
-    let until = match (holds, has_deadline(index)) {
-        (Some(_), _) => "without end, and holds its accelerators",
-        (None, false) => "without end",
-        (None, true) => "until the deadline of its pod",
+    let until = match (holds, endless) {
+        (true, _) => "without end, while the job holds its accelerators",
+        (false, Some(_)) => "without end",
+        (false, None) => "until the deadline of its pod",
     };
     let of = match name_of(pod) {
         "" => "a task".to_owned(),
@@ -219,7 +222,7 @@ fn restarts_in_place(cx: &mut Cx<'_>, in_place: InPlace) {
         format!("nothing in `{list}` counts restarts (`OnFailure`), so a failing container of {of} is restarted {until}");
     let finding = cx.report(&pod.spec.get("restartPolicy").pointer, message);
     finding.about(LOOPS).help(format!("write `restartPolicy: Never`, or add {}", in_place.remedy));
-    if holds.is_none() {
+    if !holds {
         finding.at_most(Level::Note);
     }
 }

@@ -103,6 +103,7 @@
 //! * <https://github.com/kubeflow/mpi-operator/issues/644>
 //! * <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
 
+use crate::controllers::incident::Incident;
 use crate::judge::cost::Cost;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::forecast::objects::Cause;
@@ -210,6 +211,12 @@ fn report_left_behind(cx: &mut Cx<'_>, leak: Leak) {
         Cause::Deadline => ("after the deadline".to_owned(), "its pods run on"),
         Cause::NotSubmitted => ("when the work cannot be submitted".to_owned(), "its pods run on"),
     };
+    let incident = match &left.cause {
+        Cause::PodFailed(_) => Some(Incident::Exit(1)),
+        Cause::PodsOverdue(_) | Cause::Deadline => Some(Incident::Hang),
+        Cause::NotSubmitted => None,
+    };
+    let loss = left.cost.loss();
     let (name, around) = leak.at.split_last().map_or(("", leak.at), |(name, around)| (*name, around));
     let list = workload.object.at(leak.at);
     // An older form of the rules, which goes with no list.
@@ -222,6 +229,8 @@ fn report_left_behind(cx: &mut Cx<'_>, leak: Leak) {
     let message = format!("{}: {when}, {which}, and nothing in `{of}` stops them", left.cost);
     if let Some(finding) = cx.report_field(&field, message) {
         finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key().help(help);
+        finding.incident = incident;
+        finding.costs(loss);
     }
 }
 

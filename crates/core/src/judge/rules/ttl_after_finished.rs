@@ -73,8 +73,8 @@
 //!
 //! A TTL below the parameter `leastSeconds` (60) deletes the job before its end has been read: `kubectl wait` and
 //! Terraform fail with `NotFound`, Prometheus scrapes once a minute by default, and so does Fluent Bit look for new
-//! logs. It is a note, and a warning where the pods hold accelerators. Of a hook it is a warning: Argo CD before 2.14
-//! waits without end for a hook that is gone.
+//! logs. It is a note, and a warning where the pods hold accelerators, or for a hook of Argo CD: before release 3.0 it
+//! waits without end for a hook that is gone. So it does for a hook of Helm that it installs: a note.
 //!
 //! Hooks of Helm or Argo CD are not filled either. A hook is not created again before the next release, and
 //! the tool deletes it according to its deletion policy (`helm.sh/hook-delete-policy`,
@@ -320,11 +320,15 @@ fn check_unread(cx: &mut Cx<'_>, field: &Part<'_>, seconds: i64) {
     let hook = hook(workload);
     let name = workload.kind.ttl_name();
     let (message, level) = match &hook {
-        Some(_) => (
-            format!("`{name}: {seconds}` may delete the hook before Argo CD has seen its end: before 2.14 it then waits \
-                     without end"),
-            Level::Warn,
-        ),
+        Some(hook) => {
+            // Helm itself takes a hook that is gone for one that has ended.
+            let level = if hook.tool == "Argo CD" { Level::Warn } else { Level::Note };
+            let message = format!(
+                "`{name}: {seconds}` may delete the hook before Argo CD has seen its end: before release 3.0 it then waits \
+                 without end"
+            );
+            (message, level)
+        }
         None => {
             let holds = workload.pods.iter().any(PodTemplate::holds_accelerators);
             let level = if holds { Level::Warn } else { Level::Note };
