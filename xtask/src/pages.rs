@@ -157,6 +157,20 @@ fn about_the_end(kind: Kind, lines: &mut Vec<String>) {
             path(leak.at)
         ));
     }
+    if let Some(borrowed) = kind.borrowed {
+        lines.push(format!(
+            "With `{}`, the deadline stops no work: it runs on in {}. A warning.",
+            path(borrowed.at),
+            borrowed.place
+        ));
+    }
+    if let Some(in_place) = kind.in_place {
+        lines.push(format!(
+            "With `restartPolicy: OnFailure` in a template, nothing bounds restarts but what is in `{}`: a warning \
+             without it where accelerators wait.",
+            path(in_place.at)
+        ));
+    }
     match (kind.ttl, kind.history) {
         (Ttl::Deletes { .. }, Some(history)) => lines.push(format!(
             "`{ttl}` is filled in: without it, finished runs are kept up to the history \

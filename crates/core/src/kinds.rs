@@ -15,6 +15,7 @@ mod lifecycle;
 mod others;
 mod pod;
 mod pods;
+mod policies;
 pub mod registration;
 mod resource;
 mod variables;
@@ -33,7 +34,8 @@ pub use held::{Held, Unit};
 pub(crate) use kind::titles;
 pub use kind::{Kind, NotAdded, add};
 pub use lifecycle::{
-    Attempts, Choice, Deadline, Disruption, History, Leak, Release, Released, Retries, Ttl, Wait,
+    Attempts, Borrowed, Choice, Deadline, Disruption, History, InPlace, Leak, Policies, Release, Released,
+    Retries, RunsCounted, Submitter, Ttl, Wait,
 };
 pub use others::others;
 pub use others::{
@@ -45,6 +47,7 @@ pub use pods::{
     ContainerField, ContainerSlot, Count, EACH, Elastic, Entry, Pods, Restart, TEMPLATE, Template, Times,
     Unset, each_at,
 };
+pub(crate) use policies::LifecyclePolicy;
 pub use resource::ApiResource;
 pub use workload::{Bare, Run, Workload};
 

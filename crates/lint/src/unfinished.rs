@@ -10,7 +10,7 @@ use crate::input::{Content, Input};
 use crate::place::order;
 use jobgate_core::judge::checks::{
     API_SERVER, APP_WRAPPER_OPERATOR, DUPLICATE_KEY, FIELD_TYPE, KNOWN_KIND, RAY_OPERATOR, SYNTAX,
-    TRAINING_OPERATOR, UNKNOWN_FIELD,
+    TRAINING_OPERATOR, UNKNOWN_FIELD, VOLCANO_OPERATOR,
 };
 use jobgate_core::text::lines::Lines;
 use jobgate_core::text::meter;
@@ -248,9 +248,8 @@ impl Rest {
         let has_keys = matches!(self.left_out.as_slice(), [one] if matches!(one.how, How::Key | How::Word));
         match rule {
             // The document is rejected in any case, and it has no kind while that is being typed.
-            SYNTAX | API_SERVER | APP_WRAPPER_OPERATOR | RAY_OPERATOR | TRAINING_OPERATOR | KNOWN_KIND => {
-                false
-            }
+            SYNTAX | API_SERVER | APP_WRAPPER_OPERATOR | RAY_OPERATOR | TRAINING_OPERATOR
+            | VOLCANO_OPERATOR | KNOWN_KIND => false,
             UNKNOWN_FIELD | FIELD_TYPE | DUPLICATE_KEY => has_keys,
             _ => true,
         }

@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::judge::checks::{
     self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, RAY_OPERATOR, SCHEDULE_NEVER_FIRES,
-    TRAINING_OPERATOR, UNKNOWN_FIELD,
+    TRAINING_OPERATOR, UNKNOWN_FIELD, VOLCANO_OPERATOR,
 };
 use crate::judge::finding::{Finding, Level, Part, Safety};
 use crate::judge::fold::{Folded, ItemWalk, Way, each_place};
@@ -342,6 +342,10 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         PODS => ("the API server rejects the pods of this job", Level::Warn),
         RAY_OPERATOR => ("KubeRay rejects this", Level::Warn),
         APP_WRAPPER_OPERATOR => ("AppWrapper rejects this", Level::Warn),
+        VOLCANO_OPERATOR if cause.message.ends_with(validate::NO_PODS) => {
+            ("Volcano cannot run this", Level::Warn)
+        }
+        VOLCANO_OPERATOR => ("Volcano rejects this", Level::Warn),
         _ => ("the training operator rejects this", Level::Deny),
     };
     let message = format!("{what}: {}: {}", cause.path, cause.message);
@@ -380,6 +384,15 @@ fn finding(rule: &'static str, cause: &Cause, object: &Value) -> Finding {
         // While the operator accepted such a job, it read the field as 1.
         let fix = Op::Add(cause.path.clone(), 1.into());
         finding.help("write `replicas: 1`".to_owned()).fix(Safety::Safe, vec![fix]);
+    }
+    // The place is in the text.
+    if rule == RAY_OPERATOR
+        && cause.pointer.last() == Some(&Token::Key("runtimeEnvYAML".into()))
+        && let Some(wrong) =
+            cause.pointer.find(object).and_then(Value::as_str).and_then(validate::wrong_runtime_env)
+        && let (Ok(start), Ok(end)) = (u32::try_from(wrong.part.start), u32::try_from(wrong.part.end))
+    {
+        finding.part = Part::Within(start, end);
     }
     if rule == RAY_OPERATOR && cause.message.ends_with("unless shutdownAfterJobFinishes is true") {
         // An author who sets a TTL wants the cluster deleted.

@@ -138,6 +138,23 @@ fn managers(workload: &Workload<'_>) -> Vec<&'static ApplierMark> {
     found
 }
 
+/// Tells whether the tool that applies the object does not create it again once it is gone, or is asked to run it anew.
+///
+/// A generated name is another one each time. fluxcd/kustomize-controller leaves out what has the annotations (docs of
+/// Kustomization: "Controlling the apply behavior of resources"); argoproj/argo-cd deletes and creates with each sync
+/// what has both options (docs/user-guide/sync-options.md).
+pub(crate) fn leaves_alone(workload: &Workload<'_>) -> bool {
+    let annotation = |key: &str| workload.annotation(key).unwrap_or_default();
+    let is_generated = workload.metadata("name").is_none() && workload.metadata("generateName").is_some();
+    let options = annotation("argocd.argoproj.io/sync-options");
+    meter::spend_text(options);
+    let has = |option: &str| options.split(',').any(|one| one.trim() == option);
+    is_generated
+        || annotation("kustomize.toolkit.fluxcd.io/ssa").eq_ignore_ascii_case("ignore")
+        || annotation("kustomize.toolkit.fluxcd.io/reconcile").eq_ignore_ascii_case("disabled")
+        || has("Force=true") && has("Replace=true")
+}
+
 /// A hook: created on each release, and deleted according to its deletion policy.
 pub(crate) struct Hook {
     /// The tool that runs it.

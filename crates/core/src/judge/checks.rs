@@ -50,6 +50,8 @@ pub const APP_WRAPPER_OPERATOR: &str = "appwrapper-operator";
 pub const RAY_OPERATOR: &str = "ray-operator";
 /// The training operator's webhook would reject the object.
 pub const TRAINING_OPERATOR: &str = "training-operator";
+/// Volcano's webhook would reject the object, or its controller make no pods.
+pub const VOLCANO_OPERATOR: &str = "volcano-operator";
 /// A script or command line is beyond what Jobgate reads.
 pub(crate) const SCRIPT_WITHIN_BOUNDS: &str = "script-within-bounds";
 /// The schedule of a `CronJob` matches no date.
@@ -145,7 +147,8 @@ pub static CHECKS: &[Check] = &[
         summary: "KubeRay accepts the RayJob",
         page: "The API server accepts this object, but the controller of KubeRay rejects it: it writes \
                `ValidationFailed` into the status and runs nothing. Most often, \
-               `ttlSecondsAfterFinished` is set without `shutdownAfterJobFinishes: true`.",
+               `ttlSecondsAfterFinished` is set without `shutdownAfterJobFinishes: true`. A `runtimeEnvYAML` is \
+               text that must be a YAML mapping: the finding is at the place in it that is not.",
     },
     Check {
         id: SCHEDULE_NEVER_FIRES,
@@ -210,6 +213,15 @@ pub static CHECKS: &[Check] = &[
         page: "The file is a template (Helm, Jinja) and no YAML until it is rendered, so nothing in it was \
                checked. Lint the rendered manifests: `helm template … | jobgate lint -`. A template that was \
                found in a directory and names no batch kind is not reported, but listed as not judged.",
+    },
+    Check {
+        id: VOLCANO_OPERATOR,
+        problem: "Rejected by Volcano",
+        summary: "Volcano accepts the job",
+        page: "The API server accepts this object, but the webhook of Volcano (1.15) rejects it: `minAvailable` is \
+               more than there are pods, a policy has no event or one that is for the controller alone, `*` is \
+               beside other events, two tasks have one name, a task waits for itself, or the plugin `mpi` lacks \
+               its master. A job whose plugin `ray` lacks its head task is accepted, and no pod of it is made.",
     },
 ];
 

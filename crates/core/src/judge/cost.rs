@@ -210,7 +210,9 @@ fn held_behind(workload: &Workload<'_>, seconds: i64) -> Limit {
         // The kind has no TTL of its own, so the field is that of a cluster that keeps running.
         (Some(true), Ttl::None) if is_field(release) => longer(Limit::Seconds(seconds)),
         (Some(true), _) => Limit::Seconds(seconds),
-        (Some(false), Ttl::Deletes { deletes_pods: true, .. }) => longer(Limit::None),
+        (Some(false), Ttl::Deletes { deletes_pods: true, .. }) if workload.fails_without_end().is_none() => {
+            longer(Limit::None)
+        }
         (Some(false), _) => Limit::None,
     }
 }
@@ -280,6 +282,28 @@ mod tests {
                 json!({"maxRestarts": 3, "rules": [{"action": "RestartJobSetAndIgnoreMaxRestarts"}]}),
                 "32 GPUs, up to 2 h each attempt: 56 GPU hours",
             ),
+            // No Job has a policy for its pods.
+            (
+                json!({"maxRestarts": 3, "rules": [{"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["PodFailurePolicy"]}]}),
+                "32 GPUs, up to 2 h each of 4 attempts: 224 GPU hours",
+            ),
+            (
+                json!({"maxRestarts": 3, "rules": [{"action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["DeadlineExceeded"]}]}),
+                "32 GPUs, up to 2 h each attempt: 56 GPU hours",
+            ),
+            // The first rule that matches decides.
+            (
+                json!({"maxRestarts": 3, "rules": [{"action": "FailJobSet"}, {"action": "RestartJobSetAndIgnoreMaxRestarts"}]}),
+                "32 GPUs, up to 2 h: 56 GPU hours",
+            ),
+            (
+                json!({"maxRestarts": 3, "rules": [{"action": "RestartJobSet"}, {"action": "RestartJobSetAndIgnoreMaxRestarts"}]}),
+                "32 GPUs, up to 2 h each of 4 attempts: 224 GPU hours",
+            ),
+            (
+                json!({"maxRestarts": 3, "rules": [{"action": "$ACTION"}]}),
+                "32 GPUs, up to 2 h each attempt: 56 GPU hours",
+            ),
         ] {
             assert_eq!(said(&set(policy.clone())).as_deref(), Some(words), "{policy}");
         }
@@ -315,6 +339,10 @@ mod tests {
         ] {
             assert_eq!(said(&torch(policy.clone())).as_deref(), words, "{policy}");
         }
+        // After a permanent exit code the TTL never begins.
+        let mut by_code = torch(json!({"activeDeadlineSeconds": 3600, "ttlSecondsAfterFinished": 1800}));
+        by_code["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode".into();
+        assert_eq!(said(&by_code).as_deref(), Some("16 GPUs without a time limit"));
         let ray = |mut spec: Value| {
             spec["activeDeadlineSeconds"] = 3600.into();
             spec["rayClusterSpec"] = json!({"headGroupSpec": {"template": template(8)}});

@@ -421,6 +421,51 @@ fn retries_have_no_bound_but_the_field_and_the_default_policy_is_the_model_s() {
 }
 
 #[test]
+fn a_role_fails_without_an_end_and_when_deleted_as_its_definition_says() {
+    let mut wrong = Vec::new();
+    let crash = json!([{"run": 5, "exit": 1}]);
+    let deleted = json!([
+        {"index": 0, "attempt": 0, "run": 600, "disrupt": {"after": 60, "cause": "evict"}},
+        {"run": 600},
+    ]);
+    for (kind, _) in examples() {
+        let Some(retries) = kind.retries else { continue };
+        let mut say = |what: String| wrong.push(format!("{}: {what}", kind.title()));
+        let by_code = example(kind, Some("ExitCode")).expect("an example");
+        let told = run(&limited(&by_code, kind, kind.ttl_at, 3_600.into()), &crash, 3 * DAY);
+        if failed_at(&told).is_none() || told.gone.is_none() != (retries.without_end == Some("ExitCode")) {
+            say(format!("after a permanent code it is gone at {:?}", told.gone));
+        }
+        for word in ["OnFailure", "ExitCode"] {
+            let told = run(&example(kind, Some(word)).expect("an example"), &deleted, DAY);
+            if failed_at(&told).is_some() != retries.fails_when_deleted.contains(&word) {
+                say(format!("{word}: it fails at {:?}", failed_at(&told)));
+            }
+        }
+    }
+    none(&wrong);
+}
+
+#[test]
+fn what_bounds_restarts_in_place_does() {
+    let crash = json!([{"run": null, "restarts": null, "every": 10}]);
+    let mut count = 0;
+    for (kind, mut object) in examples() {
+        let Some(in_place) = kind.in_place else { continue };
+        count += 1;
+        object["spec"]["tasks"][0]["template"]["spec"]["restartPolicy"] = "OnFailure".into();
+        for (event, is_bound) in [("PodFailed", false), ("TaskFailed", true), ("*", true)] {
+            let policies = json!([{"event": event, "action": "TerminateJob"}]);
+            let object = limited(&object, kind, &in_place.at[1..], policies);
+            let workload = Workload::from_object(&object).expect("a workload");
+            assert_eq!((in_place.bounded)(&workload.object, &workload.pods[0].around), is_bound, "{event}");
+            assert_eq!(failed_at(&run(&object, &crash, 3 * DAY)).is_some(), is_bound, "{event}");
+        }
+    }
+    assert_eq!(count, 1);
+}
+
+#[test]
 fn a_lost_node_counts_as_its_definition_says() {
     let lost = json!([
         {"index": 0, "attempt": 0, "run": 600, "disrupt": {"after": 60, "cause": "evict"}},

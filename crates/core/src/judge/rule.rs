@@ -176,10 +176,14 @@ pub enum Kinds {
     Jobs,
     /// Kinds with a schedule.
     WithSchedule,
-    /// Kinds whose operator restarts failed pods without a limit by default.
+    /// Kinds whose operator restarts failed pods without a limit by default, or lets their nodes do so.
     WithRetries,
     /// Kinds whose handling of node loss is known.
     WithDisruption,
+    /// Kinds with lifecycle policies.
+    WithPolicies,
+    /// Kinds whose manifests ask for retries in other ways than a Job.
+    AsksForRetries,
     /// Kinds that Kueue queues.
     Queued,
 }
@@ -207,8 +211,12 @@ impl Kinds {
                 kind.pods.iter().any(|pods| matches!(pods.count, Count::Jobs(Times::Once | Times::Replicas)))
             }
             Self::WithSchedule => kind.schedule.is_some(),
-            Self::WithRetries => kind.retries.is_some(),
+            Self::WithRetries => kind.retries.is_some() || kind.in_place.is_some(),
             Self::WithDisruption => kind.disruption.is_some(),
+            Self::WithPolicies => kind.policies.is_some(),
+            Self::AsksForRetries => {
+                kind.retries.is_some() || kind.runs_counted.is_some() || kind.submitter.is_some()
+            }
             Self::Queued => kind.queued_by_kueue,
         }
     }
@@ -435,6 +443,19 @@ impl<'a> Cx<'a> {
         code: Option<i64>,
     ) -> Option<Forecast> {
         self.question().forecast(incident, name_of(&self.workload.pods[pod]), code)
+    }
+
+    /// Returns what comes of the object if nothing happens to it, and all its pods succeed.
+    pub(super) fn forecast_undisturbed(&self) -> Option<Forecast> {
+        self.question().undisturbed()
+    }
+
+    /// Does the same after some operations.
+    pub(super) fn forecast_undisturbed_after(&self, ops: &[Op]) -> Option<Forecast> {
+        let fixed = self.after(ops)?;
+        let workload = self.workload_in(&fixed)?;
+        let reading = WorkloadReading::from_workload(&workload);
+        Question { workload: &workload, reading: &reading, ..self.question() }.undisturbed()
     }
 
     /// Returns the pods that run on after a failure, and that nothing stops; nothing where there is no short answer, or only what

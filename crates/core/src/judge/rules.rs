@@ -40,6 +40,7 @@ rules! {
     launcher_flags_exist
     launcher_nodes_match_pods
     launcher_rendezvous_reachable
+    lifecycle_policies_act
     nccl_shared_memory_sized
     operator_retries_bounded
     pod_replacement_policy
@@ -48,9 +49,11 @@ rules! {
     resources_released
     restart_policy
     retries_cover_a_gang
+    retries_take_effect
     signal_reaches_trainer
     spot_disruption_not_counted
     spot_taint_tolerated
+    success_completes_job
     sweep_retries_per_index
     tpu_slice_complete
     ttl_after_finished

@@ -2,7 +2,8 @@
 
 use crate::kinds::field::{Field, Part, Path};
 use crate::kinds::lifecycle::{
-    Attempts, Choice, Deadline, Disruption, History, Leak, Release, Retries, Ttl, Wait,
+    Attempts, Borrowed, Choice, Deadline, Disruption, History, InPlace, Leak, Policies, Release, Retries,
+    RunsCounted, Submitter, Ttl, Wait,
 };
 use crate::kinds::pods::Pods;
 use crate::kinds::variables::Variables;
@@ -50,6 +51,10 @@ pub struct Definition {
     pub history: Option<History>,
     /// A wait that the deadline does not bound.
     pub wait: Option<Wait>,
+    /// Where work is sent to pods of another object, which the deadline does not stop.
+    pub borrowed: Option<Borrowed>,
+    /// The pods that send it there, or to pods of its own.
+    pub submitter: Option<Submitter>,
     /// The field that decides whether pods that still run at the end of a run are released.
     pub release: Option<Release>,
     /// Where it is written what becomes of pods after a failure, whatever [`release`](Self::release) is.
@@ -58,6 +63,16 @@ pub struct Definition {
     pub replaces_in_place: Option<Choice>,
     /// The bound on how often its operator restarts failed pods, if there is none by default.
     pub retries: Option<Retries>,
+    /// What bounds how often the node restarts containers of pods whose template asks for it, if nothing does by default.
+    pub in_place: Option<InPlace>,
+    /// Where it is written what its operator does after events.
+    pub policies: Option<Policies>,
+    /// The bound on how often its pods are run, together with all restarts by such a policy.
+    pub runs_counted: Option<RunsCounted>,
+    /// A role of which the operator makes a pod even with `replicas: 0`, and takes that for failed when it deletes it.
+    pub never_without: Option<&'static str>,
+    /// Returns a part of the object that waits for itself, so that its pods never start.
+    pub waits_for_itself: for<'a> fn(&Part<'a>) -> Option<Part<'a>>,
     /// How the loss of a node, such as a spot node, is counted.
     pub disruption: Option<Disruption>,
     /// Whether Kueue queues its runs by a label of [`Self::run_metadata`].
@@ -152,6 +167,8 @@ pub enum Operator {
     Ray,
     /// AppWrapper, as its webhook validates AppWrappers.
     AppWrapper,
+    /// Volcano, as its webhook validates Jobs.
+    Volcano,
 }
 
 /// What may change on UPDATE.
@@ -310,10 +327,17 @@ pub const CUSTOM: Definition = Definition {
     ttl_of_zero_runs_again: false,
     history: None,
     wait: None,
+    borrowed: None,
+    submitter: None,
     release: None,
     leak: None,
     replaces_in_place: None,
     retries: None,
+    in_place: None,
+    policies: None,
+    runs_counted: None,
+    never_without: None,
+    waits_for_itself: |_| None,
     disruption: None,
     queued_by_kueue: false,
     pods: &[],

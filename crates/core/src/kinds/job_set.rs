@@ -1,6 +1,8 @@
 //! `jobset.x-k8s.io` `JobSet`: a list of batch/v1 Jobs that end together
 //! (docs/internals/batch-kinds.md#jobset).
 
+use std::cell::OnceCell;
+
 use super::definition::{
     Api, CUSTOM, Children, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks, Retired,
 };
@@ -17,6 +19,9 @@ pub(super) const RESTART: Restart = Restart::OfTemplate {
     always: "and the API server refuses the Jobs",
     ends_run: None,
 };
+
+/// The action of a rule that restarts the set and does not count that.
+const UNCOUNTED: &str = "RestartJobSetAndIgnoreMaxRestarts";
 
 /// The API server's message about an immutable field.
 const IMMUTABLE: &str = "Value is immutable";
@@ -49,7 +54,7 @@ pub(super) static JOB_SET: Definition = Definition {
     disruption: Some(Disruption::FailsSet {
         restarts: &["spec", "failurePolicy", "maxRestarts"],
         rules: &["spec", "failurePolicy", "rules"],
-        uncounted: "RestartJobSetAndIgnoreMaxRestarts",
+        uncounted: UNCOUNTED,
     }),
     queued_by_kueue: true,
     pods: &[Pods {
@@ -58,6 +63,7 @@ pub(super) static JOB_SET: Definition = Definition {
         count: Count::Jobs(Times::Replicas),
         restart: RESTART,
     }],
+    waits_for_itself,
     claims: &[own_claims(&["spec", "volumeClaimPolicies", "*", "templates", "*"])],
     schema_of: "JobSet 0.12",
     api: Api::Custom { schema: include_str!("job_set.schema.json"), operator: None },
@@ -87,12 +93,73 @@ pub(super) static JOB_SET: Definition = Definition {
 };
 
 /// Returns how often the set may start: again after a failure, up to `maxRestarts` times, unless a rule does
-/// not count.
+/// not count. The first rule that a failure matches decides, so none counts after one that all match.
 fn attempts(object: &Part<'_>) -> Attempts {
     let policy = object.at(&["spec", "failurePolicy"]);
-    let is_free = |rule: &Part<'_>| matches!(rule.get("action").text(), Field::Set(action) if action.ends_with("IgnoreMaxRestarts"));
-    if policy.get("rules").mappings().any(|rule| is_free(&rule)) {
-        return Attempts::NoLimit;
+    let counted = Attempts::with_retries(&policy.get("maxRestarts"), 0);
+    // Read once: there may be many rules, and many Jobs.
+    let jobs = OnceCell::new();
+    let mut restarts = false;
+    for rule in policy.get("rules").mappings() {
+        let matches_all = ["onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs"]
+            .iter()
+            .all(|field| rule.get(field).items().next().is_none());
+        match rule.get("action").text() {
+            Field::Set(UNCOUNTED) if may_match(&rule, jobs.get_or_init(|| Limits::new(object))) => {
+                return Attempts::NoLimit;
+            }
+            Field::Set("FailJobSet") if matches_all && !restarts => return Attempts::Times(1),
+            Field::Placeholder(_) => return Attempts::Unknown,
+            Field::Set("RestartJobSet") => restarts = true,
+            _ => {}
+        }
+        if matches_all {
+            break;
+        }
     }
-    Attempts::with_retries(&policy.get("maxRestarts"), 0)
+    counted
+}
+
+/// Returns the name in a `dependsOn` that is that of its own entry: JobSet's webhook accepts it, but for the first entry, and never
+/// creates the Job.
+fn waits_for_itself<'a>(object: &Part<'a>) -> Option<Part<'a>> {
+    object.at(&["spec", "replicatedJobs"]).mappings().find_map(|job| {
+        let own = job.get("name").text().set()?;
+        let names = job.get("dependsOn").mappings().map(|of| of.get("name"));
+        names.into_iter().find(|name| name.text() == Field::Set(own))
+    })
+}
+
+/// What the Jobs of a set have that lets them fail for a reason of its own.
+#[derive(Default)]
+struct Limits {
+    policy: bool,
+    by_index: bool,
+    deadline: bool,
+}
+
+impl Limits {
+    fn new(object: &Part<'_>) -> Self {
+        let jobs = object.at(&["spec", "replicatedJobs"]);
+        jobs.mappings().fold(Self::default(), |limits, job| {
+            let spec = job.at(&["template", "spec"]);
+            Self {
+                policy: limits.policy || spec.get("podFailurePolicy").is_set(),
+                by_index: limits.by_index || spec.get("backoffLimitPerIndex").is_set(),
+                deadline: limits.deadline || spec.get("activeDeadlineSeconds").is_set(),
+            }
+        })
+    }
+}
+
+/// Tells whether a Job may fail for one of the reasons of a rule.
+fn may_match(rule: &Part<'_>, jobs: &Limits) -> bool {
+    let reasons = rule.get("onJobFailureReasons");
+    let mut possible = reasons.items().map(|reason| match reason.text() {
+        Field::Set("PodFailurePolicy") => jobs.policy,
+        Field::Set("FailedIndexes" | "MaxFailedIndexesExceeded") => jobs.by_index,
+        Field::Set("DeadlineExceeded") => jobs.deadline,
+        _ => true,
+    });
+    reasons.items().next().is_none() || possible.any(|is_possible| is_possible)
 }

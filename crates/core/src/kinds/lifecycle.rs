@@ -105,6 +105,32 @@ pub struct Wait {
     pub help: &'static str,
 }
 
+/// Pods of another object, to which work is sent. The operator stops neither them nor the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Borrowed {
+    /// The field that selects them.
+    pub at: Path,
+    /// Where they are, to follow "runs on in".
+    pub place: &'static str,
+    /// The field with the command of the work.
+    pub command: Path,
+    /// What stops the work, to follow "or".
+    pub help: &'static str,
+}
+
+/// Pods that send work elsewhere and wait for its end: those of a batch/v1 Job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitter {
+    /// Their template.
+    pub at: Path,
+    /// How often they are replaced after a failure.
+    pub retries: Path,
+    /// The default of it.
+    pub unset: i64,
+    /// The choices with which there are none.
+    pub without: &'static [Choice],
+}
+
 /// How many finished runs the controller keeps, in fields of one mapping: `successfulJobsHistoryLimit` and
 /// `failedJobsHistoryLimit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +233,43 @@ pub struct Retries {
     pub(crate) field: &'static str,
     /// The default `restartPolicy` of a role.
     pub(crate) unset: &'static str,
+    /// The `restartPolicy` of roles with which a pod that is deleted, such as by a drain, fails the job, though it asks for a
+    /// restart.
+    pub(crate) fails_when_deleted: &'static [&'static str],
+    /// The `restartPolicy` of a role with which a failure that is not retried leaves the job without the time of its end, so
+    /// that its TTL never begins; nothing if there is none.
+    pub(crate) without_end: Option<&'static str>,
+}
+
+/// Lists of [lifecycle policies](super::LifecyclePolicy).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policies {
+    /// That of the object.
+    pub at: Path,
+    /// That of a task, in the mapping around its pod template. It comes first.
+    pub of_task: &'static str,
+    /// How many pods have to succeed.
+    pub least: Path,
+}
+
+/// A number of runs, not of those after the first. Restarts of all pods count together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunsCounted {
+    /// The field. 0 is its default, too.
+    pub at: Path,
+    /// Its default.
+    pub unset: i64,
+}
+
+/// What bounds how often containers are restarted in their pods.
+#[derive(Clone, Copy, Debug)]
+pub struct InPlace {
+    /// Tells of an object and the mapping around a pod template whether there is a bound, or something hides it.
+    pub bounded: fn(&Part<'_>, &Part<'_>) -> bool,
+    /// Where it is written.
+    pub at: Path,
+    /// What to write there.
+    pub remedy: &'static str,
 }
 
 /// How the loss of a node is counted.

@@ -2,7 +2,7 @@
 //! (docs/internals/kubeflow.md#mpijob-of-the-training-operator).
 
 use super::definition::{Api, CUSTOM, Definition, Ranks};
-use super::lifecycle::{Deadline, Release};
+use super::lifecycle::{Deadline, Release, Retries};
 use super::mpi_job::{HOSTS, RELEASE, unset};
 use super::pods::{Count, Pods, TEMPLATE};
 use super::py_torch_job::{RESTART, RETRIES_NEVER, TTL};
@@ -19,7 +19,7 @@ pub(super) static MPI_JOB_V1: Definition = Definition {
     // The training operator reads both, and rejects a job in which they differ.
     release: Some(Release { twin: Some(&["spec", "cleanPodPolicy"]), ..RELEASE }),
     // Kueue knows the version of the MPI operator only.
-    retries: Some(RETRIES_NEVER),
+    retries: Some(Retries { without_end: None, ..RETRIES_NEVER }),
     pods: &[Pods {
         at: &["spec", "mpiReplicaSpecs", "*"],
         template: TEMPLATE,

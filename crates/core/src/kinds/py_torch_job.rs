@@ -38,8 +38,9 @@ pub(super) const RELEASE: Release = Release {
 
 /// Without a limit the training operator restarts failed pods endlessly
 /// (docs/internals/kubeflow.md#retries-of-the-training-operator). `OnFailure` is the default `restartPolicy` of
-/// the roles of PyTorchJob and PaddleJob.
-pub(super) const RETRIES: Retries = Retries { field: "backoffLimit", unset: "OnFailure" };
+/// the roles of PyTorchJob and PaddleJob. With `ExitCode`, a code below 128 fails the job without a `completionTime`.
+pub(super) const RETRIES: Retries =
+    Retries { field: "backoffLimit", unset: "OnFailure", fails_when_deleted: &[], without_end: Some("ExitCode") };
 
 /// The same for its other kinds.
 pub(super) const RETRIES_NEVER: Retries = Retries { unset: "Never", ..RETRIES };

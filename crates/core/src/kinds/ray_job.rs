@@ -3,7 +3,9 @@
 
 use super::definition::{Api, CUSTOM, Children, Definition, Finished, Operator};
 use super::job::RESTART_HELP;
-use super::lifecycle::{Attempts, Choice, Deadline, Leak, Release, Released, Wait};
+use super::lifecycle::{
+    Attempts, Borrowed, Choice, Deadline, Leak, Release, Released, Submitter, Wait,
+};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Template, Unset};
 
 pub(super) static RAY_JOB: Definition = Definition {
@@ -30,6 +32,23 @@ pub(super) static RAY_JOB: Definition = Definition {
         choice: Choice { at: &["spec", "submissionMode"], word: "InteractiveMode" },
         until: "somebody who submits the work",
         help: "delete the job once nobody uses its cluster, or let it submit the work itself",
+    }),
+    // At the deadline only its status changes: the program is asked to stop when the RayJob is deleted.
+    borrowed: Some(Borrowed {
+        at: &["spec", "clusterSelector"],
+        place: "the cluster that `clusterSelector` names",
+        command: &["spec", "entrypoint"],
+        help: "delete the RayJob, which stops it",
+    }),
+    submitter: Some(Submitter {
+        at: &["spec", "submitterPodTemplate"],
+        retries: &["spec", "submitterConfig", "backoffLimit"],
+        unset: 2,
+        without: &[
+            Choice { at: &["spec", "submissionMode"], word: "HTTPMode" },
+            Choice { at: &["spec", "submissionMode"], word: "InteractiveMode" },
+            Choice { at: &["spec", "submissionMode"], word: "SidecarMode" },
+        ],
     }),
     leak: Some(Leak {
         at: &["spec", "deletionStrategy", "deletionRules"],

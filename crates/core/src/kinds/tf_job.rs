@@ -2,7 +2,7 @@
 //! (docs/internals/kubeflow.md#tfjob).
 
 use super::definition::{Api, CUSTOM, Definition};
-use super::lifecycle::Deadline;
+use super::lifecycle::{Deadline, Retries};
 use super::pods::{Count, Pods, TEMPLATE};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
@@ -18,7 +18,12 @@ pub(super) static TF_JOB: Definition = Definition {
     deadline_is_late: true,
     ttl: TTL,
     release: Some(RELEASE),
-    retries: Some(RETRIES_NEVER),
+    retries: Some(Retries {
+        fails_when_deleted: &["OnFailure", "Always", "ExitCode"],
+        without_end: None,
+        ..RETRIES_NEVER
+    }),
+    never_without: Some("Worker"),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "tfReplicaSpecs", "*"],

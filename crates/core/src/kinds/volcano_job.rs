@@ -1,14 +1,14 @@
 //! `batch.volcano.sh` `Job`: tasks that are scheduled together
 //! (docs/internals/batch-kinds.md#volcano-job).
 
-use super::definition::{Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks};
-use super::field::{Field, Part, text_in};
-use super::lifecycle::{Attempts, Deadline, Leak, Ttl};
+use super::definition::{
+    Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, Operator, OwnClaims, Ranks,
+};
+use super::field::{Field, Part};
+use super::lifecycle::{Attempts, Deadline, InPlace, Leak, Policies, RunsCounted, Ttl};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Unset};
+use super::policies::LifecyclePolicy;
 use super::variables;
-use crate::text::meter;
-use crate::text::pointer::Pointer;
-use crate::text::value::Value;
 
 pub(super) static VOLCANO_JOB: Definition = Definition {
     group: "batch.volcano.sh",
@@ -28,6 +28,15 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
     leak: Some(Leak {
         at: &["spec", "policies"],
         remedy: "a policy with `event: PodFailed` and `action: TerminateJob`",
+    }),
+    policies: Some(Policies { at: &["spec", "policies"], of_task: "policies", least: &["spec", "minSuccess"] }),
+    runs_counted: Some(RunsCounted { at: &["spec", "maxRetry"], unset: 3 }),
+    // The kubelet restarts a container with `OnFailure` without an event but this one.
+    in_place: Some(InPlace {
+        bounded: has_bound,
+        at: &["spec", "policies"],
+        remedy: "a policy with `event: TaskFailed` and `action: TerminateJob`, which acts at `maxRetry` restarts of a \
+                 task",
     }),
     pods: &[Pods {
         at: &["spec", "tasks", "*"],
@@ -49,7 +58,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         mounted: Mounted::Everywhere("mountPath"),
     }],
     schema_of: "Volcano 1.15",
-    api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: None },
+    api: Api::Custom { schema: include_str!("volcano_job.schema.json"), operator: Some(Operator::Volcano) },
     finished: Finished::Field(&["status", "state", "phase"], &["Completed", "Failed", "Terminated"]),
     on_update: OnUpdate::TemplateImmutable,
     starter: Some(include_str!("volcano_job.starter.yaml")),
@@ -60,22 +69,12 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
 
 /// Tells whether the end of a task ends the job, so that the pods of other tasks need not end by themselves.
 fn completes_the_job(task: &Part<'_>) -> bool {
-    policies(task).any(|policy| {
-        text_in(policy, "action") == Field::Set("CompleteJob") && is_for(policy, &["TaskCompleted"])
-    })
+    LifecyclePolicy::all_in(&task.get("policies"))
+        .any(|policy| policy.action() == Some("CompleteJob") && policy.is_for(&["TaskCompleted"]))
 }
 
-/// Returns the policies of a task, or of the job.
-fn policies<'a>(around: &Part<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
-    around.get("policies").values().iter().inspect(|_| meter::spend(1))
-}
-
-/// Tells whether a policy is for any of the events.
-fn is_for(policy: &Value, events: &[&str]) -> bool {
-    let is_one = |event: Field<'_, &str>| match event {
-        Field::Set(event) => events.contains(&event),
-        field => matches!(field, Field::Placeholder(_)),
-    };
-    let more = Part { pointer: Pointer::root(), value: policy.get("events") };
-    is_one(text_in(policy, "event")) || more.items().any(|event| is_one(event.text()))
+/// Tells whether a policy of the task or of the job acts when its containers have restarted often.
+fn has_bound(object: &Part<'_>, task: &Part<'_>) -> bool {
+    let lists = [task.get("policies"), object.at(&["spec", "policies"])];
+    lists.iter().flat_map(LifecyclePolicy::all_in).any(|policy| policy.covers("TaskFailed"))
 }

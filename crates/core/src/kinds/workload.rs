@@ -279,6 +279,14 @@ impl<'a> Workload<'a> {
         self.limits.at(self.kind.ttl_at)
     }
 
+    /// Returns a role whose failure may leave the object without the time of its end, from which its TTL counts
+    /// (docs/internals/kubeflow.md#retries-of-the-training-operator).
+    #[must_use]
+    pub(crate) fn fails_without_end(&self) -> Option<&PodTemplate<'a>> {
+        let word = self.kind.retries?.without_end?;
+        self.pods.iter().find(|pod| pod.around.get("restartPolicy").text() == Field::Set(word))
+    }
+
     /// Returns the pod templates of a run.
     #[must_use]
     pub(crate) fn pods_of(&self, run: usize) -> &[PodTemplate<'a>] {

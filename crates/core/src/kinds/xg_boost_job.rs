@@ -2,7 +2,7 @@
 //! (docs/internals/kubeflow.md#xgboostjob).
 
 use super::definition::{Api, CUSTOM, Definition};
-use super::lifecycle::Deadline;
+use super::lifecycle::{Deadline, Retries};
 use super::pods::{Count, Pods, TEMPLATE};
 use super::py_torch_job::{RELEASE, RESTART, RETIRED, RETRIES_NEVER, TTL};
 use super::variables;
@@ -18,7 +18,7 @@ pub(super) static XG_BOOST_JOB: Definition = Definition {
     deadline_is_late: true,
     ttl: TTL,
     release: Some(RELEASE),
-    retries: Some(RETRIES_NEVER),
+    retries: Some(Retries { fails_when_deleted: &["OnFailure", "Always"], ..RETRIES_NEVER }),
     queued_by_kueue: true,
     pods: &[Pods {
         at: &["spec", "xgbReplicaSpecs", "*"],

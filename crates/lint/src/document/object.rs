@@ -12,7 +12,8 @@ use crate::options::DryRun;
 use crate::{answers, patches};
 use jobgate_core::judge::api;
 use jobgate_core::judge::checks::{
-    self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR, UNKNOWN_FIELD,
+    self, API_SERVER, APP_WRAPPER_OPERATOR, FIELD_TYPE, PLACEHOLDER, SYNTAX, TRAINING_OPERATOR,
+    UNKNOWN_FIELD, VOLCANO_OPERATOR,
 };
 use jobgate_core::judge::engine::{self, Request};
 use jobgate_core::judge::finding::{Finding, Label, Level, Part, Place, Source};
@@ -354,7 +355,7 @@ impl DocumentView<'_> {
         );
         self.judged.suppressed += answer.suppressed;
         let findings = std::mem::take(&mut answer.findings);
-        let by_webhook = [TRAINING_OPERATOR, APP_WRAPPER_OPERATOR];
+        let by_webhook = [TRAINING_OPERATOR, APP_WRAPPER_OPERATOR, VOLCANO_OPERATOR];
         let operator_refuses = findings.iter().any(|finding| by_webhook.contains(&&*finding.rule));
         let mut edits = std::mem::take(&mut answer.edits);
         edits.iter_mut().for_each(|op| op.move_below(&object.at));

@@ -17,12 +17,14 @@ mod part;
 mod pod;
 mod probes;
 mod resources;
+mod runtime_env;
 mod scheduling;
 mod security;
 mod seen;
 mod selector;
 mod system;
 mod update;
+mod volcano;
 mod volume;
 
 use std::collections::HashSet;
@@ -36,7 +38,9 @@ pub(super) use job_policies::NO_CONTAINER;
 pub(super) use operator::check_of as operator_check;
 pub(crate) use operator::refusals as operator_refusals;
 use part::ObjectPart;
+pub(super) use runtime_env::wrong as wrong_runtime_env;
 pub use update::validate_update;
+pub(super) use volcano::NO_PODS;
 
 use super::stored::Stored;
 use crate::kinds::{Api, ContainerSlot, Template};

@@ -74,18 +74,35 @@ impl<'a> Question<'_, 'a> {
         role: &str,
         code: Option<i64>,
     ) -> Option<Forecast> {
+        let of_role = |subject: &Subject| {
+            let role = subject.roles.iter().find(|known| known.is_named(role))?.name.clone()?;
+            Some(vec![Occurrence { role: Some(role.to_string()), ..Occurrence::from(incident) }])
+        };
+        self.told(of_role, code)
+    }
+
+    /// Returns what comes of an object to which nothing happens: its pods do their work and succeed.
+    pub(in crate::judge) fn undisturbed(&self) -> Option<Forecast> {
+        self.told(|_| Some(Vec::new()), None)
+    }
+
+    /// Returns what comes of a story about the roles of the object.
+    fn told(
+        &self,
+        story_of: impl FnOnce(&Subject) -> Option<Vec<Occurrence>>,
+        code: Option<i64>,
+    ) -> Option<Forecast> {
         let (_, values) = self.manifest()?;
         let mut object = read_object(self.workload, self.reading, &[], self.defaults)?;
         object.subject.queue = None;
         let story = ObjectStory { manifest: object.manifest, before: &[], subject: &object.subject };
-        let role = object.subject.roles.iter().find(|known| known.is_named(role))?.name.clone()?;
-        let occurrence = Occurrence { role: Some(role.to_string()), ..Occurrence::from(incident) };
+        let occurrences = story_of(&object.subject)?;
         let mut assumptions = object.assumptions;
         assumptions.term.code = code.unwrap_or(assumptions.term.code);
         let (outcome, other) = self.within(values, |left| {
             let mut end = |peers| {
                 let assumptions = Assumptions { peers, ..assumptions };
-                let script = lower_object(&object.subject, std::slice::from_ref(&occurrence), &assumptions);
+                let script = lower_object(&object.subject, &occurrences, &assumptions);
                 story.tell_within(&script, left).ok().flatten()
             };
             let outcome = end(assumptions.peers);

@@ -62,6 +62,12 @@
 //! run hold their accelerators: a note. So is a RayJob in `InteractiveMode`, whose deadline does not count
 //! while it waits for somebody to submit the work.
 //!
+//! A RayJob with a `clusterSelector` sends its work to a cluster that it did not make. At the deadline it fails, and
+//! KubeRay (1.7, by source) neither stops the program nor deletes that cluster: a warning, unless the `entrypoint` has a
+//! `timeout`. The program is asked to stop when the RayJob is deleted. A deadline of the pod that submits the work, in
+//! `submitterPodTemplate`, ends no work either: when as many pods as `submitterConfig.backoffLimit` allows (2 retries by
+//! default) have passed it, the RayJob fails with `SubmissionFailed` while its program runs. It gets a warning.
+//!
 //! The API server accepts 0, which ends the Job at its first sync. A value above 9223372036 overflows in the
 //! Job controller and ends the Job just as early. Both count as missing. `activeDeadlineSeconds` of the pod
 //! template limits one running pod, and the Job may then create another, so it is no deadline for the run.
@@ -110,9 +116,14 @@
 //! * <https://kueue.sigs.k8s.io/docs/concepts/workload/#maximum-execution-time>
 //! * <https://github.com/kubeflow/trainer/issues/3358>
 //! * <https://github.com/kubeflow/trainer/pull/3420>
+//! * <https://github.com/ray-project/kuberay/issues/2314>
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+mod outlived;
+
+use outlived::{keeps_pods, outlives_in, outlives_submitter};
 
 use crate::judge::cost::{Cost, FIELD, MAX_SECONDS, attempts};
 use crate::controllers::incident::Incident;
@@ -122,7 +133,7 @@ use crate::judge::loss::Loss;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cel, Cx, Exportable, Kinds, Measure, Number, Ratchet, Rule};
 use crate::k8s::cron::Schedule;
-use crate::kinds::{Attempts, Deadline, Field, Kind, Part, PodTemplate, Release, Run, Ttl, Workload};
+use crate::kinds::{Attempts, Deadline, Field, Kind, Part, PodTemplate, Release, Run, Workload};
 use crate::text::patch::{self, Op};
 use crate::text::pointer::Pointer;
 
@@ -211,6 +222,7 @@ fn check(cx: &mut Cx<'_>) {
         }
     }
     does_not_limit(cx);
+    outlives_submitter(cx);
 }
 
 /// What keeps a set from starting again after the deadline of a Job.
@@ -362,7 +374,13 @@ fn is_missing(
     let seconds = kueue.and_then(|kueue| kueue.seconds.ok());
     let cost = Cost::of_run(workload, index, (seconds, attempts)).filter(|_| !is_replaced);
     let loss = cost.map_or(Loss::PODS_WITHOUT_LIMIT, |cost| cost.loss());
-    let mut message = hangs(cost, &format!("`{}` is not set", workload.kind.deadline_name()), until);
+    let borrowed = outlives_in(workload);
+    let is_unset = format!("`{}` is not set", workload.kind.deadline_name());
+    let mut message = match &borrowed {
+        // The nodes are not those of the run.
+        Some(_) => format!("{is_unset}, so a run that hangs is not ended until {until}"),
+        None => hangs(cost, &is_unset, until),
+    };
     if !of_pods.is_empty() {
         message += " (the one in the pod template limits a pod, not the run)";
     }
@@ -392,6 +410,9 @@ fn is_missing(
     }
     if is_late {
         finding.help = format!("{}; {LATE}", finding.help).into();
+    }
+    if let Some(borrowed) = borrowed {
+        finding.help = format!("{}; the program runs on in {}", finding.help, borrowed.place).into();
     }
     for place in of_pods {
         finding.label(Place::Here(place, FindingPart::Value), "limits a pod, not the run");
@@ -446,46 +467,4 @@ fn is_replaced(workload: &Workload<'_>) -> bool {
         .schedule
         .as_ref()
         .is_some_and(|cron| replaces(cron) && cron.get("suspend").bool() != Field::Set(true))
-}
-
-/// Warns of a run whose pods outlive its deadline (docs/internals/batch-kinds.md#pods-that-outlive-a-job).
-fn keeps_pods(cx: &mut Cx<'_>, index: usize, run: &Run<'_>) {
-    let Some(release) = cx.workload.kind.release else { return };
-    // `resources-released` reports it where the pods hold accelerators.
-    if cx.workload.kind.deadline != Deadline::Marks
-        || holds_accelerators(cx.workload, index)
-        || release.releases(&cx.workload.object, &run.limits) != Some(false)
-    {
-        return;
-    }
-    let limits = &run.limits;
-    let (name, field) = (release.field, release.place(&cx.workload.object, limits));
-    let ttl = match cx.workload.kind.ttl {
-        // A TTL of 0 deletes the pods with the job, at once.
-        Ttl::Deletes { deletes_pods: true, .. } => cx.workload.ttl().int().set(),
-        _ => None,
-    };
-    if ttl == Some(0) {
-        return;
-    }
-    let what = match field.value {
-        Some(value) if field.is_set() => format!("`{name}` is `{}`", value.as_str().unwrap_or("false")),
-        _ => format!("`{name}` is not set"),
-    };
-    let until = ttl
-        .map(|ttl| format!(" for {ttl} more seconds (`{}`)", cx.workload.kind.ttl_name()))
-        .unwrap_or_default();
-    let message = format!("{what}: at the deadline the job fails, but its pods keep running{until}");
-    let fix = limits.set(name, release.value()).filter(|_| !field.is_set());
-    let effect = release.effect(cx.workload.kind.ttl_name());
-    let finding = cx.report_field(&field, message);
-    if let Some(finding) = finding {
-        let value = release.value();
-        let value = value.as_str().unwrap_or("true");
-        finding.at_most(Level::Warn).help(format!("write `{name}: {value}`, {effect}"));
-        // The author's choice stays: it costs no accelerators.
-        if let Some(fix) = fix {
-            finding.fix(Safety::Unsafe, vec![fix]);
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //! ## Why
 //!
 //! The training operator has no limit of retries of its own: without `backoffLimit`, a container that fails
-//! is started again, forever. A script that stops at an import error then holds all GPUs of the job, and
+//! is started again, forever. So is one of a Volcano job with `OnFailure`. A script that stops at an import error then holds all GPUs of the job, and
 //! trains nothing, until someone looks.
 //!
 //! ## Bad
@@ -59,7 +59,7 @@
 //!
 //! ## Details
 //!
-//! Kinds of the training operator (`kubeflow.org/v1`), where a role has the `restartPolicy` `OnFailure` or
+//! **Training operator.** Kinds of `kubeflow.org/v1`, where a role has the `restartPolicy` `OnFailure` or
 //! `Always`. It is `OnFailure` where a PyTorchJob or PaddleJob does not set it, and `Never` in the other
 //! kinds. An MPIJob of `kubeflow.org/v2beta1` is not reported: its launcher is a Job, with a limit of 6.
 //!
@@ -72,6 +72,11 @@
 //! `elasticPolicy.maxRestarts` is no bound either: torchrun restarts its processes so many times in one
 //! container, and the container is then started again.
 //!
+//! **Volcano.** With `restartPolicy: OnFailure` in a pod template the node restarts a container that fails, and Volcano
+//! (1.15) takes notice of that only for a policy with `event: TaskFailed` (or `*`), which acts when the pods of a task
+//! have restarted `maxRetry` times. Without one, neither `maxRetry` nor a policy for `PodFailed` ends the job. An
+//! `activeDeadlineSeconds` of the pods does: then it is a note.
+//!
 //! The finding is a note where no accelerator waits, or where a deadline ends the job
 //! (`runPolicy.activeDeadlineSeconds`). Nothing is reported where Kueue's label
 //! `kueue.x-k8s.io/max-exec-time-seconds` is set. Ignore the rule for a job that must survive any number of
@@ -81,11 +86,17 @@
 //!
 //! * <https://github.com/kubeflow/trainer/issues/2045>
 //! * <https://github.com/kubeflow/trainer/issues/2342>
+//! * <https://github.com/volcano-sh/volcano/issues/1099>
 
+use crate::controllers::incident::Incident;
+use crate::controllers::story::Ending;
+use crate::judge::cost::FIELD;
 use crate::judge::finding::{Level, Safety, listed};
+use crate::judge::forecast::Forecast;
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Kinds, Ratchet, Rule};
-use crate::kinds::{Field, PodTemplate, Retries, Workload};
+use crate::judge::simulation::name_of;
+use crate::kinds::{Field, InPlace, PodTemplate, Retries, Workload};
 use crate::text::lines::cut;
 
 pub(super) fn rule() -> Rule {
@@ -104,6 +115,9 @@ pub(super) fn rule() -> Rule {
 
 /// The number of restarts that the fix allows for each pod.
 pub(super) const RESTARTS_PER_POD: i64 = 3;
+
+/// What makes the bound matter: a program that fails whenever it starts.
+const LOOPS: Incident = Incident::CrashLoop;
 
 /// The longest name of a role to repeat: those that operators know are shorter.
 const MAX_ROLE_BYTES: usize = 40;
@@ -142,11 +156,14 @@ impl<'a> Roles<'a> {
 
 fn check(cx: &mut Cx<'_>) {
     let workload = cx.workload;
-    let Some(retries) = workload.kind.retries else { return };
     let labels = workload.inside.as_ref().unwrap_or(&workload.object).at(&["metadata", "labels"]);
     if labels.get(KUEUE_MAX_EXEC_TIME).is_set() {
         return;
     }
+    if let Some(in_place) = workload.kind.in_place {
+        restarts_in_place(cx, in_place);
+    }
+    let Some(retries) = workload.kind.retries else { return };
     let roles = Roles::new(workload, retries);
     let field = workload.limits.get(retries.field);
     let has_deadline = workload.deadline().is_set();
@@ -167,6 +184,46 @@ fn check(cx: &mut Cx<'_>) {
                 .help(format!("set `{}`, which ends the job", workload.kind.deadline_name()));
         }
         _ => {}
+    }
+}
+
+/// Reports pods whose node restarts their containers, and in which nothing counts that.
+fn restarts_in_place(cx: &mut Cx<'_>, in_place: InPlace) {
+    let workload = cx.workload;
+    let restarts = |pod: &PodTemplate<'_>| {
+        pod.spec.get("restartPolicy").text() == Field::Set("OnFailure")
+            && !(in_place.bounded)(&workload.object, &pod.around)
+    };
+    let all: Vec<usize> = (0..workload.pods.len()).filter(|at| restarts(&workload.pods[*at])).collect();
+    let has_deadline = |at: usize| workload.pods[at].spec.get(FIELD).is_set();
+    let first = |test: &dyn Fn(usize) -> bool| all.iter().copied().find(|at| test(*at));
+    // The others wait for it.
+    let is_held = (0..workload.pods.len()).any(|at| !has_deadline(at) && workload.pods[at].holds_accelerators());
+    let endless = first(&|at| !has_deadline(at));
+    let holds = endless.is_some() && is_held;
+    let Some(index) = endless.or_else(|| first(&|_| true)) else { return };
+    // Something else may end it.
+    let ends = |told: Forecast| told.outcome.ending != Ending::RunsOn;
+    if !has_deadline(index) && cx.forecast_object(index, LOOPS, None).is_some_and(ends) {
+        return;
+    }
+    let pod = &workload.pods[index];
+    let until = match (holds, endless) {
+        (true, _) => "without end, while the job holds its accelerators",
+        (false, Some(_)) => "without end",
+        (false, None) => "until the deadline of its pod",
+    };
+    let of = match name_of(pod) {
+        "" => "a task".to_owned(),
+        name => named(&[name]),
+    };
+    let list = in_place.at.last().copied().unwrap_or_default();
+    let message =
+        format!("nothing in `{list}` counts restarts (`OnFailure`), so a failing container of {of} is restarted {until}");
+    let finding = cx.report(&pod.spec.get("restartPolicy").pointer, message);
+    finding.about(LOOPS).help(format!("write `restartPolicy: Never`, or add {}", in_place.remedy));
+    if !holds {
+        finding.at_most(Level::Note);
     }
 }
 

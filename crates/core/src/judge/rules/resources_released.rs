@@ -75,7 +75,8 @@
 //! `None` is the default of the training operator and of the MPI operator. Since release 1.9.4 the training
 //! operator keeps running pods at the deadline, too. `ttlSecondsAfterFinished` deletes the job with its pods,
 //! but only after that time, so only a TTL of 0 counts. In an MPIJob of `kubeflow.org/v2beta1` it deletes the
-//! launcher alone, so it never counts.
+//! launcher alone, so it never counts. Nor does it with a role of `restartPolicy: ExitCode`: after a code below 128 the
+//! job has failed without a `completionTime`, and is never deleted (but a TFJob).
 //!
 //! A job with roles that has one pod in all, beside parameter servers without accelerators, is not reported
 //! unless it has a deadline or a `backoffLimit`: only these end it while its pod runs.
@@ -102,6 +103,7 @@
 //! * <https://github.com/kubeflow/mpi-operator/issues/644>
 //! * <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
 
+use crate::controllers::incident::Incident;
 use crate::judge::cost::Cost;
 use crate::judge::finding::{Level, Safety};
 use crate::judge::forecast::objects::Cause;
@@ -145,7 +147,7 @@ fn check(cx: &mut Cx<'_>) {
     if ends_with_its_pod(workload) {
         return;
     }
-    let ttl = workload.ttl().int().set();
+    let ttl = workload.ttl().int().set().filter(|_| workload.fails_without_end().is_none());
     let deletes_all = matches!(workload.kind.ttl, Ttl::Deletes { deletes_pods: true, .. });
     if deletes_all && ttl == Some(0) {
         return;
@@ -209,6 +211,12 @@ fn report_left_behind(cx: &mut Cx<'_>, leak: Leak) {
         Cause::Deadline => ("after the deadline".to_owned(), "its pods run on"),
         Cause::NotSubmitted => ("when the work cannot be submitted".to_owned(), "its pods run on"),
     };
+    let incident = match &left.cause {
+        Cause::PodFailed(_) => Some(Incident::Exit(1)),
+        Cause::PodsOverdue(_) | Cause::Deadline => Some(Incident::Hang),
+        Cause::NotSubmitted => None,
+    };
+    let loss = left.cost.loss();
     let (name, around) = leak.at.split_last().map_or(("", leak.at), |(name, around)| (*name, around));
     let list = workload.object.at(leak.at);
     // An older form of the rules, which goes with no list.
@@ -221,6 +229,8 @@ fn report_left_behind(cx: &mut Cx<'_>, leak: Leak) {
     let message = format!("{}: {when}, {which}, and nothing in `{of}` stops them", left.cost);
     if let Some(finding) = cx.report_field(&field, message) {
         finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key().help(help);
+        finding.incident = incident;
+        finding.costs(loss);
     }
 }
 

@@ -67,7 +67,14 @@
 //!
 //! A TTL that the author has set in an object of such a tool is a warning, since it makes the job run again and
 //! again. A label that many manifests have, whoever applies them (`app.kubernetes.io/instance`), is not enough
-//! for that.
+//! for that. Nothing is said where the tool does not create it again, or is meant to: a hook, a `generateName`, the
+//! sync options `Force=true,Replace=true` of Argo CD, with which a Job runs with each sync, and `ssa: Ignore` or
+//! `reconcile: disabled` of Flux.
+//!
+//! A TTL below the parameter `leastSeconds` (60) deletes the job before its end has been read: `kubectl wait` and
+//! Terraform fail with `NotFound`, Prometheus scrapes once a minute by default, and so does Fluent Bit look for new
+//! logs. It is a note, and a warning where the pods hold accelerators, or for a hook of Argo CD: before release 3.0 it
+//! waits without end for a hook that is gone. So it does for a hook of Helm that it installs: a note.
 //!
 //! Hooks of Helm or Argo CD are not filled either. A hook is not created again before the next release, and
 //! the tool deletes it according to its deletion policy (`helm.sh/hook-delete-policy`,
@@ -90,19 +97,22 @@
 //! The webhook never sets the field on UPDATE of a Job or PyTorchJob: a finished one would be deleted at
 //! once. In a PyTorchJob without a `cleanPodPolicy`, the TTL is the only thing that frees pods which still
 //! run when the job has ended, with every release of the training operator; the operator keeps to the time.
-//! It ignores the field while a PyTorchJob is suspended, and release 1.9 never
-//! deletes one that failed with a permanent exit code.
+//! It ignores the field while a PyTorchJob is suspended. With a role of `restartPolicy: ExitCode`, a pod that exits
+//! with a code below 128 fails the job without a `completionTime`, and the TTL never begins: the operator (1.9.4) was
+//! seen to keep such a PyTorchJob, XGBoostJob, JAXJob or PaddleJob. A note says so.
 //!
 //! ## References
 //!
 //! * <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 //! * <https://github.com/argoproj/argo-cd/issues/8586>
+//! * <https://github.com/argoproj/argo-cd/issues/18884>
+//! * <https://github.com/hashicorp/terraform-provider-kubernetes/issues/1578>
 
-use crate::judge::appliers::{hook, tracker, writes_whole};
-use crate::judge::finding::{Level, Safety};
+use crate::judge::appliers::{hook, leaves_alone, tracker, writes_whole};
+use crate::judge::finding::{Level, Part as FindingPart, Place, Safety};
 use crate::judge::policy::Action;
 use crate::judge::rule::{Cx, Exportable, Fills, Flag, Kinds, Needs, Number, Rule};
-use crate::kinds::{Field, Finished, History, Part, Ttl, Workload};
+use crate::kinds::{Field, Finished, History, Part, PodTemplate, Ttl, Workload};
 use crate::text::patch::Op;
 
 const CRON_SECONDS: Number = Number::new(
@@ -115,6 +125,12 @@ const GITOPS: Flag = Flag::off(
     "gitops",
     "Whether every object is taken to be tracked by a GitOps tool, so that nothing is filled in.",
 );
+const LEAST: Number = Number::new(
+    "leastSeconds",
+    "The least TTL: below it a finished job is gone before its end has been read; 0 for none.",
+    60,
+    0,
+);
 const SECONDS: Number = Number::new("seconds", "Seconds to keep a finished Job or PyTorchJob.", 86_400, 0);
 
 pub(super) fn rule() -> Rule {
@@ -124,7 +140,7 @@ pub(super) fn rule() -> Rule {
         kinds: Kinds::WithTtl,
         default: Action::Fill,
         fills: Fills::Ttl,
-        params: &[CRON_SECONDS.0, GITOPS.0, SECONDS.0],
+        params: &[CRON_SECONDS.0, GITOPS.0, LEAST.0, SECONDS.0],
         export: Exportable::No(
             "what it fills in, or denies where a policy says so, depends on more than CEL says well",
         ),
@@ -216,10 +232,14 @@ fn check_limits(cx: &mut Cx<'_>, field: &Part<'_>, deletes_pods: bool) {
     let is_template = workload.schedule.is_some();
     // Tools track the object itself, and do not recreate the objects that its controller creates.
     let stays = is_template || workload.kind.finished == Finished::Never || !deletes_pods;
-    if matches!(field.int(), Field::Set(_)) && !stays {
-        return check_tracked(cx, field);
-    }
     if !field.int().is_unset() {
+        if let Field::Set(seconds) = field.int()
+            && (stays || !check_tracked(cx, field))
+            && deletes_pods
+        {
+            check_unread(cx, field, seconds);
+            check_end(cx, field);
+        }
         return;
     }
     let kept = workload.kind.history.map(|history| KeptRuns::new(&workload.object.at(history.at), history));
@@ -290,14 +310,65 @@ fn tracker_of(cx: &Cx<'_>) -> Option<&'static str> {
     if cx.flag(&GITOPS) { Some("a GitOps tool (the policy says so)") } else { tracker(cx.workload) }
 }
 
-/// Reports a TTL that the author has set in an object that a tool creates again.
-fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) {
-    // A hook is not created again before the next release.
-    if hook(cx.workload).is_some() {
+/// Reports a TTL that deletes a finished job before its end has been read.
+fn check_unread(cx: &mut Cx<'_>, field: &Part<'_>, seconds: i64) {
+    let least = cx.number(&LEAST);
+    if seconds >= least {
         return;
     }
+    let workload = cx.workload;
+    let hook = hook(workload);
+    let name = workload.kind.ttl_name();
+    let (message, level) = match &hook {
+        Some(hook) => {
+            // Helm itself takes a hook that is gone for one that has ended.
+            let level = if hook.tool == "Argo CD" { Level::Warn } else { Level::Note };
+            let message = format!(
+                "`{name}: {seconds}` may delete the hook before Argo CD has seen its end: before release 3.0 it then waits \
+                 without end"
+            );
+            (message, level)
+        }
+        None => {
+            let holds = workload.pods.iter().any(PodTemplate::holds_accelerators);
+            let level = if holds { Level::Warn } else { Level::Note };
+            let message = format!(
+                "`{name}: {seconds}` deletes the finished {} and its logs before most tools have read how it ended",
+                workload.kind.noun()
+            );
+            (message, level)
+        }
+    };
+    let finding = cx.report(&field.pointer, message);
+    finding.instead_of_fill(level).at_most(level);
+    finding.help(format!("write at least {least} (seconds)"));
+    finding.fix(Safety::Unsafe, vec![Op::Replace(field.pointer.clone(), least.into())]);
+}
+
+/// Notes a TTL that never begins after some failures.
+fn check_end(cx: &mut Cx<'_>, field: &Part<'_>) {
+    let Some(pod) = cx.workload.fails_without_end() else { return };
+    let policy = pod.around.get("restartPolicy");
+    let name = cx.workload.kind.ttl_name();
+    let word = policy.text().set().unwrap_or_default();
+    let message = format!(
+        "`{name}` does not delete the job after an exit code below 128: with `restartPolicy: {word}` it then fails \
+         without a `completionTime`"
+    );
+    let finding = cx.report(&field.pointer, message);
+    finding.instead_of_fill(Level::Note).at_most(Level::Note).at_key();
+    finding.help("write `restartPolicy: OnFailure` and a `backoffLimit`, or delete such a job yourself");
+    finding.label(Place::Here(policy.pointer, FindingPart::Value), "which codes are retried");
+}
+
+/// Reports a TTL that the author has set in an object that a tool creates again; tells whether it did.
+fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) -> bool {
+    // A hook is not created again before the next release.
+    if hook(cx.workload).is_some() || leaves_alone(cx.workload) {
+        return false;
+    }
     // A label that many manifests have, whoever applies them, is not enough to call the author's choice wrong.
-    let Some(tracker) = tracker_of(cx).filter(|tool| !tool.starts_with("Argo CD or Helm")) else { return };
+    let Some(tracker) = tracker_of(cx).filter(|tool| !tool.starts_with("Argo CD or Helm")) else { return false };
     // A warning of the webhook is cut short, and its path names the field.
     let name = cx.workload.kind.ttl_name();
     let message = format!(
@@ -307,6 +378,7 @@ fn check_tracked(cx: &mut Cx<'_>, field: &Part<'_>) {
     finding.instead_of_fill(Level::Warn).at_most(Level::Warn).at_key();
     finding.help(format!("remove it; {}", clean_up(tracker)));
     finding.fix(Safety::Unsafe, vec![Op::Remove(field.pointer.clone())]);
+    true
 }
 
 /// The number of finished runs that are kept (docs/internals/kubernetes.md#history-limits); nothing if unknown.

@@ -1,13 +1,15 @@
 //! The validation by operators: of a `PyTorchJob` by the training operator's webhook, since version 1.8
 //! (docs/internals/kubeflow.md#pytorchjob), of a `RayJob` by KubeRay's controller
-//! (docs/internals/batch-kinds.md#rayjob), and of an `AppWrapper` by its webhook
+//! (docs/internals/batch-kinds.md#rayjob), of a Volcano `Job` and of an `AppWrapper` by their webhooks
 //! (docs/internals/batch-kinds.md#appwrapper).
 
 use super::cause::{Cause, CausePlace as _, Causes};
 use super::custom;
 use super::part::ObjectPart;
+use super::runtime_env;
+use super::volcano::volcano;
 use crate::judge::api::stored::Stored;
-use crate::judge::checks::{APP_WRAPPER_OPERATOR, RAY_OPERATOR, TRAINING_OPERATOR};
+use crate::judge::checks::{APP_WRAPPER_OPERATOR, RAY_OPERATOR, TRAINING_OPERATOR, VOLCANO_OPERATOR};
 use crate::k8s::go::quoted;
 use crate::k8s::names;
 use crate::kinds::{Api, Kind, Operator, Path};
@@ -18,6 +20,7 @@ pub(in crate::judge::api) fn check_of(kind: Option<Kind>) -> &'static str {
     match kind.map(|kind| kind.api) {
         Some(Api::Custom { operator: Some(Operator::Ray), .. }) => RAY_OPERATOR,
         Some(Api::Custom { operator: Some(Operator::AppWrapper), .. }) => APP_WRAPPER_OPERATOR,
+        Some(Api::Custom { operator: Some(Operator::Volcano), .. }) => VOLCANO_OPERATOR,
         _ => TRAINING_OPERATOR,
     }
 }
@@ -35,6 +38,9 @@ pub(crate) fn refusals(object: &Stored<'_>) -> Vec<Cause> {
         }
         Some(Api::Custom { operator: Some(Operator::Ray), .. }) => {
             ray(&ObjectPart::root(object), &mut causes);
+        }
+        Some(Api::Custom { operator: Some(Operator::Volcano), .. }) => {
+            volcano(&ObjectPart::root(object), &mut causes);
         }
         Some(Api::Custom { operator: Some(Operator::AppWrapper), .. }) => {
             if let Some(kind) = kind {
@@ -71,6 +77,10 @@ fn ray(object: &ObjectPart<'_, '_>, causes: &mut Causes) {
     if shutdown.is_true() && rules.is_set() {
         causes.forbidden(&shutdown, "may not be set together with deletionStrategy.deletionRules");
     }
+    let selector = spec.get("clusterSelector");
+    if suspend.is_true() && selector.is_set() {
+        causes.forbidden(&suspend, "may not be set together with clusterSelector");
+    }
     if !shutdown.is_true() && !rules.is_set() {
         if suspend.is_true() {
             causes.required(&shutdown, "must be true in a job that can be suspended");
@@ -85,11 +95,15 @@ fn ray(object: &ObjectPart<'_, '_>, causes: &mut Causes) {
     }
     let (mode, retries) = (spec.get("submissionMode"), spec.get("backoffLimit"));
     if retries.number().is_some_and(|retries| retries > 0) {
-        if spec.get("clusterSelector").is_set() {
+        if selector.is_set() {
             causes.forbidden(&retries, "may not be set together with clusterSelector");
         } else if mode.text() == "InteractiveMode" {
             causes.forbidden(&retries, "may not be set in InteractiveMode");
         }
+    }
+    let runtime = spec.get("runtimeEnvYAML");
+    if let Some(why) = runtime_env::wrong(runtime.text()) {
+        causes.invalid_bare(&runtime, &why.message);
     }
     if mode.text() == "SidecarMode" {
         for field in ["submitterPodTemplate", "submitterConfig"].map(|key| spec.get(key)) {
@@ -203,6 +217,12 @@ mod tests {
         assert_eq!(ray(json!({"deletionStrategy": rules, "suspend": true})), [""; 0]);
         assert_eq!(ray(json!({"deletionStrategy": rules, "shutdownAfterJobFinishes": true})).len(), 1);
         assert_eq!(ray(json!({"clusterSelector": {"a": "b"}, "backoffLimit": 1})).len(), 1);
+        let suspended =
+            json!({"clusterSelector": {"a": "b"}, "shutdownAfterJobFinishes": true, "suspend": true});
+        assert_eq!(ray(suspended), ["spec.suspend: Forbidden: may not be set together with clusterSelector"]);
+        assert_eq!(ray(json!({"runtimeEnvYAML": "pip: [torch]\n"})), [""; 0]);
+        let text = ray(json!({"runtimeEnvYAML": "torch"}));
+        assert_eq!(text, ["spec.runtimeEnvYAML: Invalid value: must be a YAML mapping, and is a string"]);
         assert_eq!(ray(json!({"submissionMode": "InteractiveMode", "backoffLimit": 1})).len(), 1);
         assert_eq!(ray(json!({"submissionMode": "SidecarMode", "submitterConfig": {}})).len(), 1);
     }
