@@ -44,6 +44,7 @@ pub mod settings;
 mod sigterm;
 pub mod simulation;
 pub mod spot;
+mod taking;
 mod tolerations;
 pub mod training;
 pub(crate) mod trust;

@@ -3,7 +3,7 @@
 
 use super::definition::{Api, CUSTOM, Definition, Finished, Mounted, OnUpdate, OwnClaims, Ranks};
 use super::field::{Field, Part, text_in};
-use super::lifecycle::{Attempts, Deadline, Leak, Ttl};
+use super::lifecycle::{Attempts, Deadline, Disruption, Leak, Ttl};
 use super::pods::{Count, Pods, Restart, TEMPLATE, Unset};
 use super::variables;
 use crate::text::meter;
@@ -29,6 +29,7 @@ pub(super) static VOLCANO_JOB: Definition = Definition {
         at: &["spec", "policies"],
         remedy: "a policy with `event: PodFailed` and `action: TerminateJob`",
     }),
+    disruption: Some(Disruption::OfPolicies { runs: &["spec", "maxRetry"], policies: &["spec", "policies"] }),
     pods: &[Pods {
         at: &["spec", "tasks", "*"],
         template: TEMPLATE,
